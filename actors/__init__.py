@@ -1,0 +1,1 @@
+"""Ray processes around the pure core: engines, verifier, predictor, controller, router, fakes."""

@@ -1,0 +1,1 @@
+"""Performance benchmarks; each prints machine, configuration, median and spread."""

@@ -1,0 +1,1 @@
+"""One verb a module, run as ``python -m jobs.<verb>`` or ``markovscale <verb>``."""

@@ -1,0 +1,37 @@
+"""What can go wrong, by whose fault it is.
+
+Messages say what must hold, what came and where: ``tau must be in (0, 1], got 1.5``.
+No class adds an ``__init__``: an exception must survive pickling between processes.
+"""
+
+
+class MarkovScaleError(Exception):
+    """Any error this project raises on purpose."""
+
+
+class ConfigError(MarkovScaleError, ValueError):
+    """The run's configuration asks for something that cannot be."""
+
+
+class DataError(MarkovScaleError, ValueError):
+    """A file of questions, priors or completions holds something that cannot be read."""
+
+
+class ProtocolError(MarkovScaleError, ValueError):
+    """A strategy was told something that does not answer its requests; its state is unchanged."""
+
+
+class ReplayMissError(MarkovScaleError, LookupError):
+    """A replay asked for a completion that was not recorded for that request."""
+
+
+class EngineError(MarkovScaleError, RuntimeError):
+    """An engine could not serve one request; others may go on."""
+
+
+class EngineDeadError(EngineError):
+    """An engine cannot serve any request any more; its process must be replaced."""
+
+
+class VerifierError(EngineError):
+    """A verifier answered with scores that cannot be scores."""

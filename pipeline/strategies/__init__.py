@@ -1,0 +1,1 @@
+"""Every strategy by its registered name: one line each."""

@@ -1,0 +1,188 @@
+"""One sequential chain: ask, show the model its previous answer, ask again, and when to stop.
+
+Base, MR-Thinking and the three MarkovScale variants are the same chain under different plans. All
+their transitions are in this file.
+
+Counting: N is the number of completions drawn; round r = 0 is the first answer. The paper's rule
+is tested with i = r + 1 after round r was scored, so a gated question costs one completion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pipeline.errors import ProtocolError
+from pipeline.markov import Regime, accuracy_after, regime, stop_as_printed
+from pipeline.posterior import BetaPosterior
+from pipeline.prompts import Prompts
+from pipeline.protocol import (
+    Action,
+    Belief,
+    Completion,
+    Decoding,
+    Failure,
+    Generate,
+    Message,
+    Observation,
+    Pool,
+    Question,
+    Request,
+    Stop,
+    StopReason,
+    check_observations,
+)
+from pipeline.seeds import request_seed
+
+
+class StopRule(StrEnum):
+    """When a chain is good enough to end before its budget."""
+
+    PRINTED = "printed"
+    """Algorithm 1 as printed: lambda^i ((a+b) p_MAP - b) >= (a+b) tau - b with i = r + 1."""
+    FORECAST = "forecast"
+    """The present belief reaches tau, or no number of the rounds still to come is expected to be
+    better than the present one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a chain decides by; made by each strategy from its own fields and the question."""
+
+    n: int
+    """Completions drawn at most."""
+    decoding: Decoding
+    prompts: Prompts
+    score: bool
+    """Whether completions are scored."""
+    gate: bool = False
+    stop_rule: StopRule | None = None
+    rounds_before_stopping: int = 1
+    """The stopping rule is first tested once this many completions were drawn."""
+    tau: float = 1.0
+    sigma: float = 0.0
+    gamma: float = 10.0
+    a: float | None = None
+    b: float | None = None
+    p0: float | None = None
+    p0_source: str | None = None
+    """``first_score`` where p0 is the score of round 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainState:
+    """A chain between two rounds."""
+
+    question: Question
+    plan: Plan
+    round: int = 0
+    """The round that was asked for and not yet told."""
+    p0: float | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    path: tuple[float, ...] = ()
+    """Posterior mode after each round told."""
+    stopped: bool = False
+
+
+def begin(
+    question: Question, plan: Plan, posterior: BetaPosterior | None = None
+) -> tuple[ChainState, Action]:
+    """Start a chain. `posterior` fixes the prior; else it is p0 and gamma of the plan (Eq. 14)."""
+    if posterior is None and plan.p0 is not None and plan.stop_rule is not None:
+        posterior = BetaPosterior.prior(p0_hat=plan.p0, gamma=plan.gamma)
+    state = ChainState(
+        question=question,
+        plan=plan,
+        p0=plan.p0,
+        alpha=None if posterior is None else posterior.alpha,
+        beta=None if posterior is None else posterior.beta,
+    )
+    return state, Generate((_request(state, plan.prompts.ask(question.text)),))
+
+
+def advance(state: ChainState, observations: Sequence[Observation]) -> tuple[ChainState, Action]:
+    """Tell a chain its round; the order of the tests is that of `StopReason`."""
+    if state.stopped:
+        raise ProtocolError(f"a stopped chain takes no observations, got {len(observations)}")
+    plan = state.plan
+    needs_score = plan.stop_rule is not None or (plan.gate and plan.p0_source == "first_score")
+    check_observations(observations, 1, scored=needs_score)
+    observation = observations[0]
+    match observation:
+        case Failure():
+            return _stop(state, StopReason.FAILED, drawn=state.round)
+        case Completion():
+            state = _believe(state, observation)
+    drawn = state.round + 1
+    if plan.gate and state.round == 0 and _is_gated(state):
+        return _stop(state, StopReason.GATED, drawn=drawn)
+    if plan.stop_rule is not None and drawn >= plan.rounds_before_stopping and _is_confident(state):
+        return _stop(state, StopReason.CONFIDENT, drawn=drawn)
+    if drawn >= plan.n:
+        return _stop(state, StopReason.BUDGET, drawn=drawn)
+    state = replace(state, round=drawn)
+    previous = plan.prompts.fed_back(observation)
+    return state, Generate(
+        (_request(state, plan.prompts.ask_again(state.question.text, previous)),)
+    )
+
+
+def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
+    plan, question = state.plan, state.question
+    return Request(
+        messages=messages,
+        max_tokens=plan.decoding.max_tokens,
+        temperature=plan.decoding.temperature,
+        top_p=plan.decoding.top_p,
+        pool=Pool.SEQUENTIAL,
+        round=state.round,
+        seed=request_seed(question.seed, Pool.SEQUENTIAL, 0, state.round, 0),
+        score=plan.score,
+    )
+
+
+def _believe(state: ChainState, completion: Completion) -> ChainState:
+    """Take a round's score into the belief (Eq. 15) and note the mode (Eq. 16)."""
+    plan, score = state.plan, completion.score
+    if state.round == 0 and plan.p0_source == "first_score" and score is not None:
+        state = replace(state, p0=score)
+        if plan.stop_rule is not None and state.alpha is None:
+            prior = BetaPosterior.prior(p0_hat=score, gamma=plan.gamma)
+            state = replace(state, alpha=prior.alpha, beta=prior.beta)
+    if state.alpha is None or state.beta is None or score is None:
+        return state
+    posterior = BetaPosterior(state.alpha, state.beta).update(score)
+    return replace(
+        state, alpha=posterior.alpha, beta=posterior.beta, path=(*state.path, posterior.map)
+    )
+
+
+def _is_gated(state: ChainState) -> bool:
+    """Theorem 1: scaling is beneficial if and only if p0 < L + sigma."""
+    plan = state.plan
+    if state.p0 is None or plan.a is None or plan.b is None:
+        raise ProtocolError("the gate needs p0, a and b")
+    return regime(p0=state.p0, a=plan.a, b=plan.b, sigma=plan.sigma) is not Regime.BENEFICIAL
+
+
+def _is_confident(state: ChainState) -> bool:
+    plan = state.plan
+    if plan.a is None or plan.b is None or not state.path:
+        raise ProtocolError("the stopping rule needs p0, a and b")
+    p_map, drawn = state.path[-1], state.round + 1
+    if plan.stop_rule is StopRule.PRINTED:
+        return stop_as_printed(drawn, p_map=p_map, a=plan.a, b=plan.b, tau=plan.tau)
+    if p_map >= plan.tau:
+        return True
+    to_come = range(1, plan.n - drawn + 1)
+    return all(accuracy_after(k, p0=p_map, a=plan.a, b=plan.b) <= p_map + 1e-12 for k in to_come)
+
+
+def _stop(state: ChainState, reason: StopReason, *, drawn: int) -> tuple[ChainState, Stop]:
+    plan = state.plan
+    belief = Belief(p0=state.p0, p0_source=plan.p0_source, a=plan.a, b=plan.b, path=state.path)
+    return replace(state, stopped=True), Stop(
+        reason=reason, rounds=tuple(range(drawn)), belief=belief
+    )
