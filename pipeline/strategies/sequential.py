@@ -59,7 +59,7 @@ class Plan:
     gate: bool = False
     stop_rule: StopRule | None = None
     rounds_before_stopping: int = 1
-    """The stopping rule is first tested once this many completions were drawn."""
+    """Gate and stopping rule are first tested once this many completions were drawn."""
     tau: float = 1.0
     sigma: float = 0.0
     gamma: float = 10.0
@@ -116,7 +116,7 @@ def advance(state: ChainState, observations: Sequence[Observation]) -> tuple[Cha
         case Completion():
             state = _believe(state, observation)
     drawn = state.round + 1
-    if plan.gate and state.round == 0 and _is_gated(state):
+    if plan.gate and drawn == plan.rounds_before_stopping and _is_gated(state):
         return _stop(state, StopReason.GATED, drawn=drawn)
     if plan.stop_rule is not None and drawn >= plan.rounds_before_stopping and _is_confident(state):
         return _stop(state, StopReason.CONFIDENT, drawn=drawn)
@@ -127,6 +127,18 @@ def advance(state: ChainState, observations: Sequence[Observation]) -> tuple[Cha
     return state, Generate(
         (_request(state, plan.prompts.ask_again(state.question.text, previous)),)
     )
+
+
+def check_budget(n: int) -> None:
+    """Refuse a budget under one completion."""
+    if n < 1:
+        raise ValueError(f"n must be >= 1, got {n!r}")
+
+
+def check_unit(name: str, value: float, *, low: float = 0.0) -> None:
+    """Refuse a value outside [low, 1]."""
+    if not low <= value <= 1:
+        raise ValueError(f"{name} must be in [{low:g}, 1], got {value!r}")
 
 
 def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:

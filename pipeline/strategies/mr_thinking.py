@@ -1,0 +1,45 @@
+"""MR-Thinking: revise the answer a fixed number of times (arXiv 2503.19855)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pipeline.prompts import Prompts
+from pipeline.protocol import Action, Decoding, Observation, Question, Statistics
+from pipeline.strategies.sequential import ChainState, Plan, advance, begin, check_budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MRThinking:
+    """A chain of `n` completions, each but the first shown the answer before it."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    kind: ClassVar[str] = "mr_thinking"
+    default_rule: ClassVar[str] = "last"
+    needs_score: ClassVar[bool] = False
+    pool_replayable: ClassVar[bool] = True
+
+    n: int = 8
+    """Completions a question, >= 1."""
+    decoding: Decoding = Decoding()
+    prompts: Prompts = Prompts()
+    score: bool = True
+    """Whether completions are scored by the verifier."""
+
+    def __post_init__(self) -> None:
+        check_budget(self.n)
+
+    def start(
+        self, question: Question, statistics: Statistics | None = None
+    ) -> tuple[ChainState, Action]:
+        """Ask the plain question."""
+        plan = Plan(n=self.n, decoding=self.decoding, prompts=self.prompts, score=self.score)
+        return begin(question, plan)
+
+    def step(
+        self, state: ChainState, observations: Sequence[Observation]
+    ) -> tuple[ChainState, Action]:
+        """Show the answer and ask again, until `n` completions were drawn."""
+        return advance(state, observations)
