@@ -1,0 +1,73 @@
+"""What controllers ask of engines, whoever hosts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.protocol import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """A completion as the generator made it."""
+
+    text: str
+    """The new text; where the chat template opened the thinking block, with that tag in front."""
+    finish_reason: str
+    """``stop`` or ``length``."""
+    prompt_tokens: int
+    cached_prompt_tokens: int
+    completion_tokens: int
+    thinking_tokens: int
+    replica: str
+    """Which replica served it."""
+    wasted_tokens: int = 0
+    """Completion tokens of earlier attempts of this request that were cut or lost, as far as the
+    engines can say."""
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A reply as the verifier sees it."""
+
+    step_scores: tuple[float, ...]
+    """P(step is right) of each step, in [0, 1]."""
+    score: float
+    """Aggregated, in [0, 1]."""
+    tokens: int
+    """Tokens that the verifier read."""
+    truncated: bool
+    """Whether leading steps were dropped to fit the context."""
+
+
+class Generator(Protocol):
+    """A pool of generators behind one call."""
+
+    async def generate(self, request: Request, *, session: str, priority: float = 0.0) -> Generated:
+        """Serve one request.
+
+        Args:
+            request: what to complete.
+            session: requests of one session go to the replica that holds their prefix.
+            priority: lower is served first where replicas must choose.
+
+        Raises:
+            EngineError: after the last attempt; the message says what happened. Cancelling the
+                awaiting task aborts the request inside the engine.
+        """
+        ...
+
+
+class Verifier(Protocol):
+    """A pool of verifiers behind one call."""
+
+    async def score(self, question: str, reply: str, *, session: str) -> Scored:
+        """Score the steps of `reply` to `question`.
+
+        Raises:
+            VerifierError: where the scores cannot be scores (shape, range, nan).
+            EngineError: after the last attempt.
+        """
+        ...

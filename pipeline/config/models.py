@@ -1,0 +1,50 @@
+"""Which models answer and verify: the part of the engines that results depend on."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pipeline.config.schema import Section
+
+
+class ModelConfig(Section):
+    """A Hugging Face model and what of vLLM's loading changes its answers."""
+
+    model: str
+    """Hugging Face id, or a folder."""
+    revision: str | None = None
+    """Branch, tag or commit of a Hugging Face id."""
+    tokenizer: str | None = None
+    """Another tokenizer than the model's own: id or folder."""
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    quantization: str | None = None
+    """vLLM's name of the quantisation; None takes what the model's config says."""
+    max_model_len: int | None = Field(None, ge=16)
+    """Context in tokens, prompt and completion together; None takes the model's own."""
+    load_format: str = "auto"
+    """vLLM's load format; ``dummy`` makes random weights for scale tests."""
+    trust_remote_code: bool = False
+    """Whether code that comes with the model may run."""
+
+
+class GeneratorModel(ModelConfig):
+    """The model whose answers are scaled."""
+
+    chat_template: str | None = None
+    """File of a Jinja chat template that replaces the tokenizer's."""
+    open_thinking: str | None = None
+    """Text that the chat template already puts at the start of the reply (such as ``<think>``); it
+    is put back in front of the stored text. None detects ``<think>`` at the end of the prompt."""
+
+
+class VerifierModel(ModelConfig):
+    """A process reward model (vLLM pooling) and how its step scores become one score."""
+
+    step_separator: str = "<extra_0>"
+    """Token put after every step; the model scores each of them."""
+    system: str | None = "Please reason step by step, and put your final answer within \\boxed{}."
+    """System message of the verifier's prompt; None for none."""
+    text: Literal["after_thinking", "whole"] = "after_thinking"
+    """What is scored: the reply without its thinking, or all of it (the paper)."""
+    aggregation: Literal["mean", "min", "product", "last"] = "mean"
+    """How step scores become the score of an answer."""

@@ -1,0 +1,111 @@
+"""Where and how a run executes: free to change on resume, never part of its results."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pipeline.config.schema import Section
+
+
+class EngineConfig(Section):
+    """What is passed on to vLLM and does not change what a model answers."""
+
+    tensor_parallel_size: int = Field(1, ge=1)
+    """GPUs that share one replica's weights."""
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
+    """Share of each GPU's memory that a replica may take."""
+    max_num_seqs: int = Field(256, ge=1)
+    """Sequences that a replica runs at once. vLLM's default inside an actor is 128."""
+    max_num_batched_tokens: int = Field(16_384, ge=1)
+    """Tokens a step. vLLM's default inside an actor is 2,048."""
+    enforce_eager: bool = False
+    """Skip CUDA graphs: a faster start, slower steps."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of vLLM's AsyncEngineArgs, by name."""
+
+
+class PoolConfig(Section):
+    """One kind of engine replicas."""
+
+    replicas: int = Field(1, ge=1)
+    """Replicas of a fixed pool; the first size of an elastic one."""
+    min_replicas: int | None = Field(None, ge=0)
+    """Given together with `max_replicas` (host: serve), the pool is elastic."""
+    max_replicas: int | None = Field(None, ge=1)
+    target_ongoing_requests: int | None = Field(None, ge=1)
+    """Requests a replica at which an elastic pool is as large as it should be; None takes 0.8 of
+    `engine.max_num_seqs`."""
+    max_ongoing_requests: int | None = Field(None, ge=1)
+    """Requests a replica takes before others wait; None takes twice `engine.max_num_seqs`."""
+    upscale_delay_s: float = Field(15, ge=0)
+    downscale_delay_s: float = Field(180, ge=0)
+    num_gpus: float | None = Field(None, ge=0)
+    """GPUs Ray sets aside a replica; None takes `engine.tensor_parallel_size`. 0 runs on CPU."""
+    num_cpus: float = Field(1, ge=0)
+    resources: dict[str, float] = Field(default_factory=dict)
+    """Ray's custom resources a replica, to place pools on kinds of nodes."""
+    label_selector: dict[str, str] = Field(default_factory=dict)
+    """Ray node labels that a replica's node must have."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Environment variables of the replica's process. Never put secrets here: they are written to
+    config.json; pass them through the cluster's environment."""
+    start_timeout_s: float = Field(1800, gt=0)
+    """How long a replica may take to load its model."""
+    engine: EngineConfig = EngineConfig()
+
+
+class ControllerConfig(Section):
+    """The CPU actors that hold the chains."""
+
+    actors: int = Field(1, ge=1)
+    num_cpus: float = Field(1, ge=0)
+    rows_per_block: int = Field(8, ge=1, le=16)
+    """Questions a Ray Data task; a slow question holds back the outcome rows of its own block."""
+    calls_per_actor: int = Field(64, ge=1, le=512)
+    """Ray Data tasks that one actor works on at once."""
+    in_flight: int | None = Field(None, ge=1)
+    """Chains that work at once in the whole run; None sizes it from the generator pool."""
+
+
+class RequestConfig(Section):
+    """How a single call of an engine is guarded."""
+
+    deadline_s: float = Field(3600, gt=0)
+    """Longest time that one completion may take; then it is cancelled in the engine."""
+    score_deadline_s: float = Field(600, gt=0)
+    attempts: int = Field(3, ge=1)
+    """Tries of one request, all with the same seed."""
+    backoff_s: float = Field(1.0, ge=0)
+    """Wait before the second try; doubles with each."""
+    no_replica_timeout_s: float = Field(1800, gt=0)
+    """How long to wait for a replica while none lives."""
+    affinity_margin: int = Field(8, ge=0)
+    """A chain leaves its replica once that has this many more requests than the least loaded."""
+
+
+class RuntimeConfig(Section):
+    """Everything that may differ between two attempts of the same run."""
+
+    runs: str = "runs"
+    """Folder of run directories: a path or an s3:// or gs:// address."""
+    ray_address: str | None = None
+    """Cluster to join; None joins the one of the job, else starts Ray on this machine."""
+    host: Literal["actors", "serve"] = "serve"
+    """What hosts the engines: plain Ray actors of fixed number, or Ray Serve deployments."""
+    generator: PoolConfig = PoolConfig()
+    verifier: PoolConfig = PoolConfig()
+    controllers: ControllerConfig = ControllerConfig()
+    requests: RequestConfig = RequestConfig()
+    journal_flush_s: float = Field(5.0, gt=0, le=60)
+    """Longest time that a finished round stays in memory only."""
+    grading_workers: int = Field(1, ge=1)
+    """Processes that grade what needs computer algebra, a controller."""
+    max_failed_share: float = Field(0.5, gt=0, le=1)
+    """The run ends with an error once more than this share of at least
+    `min_questions_before_giving_up` finished questions failed."""
+    min_questions_before_giving_up: int = Field(20, ge=1)
+    no_progress_timeout_s: float = Field(7200, gt=0)
+    """The run ends with an error when no round ends for this long."""
+    scripted: dict[str, Any] | None = None
+    """Settings of scripted engines in place of real ones: for tests and load measurements. The run
+    is marked synthetic."""
