@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pipeline.protocol import Request
+from pipeline.protocol import Failure, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,9 @@ class Generator(Protocol):
             session: requests of one session go to the replica that holds their prefix.
             priority: lower is served first where replicas must choose.
 
-        Raises:
-            EngineError: after the last attempt; the message says what happened. Cancelling the
-                awaiting task aborts the request inside the engine.
+        Cancelling the awaiting task aborts the request inside the engine. A failure carries the
+        tokens that its attempts cost as far as the engines can say. Nothing but cancellation is
+        raised.
         """
         ...
 
@@ -63,11 +63,9 @@ class Generator(Protocol):
 class Verifier(Protocol):
     """A pool of verifiers behind one call."""
 
-    async def score(self, question: str, reply: str, *, session: str) -> Scored:
-        """Score the steps of `reply` to `question`.
+    async def score(self, question: str, reply: str, *, session: str) -> Scored | Failure:
+        """Score the steps of `reply` to `question`; after the last attempt a `Failure`.
 
-        Raises:
-            VerifierError: where the scores cannot be scores (shape, range, nan).
-            EngineError: after the last attempt.
+        Scores that cannot be scores (shape, range, nan) are a failure that says so, never a 0.
         """
         ...

@@ -14,7 +14,8 @@ i*           ``rounds_to_reach``         least i with p_i >= tau
 ===========  ==========================  =======================================
 
 Every (a, b) of [0, 1]^2 is valid: a = b = 0 never moves (L is not defined), a + b = 1 is at L
-after one round, a + b > 1 alternates around L. Equation numbers are the paper's.
+after one round, a + b > 1 alternates around L. Equation numbers are the paper's, and
+``docs/math.md`` says where its case list errs.
 """
 
 from __future__ import annotations
@@ -51,15 +52,21 @@ def _probability(name: str, value: ArrayLike) -> FloatArray:
 
 def _round_count(name: str, value: ArrayLike) -> FloatArray:
     array = np.asarray(value, dtype=np.float64)
-    if not np.all(np.isfinite(array) & (array >= 0) & (array == np.floor(array))):
-        raise ValueError(f"{name} must be whole numbers >= 0, got {value!r}")
+    valid = np.isfinite(array) & (array >= 0) & (array == np.floor(array))
+    if not np.all(valid):
+        raise ValueError(
+            f"{name} must be a whole number >= 0, got {float(array[~valid].flat[0])!r}"
+        )
     return array
 
 
-def _finite(name: str, value: float) -> float:
-    if not np.isfinite(value):
-        raise ValueError(f"{name} must be finite, got {value!r}")
-    return float(value)
+def _finite(name: str, value: ArrayLike) -> FloatArray:
+    array = np.asarray(value, dtype=np.float64)
+    if not np.all(np.isfinite(array)):
+        raise ValueError(
+            f"{name} must be finite, got {float(array[~np.isfinite(array)].flat[0])!r}"
+        )
+    return array
 
 
 def _plain(value: Any) -> Any:
@@ -140,7 +147,7 @@ def regime(*, p0: float, a: float, b: float, sigma: float = 0.0) -> Regime:
     """
     p = float(_probability("p0", p0))
     limit = float(stationary_accuracy(float(a), float(b)))
-    margin = _finite("sigma", sigma)
+    margin = float(_finite("sigma", sigma))
     if np.isnan(limit):
         return Regime.NEUTRAL
     distance = limit + margin - p
@@ -150,7 +157,7 @@ def regime(*, p0: float, a: float, b: float, sigma: float = 0.0) -> Regime:
 
 
 def stop_as_printed(i: int, *, p_map: float, a: float, b: float, tau: float) -> bool:
-    """Algorithm 1's test: lambda^i ((a+b) p_map - b) >= (a+b) tau - b (Eq. 11).
+    """Algorithm 1's test: lambda^i ((a+b) p_map - b) >= (a+b) tau - b (Eq. 12).
 
     Args:
         i: completions drawn so far, >= 1 (the paper's i = r + 1 after round r).
@@ -164,8 +171,78 @@ def stop_as_printed(i: int, *, p_map: float, a: float, b: float, tau: float) -> 
     p = float(_probability("p_map", p_map))
     leave, fix = float(_probability("a", a)), float(_probability("b", b))
     power = float(_round_count("i", i))
-    threshold = _finite("tau", tau)
+    threshold = float(_finite("tau", tau))
     total = leave + fix
     if total == 0:
         return p >= threshold
     return bool((1.0 - total) ** power * (total * p - fix) >= total * threshold - fix)
+
+
+def rounds_to_reach(tau: float, *, p0: float, a: float, b: float, first: int = 1) -> int | None:
+    """The least r >= `first` with p_r >= tau - 1e-12 (Eq. 10); None where there is none.
+
+    Costs r + 1 completions, since round 0 is one. The judge is the definition and not the paper's
+    case list. tau within 1e-12 of L counts as L, which a chain with 0 < lambda < 1 that starts
+    below it comes near to and does not reach.
+
+    Args:
+        tau: accuracy asked for; above 1 there is no such round.
+        p0: P(round 0 is right), in [0, 1].
+        a: P(right -> wrong), in [0, 1].
+        b: P(wrong -> right), in [0, 1].
+        first: the first round that may be returned, >= 0.
+
+    Raises:
+        ValueError: naming the argument that is out of range, nan or infinite.
+    """
+    found = float(rounds_to_reach_array(tau, p0=p0, a=a, b=b, first=first))
+    return None if np.isinf(found) else int(found)
+
+
+def rounds_to_reach_array(
+    tau: ArrayLike, *, p0: ArrayLike, a: ArrayLike, b: ArrayLike, first: ArrayLike = 1
+) -> FloatArray:
+    """`rounds_to_reach` over broadcast arguments: float64, inf where there is no such round."""
+    tau, p, leave, fix, start = np.broadcast_arrays(
+        _finite("tau", tau),
+        _probability("p0", p0),
+        _probability("a", a),
+        _probability("b", b),
+        _round_count("first", first),
+    )
+
+    def reached(rounds: FloatArray) -> NDArray[np.bool_]:
+        return np.asarray(accuracy_after(rounds, p0=p, a=leave, b=fix) >= tau - _TOLERANCE)
+
+    # A chain that does not climb towards tau from below has its best round among the first two: it
+    # falls, stays, is at L from round 1 on (lambda = 0) or swings ever less around L (lambda < 0).
+    found = np.where(reached(start), start, np.where(reached(start + 1), start + 1, np.inf))
+    total = leave + fix
+    kept = 1.0 - total
+    limit = np.where(total > 0, fix / np.where(total > 0, total, 1.0), p)
+    climbs = (kept > _TOLERANCE) & (kept < 1) & (p < limit) & (p < tau - _TOLERANCE)
+    found = np.where(climbs, np.inf, found)
+    reaches = climbs & (tau < limit - _TOLERANCE)
+    crossing = _crossing(tau[reaches], p[reaches], leave[reaches], fix[reaches])
+    found[reaches] = np.maximum(start[reaches], crossing)
+    return np.where(tau > 1, np.inf, found)
+
+
+def _crossing(tau: FloatArray, p0: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
+    """The ceiling of Eq. 13 for p0 < tau < L and 0 < lambda < 1; all of shape (n,).
+
+    Where tau is close to L or lambda to 1 the logarithms lose digits, so they give a bracket and
+    p_r itself decides within it.
+    """
+    limit = b / (a + b)
+    decay = -np.log(1.0 - a - b)
+    estimate = np.ceil(np.log((limit - p0) / (limit - tau + _TOLERANCE)) / decay)
+    slack = 2.0 + np.ceil(1e-3 / decay)
+    low, high = np.maximum(estimate - slack, 0.0), np.maximum(estimate, 0.0) + slack
+    for _ in range(64):  # halves at most 2^60 rounds, beyond what float64 tells apart
+        if np.all(high - low <= 1):
+            break
+        middle = np.floor((low + high) / 2)
+        reached = accuracy_after(middle, p0=p0, a=a, b=b) >= tau - _TOLERANCE
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return high
