@@ -45,8 +45,10 @@ class Scored:
 class Generator(Protocol):
     """A pool of generators behind one call."""
 
-    async def generate(self, request: Request, *, session: str, priority: float = 0.0) -> Generated:
-        """Serve one request.
+    async def generate(
+        self, request: Request, *, session: str, priority: float = 0.0
+    ) -> Generated | Failure:
+        """Serve one request; after the last attempt a `Failure` says why it could not be.
 
         Args:
             request: what to complete.
