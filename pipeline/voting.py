@@ -1,0 +1,72 @@
+"""Votes over answers: clusters of equal answers, and which of them leads.
+
+Two answers are equal where their canonical forms are (`pipeline.answers.canonical`), an equivalence
+relation; pairwise graders are neither symmetric nor transitive and take no part in votes. Clusters
+stand in the order in which they were first seen, which also decides ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.answers import canonical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Votes for one answer."""
+
+    answer: str | None
+    """As its first voter wrote it; None is the cluster of those without an answer."""
+    members: tuple[int, ...]
+    """Indices of the voters, ascending."""
+    weight: float
+    """The number of members, or the sum of their weights."""
+
+
+def clusters(
+    answers: Sequence[str | None],
+    weights: Sequence[float] | None = None,
+    *,
+    as_written: bool = False,
+) -> tuple[Cluster, ...]:
+    """Group answers into clusters, in the order in which they were first seen.
+
+    Args:
+        answers: one a voter; None where there is no answer.
+        weights: one a voter; 1 each where None.
+        as_written: compare answers as strings and let None vote like any answer, as the code
+            behind the paper's tables does. Otherwise canonical forms are compared and None does
+            not vote.
+
+    Raises:
+        ValueError: if `weights` are not one a voter.
+    """
+    if weights is not None and len(weights) != len(answers):
+        raise ValueError(f"weights must be {len(answers)}, one an answer, got {len(weights)}")
+    members: dict[str | None, list[int]] = {}
+    for index, answer in enumerate(answers):
+        if as_written:
+            members.setdefault(answer, []).append(index)
+        elif answer is not None:
+            members.setdefault(canonical(answer), []).append(index)
+    return tuple(
+        Cluster(
+            answer=answers[voters[0]],
+            members=tuple(voters),
+            weight=len(voters) if weights is None else sum(weights[voter] for voter in voters),
+        )
+        for voters in members.values()
+    )
+
+
+def leader(votes: Sequence[Cluster]) -> Cluster | None:
+    """The heaviest cluster, the first seen on ties; None where nobody voted."""
+    return max(votes, key=lambda cluster: cluster.weight, default=None)
+
+
+def top_two(votes: Sequence[Cluster]) -> tuple[int, int]:
+    """How many votes the two largest clusters have, v1 >= v2; 0 for one that is not there."""
+    v1, v2, *_ = (*sorted((len(cluster.members) for cluster in votes), reverse=True), 0, 0)
+    return v1, v2
