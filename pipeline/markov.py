@@ -234,11 +234,13 @@ def _crossing(tau: FloatArray, p0: FloatArray, a: FloatArray, b: FloatArray) -> 
     Where tau is close to L or lambda to 1 the logarithms lose digits, so they give a bracket and
     p_r itself decides within it.
     """
-    limit = b / (a + b)
-    decay = -np.log(1.0 - a - b)
+    total = a + b
+    limit = b / total
+    decay: FloatArray = -np.log(1.0 - total)
     estimate = np.ceil(np.log((limit - p0) / (limit - tau + _TOLERANCE)) / decay)
     slack = 2.0 + np.ceil(1e-3 / decay)
-    low, high = np.maximum(estimate - slack, 0.0), np.maximum(estimate, 0.0) + slack
+    low: FloatArray = np.maximum(estimate - slack, 0.0)
+    high: FloatArray = np.maximum(estimate, 0.0) + slack
     for _ in range(64):  # halves at most 2^60 rounds, beyond what float64 tells apart
         if np.all(high - low <= 1):
             break

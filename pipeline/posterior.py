@@ -1,4 +1,4 @@
-"""Belief in p as a Beta distribution, updated by verifier scores (Eq. 14 to 16)."""
+"""Belief in p as a Beta distribution, updated by verifier scores (Eq. 16 to 18)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BetaPosterior:
 
     @classmethod
     def prior(cls, p0_hat: float, gamma: float) -> BetaPosterior:
-        """alpha_0 = p0_hat gamma, beta_0 = (1 - p0_hat) gamma (Eq. 14).
+        """alpha_0 = p0_hat gamma, beta_0 = (1 - p0_hat) gamma (Eq. 16).
 
         Args:
             p0_hat: prior probability that the first answer is right, in [0, 1].
@@ -39,14 +39,14 @@ class BetaPosterior:
         return cls(p0_hat * gamma, (1 - p0_hat) * gamma)
 
     def update(self, phi: float) -> BetaPosterior:
-        """The belief after an answer with verifier score `phi` in [0, 1] (Eq. 15)."""
+        """The belief after an answer with verifier score `phi` in [0, 1] (Eq. 17)."""
         if not 0 <= phi <= 1:
             raise ValueError(f"phi must be in [0, 1], got {phi!r}")
         return BetaPosterior(self.alpha + phi, self.beta + (1 - phi))
 
     @property
     def map(self) -> float:
-        """Mode where both parameters exceed 1, else the mean (Eq. 16), in [0, 1]."""
+        """Mode where both parameters exceed 1, else the mean (Eq. 18), in [0, 1]."""
         if self.alpha <= 1 or self.beta <= 1:
             return self.alpha / (self.alpha + self.beta)
         return (self.alpha - 1) / (self.alpha + self.beta - 2)
