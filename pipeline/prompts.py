@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from pipeline.protocol import Completion, Message
 
@@ -38,6 +39,8 @@ class EmptyAnswer(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
     """Templates with ``{question}`` and, in `revise`, ``{answer}``; other braces are literal."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     system: str | None = None
     first: str = (

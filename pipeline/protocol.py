@@ -14,7 +14,7 @@ import json
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar, assert_never
+from typing import Any, ClassVar, Protocol, TypeVar, assert_never
 
 from pipeline.errors import ProtocolError
 
@@ -99,6 +99,8 @@ class Message:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
     """How completions are sampled; the paper's values are the defaults."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     temperature: float = 0.7
     top_p: float = 0.95

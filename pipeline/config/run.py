@@ -1,0 +1,127 @@
+"""A whole run's configuration: one YAML file, with any field overridden by name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from pipeline.config.errors import described
+from pipeline.config.runtime import RuntimeConfig
+from pipeline.config.schema import Section
+from pipeline.config.science import ScienceConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.errors import ConfigError
+
+_EXTENDABLE = ("benchmarks",)
+
+
+class RunConfig(Section):
+    """Everything that a run needs to know."""
+
+    name: str = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    """Start of the run directory's name."""
+    science: ScienceConfig
+    runtime: RuntimeConfig = RuntimeConfig()
+
+    @classmethod
+    def load(cls, path: str, overrides: Sequence[str] = ()) -> RunConfig:
+        """Read a YAML file and apply ``dotted.field=value`` overrides, values being YAML.
+
+        Raises:
+            ConfigError: naming the field, what must hold and what came.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"a configuration must be a readable YAML file, got {error}"
+            ) from error
+        try:
+            values = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{path} must be YAML: {error}") from error
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path} must hold fields, got {type(values).__name__}")
+        for override in overrides:
+            override_field(values, override)
+        return cls.parse(values, path)
+
+    @classmethod
+    def parse(cls, values: dict[str, Any], where: str = "") -> RunConfig:
+        """Check a configuration that was already read; also builds its strategies once."""
+        try:
+            config = cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(described(error)) from error
+        strategies_of(config.science)
+        return config
+
+    def science_digest(self) -> str:
+        """SHA-256 (hex) of the science part, without what a resume may extend."""
+        return hashlib.sha256(_canonical(_fixed_science(self)).encode()).hexdigest()
+
+    def differing_science(self, other: RunConfig) -> list[str]:
+        """Dotted names of science fields that differ, ``ours -> theirs`` beside them."""
+        ours, theirs = _flat(_fixed_science(self)), _flat(_fixed_science(other))
+        names = sorted(n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n))
+        return [f"science.{n}: {ours.get(n)!r} -> {theirs.get(n)!r}" for n in names]
+
+
+def override_field(values: dict[str, Any], override: str) -> None:
+    """Set one dotted field of a configuration before it is checked; list items by number."""
+    name, sign, text = override.partition("=")
+    if not sign or not name:
+        raise ConfigError(f"--set must be field.name=value, got {override!r}")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"the value of --set {name} must be YAML, got {text!r}") from error
+    *parents, last = name.split(".")
+    place: Any = values
+    for parent in parents:
+        if isinstance(place, list):
+            place = place[_item(place, parent, name)]
+        else:
+            if not isinstance(place.get(parent), dict | list):
+                place[parent] = {}
+            place = place[parent]
+    if isinstance(place, list):
+        place[_item(place, last, name)] = value
+    else:
+        place[last] = value
+
+
+def _item(place: list[Any], part: str, name: str) -> int:
+    if not part.isdigit() or int(part) >= len(place):
+        raise ConfigError(
+            f"--set {name}: {part!r} must be the number of one of {len(place)} list items"
+        )
+    return int(part)
+
+
+def _fixed_science(config: RunConfig) -> dict[str, Any]:
+    science = config.science.model_dump(mode="json")
+    return {name: value for name, value in science.items() if name not in _EXTENDABLE}
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(value, dict) and value:
+        return {
+            k: v for name, item in value.items() for k, v in _flat(item, f"{prefix}{name}.").items()
+        }
+    if isinstance(value, list) and value:
+        pairs = enumerate(value)
+        return {
+            k: v for number, item in pairs for k, v in _flat(item, f"{prefix}{number}.").items()
+        }
+    return {prefix.rstrip("."): value}

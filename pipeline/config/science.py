@@ -1,0 +1,100 @@
+"""What a run's results depend on; a resume with another value of it is refused."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline.benchmarks import BenchmarkSource
+from pipeline.config.models import GeneratorModel, VerifierModel
+from pipeline.config.schema import Section
+from pipeline.prompts import Prompts
+from pipeline.protocol import Decoding
+from pipeline.strategies import STRATEGIES
+
+
+class PriorsConfig(Section):
+    """What is known of questions before the run; never made from gold answers of the run's own."""
+
+    a: float | None = Field(None, ge=0, le=1)
+    """P(right -> wrong) between two rounds, for every question."""
+    b: float | None = Field(None, ge=0, le=1)
+    """P(wrong -> right)."""
+    file: str | None = None
+    """JSON with ``a`` and ``b`` for every question, or a table (JSONL, CSV, Parquet) with
+    ``question_id`` and any of ``benchmark``, ``p0``, ``a``, ``b``, ``tokens_per_round``. Values
+    above win over the file's."""
+    predictor: str | None = None
+    """Folder that ``jobs.train`` wrote: heads for p0, a, b and tokens on backbone features."""
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> PriorsConfig:
+        if (self.a is None) != (self.b is None):
+            raise ValueError("a and b must be given together")
+        return self
+
+
+class StrategyEntry(Section):
+    """One strategy of a run: its registered kind, a label, and fields of its own."""
+
+    kind: str
+    label: str = Field("", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$|^$")
+    """Names the strategy in journal and tables; defaults to its kind."""
+    fields: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the strategy, over those of ``science.strategy``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, value: Any) -> Any:
+        """``mr_thinking`` and ``{kind: mr_thinking, n: 16}`` as well as the full form."""
+        if isinstance(value, str):
+            return {"kind": value, "label": value}
+        if isinstance(value, dict):
+            own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
+            known = {k: v for k, v in value.items() if k in ("kind", "label")}
+            known.setdefault("label", value.get("kind", ""))
+            return {**known, "fields": {**value.get("fields", {}), **own}}
+        return value
+
+    @field_validator("kind")
+    @classmethod
+    def _registered(cls, kind: str) -> str:
+        if kind not in STRATEGIES:
+            raise ValueError(f"a strategy must be one of {', '.join(STRATEGIES)}")
+        return kind
+
+
+class ScienceConfig(Section):
+    """Questions, strategies, models and how answers are judged."""
+
+    seed: int = Field(0, ge=0)
+    """Every sampling seed of the run is derived from it."""
+    benchmarks: tuple[BenchmarkSource, ...] = Field(min_length=1)
+    strategies: tuple[StrategyEntry, ...] = Field(min_length=1)
+    """Run side by side; each by name, or as a mapping with ``kind`` and its fields."""
+    strategy: dict[str, Any] = Field(default_factory=dict)
+    """Fields for every strategy that has them, such as ``n`` and ``tau``."""
+    answer_rule: Literal["default", "last", "prm_argmax", "vote", "prm_weighted_vote"] = "default"
+    """The headline rule; ``default`` is each strategy's own. Every rule is reported besides."""
+    decoding: Decoding = Decoding()
+    prompts: Prompts = Prompts()
+    priors: PriorsConfig = PriorsConfig()
+    generator: GeneratorModel
+    verifier: VerifierModel | None = None
+    grader: Literal["markovscale", "math_verify", "paper"] = "markovscale"
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> ScienceConfig:
+        labels = [entry.label for entry in self.strategies]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(
+                    f"strategies must have different labels, got {label!r} {labels.count(label)} "
+                    f"times: give each a label"
+                )
+        names = [source.name for source in self.benchmarks]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"benchmarks must have different names, got {name!r} twice")
+        return self

@@ -1,0 +1,86 @@
+"""Strategy objects from their section of the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.answer_rules import AnswerRule
+from pipeline.config.errors import described
+from pipeline.config.science import ScienceConfig, StrategyEntry
+from pipeline.errors import ConfigError
+from pipeline.protocol import Strategy
+from pipeline.strategies import STRATEGIES
+
+
+def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
+    """The strategies of a run by label, in the order of the configuration.
+
+    Raises:
+        ConfigError: naming the field, what must hold and what came.
+    """
+    known = {name for entry in science.strategies for name in _field_names(entry.kind)}
+    for name in science.strategy:
+        if name not in known:
+            kinds = ", ".join(entry.kind for entry in science.strategies)
+            raise ConfigError(
+                f"science.strategy.{name} must be a field of one of {kinds}, "
+                f"which have {', '.join(sorted(known))}"
+            )
+    built = {entry.label: _build(science, entry) for entry in science.strategies}
+    for label, strategy in built.items():
+        _check_scores(science, label, strategy)
+    return built
+
+
+def rule_of(science: ScienceConfig, strategy: Strategy[Any]) -> AnswerRule:
+    """The headline answer rule of a strategy in this run."""
+    name = strategy.default_rule if science.answer_rule == "default" else science.answer_rule
+    return AnswerRule(name)
+
+
+def _field_names(kind: str) -> set[str]:
+    own = {field.name for field in fields(STRATEGIES[kind])}
+    return own - {"decoding", "prompts", "score"}
+
+
+def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
+    names = _field_names(entry.kind)
+    shared = {name: value for name, value in science.strategy.items() if name in names}
+    where = f"science.strategies.{entry.label}"
+    for name in entry.fields:
+        if name not in names:
+            raise ConfigError(
+                f"{where}.{name} must be a field of {entry.kind}, which has "
+                f"{', '.join(sorted(names)) or 'none'}"
+            )
+    values = {
+        **shared,
+        **entry.fields,
+        "decoding": science.decoding,
+        "prompts": science.prompts,
+        "score": science.verifier is not None,
+    }
+    try:
+        strategy: Strategy[Any] = TypeAdapter(STRATEGIES[entry.kind]).validate_python(values)
+    except ValidationError as error:
+        places = {name: f"science.strategy.{name}" for name in shared if name not in entry.fields}
+        raise ConfigError(described(error, where, places)) from error
+    return strategy
+
+
+def _check_scores(science: ScienceConfig, label: str, strategy: Strategy[Any]) -> None:
+    if science.verifier is not None:
+        return
+    if strategy.needs_score:
+        raise ConfigError(
+            f"science.verifier must be given for {label}, which decides by its scores"
+        )
+    rule = rule_of(science, strategy)
+    if rule.needs_score:
+        raise ConfigError(
+            f"science.verifier must be given for the answer rule {rule} of {label}; "
+            f"answer_rule last and vote need none"
+        )
