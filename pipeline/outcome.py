@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pipeline.answer_rules import AnswerRule, apply
+from pipeline.answer_rules import AnswerRule, Chosen, apply
 from pipeline.protocol import Belief, Completion, Failure, Observation, Stop, StopReason
 from pipeline.trajectory import Row
 
@@ -62,21 +61,25 @@ def outcome_of(
     level: str | None,
     stop: Stop,
     observations: Sequence[Observation],
-    verdicts: Mapping[str, str],
+    verdicts: Sequence[str | None],
     wasted_tokens: int,
     seconds: float,
+    error: str | None = None,
 ) -> Row:
     """The outcome row of a question that stopped.
 
     Args:
         observations: everything drawn, in request order; failures take a position too.
-        verdicts: verdict by answer text, for every answer that was extracted.
+        verdicts: of each observation, in the same order; None for failures.
         wasted_tokens: tokens of attempts that gave no completion.
         seconds: wall time from admission to stop.
+        error: what broke the chain itself, where it was no failed request.
     """
     belief = stop.belief or Belief()
     failures = [o for o in observations if isinstance(o, Failure)]
     completions = [o for o in observations if isinstance(o, Completion)]
+    if error is None and failures and stop.reason is StopReason.FAILED:
+        error = failures[-1].error
     row: Row = {
         "run": run,
         "attempt": attempt,
@@ -90,7 +93,7 @@ def outcome_of(
         "completions": len(completions),
         "round_answers": [_answer(o) for o in observations],
         "round_scores": [o.score if isinstance(o, Completion) else None for o in observations],
-        "round_verdicts": [_verdict(o, verdicts) for o in observations],
+        "round_verdicts": list(verdicts),
         "round_tokens": [o.completion_tokens for o in observations],
         "wasted_tokens": wasted_tokens + sum(f.completion_tokens or 0 for f in failures),
         "tokens_unknown": sum(f.completion_tokens is None for f in failures),
@@ -100,14 +103,14 @@ def outcome_of(
         "b": belief.b,
         "posterior_path": list(belief.path),
         "seconds": seconds,
-        "error": failures[-1].error if failures and stop.reason is StopReason.FAILED else None,
+        "error": error,
     }
     for kind in TOKEN_KINDS:
         row[kind] = sum(getattr(completion, kind) for completion in completions)
     for rule in AnswerRule:
         chosen = apply(rule, observations, stop)
         row[f"answer_{rule.value}"] = None if chosen is None else chosen.answer
-        row[f"verdict_{rule.value}"] = _rule_verdict(chosen, verdicts)
+        row[f"verdict_{rule.value}"] = _verdict_of(chosen, verdicts)
     return row
 
 
@@ -115,14 +118,8 @@ def _answer(observation: Observation) -> str | None:
     return observation.answer if isinstance(observation, Completion) else None
 
 
-def _verdict(observation: Observation, verdicts: Mapping[str, str]) -> str | None:
-    """A failed request has no verdict; a completion without an answer is wrong."""
-    if isinstance(observation, Failure):
-        return None
-    return "wrong" if observation.answer is None else verdicts.get(observation.answer)
-
-
-def _rule_verdict(chosen: Any, verdicts: Mapping[str, str]) -> str | None:
+def _verdict_of(chosen: Chosen | None, verdicts: Sequence[str | None]) -> str | None:
+    """None where the rule could not be applied; no answer at all is wrong."""
     if chosen is None:
         return None
-    return "wrong" if chosen.answer is None else verdicts.get(chosen.answer)
+    return "wrong" if chosen.position is None else verdicts[chosen.position]

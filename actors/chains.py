@@ -1,0 +1,317 @@
+"""Drives questions through a strategy: one coroutine a question, thousands at once on one loop.
+
+Ray-free: engines, journal, recordings and grading are given. `actors.controller` hosts it in Ray
+Data; benchmarks and tests run it in process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from actors.interfaces import Generator, Verifier
+from actors.journal_writer import JournalWriter
+from pipeline.answers import extract
+from pipeline.journal import Recording
+from pipeline.outcome import outcome_of
+from pipeline.protocol import (
+    Completion,
+    Failure,
+    Observation,
+    Question,
+    Request,
+    Statistics,
+    Stop,
+    StopReason,
+    Strategy,
+    decisions,
+)
+from pipeline.trajectory import Row, row_of
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One question under one strategy, in one phase."""
+
+    label: str
+    """The strategy's label in its run."""
+    phase: str
+    strategy: Strategy[Any]
+    question: Question
+    gold: str | None
+    level: str | None = None
+    statistics: Statistics | None = None
+    expected_tokens: float | None = None
+    """Expected completion tokens of the whole chain; long chains are served first."""
+
+    @property
+    def session(self) -> str:
+        """What ties the rounds of a chain to one replica."""
+        return f"{self.label}/{self.question.benchmark}/{self.question.question_id}"
+
+
+class Grade(Protocol):
+    """Judges one completion against the gold answer."""
+
+    def __call__(self, gold: str, completion: Completion) -> Awaitable[str]: ...
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened so far, for progress, metrics and the watchdog."""
+
+    rounds: int = 0
+    """Completions that came from engines."""
+    recorded: int = 0
+    """Completions that were found in the journal."""
+    completion_tokens: int = 0
+    verifier_tokens: int = 0
+    wasted_tokens: int = 0
+    in_flight: int = 0
+    waiting: int = 0
+    stops: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    """``<label>/<verdict>`` of the headline answers."""
+    last_error: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for other processes."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {**values, "stops": dict(self.stops), "verdicts": dict(self.verdicts)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A chain that stopped, before it is graded."""
+
+    stop: Stop
+    observations: tuple[Observation, ...]
+    wasted_tokens: int
+    seconds: float
+    error: str | None = None
+    """What broke the chain itself; failed requests carry their own error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """What every record of this attempt carries."""
+
+    run: str
+    attempt: int
+    generator: str | None = None
+    verifier: str | None = None
+
+
+class Chains:
+    """The chains of one controller.
+
+    Args:
+        identity: run, attempt and model names for the records.
+        generator: pool of generators.
+        verifier: pool of verifiers; None where nothing is scored.
+        journal: where rounds are made durable.
+        grade: judges completions once their chain has stopped, off the critical path.
+        recording_of: what is recorded of a question already (resume, earlier phases).
+        in_flight: chains that work at once.
+        headline: the answer rule whose verdict is counted for progress, by label.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: RunIdentity,
+        generator: Generator,
+        verifier: Verifier | None,
+        journal: JournalWriter,
+        grade: Grade,
+        recording_of: Callable[[Work], Recording | None],
+        in_flight: int,
+        headline: Mapping[str, str] | None = None,
+    ) -> None:
+        self._identity = identity
+        self._generator = generator
+        self._verifier = verifier
+        self._journal = journal
+        self._grade = grade
+        self._recording_of = recording_of
+        self._admission = asyncio.Semaphore(in_flight)
+        self._headline = headline or {}
+        self._live: set[asyncio.Task[Ended]] = set()
+        self.draining = False
+        self.counters = Counters()
+
+    async def run(self, work: Work) -> Row | None:
+        """Take a question to its stop; None where the run drains before that.
+
+        Never raises for a question's sake: what goes wrong is an outcome with an error.
+
+        Raises:
+            JournalError: where rounds cannot be made durable any more.
+        """
+        self.counters.waiting += 1
+        async with self._admission:
+            self.counters.waiting -= 1
+            if self.draining:
+                return None
+            task = asyncio.get_running_loop().create_task(self._chain(work))
+            self._live.add(task)
+            self.counters.in_flight += 1
+            try:
+                ended = await task
+            except asyncio.CancelledError:
+                if self.draining:
+                    return None
+                task.cancel()
+                raise
+            finally:
+                self.counters.in_flight -= 1
+                self._live.discard(task)
+        await self._journal.durable()
+        row = await self._outcome(work, ended)
+        self._count_outcome(work, row)
+        return row
+
+    def drain(self) -> None:
+        """Stop asking engines: every chain ends where it is and can be resumed."""
+        self.draining = True
+        for task in self._live:
+            task.cancel()
+
+    async def _chain(self, work: Work) -> Ended:
+        started = time.monotonic()
+        drawn: list[Observation] = []
+        wasted, error = 0, None
+        try:
+            recording = self._recording_of(work)
+            game = decisions(work.strategy, work.question, work.statistics)
+            requests = next(game)
+            while True:
+                told, lost = await self._serve(work, requests, recording)
+                drawn += told
+                wasted += lost
+                requests = game.send(told)
+        except StopIteration as end:
+            stop: Stop = end.value
+        except Exception as broken:  # one question's fault must not cost another question anything
+            logger.exception("chain %s broke", work.session)
+            stop = Stop(reason=StopReason.FAILED, rounds=())
+            error = f"{type(broken).__name__}: {broken}"
+        return Ended(
+            stop=stop,
+            observations=tuple(drawn),
+            wasted_tokens=wasted,
+            seconds=time.monotonic() - started,
+            error=error,
+        )
+
+    async def _serve(
+        self, work: Work, requests: Sequence[Request], recording: Recording | None
+    ) -> tuple[list[Observation], int]:
+        """Observations in request order, in whatever order they come; and tokens lost meanwhile."""
+        served = await asyncio.gather(*(self._one(work, r, recording) for r in requests))
+        return [observation for observation, _ in served], sum(lost for _, lost in served)
+
+    async def _one(
+        self, work: Work, request: Request, recording: Recording | None
+    ) -> tuple[Observation, int]:
+        found = recording.take(request) if recording is not None else None
+        if found is not None:
+            self.counters.recorded += 1
+            return found, 0
+        started = time.monotonic()
+        observation, wasted = await self._draw(work, request)
+        self._journal.append(
+            row_of(
+                run=self._identity.run,
+                attempt=self._identity.attempt,
+                strategy=work.label,
+                question=work.question,
+                request=request,
+                observation=observation,
+                wasted_tokens=wasted,
+                generator=self._identity.generator,
+                verifier=self._identity.verifier if request.score else None,
+                seconds=time.monotonic() - started,
+            )
+        )
+        self._count_round(observation, wasted)
+        return observation, wasted
+
+    async def _draw(self, work: Work, request: Request) -> tuple[Observation, int]:
+        """One completion from the engines, scored where asked for."""
+        priority = -(work.expected_tokens or 0.0)
+        made = await self._generator.generate(request, session=work.session, priority=priority)
+        if isinstance(made, Failure):
+            return made, 0
+        completion = Completion(
+            text=made.text,
+            answer=extract(made.text),
+            finish_reason=made.finish_reason,
+            prompt_tokens=made.prompt_tokens,
+            cached_prompt_tokens=made.cached_prompt_tokens,
+            completion_tokens=made.completion_tokens,
+            thinking_tokens=made.thinking_tokens,
+        )
+        if not request.score or self._verifier is None:
+            return completion, made.wasted_tokens
+        scored = await self._verifier.score(work.question.text, made.text, session=work.session)
+        if isinstance(scored, Failure):
+            error = f"verifier: {scored.error}"
+            return Failure(
+                error=error, completion_tokens=made.completion_tokens
+            ), made.wasted_tokens
+        scored_completion = replace(
+            completion,
+            verifier_tokens=scored.tokens,
+            step_scores=scored.step_scores,
+            score=scored.score,
+            prm_truncated=scored.truncated,
+        )
+        return scored_completion, made.wasted_tokens
+
+    async def _outcome(self, work: Work, ended: Ended) -> Row:
+        verdicts = [await self._verdict(work, o) for o in ended.observations]
+        return outcome_of(
+            run=self._identity.run,
+            attempt=self._identity.attempt,
+            strategy=work.label,
+            phase=work.phase,
+            benchmark=work.question.benchmark,
+            question_id=work.question.question_id,
+            level=work.level,
+            stop=ended.stop,
+            observations=ended.observations,
+            verdicts=verdicts,
+            wasted_tokens=ended.wasted_tokens,
+            seconds=ended.seconds,
+            error=ended.error,
+        )
+
+    async def _verdict(self, work: Work, observation: Observation) -> str | None:
+        """None for a failed request and for a question without gold."""
+        if work.gold is None or isinstance(observation, Failure):
+            return None
+        return await self._grade(work.gold, observation)
+
+    def _count_round(self, observation: Observation, wasted: int) -> None:
+        counters = self.counters
+        counters.rounds += 1
+        counters.wasted_tokens += wasted
+        counters.completion_tokens += observation.completion_tokens or 0
+        match observation:
+            case Completion():
+                counters.verifier_tokens += observation.verifier_tokens
+            case Failure():
+                counters.last_error = observation.error
+
+    def _count_outcome(self, work: Work, row: Row) -> None:
+        self.counters.stops[row["stop_reason"]] += 1
+        rule = self._headline.get(work.label, "last")
+        self.counters.verdicts[f"{work.label}/{row[f'verdict_{rule}'] or 'none'}"] += 1

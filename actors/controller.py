@@ -1,0 +1,147 @@
+"""The Ray Data stage that holds the chains: an async actor, one coroutine a question.
+
+Ray Data runs `Controller.__call__` for many rows at once on one event loop of the actor. A question
+that fails is a row with an error; the method itself never raises for a question's sake, since that
+would cost the other rows of its block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import ray
+
+from actors.chains import Chains, RunIdentity, Work
+from actors.client import clients_of
+from actors.grading import GradingPool
+from actors.journal_writer import JournalError, JournalWriter
+from actors.watch import NAMESPACE, watch_name
+from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.journal import Recording
+from pipeline.phases import phases_of
+from pipeline.protocol import Completion, Statistics
+from pipeline.questions import question_of
+from pipeline.recorded import RecordedWork
+from pipeline.run_dir import RunDir
+
+logger = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 1.0
+
+
+class Controller:
+    """Drives the questions of one phase of one attempt of a run.
+
+    Args:
+        address: the run directory.
+        attempt: number of the attempt.
+        phase: number of the phase.
+        engines: plain description of the engine pools (`actors.hosts`).
+    """
+
+    def __init__(self, address: str, attempt: int, phase: int, engines: dict[str, Any]) -> None:
+        self._run = RunDir.open(address)
+        self._config = self._run.config()
+        self._attempt, self._phase, self._engines = attempt, phase, engines
+        self._id = uuid.uuid4().hex[:8]
+        self._strategies = strategies_of(self._config.science)
+        self._statistics: dict[tuple[str, str], dict[str, Statistics]] = {}
+        self._recorded = RecordedWork(self._run, attempt, phase)
+        self._chains: Chains | None = None
+
+    async def __call__(self, row: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """Take one work row to its outcome row; none where the run drains before that."""
+        chains = self._chains or self._start()
+        try:
+            outcome = await chains.run(self._work(row))
+        except JournalError as error:
+            logger.error("stopping: %s", error)  # the watch has it and the driver ends the run
+            return
+        if outcome is not None:
+            yield outcome
+
+    def _start(self) -> Chains:
+        """What needs the event loop; runs at the first row, before anything awaits."""
+        runtime, science = self._config.runtime, self._config.science
+        self._journal = JournalWriter(self._run.journal, flush_s=runtime.journal_flush_s)
+        self._journal.on_failure = self._fail
+        self._grading = GradingPool(workers=runtime.grading_workers)
+        generator, verifier = clients_of(self._engines, runtime.requests)
+        rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
+        self._fatal: str | None = None
+        self._chains = Chains(
+            identity=RunIdentity(
+                run=self._run.run_id,
+                attempt=self._attempt,
+                generator=science.generator.model,
+                verifier=None if science.verifier is None else science.verifier.model,
+            ),
+            generator=generator,
+            verifier=verifier,
+            journal=self._journal,
+            grade=self._grade,
+            recording_of=self._recording,
+            in_flight=max(1, self._engines["in_flight"] // runtime.controllers.actors),
+            headline=rules,
+        )
+        self._reporting = asyncio.get_running_loop().create_task(self._report())
+        return self._chains
+
+    def _work(self, row: dict[str, Any]) -> Work:
+        label, benchmark = row["strategy"], row["benchmark"]
+        phases = phases_of(self._strategies[label])
+        phase = phases[self._phase]
+        known = self._known(label, phases[self._phase - 1].name if self._phase else "prepared")
+        return Work(
+            label=label,
+            phase=phase.name,
+            strategy=phase.strategy,
+            question=question_of(row),
+            gold=row["gold"],
+            level=row["level"],
+            statistics=known.get(benchmark),
+            expected_tokens=row["expected_tokens"],
+        )
+
+    def _known(self, label: str, phase: str) -> dict[str, Statistics]:
+        key = (label, phase)
+        if key not in self._statistics:
+            self._statistics[key] = self._run.statistics(label, phase) or {}
+        return self._statistics[key]
+
+    def _recording(self, work: Work) -> Recording | None:
+        question = work.question
+        return self._recorded.of((work.label, question.benchmark, question.question_id))
+
+    async def _grade(self, gold: str, completion: Completion) -> str:
+        grader = self._config.science.grader
+        if grader == "paper":
+            return await self._grading.grade_reply(gold, completion.text, grader)
+        return await self._grading.grade(gold, completion.answer, grader)
+
+    def _fail(self, error: JournalError) -> None:
+        self._fatal = str(error)
+        if self._chains is not None:
+            self._chains.drain()
+
+    async def _report(self) -> None:
+        """Tell the watch every second how it goes; drain when it says so."""
+        assert self._chains is not None
+        watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(_REPORT_EVERY_S)
+            lag = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
+            counters = {**self._chains.counters.as_dict(), "loop_lag_ms": lag}
+            try:
+                drain = await watch.report.remote(self._id, counters, self._fatal)
+            except ray.exceptions.RayActorError:
+                drain = True  # the driver is gone, and nobody will take the outcomes
+            if drain and not self._chains.draining:
+                self._chains.drain()
+                await self._journal.close()

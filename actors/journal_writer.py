@@ -1,0 +1,132 @@
+"""Group commit: rounds are appended in memory and made durable every few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Callable
+
+from pipeline.errors import MarkovScaleError
+from pipeline.journal import epoch_name, write_segment
+from pipeline.storage import Folder
+from pipeline.trajectory import Row
+
+logger = logging.getLogger(__name__)
+
+_MOST_ROWS = 5_000  # a segment is written early once this many rows wait
+
+
+class JournalError(MarkovScaleError, OSError):
+    """The storage of the journal failed for longer than the run may wait."""
+
+
+class JournalWriter:
+    """One writer of one journal, on one event loop.
+
+    Args:
+        journal: folder of segments.
+        flush_s: longest time a row stays in memory only, in seconds.
+        give_up_s: how long failing storage is retried before the writer fails for good.
+    """
+
+    def __init__(self, journal: Folder, *, flush_s: float, give_up_s: float = 600.0) -> None:
+        self._journal = journal
+        self._flush_s = flush_s
+        self._give_up_s = give_up_s
+        self._epoch = epoch_name(time.time_ns() // 1_000, uuid.uuid4().hex[:8])
+        self._sequence = 0
+        self._waiting: list[Row] = []
+        self._appended = 0
+        self._durable = 0
+        self._wake = asyncio.Event()
+        self._advanced = asyncio.Condition()
+        self._closing = False
+        self._failure: JournalError | None = None
+        self._loop_task: asyncio.Task[None] | None = None
+        self.on_failure: Callable[[JournalError], None] | None = None
+        """Called once when storage is given up."""
+
+    @property
+    def failure(self) -> JournalError | None:
+        """Why nothing can be made durable any more; None while all is well."""
+        return self._failure
+
+    def append(self, row: Row) -> None:
+        """Take a row; it is durable within `flush_s` where storage works."""
+        self._waiting.append(row)
+        self._appended += 1
+        if self._loop_task is None:
+            self._loop_task = asyncio.get_running_loop().create_task(self._run())
+        if len(self._waiting) >= _MOST_ROWS:
+            self._wake.set()
+
+    async def durable(self) -> None:
+        """Wait until everything appended so far is durable.
+
+        Raises:
+            JournalError: where storage was given up.
+        """
+        target = self._appended
+        async with self._advanced:
+            await self._advanced.wait_for(
+                lambda: self._durable >= target or self._failure is not None
+            )
+        if self._failure is not None:
+            raise self._failure
+
+    async def close(self) -> None:
+        """Make everything durable and stop."""
+        self._closing = True
+        self._wake.set()
+        if self._loop_task is not None:
+            await self._loop_task
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self) -> None:
+        while self._failure is None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._flush_s)
+            self._wake.clear()
+            if self._waiting:
+                await self._flush()
+            elif self._closing:
+                return
+
+    async def _flush(self) -> None:
+        rows, self._waiting = self._waiting, []
+        deadline, pause = time.monotonic() + self._give_up_s, 0.5
+        while True:
+            try:
+                await asyncio.to_thread(
+                    write_segment, self._journal, self._epoch, self._sequence, rows
+                )
+                break
+            except OSError as error:
+                if time.monotonic() + pause > deadline:
+                    await self._give_up(error)
+                    return
+                logger.warning(
+                    "journal segment of %d rows not written, again in %.1f s: %s",
+                    len(rows),
+                    pause,
+                    error,
+                )
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 15.0)
+        self._sequence += 1
+        async with self._advanced:
+            self._durable += len(rows)
+            self._advanced.notify_all()
+
+    async def _give_up(self, error: OSError) -> None:
+        self._failure = JournalError(
+            f"{self._journal.address} must take segments, failed for {self._give_up_s:g} s: {error}"
+        )
+        if self.on_failure is not None:
+            self.on_failure(self._failure)
+        async with self._advanced:
+            self._advanced.notify_all()
