@@ -59,7 +59,7 @@ class RecordedWork:
 
     def of(self, key: QuestionKey) -> Recording | None:
         """The recording of (strategy, benchmark, question_id); None where there is none."""
-        rows = [*self._bucket(bucket_of(key[1], key[2])).pop(key, ()), *self._later.get(key, ())]
+        rows = [*self._bucket(bucket_of(key[1], key[2])).get(key, ()), *self._later.get(key, ())]
         return Recording(rows) if rows else None
 
     def _bucket(self, number: int) -> dict[QuestionKey, list[Row]]:

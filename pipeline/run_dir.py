@@ -149,10 +149,16 @@ class RunDir:
             pa.concat_tables(tables, promote_options="default") if tables else None
         )
 
-    def append_metrics(self, rows: Iterable[dict[str, Any]], part: str) -> None:
-        """Write counters over time as one object of ``metrics/``; `metrics` reads them all."""
+    def write_metrics(self, rows: Iterable[Row]) -> None:
+        """Write the counters over time, a JSON object a line."""
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        self.folder.write(f"metrics/{check_name(part, 'a metrics part')}.jsonl", text.encode())
+        self.folder.write("metrics.jsonl", text.encode())
+
+    def metrics(self) -> list[Row]:
+        """The counters over time; [] where none were written yet."""
+        if not self.folder.has("metrics.jsonl"):
+            return []
+        return [json.loads(line) for line in self.folder.read("metrics.jsonl").splitlines()]
 
     def _log_attempt(self, number: int, config: RunConfig) -> None:
         earlier = self.attempts() if number > 1 else []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 from pipeline.errors import ConfigError
+from pipeline.phases import Phase, QuestionRecord, WholePhase
 from pipeline.posterior import BetaPosterior
 from pipeline.prompts import Prompts
-from pipeline.protocol import Action, Decoding, Observation, Question, Statistics
+from pipeline.protocol import Action, Completion, Decoding, Observation, Question, Statistics
+from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,
@@ -191,6 +195,19 @@ class MarkovScale0:
         if self.warm_up < 2:
             raise ValueError(f"warm_up must be >= 2 (one transition), got {self.warm_up!r}")
 
+    def phases(self) -> tuple[Phase, ...]:
+        """Warm up with plain revisions, then go on with what they taught."""
+        rounds = MRThinking(
+            n=min(self.warm_up, self.n),
+            decoding=self.decoding,
+            prompts=self.prompts,
+            score=self.score,
+        )
+        return (
+            WarmUp(strategy=rounds, right_from=self.right_from),
+            WholePhase(name="continue", strategy=self),
+        )
+
     def start(
         self, question: Question, statistics: Statistics | None = None
     ) -> tuple[ChainState, Action]:
@@ -219,6 +236,39 @@ class MarkovScale0:
     ) -> tuple[ChainState, Action]:
         """Update the posterior; stop or revise."""
         return advance(state, observations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """The rounds that MarkovScale^0 draws for every question to count a and b."""
+
+    name: ClassVar[str] = "warm_up"
+    strategy: MRThinking
+    right_from: float
+
+    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+        """Every question takes part."""
+        return True
+
+    def fold(
+        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
+    ) -> Statistics:
+        """a and b over all transitions, by verifier scores; each (k + 1/2) / (n + 1), the mean
+        under Jeffreys' prior, so that both exist where no transition was seen."""
+        moves: Counter[tuple[bool, bool]] = Counter()
+        for record in records.values():
+            scores = [c.score for c in record.completions if isinstance(c, Completion)]
+            right = [score >= self.right_from for score in scores if score is not None]
+            moves.update(pairwise(right))
+        return Statistics(
+            a=_jeffreys(moves[True, False], moves[True, True]),
+            b=_jeffreys(moves[False, True], moves[False, False]),
+            labels="score",
+        )
+
+
+def _jeffreys(moved: int, stayed: int) -> float:
+    return (moved + 0.5) / (moved + stayed + 1.0)
 
 
 def _first_belief(question: Question, source: P0Source) -> tuple[float | None, str]:
