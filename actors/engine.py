@@ -1,0 +1,257 @@
+"""The generator engine: requests in, completions out, on vLLM's AsyncLLM.
+
+It is a plain class: a Ray actor, a Serve deployment or a test can hold it (`actors.hosts`). Prompts
+go in as token ids made here from the model's chat template, and one output comes back a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from actors import vllm_setup
+from actors.interfaces import Generated
+from actors.meter import EngineStats, Meter
+from pipeline.config.models import GeneratorModel
+from pipeline.config.runtime import PoolConfig
+from pipeline.protocol import Failure, Request
+from pipeline.thinking import CLOSE, is_open, opened_by
+
+logger = logging.getLogger(__name__)
+
+_FIRST = -(2**31)  # vLLM serves the lowest priority first
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the model is given, and what of the reply stands in it already."""
+
+    ids: list[int]
+    opened: str
+    """Opening tag of the thinking block that the template wrote; put back in front of the text."""
+    prefix: str
+    """The beginning of the reply that the prompt ends with: `opened` or `assistant_prefix`."""
+
+
+class GeneratorEngine:
+    """One vLLM engine. Its constructor loads the model and blocks until it can serve."""
+
+    kind = "generator"
+
+    def __init__(self, model: dict[str, Any], pool: dict[str, Any]) -> None:
+        """Start the engine.
+
+        Args:
+            model: fields of `GeneratorModel`, JSON-able so that a restarted actor gets them again.
+            pool: fields of `PoolConfig`.
+        """
+        self._model = GeneratorModel.model_validate(model)
+        pool_config = PoolConfig.model_validate(pool)
+        self._tokenizer = vllm_setup.tokenizer(self._model)
+        if self._model.chat_template is not None:
+            self._tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
+        self._close_ids: list[int] = self._tokenizer.encode(CLOSE, add_special_tokens=False)
+        self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
+        arguments = vllm_setup.engine_args(self._model, pool_config, enable_prefix_caching=True)
+        meter = Meter(pool_config.engine.max_num_seqs)
+        self._llm = vllm_setup.start(arguments, meter)
+        self._context = vllm_setup.context_tokens(self._llm)
+        self._meter = meter
+        self._running: dict[str, asyncio.Task[Any]] = {}
+
+    async def generate(
+        self, request: Request, request_id: str, priority: float = 0.0, deadline_s: float = 3600.0
+    ) -> Generated | Failure:
+        """Serve one request.
+
+        Args:
+            request: what to complete. Where prompt and `max_tokens` together pass the context, the
+                completion ends with ``length`` at the context's end.
+            request_id: unique; for `abort`.
+            priority: lower is served first; to a thousandth.
+            deadline_s: after this the request is aborted here.
+
+        Returns:
+            The completion, or a failure whose error begins with ``bad_request`` (it will never
+            succeed), ``deadline``, ``aborted`` or ``engine``; its tokens are those it cost.
+
+        Raises:
+            EngineDeadError: if no further request can be served; the process must be replaced.
+
+        Cancelling the call aborts the request.
+        """
+        with self._meter.request():
+            loop = asyncio.get_running_loop()
+            try:
+                prompt = await loop.run_in_executor(self._tokenizing, self._prompt, request)
+            except ValueError as error:
+                self._meter.failed += 1
+                return Failure(error=f"bad_request: {error}", completion_tokens=0)
+            self._meter.prompt_tokens += len(prompt.ids)
+            task = asyncio.create_task(self._run(request, prompt, request_id, priority))
+            self._running[request_id] = task
+            try:
+                # a shielded task lives on when this call is cancelled, to tell what it cost
+                output = await asyncio.wait_for(asyncio.shield(task), deadline_s)
+            except TimeoutError:
+                tokens = await self.abort(request_id)
+                return Failure(
+                    error=f"deadline: no completion within {deadline_s:g} s",
+                    completion_tokens=tokens,
+                )
+            except asyncio.CancelledError:
+                await asyncio.shield(self.abort(request_id))
+                raise
+            finally:
+                self._running.pop(request_id, None)
+            if isinstance(output, Failure):
+                self._meter.failed += 1
+                return output
+            return self._result(prompt, output)
+
+    async def abort(self, request_id: str) -> int | None:
+        """Stop a request in the engine.
+
+        Returns:
+            Tokens that it had generated; None for a request that is not running here.
+        """
+        task = self._running.get(request_id)
+        if task is None or task.done():
+            return None
+        await self._llm.abort(request_id)
+        output = await task
+        if isinstance(output, Failure):
+            return output.completion_tokens
+        tokens = len(output.outputs[0].token_ids)
+        self._meter.aborted += 1
+        self._meter.aborted_tokens += tokens
+        return tokens
+
+    async def health(self, stall_s: float = 120.0) -> None:
+        """Prove that the engine can serve: by its steps while it works, else by one token.
+
+        Raises:
+            EngineDeadError: if it died, or made no step within `stall_s`.
+        """
+        await vllm_setup.prove_alive(self._llm, self._meter, self._probe, stall_s)
+
+    def stats(self, replica: str = "") -> EngineStats:
+        """What the engine counted so far."""
+        return self._meter.stats(replica, self.kind, vllm_setup.kv_capacity_tokens(self._llm))
+
+    def shutdown(self) -> None:
+        """Stop the engine and its processes."""
+        self._llm.shutdown()
+        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+
+    def _prompt(self, request: Request) -> Prompt:
+        """Render and tokenize; ValueError says what is wrong with the request."""
+        for turn in request.messages:
+            check_text(turn.content, f"{turn.role} message")
+        check_text(request.assistant_prefix, "assistant_prefix")
+        if not any(turn.content.strip() for turn in request.messages):
+            raise ValueError("prompt must not be empty")
+        turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
+        rendered: str = self._tokenizer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=True
+        )
+        opened = opened_by(rendered)
+        head = rendered[: len(rendered) - len(opened)]
+        if self._model.open_thinking is not None:
+            opened, head = self._model.open_thinking, rendered.removesuffix(opened)
+        if request.assistant_prefix:
+            # a prefix that was itself generated begins with the tag that was put back
+            doubled = request.assistant_prefix.lstrip().startswith(opened.strip() or "\0")
+            text = (head if doubled else rendered) + request.assistant_prefix
+            prefix = request.assistant_prefix if doubled else opened + request.assistant_prefix
+        else:
+            text, prefix = rendered, opened
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        if len(ids) >= self._context:
+            raise ValueError(f"prompt has {len(ids):,} tokens, the context holds {self._context:,}")
+        return Prompt(ids, "" if request.assistant_prefix else opened, prefix)
+
+    async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
+        """Final output of a request, aborted or not; a Failure for errors of its own."""
+        return await self._complete(
+            prompt.ids,
+            request_id,
+            max(_FIRST + 1, round(priority * 1000)),
+            max_tokens=min(request.max_tokens, self._context - len(prompt.ids)),
+            min_tokens=request.min_tokens,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            stop_token_ids=list(request.stop_token_ids) or None,
+            seed=request.seed,
+        )
+
+    async def _probe(self, request_id: str) -> Any:
+        """Generate one token, ahead of everything else."""
+        return await self._complete(self._close_ids[:1], request_id, _FIRST, max_tokens=1)
+
+    async def _complete(
+        self, ids: list[int], request_id: str, priority: int, **sampling: Any
+    ) -> Any:
+        from vllm import SamplingParams, TokensPrompt
+        from vllm.sampling_params import RequestOutputKind
+
+        async def last() -> Any:
+            params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **sampling)
+            prompt = TokensPrompt(prompt_token_ids=ids)
+            final = None
+            async for output in self._llm.generate(prompt, params, request_id, priority=priority):
+                final = output
+            assert final is not None  # the stream of a request ends with its output
+            return final
+
+        return await vllm_setup.guarded(last())
+
+    def _result(self, prompt: Prompt, output: Any) -> Generated | Failure:
+        choice = output.outputs[0]
+        ids = list(choice.token_ids)
+        if choice.finish_reason not in ("stop", "length"):
+            return Failure(
+                error=f"aborted: the request ended with {choice.finish_reason!r}",
+                completion_tokens=len(ids),
+            )
+        return Generated(
+            text=prompt.opened + choice.text,
+            finish_reason=choice.finish_reason,
+            prompt_tokens=len(prompt.ids),
+            cached_prompt_tokens=output.num_cached_tokens or 0,
+            completion_tokens=len(ids),
+            thinking_tokens=self._thinking_tokens(prompt, choice.text, ids),
+            replica="",
+        )
+
+    def _thinking_tokens(self, prompt: Prompt, text: str, ids: list[int]) -> int:
+        """Tokens up to and including the last closing tag; all in a block that stays open."""
+        if CLOSE not in text:
+            return len(ids) if is_open(prompt.prefix + text) else 0
+        if len(self._close_ids) == 1 and self._close_ids[0] in ids:
+            return len(ids) - ids[::-1].index(self._close_ids[0])
+        # a tag of several tokens may have merged with its neighbours: count what reads like it
+        thinking = text[: text.rindex(CLOSE) + len(CLOSE)]
+        return min(len(ids), len(self._tokenizer.encode(thinking, add_special_tokens=False)))
+
+
+def check_text(text: Any, what: str) -> None:
+    """Refuse what is not text that a tokenizer can take.
+
+    Raises:
+        ValueError: naming `what`, and what is wrong with it.
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"{what} must be text, got {type(text).__name__}")
+    if "\0" in text:
+        raise ValueError(f"{what} must not hold NUL, got one at position {text.index(chr(0))}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{what} must be valid Unicode, got a lone surrogate at position {error.start}"
+        ) from error

@@ -1,0 +1,117 @@
+"""What an engine counts of itself, for admission, routing and the report at a run's end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStats:
+    """One replica at one moment; totals are since its process started."""
+
+    replica: str
+    kind: str
+    """``generator`` or ``verifier``."""
+    max_num_seqs: int
+    kv_capacity_tokens: int
+    """Tokens that the KV cache holds; 0 where unknown."""
+    running: int
+    """Sequences in the engine's batch."""
+    waiting: int
+    """Sequences that wait for a place in it."""
+    kv_usage: float
+    """Share of the KV cache in use, in [0, 1]."""
+    preemptions: int
+    requests: int
+    """Requests taken, of which `aborted` were cut (deadline or cancellation)."""
+    aborted: int
+    failed: int
+    """Requests that ended with an error of their own."""
+    prompt_tokens: int
+    completion_tokens: int
+    """All that were made, those of aborted requests included."""
+    aborted_tokens: int
+    """Those of aborted requests."""
+    up_s: float
+    """Since the engine was ready."""
+    busy_s: float
+    """Of `up_s`, with at least one request in the replica."""
+    slot_s: float
+    """Integral of running / max_num_seqs over time: the share of slots used, times seconds."""
+
+
+class Meter:
+    """Counters of one engine, all touched from its event loop only."""
+
+    def __init__(self, max_num_seqs: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.max_num_seqs = max_num_seqs
+        self.requests = self.aborted = self.failed = 0
+        self.prompt_tokens = self.completion_tokens = self.aborted_tokens = 0
+        self.preemptions = 0
+        self.running = self.waiting = self.in_flight = 0
+        self.kv_usage = 0.0
+        self._clock = clock
+        self._started = self._at = self.last_progress = clock()
+        self._busy_s = self._slot_s = 0.0
+
+    def ready(self) -> None:
+        """Begin to count time: the engine can serve from now on."""
+        self._started = self._at = self.last_progress = self._clock()
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Count a request for as long as it is in the replica."""
+        self._advance()
+        if not self.in_flight:
+            self.last_progress = self._at  # an idle engine has not been slow
+        self.in_flight += 1
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self._advance()
+            self.in_flight -= 1
+
+    def batch(self, running: int, waiting: int, kv_usage: float) -> None:
+        """Note how full the engine is after a step."""
+        self._advance()
+        self.last_progress = self._at
+        self.running, self.waiting, self.kv_usage = running, waiting, kv_usage
+
+    def stalled_s(self) -> float:
+        """Seconds without a step while there was work; 0 for an idle engine."""
+        return self._clock() - self.last_progress if self.in_flight else 0.0
+
+    def stats(self, replica: str, kind: str, kv_capacity_tokens: int) -> EngineStats:
+        """What stands at this moment."""
+        self._advance()
+        return EngineStats(
+            replica=replica,
+            kind=kind,
+            max_num_seqs=self.max_num_seqs,
+            kv_capacity_tokens=kv_capacity_tokens,
+            running=self.running,
+            waiting=self.waiting,
+            kv_usage=self.kv_usage,
+            preemptions=self.preemptions,
+            requests=self.requests,
+            aborted=self.aborted,
+            failed=self.failed,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            aborted_tokens=self.aborted_tokens,
+            up_s=self._at - self._started,
+            busy_s=self._busy_s,
+            slot_s=self._slot_s,
+        )
+
+    def _advance(self) -> None:
+        now = self._clock()
+        elapsed = now - self._at
+        if self.in_flight:
+            self._busy_s += elapsed
+        self._slot_s += elapsed * self.running / self.max_num_seqs
+        self._at = now
