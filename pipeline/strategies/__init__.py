@@ -3,7 +3,8 @@
 from typing import Any
 
 from pipeline.strategies.base import Base
-from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.markovscale_0 import MarkovScale0
 from pipeline.strategies.mr_thinking import MRThinking
 
 STRATEGIES: dict[str, type[Any]] = {

@@ -1,19 +1,14 @@
-"""The paper's three strategies: gate only (^t), gate and stopping rule (^*), training-free (^0)."""
+"""MarkovScale^t, the gate alone, and MarkovScale^*, gate and stopping rule (Algorithm 1)."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar, Literal
 
 from pipeline.errors import ConfigError
-from pipeline.phases import Phase, QuestionRecord, WholePhase
-from pipeline.posterior import BetaPosterior
 from pipeline.prompts import Prompts
-from pipeline.protocol import Action, Completion, Decoding, Observation, Question, Statistics
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.protocol import Action, Decoding, Observation, Question, Statistics
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,
@@ -147,128 +142,6 @@ class MarkovScaleStar:
     ) -> tuple[ChainState, Action]:
         """Update the posterior; gate, stop or revise."""
         return advance(state, observations)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkovScale0:
-    """MarkovScale^0: a heuristic prior, and a and b from the run's own first rounds.
-
-    Two phases: `warm_up` rounds for every question; then, with a and b counted over the data set
-    (an answer counts as right where its verifier score is at least `right_from`, never by gold),
-    the chains go on under the stopping rule, first tested once the warm-up rounds are told.
-    """
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
-    kind: ClassVar[str] = "markovscale_0"
-    default_rule: ClassVar[str] = "prm_argmax"
-    needs_score: ClassVar[bool] = True
-    pool_replayable: ClassVar[bool] = True
-
-    n: int = 8
-    """Completions a question at most, >= 1."""
-    tau: float = 0.95
-    """Confidence asked for, in [0, 1]."""
-    alpha0: float = 9.0
-    """Prior weight of right answers (the paper's value)."""
-    beta0: float = 1.0
-    """Prior weight of wrong answers (the paper's value)."""
-    warm_up: int = 4
-    """Rounds drawn for every question before a and b are counted; at most `n` are drawn."""
-    right_from: float = 0.5
-    """Least score that counts as right in those counts."""
-    gate: bool = False
-    """Whether a question stops after the warm-up where alpha0/(alpha0+beta0) >= L + sigma. Off: the
-    prior is the same for every question, so this gate would decide for all of them at once."""
-    sigma: float = 0.0
-    stop_rule: StopRule = StopRule.PRINTED
-    decoding: Decoding = Decoding()
-    prompts: Prompts = Prompts()
-    score: bool = True
-    """Whether completions are scored by the verifier."""
-
-    def __post_init__(self) -> None:
-        check_budget(self.n)
-        check_unit("tau", self.tau)
-        check_unit("right_from", self.right_from)
-        check_unit("sigma", self.sigma, low=-1.0)
-        BetaPosterior(self.alpha0, self.beta0)  # says which of the two is out of range
-        if self.warm_up < 2:
-            raise ValueError(f"warm_up must be >= 2 (one transition), got {self.warm_up!r}")
-
-    def phases(self) -> tuple[Phase, ...]:
-        """Warm up with plain revisions, then go on with what they taught."""
-        rounds = MRThinking(
-            n=min(self.warm_up, self.n),
-            decoding=self.decoding,
-            prompts=self.prompts,
-            score=self.score,
-        )
-        return (
-            WarmUp(strategy=rounds, right_from=self.right_from),
-            WholePhase(name="continue", strategy=self),
-        )
-
-    def start(
-        self, question: Question, statistics: Statistics | None = None
-    ) -> tuple[ChainState, Action]:
-        """Ask the plain question; rounds already drawn in the warm-up are told again for free."""
-        if statistics is None or statistics.a is None or statistics.b is None:
-            raise ConfigError("markovscale_0 needs statistics with a and b, run its warm-up phase")
-        plan = Plan(
-            n=self.n,
-            decoding=self.decoding,
-            prompts=self.prompts,
-            score=self.score,
-            gate=self.gate,
-            stop_rule=self.stop_rule,
-            rounds_before_stopping=min(self.warm_up, self.n),
-            tau=self.tau,
-            sigma=self.sigma,
-            a=statistics.a,
-            b=statistics.b,
-            p0=self.alpha0 / (self.alpha0 + self.beta0),
-            p0_source="heuristic",
-        )
-        return begin(question, plan, BetaPosterior(self.alpha0, self.beta0))
-
-    def step(
-        self, state: ChainState, observations: Sequence[Observation]
-    ) -> tuple[ChainState, Action]:
-        """Update the posterior; stop or revise."""
-        return advance(state, observations)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmUp:
-    """The rounds that MarkovScale^0 draws for every question to count a and b."""
-
-    name: ClassVar[str] = "warm_up"
-    strategy: MRThinking
-    right_from: float
-
-    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
-        """Every question takes part."""
-        return True
-
-    def fold(
-        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
-    ) -> Statistics:
-        """a and b over all transitions, by verifier scores; each (k + 1/2) / (n + 1), the mean
-        under Jeffreys' prior, so that both exist where no transition was seen."""
-        moves: Counter[tuple[bool, bool]] = Counter()
-        for record in records.values():
-            scores = [c.score for c in record.completions if isinstance(c, Completion)]
-            right = [score >= self.right_from for score in scores if score is not None]
-            moves.update(pairwise(right))
-        return Statistics(
-            a=_jeffreys(moves[True, False], moves[True, True]),
-            b=_jeffreys(moves[False, True], moves[False, False]),
-            labels="score",
-        )
-
-
-def _jeffreys(moved: int, stayed: int) -> float:
-    return (moved + 0.5) / (moved + stayed + 1.0)
 
 
 def _first_belief(question: Question, source: P0Source) -> tuple[float | None, str]:
