@@ -1,0 +1,109 @@
+"""Intervals for a share of questions: Wilson and Clopper-Pearson."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A value and the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+    level: float = 0.95
+    """Share of repetitions (or of belief) that the interval is to hold."""
+
+    @property
+    def half_width(self) -> float:
+        """Half the distance of the ends."""
+        return (self.high - self.low) / 2
+
+
+def check_level(level: float) -> None:
+    """Refuse a confidence level outside (0, 1)."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level!r}")
+
+
+def wilson(right: int, n: int, *, level: float = 0.95) -> Interval:
+    """Wilson's score interval for `right` of `n`; close to its level on average.
+
+    Raises:
+        ValueError: unless 0 <= right <= n and n >= 1.
+    """
+    low, high = wilson_bounds(right, n, level=level)
+    return Interval(value=right / n, low=float(low), high=float(high), level=level)
+
+
+def clopper_pearson(right: int, n: int, *, level: float = 0.95) -> Interval:
+    """The exact interval for `right` of `n`: covers at least its level, often more.
+
+    Raises:
+        ValueError: unless 0 <= right <= n and n >= 1.
+    """
+    low, high = clopper_pearson_bounds(right, n, level=level)
+    return Interval(value=right / n, low=float(low), high=float(high), level=level)
+
+
+def wilson_bounds(right: ArrayLike, n: ArrayLike, *, level: float) -> tuple[FloatArray, FloatArray]:
+    """Ends of Wilson's interval for arrays of counts (broadcast)."""
+    k, total = _counts(right, n)
+    check_level(level)
+    z = float(special.ndtri(0.5 + level / 2))
+    centre = (k + z * z / 2) / (total + z * z)
+    half = z / (total + z * z) * np.sqrt(k * (total - k) / total + z * z / 4)
+    return np.where(k == 0, 0.0, centre - half), np.where(k == total, 1.0, centre + half)
+
+
+def clopper_pearson_bounds(
+    right: ArrayLike, n: ArrayLike, *, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of the exact interval for arrays of counts (broadcast)."""
+    k, total = _counts(right, n)
+    check_level(level)
+    tail = (1 - level) / 2
+    low = special.betaincinv(np.maximum(k, 1), total - k + 1, tail)
+    high = special.betaincinv(k + 1, np.maximum(total - k, 1), 1 - tail)
+    return np.where(k == 0, 0.0, low), np.where(k == total, 1.0, high)
+
+
+def _counts(right: ArrayLike, n: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    k, total = np.asarray(right, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    if not np.all(total >= 1):
+        raise ValueError(f"n must be >= 1, got {n!r}")
+    if not np.all((k >= 0) & (k <= total)):
+        raise ValueError(f"right must be in [0, n], got {right!r} of {n!r}")
+    return k, total
+
+
+def beta_interval(alpha: float, beta: float, *, level: float = 0.95) -> Interval:
+    """Mean and equal-tailed quantiles of Beta(alpha, beta), both > 0."""
+    check_level(level)
+    tail = (1 - level) / 2
+    return Interval(
+        value=alpha / (alpha + beta),
+        low=float(special.betaincinv(alpha, beta, tail)),
+        high=float(special.betaincinv(alpha, beta, 1 - tail)),
+        level=level,
+    )
+
+
+def draws_interval(value: float, draws: Any, *, level: float = 0.95) -> Interval:
+    """Equal-tailed quantiles of draws; nan draws (a quantity not defined) are left out."""
+    check_level(level)
+    known = np.asarray(draws, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    if known.size == 0:
+        return Interval(value=value, low=math.nan, high=math.nan, level=level)
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value=value, low=float(low), high=float(high), level=level)

@@ -1,0 +1,171 @@
+"""Posteriors of a, b, L and lambda against scipy, quadrature and simulated chains."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from pipeline.estimate import JEFFREYS, bounds, estimate, estimate_clustered
+from pipeline.markov import Regime
+from pipeline.posterior import BetaPosterior
+from pipeline.transitions import Chain, Labels, Transitions, count_by_question, total
+
+COUNTS = Transitions(right_right=95, right_wrong=5, wrong_right=12, wrong_wrong=28)
+
+
+def test_a_and_b_are_the_beta_posteriors_of_their_counts() -> None:
+    """Mean and quantiles are scipy's for Beta(prior + successes, prior + failures)."""
+    found = estimate(COUNTS, labels=Labels.GOLD, level=0.9)
+    a, b = stats.beta(5.5, 95.5), stats.beta(12.5, 28.5)
+
+    assert (found.a.value, found.a.low, found.a.high) == pytest.approx(
+        (a.mean(), a.ppf(0.05), a.ppf(0.95))
+    )
+    assert (found.b.value, found.b.low, found.b.high) == pytest.approx(
+        (b.mean(), b.ppf(0.05), b.ppf(0.95))
+    )
+    assert (found.labels, found.interval, found.counts) == (Labels.GOLD, "pooled", COUNTS)
+    assert (found.prior_a, found.prior_b) == (JEFFREYS, JEFFREYS)
+
+
+def test_the_interval_of_l_is_that_of_the_exact_posterior() -> None:
+    """P(L <= x) = P(b (1 - x) <= a x), integrated over a, is 2.5 % and 97.5 % at its ends."""
+    found = estimate(COUNTS, labels=Labels.SCORE, draws=200_000)
+    a, b = stats.beta(5.5, 95.5), stats.beta(12.5, 28.5)
+
+    def below(x: float) -> float:
+        return integrate.quad(lambda p: a.pdf(p) * b.cdf(p * x / (1 - x)), 0, 1, points=[0.05])[0]
+
+    limit = found.stationary_accuracy
+    assert limit.value == pytest.approx(b.mean() / (a.mean() + b.mean()))
+    assert below(limit.low) == pytest.approx(0.025, abs=0.002)
+    assert below(limit.high) == pytest.approx(0.975, abs=0.002)
+
+
+def test_lambda_has_the_moments_of_its_posterior() -> None:
+    """1 - a - b of independent Betas: mean by sum, half-width near 1.96 standard deviations."""
+    kept = estimate(COUNTS, labels=Labels.GOLD, draws=200_000).second_eigenvalue
+    a, b = stats.beta(5.5, 95.5), stats.beta(12.5, 28.5)
+
+    assert kept.value == pytest.approx(1 - a.mean() - b.mean())
+    assert kept.half_width == pytest.approx(1.96 * math.hypot(a.std(), b.std()), rel=0.02)
+
+
+def test_no_transitions_give_back_the_prior() -> None:
+    """A data set without any right answer leaves a at its prior, and says so by its width."""
+    prior = BetaPosterior(2, 8)
+    found = estimate(Transitions(wrong_wrong=50), labels=Labels.GOLD, prior_a=prior)
+
+    assert found.a.value == pytest.approx(0.2)
+    assert (found.a.low, found.a.high) == pytest.approx(stats.beta(2, 8).ppf([0.025, 0.975]))
+    assert found.b.value == pytest.approx(0.5 / 51)
+
+
+def test_the_same_seed_gives_the_same_estimate() -> None:
+    """The draws are seeded and nothing else is random."""
+    by_question = {("b", str(i)): COUNTS for i in range(5)}
+
+    assert estimate(COUNTS, labels=Labels.GOLD, seed=3) == estimate(
+        COUNTS, labels=Labels.GOLD, seed=3
+    )
+    assert estimate_clustered(by_question, labels=Labels.GOLD, seed=3) == estimate_clustered(
+        by_question, labels=Labels.GOLD, seed=3
+    )
+
+
+def test_pooled_intervals_hold_what_they_promise_for_one_chain() -> None:
+    """Of 10,000 chains drawn from the prior, 95 % +- 1 % have their a within its interval."""
+    rng = np.random.default_rng(11)
+    a = rng.beta(0.5, 0.5, 10_000)
+    left = rng.binomial(40, a)
+    found = [
+        estimate(
+            Transitions(right_wrong=int(k), right_right=40 - int(k)), labels=Labels.GOLD, draws=2
+        ).a
+        for k in left
+    ]
+    covered = np.mean([i.low <= truth <= i.high for i, truth in zip(found, a, strict=True)])
+
+    assert covered == pytest.approx(0.95, abs=0.01)
+
+
+def lumpy_questions(rng: np.random.Generator, n: int) -> dict[tuple[str, str], Transitions]:
+    """Half of the questions never lose a right answer, half lose one in two; 16 steps each."""
+    shares = rng.choice([0.0, 0.5], size=n)
+    lost = rng.binomial(16, shares)
+    return {
+        ("b", str(i)): Transitions(right_wrong=int(k), right_right=16 - int(k))
+        for i, k in enumerate(lost)
+    }
+
+
+def test_only_clustered_intervals_hold_where_questions_differ() -> None:
+    """True mean a is 0.25: clustered intervals cover it as promised, pooled ones do not."""
+    rng = np.random.default_rng(5)
+    clustered, pooled = [], []
+    for seed in range(400):
+        counts = lumpy_questions(rng, 60)
+        one = estimate_clustered(counts, labels=Labels.GOLD, draws=400, seed=seed).a
+        other = estimate(total(counts.values()), labels=Labels.GOLD, draws=2).a
+        clustered.append(one.low <= 0.25 <= one.high)
+        pooled.append(other.low <= 0.25 <= other.high)
+
+    assert np.mean(clustered) == pytest.approx(0.945, abs=0.03)
+    assert np.mean(pooled) < 0.8
+
+
+def simulated(rng: np.random.Generator, name: str, p0: float, a: float, b: float) -> list[Chain]:
+    """200 questions of 20 rounds of one chain."""
+    found = []
+    for i in range(200):
+        labels = [bool(rng.random() < p0)]
+        for _ in range(19):
+            labels.append(bool(rng.random() < (1 - a if labels[-1] else b)))
+        found.append(Chain(benchmark="x", question_id=f"{name}{i}", labels=tuple(labels)))
+    return found
+
+
+def test_bounds_split_questions_by_the_gate_and_find_each_part_s_l() -> None:
+    """Hard questions mend (L+ = 0.9), easy ones decay (L- = 0.4); the neutral bound is between."""
+    rng = np.random.default_rng(2)
+    hard, easy = simulated(rng, "h", 0.2, 0.03, 0.27), simulated(rng, "e", 0.95, 0.3, 0.2)
+    p0 = {chain.key: 0.2 for chain in hard} | {chain.key: 0.95 for chain in easy}
+    found = bounds([*hard, *easy], p0_parallel=p0, labels=Labels.GOLD)
+    assert found.upper is not None
+    assert found.lower is not None
+
+    assert found.n_questions == {
+        Regime.BENEFICIAL: 200,
+        Regime.NEUTRAL: 0,
+        Regime.DETRIMENTAL: 200,
+    }
+    upper, lower = found.upper.stationary_accuracy, found.lower.stationary_accuracy
+    assert upper.low < 0.9 < upper.high
+    assert lower.low < 0.4 < lower.high
+    assert lower.high < found.neutral.stationary_accuracy.value < upper.low
+    assert found.upper.counts + found.lower.counts == found.neutral.counts
+    assert found.neutral.counts == total(count_by_question([*hard, *easy]).values())
+
+
+def test_a_bound_without_questions_is_none() -> None:
+    """sigma = 1 makes every question beneficial: there is no lower bound."""
+    chains = simulated(np.random.default_rng(3), "q", 0.5, 0.1, 0.2)
+    found = bounds(
+        chains, p0_parallel={chain.key: 0.9 for chain in chains}, labels=Labels.SCORE, sigma=1.0
+    )
+
+    assert found.lower is None
+    assert found.upper == found.neutral
+    assert found.n_questions[Regime.BENEFICIAL] == 200
+
+
+def test_what_cannot_be_estimated_is_refused_by_name() -> None:
+    """A question without p0, a prior without a posterior, a level that is none."""
+    chain = Chain(benchmark="x", question_id="7", labels=(True, False))
+    with pytest.raises(ValueError, match=r"^p0_parallel must hold every question.*\('x', '7'\)$"):
+        bounds([chain], p0_parallel={}, labels=Labels.GOLD)
+    with pytest.raises(ValueError, match=r"^prior_b must have both parameters > 0"):
+        estimate(COUNTS, labels=Labels.GOLD, prior_b=BetaPosterior(0, 1))
+    with pytest.raises(ValueError, match=r"^level must be in \(0, 1\), got 95$"):
+        estimate(COUNTS, labels=Labels.GOLD, level=95)
