@@ -68,14 +68,14 @@ def accuracy_of(verdicts: Sequence[str | None]) -> dict[str, Any]:
     """Accuracy with a 95 % Wilson interval; ungraded answers are counted apart, not as wrong."""
     counts = Counter(verdicts)
     right, graded = counts["right"], counts["right"] + counts["wrong"]
-    low, high = wilson(right, graded) if graded else (None, None)
+    interval = wilson(right, graded) if graded else None
     return {
         "right": right,
         "graded": graded,
         "ungraded": counts["ungraded"],
-        "accuracy": right / graded if graded else None,
-        "low": low,
-        "high": high,
+        "accuracy": interval and interval.value,
+        "low": interval and interval.low,
+        "high": interval and interval.high,
     }
 
 
