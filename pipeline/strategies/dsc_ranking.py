@@ -1,0 +1,64 @@
+"""How a model ranks questions by difficulty: who asks about which batch, prompt and reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.protocol import Message, Question
+from pipeline.seeds import request_seed
+
+
+def batches(questions: Sequence[Question], size: int, rankings: int) -> dict[str, dict[str, Any]]:
+    """Put every question into one random batch a ranking; the first of a batch asks about it.
+
+    Args:
+        questions: of one benchmark.
+        size: questions a batch at most. Batches of a ranking differ by at most one question.
+        rankings: how often every question is ranked.
+
+    Returns:
+        By question id: ``task`` ``rank``, its ``text``, and ``batches``, the id lists that it asks
+        about (none for most). The order is random by the questions' seeds, not by their places.
+    """
+    facts: dict[str, dict[str, Any]] = {
+        question.question_id: {"task": "rank", "text": question.text, "batches": []}
+        for question in questions
+    }
+    n_batches = -(-len(questions) // size)
+    for ranking in range(rankings):
+        shuffled = sorted(
+            questions, key=lambda q: (request_seed(q.seed, "ranking", 0, ranking, 0), q.question_id)
+        )
+        for first in range(n_batches):
+            batch = [question.question_id for question in shuffled[first::n_batches]]
+            if len(batch) > 1:  # a single question has no rank among others
+                facts[batch[0]]["batches"].append(batch)
+    return facts
+
+
+def ranking_prompt(texts: Sequence[str]) -> tuple[Message, ...]:
+    """Ask for the order of these questions, from easiest to hardest."""
+    listed = "\n\n".join(f"Q{number}: {text}" for number, text in enumerate(texts, start=1))
+    return (
+        Message(
+            "user",
+            f"Here are {len(texts)} questions. Do not answer them; compare how hard they are.\n\n"
+            f"{listed}\n\n"
+            "Order all of them from the easiest to the hardest. Reply with one line that begins "
+            f"with Ranking: and lists their labels, each of Q1 to Q{len(texts)} once, separated by "
+            "commas.",
+        ),
+    )
+
+
+def parse_ranking(text: str, size: int) -> tuple[int, ...] | None:
+    """The order that a reply gives: indices in [0, size), from easiest to hardest.
+
+    Read after the thinking, and after the last ``Ranking:`` where there is one. None where it does
+    not name each question exactly once.
+    """
+    reply = text.rpartition("</think>")[2].rpartition("Ranking:")[2]
+    order = [int(label) - 1 for label in re.findall(r"\bQ(\d{1,6})\b", reply)]
+    return tuple(order) if sorted(order) == list(range(size)) else None
