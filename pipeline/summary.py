@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.answer_rules import AnswerRule
+from pipeline.estimate import estimate_clustered
+from pipeline.markov import accuracy_after
 from pipeline.outcome import TOKEN_KINDS
 from pipeline.phases import phases_of
 from pipeline.protocol import Strategy
-from pipeline.statistics import wilson
+from pipeline.statistics.intervals import wilson
 from pipeline.trajectory import Row
+from pipeline.transitions import Chain, Labels, count_by_question, labels_of_verdicts
 
 SUMMARY_VERSION = 1
 
@@ -134,3 +137,62 @@ def _saved(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> fl
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def chain_fits(
+    outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]
+) -> list[dict[str, Any]]:
+    """The chain behind every MR-Thinking run, and what it predicts for the last round (Eq. 4).
+
+    a and b are counted on gold verdicts over all rounds, with intervals clustered by question; the
+    prediction starts from the accuracy of round 0. These are descriptions of the evaluated
+    questions: no strategy sees them.
+    """
+    fits: list[dict[str, Any]] = []
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in outcomes:
+        strategy = strategies[row["strategy"]]
+        if strategy.kind == "mr_thinking" and getattr(strategy, "n", 1) > 1:
+            groups.setdefault((row["benchmark"], row["strategy"]), []).append(row)
+    for (benchmark, label), rows in groups.items():
+        chains = [
+            Chain(
+                benchmark=benchmark,
+                question_id=row["question_id"],
+                labels=labels_of_verdicts(row["round_verdicts"]),
+                level=row["level"],
+            )
+            for row in rows
+        ]
+        counts = count_by_question(chains)
+        first = accuracy_of([row["round_verdicts"][0] for row in rows if row["round_verdicts"]])
+        last = accuracy_of([row["verdict_last"] for row in rows])
+        if first["accuracy"] is None or not any(
+            c.from_right + c.from_wrong for c in counts.values()
+        ):
+            continue
+        fit = estimate_clustered(counts, labels=Labels.GOLD)
+        rounds = getattr(strategies[label], "n", 1) - 1
+        predicted = accuracy_after(rounds, p0=first["accuracy"], a=fit.a.value, b=fit.b.value)
+        fits.append(
+            {
+                "benchmark": benchmark,
+                "strategy": label,
+                "labels": fit.labels.value,
+                "p0": first["accuracy"],
+                **{name: getattr(fit, name).value for name in ("a", "b")},
+                "L": fit.stationary_accuracy.value,
+                "lambda": fit.second_eigenvalue.value,
+                "intervals": {
+                    "a": [fit.a.low, fit.a.high],
+                    "b": [fit.b.low, fit.b.high],
+                    "L": [fit.stationary_accuracy.low, fit.stationary_accuracy.high],
+                    "lambda": [fit.second_eigenvalue.low, fit.second_eigenvalue.high],
+                },
+                "rounds": rounds,
+                "predicted": predicted,
+                "reached": last["accuracy"],
+                "reached_interval": [last["low"], last["high"]],
+            }
+        )
+    return fits

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from pipeline.errors import ConfigError
@@ -23,6 +21,7 @@ from pipeline.strategies.sequential import (
     check_budget,
     check_unit,
 )
+from pipeline.transitions import Labels, count, labels_of_scores, total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,17 +130,18 @@ class WarmUp:
     ) -> Statistics:
         """a and b over all transitions, by verifier scores; each (k + 1/2) / (n + 1), the mean
         under Jeffreys' prior, so that both exist where no transition was seen."""
-        moves: Counter[tuple[bool, bool]] = Counter()
-        for record in records.values():
-            scores = [c.score for c in record.completions if isinstance(c, Completion)]
-            right = [score >= self.right_from for score in scores if score is not None]
-            moves.update(pairwise(right))
-        return Statistics(
-            a=_jeffreys(moves[True, False], moves[True, True]),
-            b=_jeffreys(moves[False, True], moves[False, False]),
-            labels="score",
+        drawn = (record.completions for record in records.values())
+        counts = total(
+            count(
+                labels_of_scores(
+                    (c.score if isinstance(c, Completion) else None for c in completions),
+                    right_from=self.right_from,
+                )
+            )
+            for completions in drawn
         )
-
-
-def _jeffreys(moved: int, stayed: int) -> float:
-    return (moved + 0.5) / (moved + stayed + 1.0)
+        return Statistics(
+            a=(counts.right_wrong + 0.5) / (counts.from_right + 1.0),
+            b=(counts.wrong_right + 0.5) / (counts.from_wrong + 1.0),
+            labels=Labels.SCORE.value,
+        )

@@ -1,0 +1,64 @@
+# make demo: the main job on the embedded models.   make test: what CI runs.   make lint, test-all, bench, lock
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+TORCH := 2.13.0
+# PyTorch's CPU build is on an index of its own; a wheel at hand (PIP_FIND_LINKS) is taken first
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
+
+.PHONY: demo test test-all lint bench lock install install-dev clean
+
+demo: install
+	$(BIN)/python -m jobs.evaluate --config configs/laptop.yaml
+
+test: install-dev
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test-all: install-dev
+	$(BIN)/python -m pytest -m "not gpu"
+
+lint: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install
+	$(BIN)/python -m benchmarks
+
+install: $(VENV)/.installed-cpu
+install-dev: $(VENV)/.installed-dev
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.torch: | $(BIN)/python
+	$(BIN)/pip install -q --no-deps --no-index "torch==$(TORCH)+cpu" 2>/dev/null \
+	  || $(BIN)/pip install -q --no-deps --retries 0 --timeout 15 --index-url $(TORCH_INDEX) "torch==$(TORCH)+cpu" \
+	  || $(BIN)/pip install -q --no-deps "torch==$(TORCH)"
+	touch $@
+
+$(VENV)/.installed-cpu: requirements/cpu.lock $(VENV)/.torch
+	$(BIN)/pip install -q --no-deps -r requirements/cpu.lock
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.installed-dev: requirements/dev.lock $(VENV)/.installed-cpu
+	$(BIN)/pip install -q --no-deps -r requirements/dev.lock
+	touch $@
+
+# The locks are made from pyproject.toml for CPython 3.11 on Linux x86-64. torch is installed by a line
+# of its own above; torchvision, torchaudio and torchcodec are left out: this is text only, and a
+# torchvision built for another torch breaks every import of transformers.
+COMPILE = $(BIN)/uv pip compile pyproject.toml -q --no-header --no-annotate --python-version 3.11 \
+  --python-platform x86_64-manylinux_2_28 \
+  --no-emit-package torchvision --no-emit-package torchaudio --no-emit-package torchcodec
+
+lock: | $(BIN)/python
+	$(BIN)/pip install -q uv
+	$(COMPILE) --override requirements/overrides.txt --extra cpu -o requirements/cpu.lock
+	$(COMPILE) --override requirements/overrides.txt --extra cpu --extra dev -c requirements/cpu.lock -o requirements/dev.lock
+	$(COMPILE) --extra gpu -o requirements/gpu.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

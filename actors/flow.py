@@ -1,0 +1,125 @@
+"""One phase as a Ray Data pipeline: questions in, outcome rows out.
+
+read_parquet -> small blocks -> controllers (async actor pool) -> write_parquet. There is no barrier
+inside it: a question is admitted as soon as a chain ends. The write runs in a thread of the driver
+so that the driver can watch it, log, and drain it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pyarrow as pa
+
+from actors.controller import Controller
+from pipeline.config.runtime import ControllerConfig
+from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.plan import SCHEMA as WORK_SCHEMA
+from pipeline.recorded import work_folder
+from pipeline.run_dir import RunDir
+from pipeline.storage import resolve
+from pipeline.trajectory import Row
+
+
+class PhaseFlow:
+    """The running pipeline of one phase.
+
+    Args:
+        run: the run directory.
+        attempt: number of the attempt.
+        phase: number of the phase.
+        rows: work rows, in the order in which they should start.
+        engines: plain description of the engine pools.
+        controllers: size of the controller pool.
+    """
+
+    def __init__(
+        self,
+        run: RunDir,
+        attempt: int,
+        phase: int,
+        rows: list[Row],
+        engines: dict[str, Any],
+        controllers: ControllerConfig,
+    ) -> None:
+        self._error: BaseException | None = None
+        folder = work_folder(run, attempt, phase)
+        folder.write_table("questions.parquet", pa.Table.from_pylist(rows, schema=WORK_SCHEMA))
+        source = folder.child("questions.parquet").address
+        target = run.folder.child("outcomes", f"attempt-{attempt}-phase-{phase}").address
+        plan = (run.address, attempt, phase, engines)
+        self._thread = threading.Thread(
+            target=self._write, args=(source, target, plan, controllers, len(rows)), daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether outcomes may still come."""
+        return self._thread.is_alive()
+
+    def result(self) -> None:
+        """Wait for the end; raises what Ray Data raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end, but not longer than `seconds`."""
+        self._thread.join(seconds)
+
+    def _write(
+        self,
+        source: str,
+        target: str,
+        plan: tuple[str, int, int, dict[str, Any]],
+        controllers: ControllerConfig,
+        rows: int,
+    ) -> None:
+        try:
+            _write_outcomes(source, target, plan, controllers, rows)
+        except BaseException as error:  # handed to the driver's thread by `result`
+            self._error = error
+
+
+def _write_outcomes(
+    source: str,
+    target: str,
+    plan: tuple[str, int, int, dict[str, Any]],
+    controllers: ControllerConfig,
+    rows: int,
+) -> None:
+    import ray
+
+    context = ray.data.DataContext.get_current()
+    context.execution_no_progress_timeout_s = -1  # a long chain is no stall; the watchdog is ours
+    context.memory_usage_poll_interval_s = None  # else one polling thread a task
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.max_consecutive_actor_init_deaths = 3
+    read_fs, read_path = resolve(source)
+    write_fs, write_path = resolve(target)
+    write_fs.create_dir(write_path, recursive=True)
+    blocks = max(1, -(-rows // controllers.rows_per_block))
+    calls = min(controllers.calls_per_actor, max(1, -(-blocks // controllers.actors)))
+    pool = ray.data.ActorPoolStrategy(
+        size=controllers.actors,
+        max_concurrent_calls_per_actor=calls,
+        max_tasks_in_flight_per_actor=calls,
+    )
+    questions = ray.data.read_parquet(read_path, filesystem=read_fs)
+    outcomes = questions.repartition(target_num_rows_per_block=controllers.rows_per_block).flat_map(
+        Controller,
+        fn_constructor_args=plan,
+        compute=pool,
+        num_cpus=controllers.num_cpus,
+    )
+    outcomes.map_batches(_in_schema, batch_format="pyarrow", batch_size=None).write_parquet(
+        write_path, filesystem=write_fs
+    )
+
+
+def _in_schema(batch: pa.Table) -> pa.Table:
+    """Rows of a block in the outcome schema, whatever types their nulls left open."""
+    return pa.Table.from_pylist(batch.to_pylist(), schema=OUTCOME_SCHEMA)

@@ -1,0 +1,51 @@
+"""Joining a Ray cluster, or starting Ray on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from pipeline.config.runtime import RuntimeConfig
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def start_ray(runtime: RuntimeConfig) -> None:
+    """Join the cluster that the configuration or the environment names, else start Ray here.
+
+    A cluster of its own listens on the loopback interface only, without dashboard and without token
+    authentication. On a cluster, ``RAY_AUTH_MODE`` is the cluster's (docs/operations.md).
+    """
+    joins = runtime.ray_address or os.environ.get("RAY_ADDRESS")
+    # set before Ray is imported: it reads both then
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if not joins:
+        os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    import ray
+
+    if ray.is_initialized():
+        return
+    if joins:
+        submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
+        environment = None if submitted else {"working_dir": str(_ROOT)}
+        ray.init(
+            address=joins, runtime_env=environment, log_to_driver=False, logging_level="warning"
+        )
+    else:
+        _importable_by_workers()
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            _node_ip_address="127.0.0.1",
+            log_to_driver=False,
+            logging_level="warning",
+        )
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+
+
+def _importable_by_workers() -> None:
+    """Worker processes inherit the environment of the Ray that this process starts."""
+    paths = [str(_ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))

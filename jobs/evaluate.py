@@ -1,0 +1,69 @@
+"""Run strategies side by side on benchmarks, live, and print what came out.
+
+    python -m jobs.evaluate --config configs/laptop.yaml
+    python -m jobs.evaluate --config configs/laptop.yaml --set science.strategy.tau=0.9
+    python -m jobs.evaluate --resume runs/laptop-20260101-120000
+    ray job submit --address URL --working-dir . -- python -m jobs.evaluate --config FILE
+
+Reads the benchmarks that the configuration names; writes a run directory (`pipeline.run_dir`) below
+``runtime.runs`` and prints a table. Exits with 0, with 2 for a configuration or data error, with 1
+where the run failed, with 75 where it was stopped and can be resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from jobs.logs import log_to_stderr
+from jobs.run_options import add_run_options, opened_run
+from jobs.tables import print_summary
+from pipeline.errors import ConfigError, DataError
+
+EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale evaluate", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_run_options(options)
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    log_to_stderr()
+    try:
+        run, config, attempt = opened_run(arguments)
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+    from jobs.cluster import start_ray
+
+    start_ray(config.runtime)
+
+    from actors.driver import Attempt, RunFailedError, RunInterruptedError
+    from jobs.progress import Progress
+    from jobs.results import write_summary
+
+    progress = Progress(run.address)
+    try:
+        Attempt(run, config, attempt, progress).execute()
+    except RunInterruptedError as error:
+        print(f"stopped: {error}", file=sys.stderr)
+        return EXIT_RESUMABLE
+    except RunFailedError as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+    finally:
+        progress.close()
+        summary = write_summary(run)
+    print_summary(summary, run.address)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

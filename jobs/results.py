@@ -1,0 +1,31 @@
+"""summary.json: the result of a run, written after every attempt, whole or partial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.run_dir import RunDir, rows_of
+from pipeline.summary import SUMMARY_VERSION, chain_fits, final_outcomes, summarise
+
+
+def write_summary(run: RunDir) -> dict[str, Any]:
+    """Sum up the outcomes that exist; returns what was written."""
+    config = run.config()
+    strategies = strategies_of(config.science)
+    rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
+    outcomes = final_outcomes(rows_of(run.outcomes()), strategies)
+    questions = run.folder.read_table("questions.parquet").num_rows
+    summary = {
+        "version": SUMMARY_VERSION,
+        "run": run.run_id,
+        "synthetic": config.runtime.scripted is not None,
+        "questions": questions,
+        "chains": questions * len(strategies),
+        "chains_done": len(outcomes),
+        "attempts": len(run.attempts()),
+        "strategies": summarise(outcomes, strategies, rules),
+        "chain_fits": chain_fits(outcomes, strategies),
+    }
+    run.folder.write_json("summary.json", summary)
+    return summary

@@ -1,0 +1,90 @@
+"""The command line that every job with a run directory shares."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from datetime import UTC, datetime
+
+from pipeline.benchmarks import describe_rows, load
+from pipeline.config.run import RunConfig, override_field
+from pipeline.errors import ConfigError
+from pipeline.questions import questions_table
+from pipeline.run_dir import RunDir
+from pipeline.storage import resolve
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """``--config``, ``--set``, ``--name``, ``--resume`` and looks at what would be run."""
+    parser.add_argument("--config", metavar="FILE", help="YAML file of the run")
+    parser.add_argument(
+        "--set",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override one field, dotted, such as science.strategy.tau=0.9 (repeatable)",
+    )
+    parser.add_argument("--name", metavar="NAME", help="name of the run directory")
+    parser.add_argument("--resume", metavar="RUN", help="run directory to go on with")
+    parser.add_argument(
+        "--show-rows",
+        metavar="N",
+        type=int,
+        help="print the first N rows of each benchmark as read and as understood, and stop",
+    )
+
+
+def opened_run(arguments: argparse.Namespace) -> tuple[RunDir, RunConfig, int]:
+    """The run directory with its questions, the configuration and the number of the attempt.
+
+    Raises:
+        ConfigError, DataError: before anything was started or written.
+    """
+    config = _config(arguments)
+    if arguments.show_rows is not None:
+        _show_rows(config, arguments.show_rows)
+        raise SystemExit(0)
+    loaded = [load(source) for source in config.science.benchmarks]
+    items = [item for benchmark in loaded for item in benchmark.items]
+    questions = questions_table(items, config.science.seed, config.science.priors)
+    if arguments.resume:
+        run = RunDir.open(arguments.resume)
+        attempt = run.resume(config)
+    else:
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        run, attempt = RunDir.create(config, arguments.name or f"{config.name}-{stamp}"), 1
+    run.folder.write_table("questions.parquet", questions)
+    skipped = [dataclasses.asdict(skip) for benchmark in loaded for skip in benchmark.skipped]
+    if skipped:
+        run.folder.write_json("skipped.json", skipped)
+    return run, config, attempt
+
+
+def _config(arguments: argparse.Namespace) -> RunConfig:
+    if arguments.config is None and arguments.resume is None:
+        raise ConfigError("--config must name a YAML file, or --resume a run directory")
+    if arguments.config is not None:
+        config = RunConfig.load(arguments.config, arguments.overrides)
+    else:
+        values = RunDir.open(arguments.resume).config().model_dump(mode="json")
+        for override in arguments.overrides:
+            override_field(values, override)
+        config = RunConfig.parse(values, arguments.resume)
+    runs = config.runtime.runs
+    _, path = resolve(runs)
+    if "://" in runs:
+        return config
+    runtime = config.runtime.model_copy(update={"runs": path})  # workers have other folders
+    return config.model_copy(update={"runtime": runtime})
+
+
+def _show_rows(config: RunConfig, number: int) -> None:
+    for source in config.science.benchmarks:
+        print(f"{source.name}:")
+        for index, (raw, item) in enumerate(describe_rows(source)):
+            if index >= number:
+                break
+            print(f"  row  {json.dumps(raw, ensure_ascii=False, default=str)}")
+            print(f"  item {json.dumps(dataclasses.asdict(item), ensure_ascii=False)}")

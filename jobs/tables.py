@@ -1,0 +1,62 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.answer_rules import AnswerRule
+
+
+def print_summary(summary: dict[str, Any], address: str) -> None:
+    """One table a benchmark, the fitted chains, and where the run directory is."""
+    console = Console(width=None if Console().is_terminal else 150)
+    if summary["synthetic"]:
+        console.print("SYNTHETIC: scripted engines made these figures, no model did")
+    if summary["chains_done"] < summary["chains"]:
+        console.print(f"partial: {summary['chains_done']} of {summary['chains']} chains are done")
+    for benchmark in dict.fromkeys(entry["benchmark"] for entry in summary["strategies"]):
+        entries = [e for e in summary["strategies"] if e["benchmark"] == benchmark]
+        console.print(_table(benchmark, entries))
+    for fit in summary["chain_fits"]:
+        console.print(
+            f"{fit['benchmark']}, {fit['strategy']}: a {fit['a']:.3f}, b {fit['b']:.3f}, "
+            f"L {fit['L']:.3f}, lambda {fit['lambda']:.3f}; accuracy of the last round "
+            f"{fit['predicted']:.3f} predicted, {fit['reached']:.3f} reached"
+        )
+    console.print(f"run directory: {address}", soft_wrap=True)
+
+
+def _table(benchmark: str, entries: list[dict[str, Any]]) -> Table:
+    table = Table(title=f"{benchmark}: {entries[0]['questions']} questions", title_justify="left")
+    rules = [r for r in AnswerRule if any(e["accuracy"][r.value] for e in entries)]
+    table.add_column("strategy")
+    table.add_column("N", justify="right")
+    for rule in rules:
+        table.add_column(f"accuracy, {rule.value}\n[95 % interval]", justify="right")
+    for name in ("completions", "tokens a\nquestion", "tokens saved\nagainst MR", "failed"):
+        table.add_column(name, justify="right")
+    table.add_column("p0 from")
+    for entry in entries:
+        saved = entry["tokens_saved"]
+        table.add_row(
+            entry["strategy"],
+            str(entry["n"]),
+            *(_accuracy(entry, rule) for rule in rules),
+            f"{entry['completions']:,}",
+            f"{entry['tokens_per_question']:,.0f}",
+            "-" if saved is None else f"{saved:.1%}",
+            str(entry["failed"]),
+            ", ".join(entry["p0_sources"]) or "-",
+        )
+    return table
+
+
+def _accuracy(entry: dict[str, Any], rule: AnswerRule) -> str:
+    value = entry["accuracy"][rule.value]
+    if value is None or value["accuracy"] is None:
+        return "-"
+    mark = " *" if entry["headline_rule"] == rule.value else ""
+    return f"{value['accuracy']:.3f} [{value['low']:.3f}, {value['high']:.3f}]{mark}"
