@@ -1,0 +1,110 @@
+"""Segments, corruption, and recordings."""
+
+import pytest
+
+from pipeline.journal import (
+    Recording,
+    by_question,
+    epoch_name,
+    read_journal,
+    write_segment,
+)
+from pipeline.protocol import Completion, Decoding, Failure, Question
+from pipeline.storage import Folder
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.trajectory import observation_of, row_of
+
+QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
+REQUEST = MRThinking(decoding=Decoding(max_tokens=8)).start(QUESTION)[1].requests[0]
+SCORED = Completion(text="\\boxed{2}", answer="2", step_scores=(0.25, 0.75), score=0.5)
+
+
+def make_row(observation=SCORED, request=REQUEST, question=QUESTION, **more):
+    return row_of(
+        run="r",
+        attempt=1,
+        strategy="s",
+        question=question,
+        request=request,
+        observation=observation,
+        **more,
+    )
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return Folder(str(tmp_path / "journal"))
+
+
+@pytest.mark.parametrize(
+    "observation", [SCORED, Completion(text="", finish_reason="length"), Failure(error="x: y")]
+)
+def test_what_is_written_is_what_is_read(journal, observation):
+    """A row survives the file, and gives back the very observation."""
+    write_segment(journal, epoch_name(1, "a"), 0, [make_row(observation)])
+
+    (row,) = read_journal(journal).table.to_pylist()
+    assert observation_of(row) == observation
+
+
+def test_segments_are_read_in_the_order_of_writing(journal):
+    """Epoch, then sequence, decide; not the order of creation on disk."""
+    for epoch, sequence, text in ((2, 0, "c"), (1, 1, "b"), (1, 0, "a")):
+        rows = [make_row(Completion(text=text))]
+        write_segment(journal, epoch_name(epoch, "w"), sequence, rows)
+
+    assert read_journal(journal).table["text"].to_pylist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: b"\0" + data[1:]])
+def test_a_damaged_segment_is_named_and_set_aside(journal, tmp_path, damage):
+    """A torn or changed segment costs its own rounds only, and is kept for a look."""
+    kept = write_segment(journal, epoch_name(1, "a"), 0, [make_row()])
+    torn = write_segment(journal, epoch_name(1, "a"), 1, [make_row()])
+    path = tmp_path / "journal" / torn
+    path.write_bytes(damage(path.read_bytes()))
+
+    read = read_journal(journal, set_aside=True)
+    assert read.table.num_rows == 1
+    assert [c.name for c in read.corrupt] == [torn]
+    assert "checksum must be" in read.corrupt[0].why
+    assert journal.names() == [kept]
+    assert journal.child("corrupt").names() == [torn]
+
+
+def test_a_foreign_file_is_named(journal):
+    """What is no segment is reported, not read."""
+    journal.write("notes.parquet", b"hello")
+
+    (corrupt,) = read_journal(journal).corrupt
+    assert "must be named epoch-sequence-checksum.parquet" in corrupt.why
+
+
+def test_the_first_durable_record_of_an_address_wins():
+    """A redone round never replaces the one that was durable first."""
+    rows = [make_row(Completion(text="one", score=0.1)), make_row(Completion(text="two", score=1))]
+    recording = Recording(rows)
+
+    assert recording.take(REQUEST).text == "one"
+    assert [row["text"] for row in recording.discarded()] == ["two"]
+
+
+def test_a_record_of_another_request_is_no_answer():
+    """The digest must be that of the request: another prompt is another completion."""
+    other = MRThinking(decoding=Decoding(max_tokens=9)).start(QUESTION)[1].requests[0]
+
+    assert Recording([make_row()]).take(other) is None
+
+
+def test_an_unscored_record_does_not_serve_a_request_for_a_score():
+    """A score that was not recorded is missing, not zero."""
+    assert Recording([make_row(Completion(text="x"))]).take(REQUEST) is None
+
+
+def test_rows_are_grouped_by_strategy_and_question(journal):
+    """A question id means something within its benchmark only."""
+    other = Question(benchmark="gsm8k", question_id="1", text="1+1?")
+    write_segment(journal, epoch_name(1, "a"), 0, [make_row(), make_row(question=other)])
+
+    grouped = by_question(read_journal(journal).table)
+    assert set(grouped) == {("s", "arithmetic", "1"), ("s", "gsm8k", "1")}
