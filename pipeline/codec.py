@@ -17,7 +17,8 @@ def _adapter(cls: type[Any]) -> TypeAdapter[Any]:
 
 def encode(value: Any) -> str:
     """A frozen dataclass of primitives, tuples and further such dataclasses, as JSON text."""
-    return _adapter(type(value)).dump_json(value).decode()
+    cls: Any = type(value)
+    return _adapter(cls).dump_json(value).decode()
 
 
 def decode(cls: type[T], text: str) -> T:

@@ -1,0 +1,120 @@
+"""Hypothesis generators and small builders shared by the tests of strategies."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from pipeline.protocol import (
+    Completion,
+    Failure,
+    Observation,
+    Priors,
+    Question,
+    Request,
+    Statistics,
+)
+from pipeline.seeds import question_seed
+
+PRIORS = Priors(p0=0.4, p0_source="predictor", a=0.1, b=0.3)
+
+
+def question(number: int = 0, *, priors: Priors = PRIORS) -> Question:
+    """A question with everything that any strategy may want to know of it."""
+    question_id = f"q{number}"
+    return Question(
+        benchmark="made-up",
+        question_id=question_id,
+        text=f"{number} + 1?",
+        seed=question_seed(0, "made-up", question_id),
+        priors=priors,
+    )
+
+
+def completion(answer: str | None, score: float | None = 0.5, **fields: Any) -> Completion:
+    """A scored completion with an answer; its text boxes it."""
+    fields.setdefault("text", "" if answer is None else f"So \\boxed{{{answer}}}")
+    fields.setdefault("completion_tokens", 10)
+    fields.setdefault("step_scores", None if score is None else (score,))
+    return Completion(answer=answer, score=score, **fields)
+
+
+def completions(answers: Sequence[str | None]) -> list[Completion]:
+    """One scored completion an answer."""
+    return [completion(answer) for answer in answers]
+
+
+def scores() -> st.SearchStrategy[float]:
+    """Verifier scores, the ends of the range included."""
+    return st.floats(0, 1) | st.sampled_from([0.0, 0.5, 1.0])
+
+
+def answers() -> st.SearchStrategy[str | None]:
+    """Few distinct answers, so that votes agree and tie, and none at all."""
+    return st.sampled_from(["1", "2", "3", None])
+
+
+@st.composite
+def completions_of_any_kind(draw: st.DrawFn) -> Completion:
+    """Scored completions: answered or not, whole or cut, with the texts that strategies read."""
+    answer = draw(answers())
+    steps = tuple(draw(st.lists(scores(), max_size=3)))
+    text = draw(
+        st.sampled_from(
+            [
+                "",
+                f"<think>\nhm</think> \\boxed{{{answer}}}",
+                "hm",
+                '{"sub-questions": [{"description": "a?", "answer": 1, "depend": []}, '
+                '{"description": "b?", "answer": "2", "depend": [0]}]}',
+                "<question>1 + 2?</question>",
+                "Ranking: Q2, Q1",
+                "Q1 is easy. Ranking: Q1, Q2, Q3",
+            ]
+        )
+        | st.text(max_size=20)
+    )
+    return Completion(
+        text=text,
+        answer=answer,
+        finish_reason=draw(st.sampled_from(["stop", "length"])),
+        completion_tokens=draw(st.integers(0, 50)),
+        step_scores=steps,
+        score=draw(scores()),
+    )
+
+
+def observations() -> st.SearchStrategy[Observation]:
+    """What may come for a request that is to be scored; one in eight fails."""
+    failure = st.builds(Failure, error=st.just("EngineError: lost"))
+    return st.integers(0, 7).flatmap(
+        lambda dice: failure if dice == 0 else completions_of_any_kind()
+    )
+
+
+Answerer = Callable[[Question, Request], Observation]
+
+
+def answerers() -> st.SearchStrategy[Answerer]:
+    """Engines: functions that answer the same request of a question alike, whenever it is asked.
+
+    An engine holds a few drawn observations and picks by a hash of question, address and prompt.
+    """
+    return st.lists(observations(), min_size=1, max_size=6).map(_answerer)
+
+
+def _answerer(choices: Sequence[Observation]) -> Answerer:
+    def answer(asked: Question, request: Request) -> Observation:
+        key = f"{asked.question_id} {request.address} {request.digest()}"
+        number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
+        return choices[number % len(choices)]
+
+    return answer
+
+
+def statistics() -> Statistics:
+    """What a phase may have learnt."""
+    return Statistics(a=0.1, b=0.3, labels="score")

@@ -1,0 +1,101 @@
+"""Answer rules: the same completions, read four ways."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.answer_rules import NOTHING, AnswerRule, Chosen, apply
+from pipeline.protocol import Completion, Failure, Observation, Stop, StopReason
+from tests.generators import completion, observations
+
+LOST = Failure(error="EngineError: lost")
+
+
+def stop(rounds: Sequence[int]) -> Stop:
+    """A stop that rests on these rounds."""
+    return Stop(reason=StopReason.BUDGET, rounds=tuple(rounds))
+
+
+def answers_by_rule(
+    drawn: Sequence[Observation], rounds: Sequence[int] | None = None
+) -> list[tuple[str | None, int | None] | None]:
+    """(answer, position) under last, prm_argmax, vote and prm_weighted_vote."""
+    rested = stop(range(len(drawn)) if rounds is None else rounds)
+    chosen = [apply(rule, drawn, rested) for rule in AnswerRule]
+    return [None if c is None else (c.answer, c.position) for c in chosen]
+
+
+CHAIN = [completion("1", 0.5), completion("2", 0.9), completion("1", 0.4), completion(None, 0.95)]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [
+        (CHAIN, [(None, 3), ("2", 1), ("1", 0), ("1", 0)]),
+        (CHAIN[:2], [("2", 1), ("2", 1), ("1", 0), ("2", 1)]),
+        # ties: the first score, the cluster first seen
+        (
+            [completion("1", 0.7), completion("2", 0.7)],
+            [("2", 1), ("1", 0), ("1", 0), ("1", 0)],
+        ),
+        # only completions without an answer: one is chosen for its score, nobody votes
+        (
+            [completion(None, 0.2), completion(None, 0.6)],
+            [(None, 1), (None, 1), (None, None), (None, None)],
+        ),
+        # failures hold their places
+        ([LOST, completion("1", 0.3), LOST], [("1", 1), ("1", 1), ("1", 1), ("1", 1)]),
+        # no scores: rules that need them cannot be applied
+        ([completion("1", None), completion("2", None)], [("2", 1), None, ("1", 0), None]),
+        # some scores: the others take no part in these rules
+        (
+            [completion("1", None), completion("2", 0.1), completion("1", None)],
+            [("1", 2), ("2", 1), ("1", 0), ("2", 1)],
+        ),
+        # nothing was drawn: every rule gives an answer that counts as wrong
+        ([], [(None, None)] * 4),
+        ([LOST], [(None, None)] * 4),
+    ],
+)
+def test_rules_choose(
+    drawn: list[Observation], expected: list[tuple[str | None, int | None] | None]
+) -> None:
+    """Each rule's answer and position on hand-made completions."""
+    assert answers_by_rule(drawn) == expected
+
+
+def test_only_rounds_of_the_stop_take_part() -> None:
+    """A stop that rests on some completions is answered from those alone."""
+    assert answers_by_rule(CHAIN, [0, 2]) == [("1", 2), ("1", 0), ("1", 0), ("1", 0)]
+
+
+def test_round_that_was_not_drawn_is_refused() -> None:
+    """A stop and completions that do not belong together are named."""
+    with pytest.raises(IndexError, match=r"stop.rounds must be in \[0, 4\).*got 4"):
+        apply(AnswerRule.LAST, CHAIN, stop([4]))
+
+
+@given(st.lists(observations(), max_size=6))
+def test_an_answer_is_chosen_wherever_one_was_drawn(drawn: list[Observation]) -> None:
+    """prm_argmax and both votes give an answer where any completion has one; what is chosen is the
+    answer of the completion at its position; only nothing at all gives no position."""
+    any_answer = any(isinstance(o, Completion) and o.answer is not None for o in drawn)
+    for rule in AnswerRule:
+        chosen = apply(rule, drawn, stop(range(len(drawn))))
+
+        assert chosen is not None
+        if chosen.position is None:
+            assert chosen == NOTHING
+        else:
+            source = drawn[chosen.position]
+            assert isinstance(source, Completion)
+            assert chosen == Chosen(answer=source.answer, position=chosen.position)
+        if rule is not AnswerRule.LAST:
+            assert (chosen.answer is not None) == any_answer
+
+
+def test_rules_say_whether_they_need_scores() -> None:
+    """The run's configuration asks this before it goes without a verifier."""
+    assert [rule.needs_score for rule in AnswerRule] == [False, True, False, True]

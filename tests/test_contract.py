@@ -1,0 +1,330 @@
+"""What every registered strategy must hold to, whatever the engines answer."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError, fields, replace
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.answer_rules import AnswerRule, apply
+from pipeline.codec import decode, encode
+from pipeline.errors import ConfigError, ProtocolError
+from pipeline.phases import QuestionRecord, phases_of, prepared
+from pipeline.prompts import Prompts
+from pipeline.protocol import (
+    Completion,
+    Decoding,
+    Failure,
+    Generate,
+    Observation,
+    Question,
+    Request,
+    Statistics,
+    Stop,
+    Strategy,
+)
+from pipeline.replay import Recorded, Recording, RecordingKind, drive, replay, replay_phases
+from pipeline.strategies import STRATEGIES
+from tests.generators import Answerer, answerers, completion, question, statistics
+
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "markovscale_star": [{"stop_rule": "forecast"}, {"gate": False}],
+    "markovscale_0": [{"gate": True}],
+    "best_of_n": [
+        {"profile": "paper", "aggregation": "mean"},
+        {"aggregation": "min"},
+        {"aggregation": "product", "truncated_last": True},
+        {"aggregation": "last"},
+    ],
+    "self_consistency": [{"profile": "paper"}, {"weighted": True}],
+    "esc": [{"profile": "paper"}, {"window": 3}],
+    "asc": [{"profile": "paper"}, {"batch": 3}],
+    "dsc": [
+        {"profile": "paper"},
+        {"batch": 2, "neighbours": 1, "judge_window": 1, "waves": 2, "threshold": 0.7, "extend": 2},
+    ],
+    "budget_forcing": [{"num_ignore": 0}, {"template_opens_thinking": False, "profile": "paper"}],
+    "atom_of_thoughts": [{"retries": 0}],
+}
+"""Settings beside the defaults that take another path."""
+
+CASES = [
+    pytest.param(kind, variant, id="-".join([kind, *(f"{k}={v}" for k, v in variant.items())]))
+    for kind in STRATEGIES
+    for variant in [{}, *VARIANTS.get(kind, [])]
+]
+BUDGETS = st.sampled_from([1, 2, 3, 5, 8, 9])
+
+
+def build(kind: str, settings: dict[str, Any], n: int) -> Strategy[Any]:
+    """A strategy as a configuration builds it, with budget `n` where it has one."""
+    cls = STRATEGIES[kind]
+    budget = {"n": n} if "n" in {field.name for field in fields(cls)} else {}
+    strategy: Strategy[Any] = TypeAdapter(cls).validate_python({**budget, **settings})
+    return strategy
+
+
+def bound(strategy: Any) -> int:
+    """Completions that the strategy promises not to exceed for one question."""
+    return int(getattr(strategy, "max_requests", strategy.n))
+
+
+def stages(
+    strategy: Strategy[Any], questions: Sequence[Question], answer: Answerer
+) -> list[tuple[Strategy[Any], Question, Statistics | None]]:
+    """Every (strategy, question, statistics) that a run goes through, phase by phase."""
+    known = prepared(strategy, questions)
+    found: list[tuple[Strategy[Any], Question, Statistics | None]] = []
+    for phase in phases_of(strategy):
+        records = {}
+        for asked in questions:
+            if phase.selects(asked.question_id, known):
+                found.append((phase.strategy, asked, known))
+                done = drive(phase.strategy, asked, partial(answer, asked), known)
+                records[asked.question_id] = QuestionRecord(
+                    question=asked, completions=done.completions, stop=done.stop
+                )
+        known = phase.fold(records, known)
+    return found
+
+
+QUESTIONS = [question(number) for number in range(5)]
+
+
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@given(n=BUDGETS, answer=answerers())
+@settings(max_examples=12, deadline=None)
+def test_strategy_terminates_within_its_budget_on_positions_that_exist(
+    kind: str, variant: dict[str, Any], n: int, answer: Answerer
+) -> None:
+    """Every question stops; over all phases it has at most the promised addresses, each once a
+    phase; its stop rests on completions that were had, and its answer rule can be applied."""
+    strategy = build(kind, variant, n)
+    paid: dict[str, set[tuple[Any, ...]]] = {asked.question_id: set() for asked in QUESTIONS}
+
+    def counted(asked: Question, request: Request) -> Observation:
+        paid[asked.question_id].add((request.address, request.digest()))
+        return answer(asked, request)
+
+    outcomes = replay_phases(strategy, QUESTIONS, counted)
+
+    assert set(outcomes) == {asked.question_id for asked in QUESTIONS}
+    for question_id, outcome in outcomes.items():
+        addresses = [request.address for request in outcome.requests]
+        assert len(paid[question_id]) == len({address for address, _ in paid[question_id]})
+        assert len(paid[question_id]) <= bound(strategy)
+        assert len(addresses) == len(set(addresses)) == len(outcome.completions)
+        assert list(outcome.stop.rounds) == sorted(set(outcome.stop.rounds))
+        rested_on = [outcome.completions[position] for position in outcome.stop.rounds]
+        assert not any(isinstance(observation, Failure) for observation in rested_on)
+        rule = AnswerRule(strategy.default_rule)
+        assert apply(rule, outcome.completions, outcome.stop) is not None
+
+
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@given(n=BUDGETS, answer=answerers())
+@settings(max_examples=6, deadline=None)
+def test_states_survive_json_and_pickle_at_every_step(
+    kind: str, variant: dict[str, Any], n: int, answer: Answerer
+) -> None:
+    """A state that went through JSON or pickle is equal and takes the same next step."""
+    for strategy, asked, known in stages(build(kind, variant, n), QUESTIONS[:3], answer):
+        assert decode(Statistics, encode(known or statistics())) == (known or statistics())
+        state, action = strategy.start(asked, known)
+        while isinstance(action, Generate):
+            observations = [answer(asked, request) for request in action.requests]
+            copies = [decode(type(state), encode(state)), pickle.loads(pickle.dumps(state))]
+
+            assert copies == [state, state]
+            assert len(encode(state).encode()) < 20_000
+            following = strategy.step(state, observations)
+            assert [strategy.step(copy, observations) for copy in copies] == [following] * 2
+            state, action = following
+        assert decode(type(state), encode(state)) == pickle.loads(pickle.dumps(state)) == state
+
+
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@given(n=BUDGETS, answer=answerers(), junk=st.sampled_from(["", "text", 3, None, b"x"]))
+@settings(max_examples=6, deadline=None)
+def test_observations_that_do_not_answer_are_refused_unchanged(
+    kind: str, variant: dict[str, Any], n: int, answer: Answerer, junk: Any
+) -> None:
+    """A wrong number or type of observations raises, the state stays as it was, and the right
+    observations are then still taken; so does anything told to a stopped question."""
+    for strategy, asked, known in stages(build(kind, variant, n), QUESTIONS[:2], answer):
+        state, action = strategy.start(asked, known)
+        while isinstance(action, Generate):
+            observations = [answer(asked, request) for request in action.requests]
+            before = encode(state)
+            for wrong in (
+                [],
+                observations[:-1],
+                [*observations, completion("1")],
+                [junk, *observations[1:]],
+            ):
+                with pytest.raises(ProtocolError, match="observation"):
+                    strategy.step(state, wrong)
+
+            assert encode(state) == before
+            state, action = strategy.step(state, observations)
+        with pytest.raises(ProtocolError, match="stopped"):
+            strategy.step(state, [completion("1")])
+
+
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@pytest.mark.parametrize("score", [None, -0.1, 1.5, float("nan")])
+def test_scores_that_decide_must_be_scores(
+    kind: str, variant: dict[str, Any], score: float | None
+) -> None:
+    """A strategy that decides by scores refuses a completion without one, or with one outside
+    [0, 1]; the others do not look at it."""
+    strategy = build(kind, variant, 2)
+    told = completion("1", score, text="")
+
+    def answer(asked: Question, request: Request) -> Observation:
+        return told
+
+    if strategy.needs_score:
+        with pytest.raises(ProtocolError, match="score"):
+            _to_the_stop(strategy, answer)
+    else:
+        assert isinstance(_to_the_stop(strategy, answer), Stop)
+
+
+def _to_the_stop(strategy: Strategy[Any], answer: Answerer) -> Stop:
+    known = statistics() if strategy.kind == "markovscale_0" else None
+    asked = question(0, priors=replace(question().priors, p0=None, p0_source=None))
+    if strategy.kind == "markovscale_star":  # p0 known, so that the score decides the stop alone
+        asked = question()
+    return drive(strategy, asked, partial(answer, asked), known).stop
+
+
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@given(n=BUDGETS, answer=answerers(), order=st.randoms(use_true_random=False))
+@settings(max_examples=6, deadline=None)
+def test_arrival_order_cannot_matter(
+    kind: str, variant: dict[str, Any], n: int, answer: Answerer, order: Any
+) -> None:
+    """Questions served in any order, and the requests of a question computed in any order, lead to
+    the same stops: what is told is in request order."""
+    strategy = build(kind, variant, n)
+    shuffled = list(QUESTIONS)
+    order.shuffle(shuffled)
+
+    def out_of_order(stage: Strategy[Any], asked: Question, known: Statistics | None) -> Stop:
+        state, action = stage.start(asked, known)
+        while isinstance(action, Generate):
+            arrivals = list(enumerate(action.requests))
+            order.shuffle(arrivals)
+            arrived = {place: answer(asked, request) for place, request in arrivals}
+            state, action = stage.step(state, [arrived[place] for place in sorted(arrived)])
+        return action
+
+    straight = replay_phases(strategy, QUESTIONS, answer)
+    stops: dict[str, Stop] = {}
+    for stage, asked, known in stages(strategy, shuffled, answer):
+        stops[asked.question_id] = out_of_order(stage, asked, known)
+
+    assert stops == {key: outcome.stop for key, outcome in straight.items()}
+
+
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@given(n=BUDGETS, answer=answerers())
+@settings(max_examples=6, deadline=None)
+def test_a_run_replays_its_own_journal_to_the_same_stops(
+    kind: str, variant: dict[str, Any], n: int, answer: Answerer
+) -> None:
+    """What a run drew, recorded, leads a replay to the same requests, completions and stops, phase
+    by phase; journals hold each completion once, however many phases ask for it."""
+    strategy = build(kind, variant, n)
+    journals: dict[str, list[Recorded]] = {asked.question_id: [] for asked in QUESTIONS}
+
+    def journaling(asked: Question, request: Request) -> Observation:
+        observation = answer(asked, request)
+        if not request.score and isinstance(observation, Completion):
+            observation = replace(observation, score=None, step_scores=None)
+        record = Recorded(address=request.address, digest=request.digest(), observation=observation)
+        if record not in journals[asked.question_id]:
+            journals[asked.question_id].append(record)
+        return observation
+
+    live = replay_phases(strategy, QUESTIONS, journaling)
+    recordings = {
+        asked.question_id: Recording.of(RecordingKind.JOURNAL, asked, journals[asked.question_id])
+        for asked in QUESTIONS
+    }
+    again = replay_phases(
+        strategy, QUESTIONS, lambda asked, request: recordings[asked.question_id].find(request)
+    )
+
+    assert again == live
+    if len(phases_of(strategy)) == 1:
+        for asked in QUESTIONS:
+            recording = recordings[asked.question_id]
+            assert replay(strategy, asked, recording) == live[asked.question_id]
+
+
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@given(answer=answerers())
+@settings(max_examples=3, deadline=None)
+def test_addresses_and_seeds_do_not_depend_on_the_budget(
+    kind: str, variant: dict[str, Any], answer: Answerer
+) -> None:
+    """Where two budgets ask for a completion of one address with one prompt, the seed is one."""
+    seeds: dict[tuple[Any, ...], set[int]] = {}
+    for n in (3, 8):
+
+        def noting(asked: Question, request: Request) -> Observation:
+            key = (asked.question_id, request.address, request.digest())
+            seeds.setdefault(key, set()).add(request.seed)
+            return answer(asked, request)
+
+        replay_phases(build(kind, variant, n), QUESTIONS[:2], noting)
+
+    assert {len(found) for found in seeds.values()} == {1}
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_strategy_is_a_frozen_value_with_its_configuration(kind: str) -> None:
+    """A strategy names itself, cannot be changed, survives pickle, takes decoding, prompts and
+    score, and refuses a field that it does not have."""
+    strategy = build(kind, {}, 3)
+
+    assert strategy.kind == kind
+    assert pickle.loads(pickle.dumps(strategy)) == strategy
+    assert {"decoding", "prompts", "score"} <= {field.name for field in fields(STRATEGIES[kind])}
+    assert strategy.decoding == Decoding()  # type: ignore[attr-defined]
+    assert strategy.prompts == Prompts()  # type: ignore[attr-defined]
+    with pytest.raises(FrozenInstanceError):
+        strategy.score = False  # type: ignore[attr-defined]
+    with pytest.raises(ValidationError, match="tua"):
+        TypeAdapter(STRATEGIES[kind]).validate_python({"tua": 1})
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in STRATEGIES if "n" in {f.name for f in fields(STRATEGIES[k])}]
+)
+def test_budget_below_one_is_refused(kind: str) -> None:
+    """A budget must allow one completion."""
+    with pytest.raises(ValueError, match="n must be >= 1, got 0"):
+        STRATEGIES[kind](n=0)
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_pool_serves_only_those_that_say_so(kind: str) -> None:
+    """AoT, budget forcing and DSC with its ranking ask for what no pool holds."""
+    strategy = build(kind, {}, 2)
+    empty = Recording.of(RecordingKind.POOL, question(), [])
+    refused = {"dsc", "budget_forcing", "atom_of_thoughts"}
+
+    assert (not strategy.pool_replayable) == (kind in refused)  # type: ignore[attr-defined]
+    if kind in refused:
+        with pytest.raises(ConfigError, match=kind):
+            replay(strategy, question(), empty)
