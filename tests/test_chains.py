@@ -1,0 +1,241 @@
+"""Chains on one event loop: order, failures, durability, drain."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from actors.chains import Chains, RunIdentity, Work
+from actors.interfaces import Generated, Scored
+from actors.journal_writer import JournalError, JournalWriter
+from pipeline.journal import Recording, by_question, read_journal
+from pipeline.protocol import Decoding, Failure, Question
+from pipeline.storage import Folder
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.self_consistency import SelfConsistency
+
+
+@dataclass
+class ScriptedGenerator:
+    """Answers round r of every question with r, after `delay_s`."""
+
+    delay_s: float = 0.0
+    fail: tuple[str, ...] = ()
+    served: list = field(default_factory=list)
+    cancelled: int = 0
+
+    async def generate(self, request, *, session, priority=0.0):
+        try:
+            await asyncio.sleep(self.delay_s * (1 + (request.sample * 7) % 3))
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        self.served.append((session, request.round, request.sample))
+        if session.endswith(self.fail) and self.fail:
+            return Failure(error="bad_request: poison", completion_tokens=3)
+        return Generated(
+            text=f"so \\boxed{{{request.round + request.sample}}}",
+            finish_reason="stop",
+            prompt_tokens=5,
+            cached_prompt_tokens=2,
+            completion_tokens=7,
+            thinking_tokens=0,
+            replica="r0",
+            wasted_tokens=1,
+        )
+
+
+class HalfVerifier:
+    """Scores everything 0.5."""
+
+    async def score(self, question, reply, *, session):
+        return Scored(step_scores=(0.5,), score=0.5, tokens=9, truncated=False)
+
+
+class BrokenVerifier:
+    """Never manages to score."""
+
+    async def score(self, question, reply, *, session):
+        return Failure(error="verifier_nan: a score must be in [0, 1], got nan")
+
+
+async def grade(gold, completion):
+    return "right" if completion.answer == gold else "wrong"
+
+
+def make_work(question_id="1", strategy=None, gold="2"):
+    strategy = strategy or MRThinking(n=3, decoding=Decoding(max_tokens=8))
+    question = Question(benchmark="arithmetic", question_id=question_id, text="1+1?")
+    return Work(label="s", phase="p", strategy=strategy, question=question, gold=gold)
+
+
+def make_chains(tmp_path, generator, verifier=None, recorded=None, in_flight=8, flush_s=0.02):
+    recorded = recorded or {}
+    journal = JournalWriter(Folder(str(tmp_path / "journal")), flush_s=flush_s)
+    chains = Chains(
+        identity=RunIdentity(run="r", attempt=1),
+        generator=generator,
+        verifier=verifier or HalfVerifier(),
+        journal=journal,
+        grade=grade,
+        recording_of=lambda work: recorded.get(work.question.question_id),
+        in_flight=in_flight,
+    )
+    return chains, journal
+
+
+def read(tmp_path):
+    return read_journal(Folder(str(tmp_path / "journal"))).table
+
+
+async def test_a_chain_ends_with_its_whole_bill(tmp_path):
+    """The outcome holds answers, verdicts and tokens of every kind; the journal every round."""
+    chains, _ = make_chains(tmp_path, ScriptedGenerator())
+    row = await chains.run(make_work())
+
+    assert row["round_answers"] == ["0", "1", "2"]
+    assert row["round_verdicts"] == ["wrong", "wrong", "right"]
+    assert (row["answer_last"], row["verdict_last"]) == ("2", "right")
+    assert (row["answer_prm_argmax"], row["verdict_prm_argmax"]) == ("0", "wrong")
+    assert (row["completion_tokens"], row["verifier_tokens"], row["wasted_tokens"]) == (21, 27, 3)
+    assert (row["stop_reason"], row["completions"]) == ("budget", 3)
+    assert read(tmp_path)["round"].to_pylist() == [0, 1, 2]
+
+
+async def test_an_outcome_comes_after_its_rounds_are_durable(tmp_path):
+    """When `run` returns, the journal on disk has every round of the chain."""
+    chains, _ = make_chains(tmp_path, ScriptedGenerator(), flush_s=0.3)
+    await chains.run(make_work())
+
+    assert read(tmp_path).num_rows == 3
+
+
+async def test_observations_are_told_in_request_order(tmp_path):
+    """Samples that finish in another order than they were asked for change nothing."""
+    strategy = SelfConsistency(n=5, decoding=Decoding(max_tokens=8))
+    chains, _ = make_chains(tmp_path, ScriptedGenerator(delay_s=0.01))
+    row = await chains.run(make_work(strategy=strategy))
+
+    assert row["round_answers"] == ["0", "1", "2", "3", "4"]
+
+
+async def test_recorded_rounds_are_not_drawn_again(tmp_path):
+    """A resume asks the engines only for what is not durable yet."""
+    first, _ = make_chains(tmp_path, ScriptedGenerator())
+    await first.run(make_work())
+    rows = by_question(read(tmp_path))[("s", "arithmetic", "1")][:2]
+    generator = ScriptedGenerator()
+    again, _ = make_chains(tmp_path, generator, recorded={"1": Recording(rows)})
+    row = await again.run(make_work())
+
+    assert [round_ for _, round_, _ in generator.served] == [2]
+    assert row["round_answers"] == ["0", "1", "2"]
+
+
+async def test_a_failed_question_is_a_row_and_costs_nobody_else(tmp_path):
+    """One poisonous question ends with its error and its tokens; the other is untouched."""
+    chains, _ = make_chains(tmp_path, ScriptedGenerator(fail=("/bad",)))
+    bad, good = await asyncio.gather(chains.run(make_work("bad")), chains.run(make_work("good")))
+
+    assert (bad["stop_reason"], bad["error"]) == ("failed", "bad_request: poison")
+    assert (bad["wasted_tokens"], bad["completions"]) == (3, 0)
+    assert good["error"] is None
+
+
+async def test_a_verifier_fault_is_a_named_error_and_never_a_score(tmp_path):
+    """The row says what the verifier did; the completion's tokens are still paid for."""
+    chains, _ = make_chains(tmp_path, ScriptedGenerator(), BrokenVerifier())
+    row = await chains.run(make_work())
+
+    assert row["error"].startswith("verifier: verifier_nan")
+    assert row["round_scores"] == [None]
+    assert row["wasted_tokens"] == 8
+
+
+async def test_a_strategy_that_breaks_costs_its_own_question_only(tmp_path):
+    """An error inside a strategy is that question's outcome."""
+
+    class Broken(MRThinking):
+        def step(self, state, observations):
+            raise ArithmeticError("no")
+
+    chains, _ = make_chains(tmp_path, ScriptedGenerator())
+    row = await chains.run(make_work(strategy=Broken(n=2)))
+
+    assert (row["stop_reason"], row["error"]) == ("failed", "ArithmeticError: no")
+
+
+async def test_admission_bounds_the_chains_at_work(tmp_path):
+    """No more than `in_flight` chains ask the engines at once."""
+    generator = ScriptedGenerator(delay_s=0.01)
+    chains, _ = make_chains(tmp_path, generator, in_flight=2)
+    seen = []
+
+    async def look():
+        while True:
+            seen.append(chains.counters.in_flight)
+            await asyncio.sleep(0.002)
+
+    looking = asyncio.create_task(look())
+    await asyncio.gather(*(chains.run(make_work(str(i))) for i in range(6)))
+    looking.cancel()
+
+    assert max(seen) == 2
+    assert chains.counters.stops == {"budget": 6}
+
+
+async def test_a_drain_cancels_in_the_engine_and_leaves_a_resumable_journal(tmp_path):
+    """Drained chains give no outcome; what they finished is durable."""
+    generator = ScriptedGenerator(delay_s=0.05)
+    chains, journal = make_chains(tmp_path, generator, in_flight=1)
+    running = [asyncio.create_task(chains.run(make_work(str(i)))) for i in range(3)]
+    await asyncio.sleep(0.08)
+    chains.drain()
+    rows = await asyncio.gather(*running)
+    await journal.close()
+
+    assert rows == [None, None, None]
+    assert generator.cancelled == 1
+    assert read(tmp_path).num_rows == 1
+
+
+async def test_storage_that_fails_for_a_while_loses_nothing(tmp_path):
+    """Segments are retried until storage is back."""
+    blocker = tmp_path / "journal"
+    blocker.write_text("a file where the folder must be")
+    chains, _ = make_chains(tmp_path, ScriptedGenerator())
+    running = asyncio.create_task(chains.run(make_work()))
+    await asyncio.sleep(0.2)
+    blocker.unlink()
+
+    assert (await running)["completions"] == 3
+    assert read(tmp_path).num_rows == 3
+
+
+async def test_storage_that_never_comes_back_ends_the_run_with_its_reason(tmp_path):
+    """After the give-up time the writer says which folder failed and why."""
+    (tmp_path / "journal").write_text("a file where the folder must be")
+    journal = JournalWriter(Folder(str(tmp_path / "journal")), flush_s=0.01, give_up_s=0.1)
+    told = []
+    journal.on_failure = told.append
+    journal.append(next(iter(by_question_row(tmp_path))))
+
+    with pytest.raises(JournalError, match="must take segments, failed for"):
+        await journal.durable()
+    assert [str(e) for e in told] == [str(journal.failure)]
+
+
+def by_question_row(tmp_path):
+    from pipeline.protocol import Completion
+    from pipeline.trajectory import row_of
+
+    work = make_work()
+    request = work.strategy.start(work.question)[1].requests[0]
+    yield row_of(
+        run="r",
+        attempt=1,
+        strategy="s",
+        question=work.question,
+        request=request,
+        observation=Completion(text="x"),
+    )
