@@ -1,0 +1,206 @@
+"""How far a score can be trusted: discrimination, calibration, and maps that mend it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, special, stats
+
+from pipeline.calibration import CalibrationMap, IsotonicMap, PlattMap
+from pipeline.statistics.intervals import Interval, wilson
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+Method = Literal["isotonic", "platt"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """Predictions within [low, high) (the last bin holds its upper end) and what came."""
+
+    low: float
+    high: float
+    n: int
+    predicted: float
+    """Mean prediction; nan in an empty bin."""
+    right: Interval | None
+    """Share that was right, with its Wilson interval; None in an empty bin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """A reliability diagram and its summaries."""
+
+    n: int
+    bins: tuple[Bin, ...]
+    ece: float
+    """Expected calibration error: mean over predictions of their bin's |predicted - right|."""
+    brier: float
+    """Mean squared distance of prediction and outcome, in [0, 1]; lower is better."""
+    auc: float
+    """Chance that a right answer is scored above a wrong one; nan where one kind is missing."""
+
+
+def roc_auc(scores: ArrayLike, right: ArrayLike) -> float:
+    """Chance that a right one is scored above a wrong one, ties counting half, in [0, 1].
+
+    nan where there is none of one kind. Equals the Mann-Whitney statistic over its maximum.
+
+    Raises:
+        ValueError: at scores that are not finite or of another length than `right`.
+    """
+    values, outcome = _checked(scores, right)
+    n_right = int(np.sum(outcome))
+    n_wrong = len(outcome) - n_right
+    if not n_right or not n_wrong:
+        return math.nan
+    ranks = stats.rankdata(values)
+    above = float(np.sum(ranks[outcome])) - n_right * (n_right + 1) / 2
+    return above / (n_right * n_wrong)
+
+
+def reliability(predicted: ArrayLike, right: ArrayLike, *, n_bins: int = 10) -> Reliability:
+    """Compare predicted probabilities with outcomes in bins of equal width.
+
+    Raises:
+        ValueError: at predictions outside [0, 1], none at all, or less than one bin.
+    """
+    values, outcome = _checked(predicted, right)
+    if not np.all((values >= 0) & (values <= 1)):
+        raise ValueError("predicted must be in [0, 1], got a value outside")
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be >= 1, got {n_bins!r}")
+    place = np.minimum((values * n_bins).astype(np.int64), n_bins - 1)
+    bins, error = [], 0.0
+    for i in range(n_bins):
+        inside = place == i
+        n = int(np.sum(inside))
+        mean = float(np.mean(values[inside])) if n else math.nan
+        share = wilson(int(np.sum(outcome[inside])), n) if n else None
+        if share is not None:
+            error += n * abs(mean - share.value)
+        bins.append(Bin(low=i / n_bins, high=(i + 1) / n_bins, n=n, predicted=mean, right=share))
+    return Reliability(
+        n=len(values),
+        bins=tuple(bins),
+        ece=error / len(values),
+        brier=float(np.mean((values - outcome) ** 2)),
+        auc=roc_auc(values, outcome),
+    )
+
+
+def fit_isotonic(scores: ArrayLike, right: ArrayLike) -> IsotonicMap:
+    """The non-decreasing map of least squared error, linear between its blocks."""
+    values, outcome = _checked(scores, right)
+    knots, where, weights = np.unique(values, return_inverse=True, return_counts=True)
+    shares = np.bincount(where, weights=outcome) / weights
+    fitted = np.clip(optimize.isotonic_regression(shares, weights=weights).x, 0.0, 1.0)
+    changes = np.diff(fitted) > 0
+    ends = np.concatenate(([True], changes)) | np.concatenate((changes, [True]))
+    return IsotonicMap(
+        scores=tuple(knots[ends].tolist()), probabilities=tuple(fitted[ends].tolist())
+    )
+
+
+def fit_platt(scores: ArrayLike, right: ArrayLike) -> PlattMap:
+    """Logistic calibration with Platt's smoothed targets, which keep perfect splits finite.
+
+    Targets are (n+ + 1)/(n+ + 2) for right and 1/(n- + 2) for wrong ones (Platt 1999).
+    """
+    values, outcome = _checked(scores, right)
+    n_right = int(np.sum(outcome))
+    n_wrong = len(outcome) - n_right
+    target = np.where(outcome, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
+    scale = float(np.std(values)) or 1.0
+    centred = (values - np.mean(values)) / scale
+
+    def loss(at: FloatArray) -> tuple[float, FloatArray]:
+        z = at[0] * centred + at[1]
+        miss = special.expit(z) - target
+        value = -np.mean(target * special.log_expit(z) + (1 - target) * special.log_expit(-z))
+        return float(value), np.array([np.mean(miss * centred), np.mean(miss)])
+
+    start = np.array([0.0, special.logit(np.mean(target))])
+    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", tol=1e-12).x
+    slope = float(found[0]) / scale
+    return PlattMap(slope=slope, intercept=float(found[1]) - slope * float(np.mean(values)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """A map fitted on one part of the questions and judged on the others."""
+
+    method: Method
+    map: CalibrationMap
+    n_fit: int
+    """Scores that the map was fitted on."""
+    before: Reliability
+    """Of the raw scores of the other questions."""
+    after: Reliability
+    """Of the same scores, mapped."""
+    seed: int
+
+
+def calibrate(
+    scores: Sequence[float],
+    right: Sequence[bool],
+    questions: Sequence[Hashable],
+    *,
+    method: Method,
+    seed: int,
+    n_bins: int = 10,
+) -> Calibrated:
+    """Fit a map on half of the questions, drawn by `seed`, and judge it on the other half.
+
+    Args:
+        scores: raw scores in [0, 1].
+        right: outcomes.
+        questions: the question of each score; all scores of one go to the same half.
+        method: which map.
+        seed: of the split.
+        n_bins: of the reliability diagrams.
+
+    Raises:
+        ValueError: where lengths differ or there are fewer than two questions.
+    """
+    values, outcome = _checked(scores, right)
+    if len(questions) != len(values):
+        raise ValueError(f"questions must be one a score, {len(values)}, got {len(questions)}")
+    names = list(dict.fromkeys(questions))
+    if len(names) < 2:
+        raise ValueError(f"questions must hold at least two, got {len(names)}")
+    order = np.random.default_rng(seed).permutation(len(names))
+    fitting = {names[i] for i in order[: len(names) // 2]}
+    fit = np.array([question in fitting for question in questions])
+    match method:
+        case "isotonic":
+            found: CalibrationMap = fit_isotonic(values[fit], outcome[fit])
+        case "platt":
+            found = fit_platt(values[fit], outcome[fit])
+        case _:
+            assert_never(method)
+    mapped = [found(score) for score in values[~fit]]
+    return Calibrated(
+        method=method,
+        map=found,
+        n_fit=int(np.sum(fit)),
+        before=reliability(values[~fit], outcome[~fit], n_bins=n_bins),
+        after=reliability(mapped, outcome[~fit], n_bins=n_bins),
+        seed=seed,
+    )
+
+
+def _checked(scores: ArrayLike, right: ArrayLike) -> tuple[FloatArray, BoolArray]:
+    values, outcome = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.bool_)
+    if values.ndim != 1 or values.shape != outcome.shape or not len(values):
+        raise ValueError(
+            f"scores and right must be of one length >= 1, got {values.shape} and {outcome.shape}"
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"scores must be finite, got {values[~np.isfinite(values)][0]!r}")
+    return values, outcome
