@@ -1,0 +1,26 @@
+"""Answers: what a reply answers, whether that is right, and which answers are one vote.
+
+`extract` finds the final answer of a reply, `canonical` gives one string per value (the only
+relation that votes use, so it is an equivalence), `grade` compares a prediction with a gold answer
+and may be more lenient, each leniency by name. All three are pure and bounded in time and memory
+on any input. What they leave open is `Verdict.UNGRADED`; `actors.grading.GradingPool` takes it to
+a computer algebra system in a process that can be killed.
+"""
+
+from __future__ import annotations
+
+from pipeline.answers.extract import extract
+from pipeline.answers.grading import Finding, canonical, find, grade
+from pipeline.answers.leniency import ALL_LENIENCIES, Leniency
+from pipeline.answers.verdict import Verdict
+
+__all__ = [
+    "ALL_LENIENCIES",
+    "Finding",
+    "Leniency",
+    "Verdict",
+    "canonical",
+    "extract",
+    "find",
+    "grade",
+]

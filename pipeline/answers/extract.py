@@ -1,0 +1,217 @@
+"""The final answer of a reply: thinking off, last box, else ever weaker signs.
+
+Order: text after the thinking (an open thinking block has no answer); cut where the model goes on
+to a question of its own; the last complete box (boxes joined in one sentence form a list); a box
+that lost its backslash; an ``<answer>`` block; a "Final Answer" line; a ``####`` line; an "answer
+is" phrase; a reply that is nothing but an answer; the last number. A final box that never closes
+means that there is no answer: falling back to an earlier guess would grade what the model dropped.
+
+Everything here is linear in the length of the reply.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TAIL_CHARS = 1_000_000
+_CLOSE_THINKING = re.compile(r"</(?:think|thinking)>", re.IGNORECASE)
+_OPEN_THINKING = re.compile(r"<(?:think|thinking)>", re.IGNORECASE)
+_NEXT_TURN = re.compile(
+    r"<\|(?:im_start|im_end|endoftext|eot_id)\|>|<｜(?:User|end▁of▁sentence)｜>"
+)
+_NEXT_QUESTION = re.compile(
+    r"^[ \t*#]{0,8}(?:Question|Problem|Human|User|Q)[ \t]?(?:\d{1,4})?[ \t*]{0,4}:",
+    re.MULTILINE | re.IGNORECASE,
+)
+_ANSWER_SIGN = re.compile(
+    r"\\boxed|\\fbox|^####|\banswer[ \t*]{0,4}(?:is|:)|</answer>", re.MULTILINE | re.IGNORECASE
+)
+_BOX = re.compile(r"(?:\\+(?:boxed|fbox)|\x08oxed|(?<![\\A-Za-z])boxed)(?=[ \t]{0,4}(\{)?)")
+_BARE_BOX = re.compile(r"[ \t]{1,4}(\d[\d.,]{0,40}|[A-Za-z])(?![A-Za-z])")
+_JOINT = re.compile(
+    r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad\b|\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b"
+    r"|\b[A-Za-z](?:_\{?\w\}?)?\s*=)*"
+)
+_FINAL_LINE = re.compile(r"final answer\b[ \t*_]{0,6}(?:is)?[ \t]?:?[ \t*_]{0,6}", re.IGNORECASE)
+_HASHES = re.compile(r"^####[ \t]*([-+$(\\{\[.\d][^\n]*)$", re.MULTILINE)
+_PHRASE = re.compile(
+    r"\b(?:answer|result|solution|value)[ \t*]{0,4}(?:is|:|=|equals)[ \t*]{0,4}:?", re.IGNORECASE
+)
+_MATH = re.compile(r"\$\$?([^$]{1,2000})\$\$?|\\\(([^$]{1,2000}?)\\\)|\\\[([^$]{1,2000}?)\\\]")
+_NUMBER = re.compile(
+    r"(?:(?<![\w)\]}])[-+])?\$?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?(?:/\d+)?(?:\\?%)?"
+    r"|(?<![\w.])[-+]?\$?\.\d+"
+)
+_SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|(?<=\d)[.](?=\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    start: int
+    end: int | None  # None where the box never closes
+    content: str
+
+
+def after_thinking(text: str) -> str | None:
+    """The reply behind its thinking; None where a thinking block is still open at the end."""
+    closes = list(_CLOSE_THINKING.finditer(text))
+    rest = text[closes[-1].end() :] if closes else text
+    return None if _OPEN_THINKING.search(rest) else rest
+
+
+def extract(text: str) -> str | None:
+    """The final answer that a reply gives, as it is spelt there; None where it gives none.
+
+    Args:
+        text: the whole reply, thinking included (where the chat template opened the thinking
+            block, with the opening tag put back).
+    """
+    reply = after_thinking(text)
+    if reply is None:
+        return None
+    reply = _own_part(reply[-_TAIL_CHARS:])
+    found = boxes(reply)
+    if found:
+        return _boxed_answer(reply, found)
+    for reading in (_block, _final_line, _hashes, _phrase, _bare, _last_number):
+        answer = reading(reply)
+        if answer is not None:
+            return answer
+    return None
+
+
+def last_box(text: str) -> str | None:
+    """The content of the last complete box of `text`, whatever stands around it."""
+    complete = [box for box in boxes(text) if box.end is not None]
+    return complete[-1].content if complete else None
+
+
+def boxes(text: str) -> list[_Box]:
+    """The outermost boxes of `text` in order; a box that never closes has no end."""
+    closing = _matching_braces(text)
+    found: list[_Box] = []
+    reach = 0
+    for match in _BOX.finditer(text):
+        if match.start() < reach:
+            continue  # inside the box before
+        if match[1] is not None:
+            opening = match.start(1)
+            end = closing.get(opening)
+            if end is None and _BOX.search(text, opening):
+                continue  # never closed, but the reply goes on to another box
+            content = text[opening + 1 : end]
+            found.append(_Box(match.start(), end, content))
+            reach = len(text) if end is None else end
+        elif bare := _BARE_BOX.match(text, match.end()):
+            found.append(_Box(match.start(), bare.end(), bare[1].rstrip(".,")))
+            reach = bare.end()
+    return found
+
+
+def _matching_braces(text: str) -> dict[int, int]:
+    """Position of the closing brace for each opening one that has it."""
+    stack: list[int] = []
+    closing: dict[int, int] = {}
+    for match in re.finditer(r"\\[\\{}]|[{}]", text):
+        if match[0] == "{":
+            stack.append(match.start())
+        elif match[0] == "}" and stack:
+            closing[stack.pop()] = match.start()
+    return closing
+
+
+def _own_part(reply: str) -> str:
+    """The reply up to where the model starts a turn or a question of its own."""
+    turn = _NEXT_TURN.search(reply)
+    if turn:
+        reply = reply[: turn.start()]
+    sign = _ANSWER_SIGN.search(reply)
+    question = _NEXT_QUESTION.search(reply, sign.end()) if sign else None
+    return reply[: question.start()] if question else reply
+
+
+def _boxed_answer(reply: str, found: list[_Box]) -> str | None:
+    if found[-1].end is None:
+        return None
+    filled = [box for box in found if box.content.strip()]  # an empty one quotes the instruction
+    if not filled:
+        return None
+    joined = [filled[-1].content.strip()]
+    for earlier, later in zip(filled[-2::-1], filled[:0:-1], strict=True):
+        between = reply[(earlier.end or 0) + 1 : later.start]
+        if len(between) > 40 or not re.search(r"[,;]|and|or", between):
+            break
+        if not _JOINT.fullmatch(between):
+            break
+        content = earlier.content.strip()
+        if content not in joined:
+            joined.insert(0, content)
+    return ", ".join(joined)
+
+
+def _block(reply: str) -> str | None:
+    before, closed, _ = reply.rpartition("</answer>")
+    _, opened, inside = before.rpartition("<answer>")
+    return _clause(inside) if closed and opened else None
+
+
+def _final_line(reply: str) -> str | None:
+    matches = list(_FINAL_LINE.finditer(reply))
+    if not matches:
+        return None
+    rest = reply[matches[-1].end() :].lstrip(" \t\r\n*_:")
+    return _clause(rest.partition("\n")[0])
+
+
+def _hashes(reply: str) -> str | None:
+    lines: list[str] = _HASHES.findall(reply)
+    return lines[-1].strip() if lines else None
+
+
+def _phrase(reply: str) -> str | None:
+    matches = list(_PHRASE.finditer(reply))
+    if not matches:
+        return None
+    rest = reply[matches[-1].end() :].lstrip(" \t*")
+    return _clause(rest.partition("\n")[0])
+
+
+def _clause(text: str) -> str | None:
+    """The answer in what follows "the answer is"."""
+    text = text.strip().strip("*_ ")
+    if not text:
+        return None
+    math = _MATH.search(text)
+    if math and not (text[0] == "$" and text[1:2].isdigit() and text.count("$") % 2):
+        return next(part for part in math.groups() if part is not None).strip()
+    end = _SENTENCE_END.search(text)
+    clause = (text[: end.start()] if end else text).strip().strip("*_ ").rstrip(".,;:")
+    if len(re.findall(r"(?<!\\)\b[A-Za-z]{2,}", clause)) <= 3:
+        return clause or None
+    return _last_number(clause) or clause
+
+
+def _bare(reply: str) -> str | None:
+    """The whole reply, where it is one short line that says nothing else."""
+    line = reply.strip()
+    if not line or len(line) > 80 or "\n" in line:
+        return None
+    words = re.findall(
+        r"(?<![\\A-Za-z])[A-Za-z]{2,}", re.sub(r"\\(?:text|mbox|mathrm)\{[^{}]*\}", "", line)
+    )
+    if words and re.search(r"\d", line):
+        return None
+    return line.rstrip(".") if len(words) <= 3 else None
+
+
+def _last_number(reply: str) -> str | None:
+    numbers = list(_NUMBER.finditer(reply))
+    if not numbers:
+        return None
+    last = numbers[-1]
+    for math in reversed(list(_MATH.finditer(reply, max(0, last.start() - 4000)))):
+        if math.start() <= last.start() < math.end():
+            inside = next(part for part in math.groups() if part is not None)
+            return inside.rpartition("=")[2].strip() or None
+    return last[0]

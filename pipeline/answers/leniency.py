@@ -1,0 +1,55 @@
+"""Every way in which grading goes beyond equality of values, by name.
+
+A leniency says that a prediction counts as RIGHT although its value is spelt short of the gold
+answer's, or the other way round. Each is directional as described, is switched by being in the set
+that `pipeline.answers.grade` is given, and never touches `pipeline.answers.canonical`, so votes do
+not see it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Leniency(StrEnum):
+    """The rules, tried in this order."""
+
+    ROUNDED_DECIMAL = "rounded_decimal"
+    """A predicted decimal of at least six significant digits is the gold value, rounded or cut to
+    that many places: gold 5/12, prediction 0.41666667. Never for integers, never the other way."""
+    PERCENT_SIGN_OPTIONAL = "percent_sign_optional"
+    """A percent sign that one side lacks: gold 35\\%, prediction 35, and back. 50 against 0.5
+    stays wrong."""
+    UNIT_OPTIONAL = "unit_optional"
+    """A unit, currency or counted noun that one side lacks: gold 14, prediction 14 units, and back.
+    Two different units stay wrong."""
+    DEGREE_SIGN_OPTIONAL = "degree_sign_optional"
+    """A degree sign that one side lacks: gold 90^\\circ, prediction 90, and back."""
+    DEGREES_AS_RADIANS = "degrees_as_radians"
+    """Gold in degrees, prediction the same angle in radians as a multiple of pi, and back."""
+    BASE_OPTIONAL = "base_optional"
+    """The base that only the gold answer names: gold 413_5, prediction 413. Never the other way:
+    a base that the gold answer does not name was not asked for."""
+    NAME_OPTIONAL = "name_optional"
+    """The name or variable that one side lacks: gold x = 9, prediction 9, and back; also
+    x \\in [0,1] or 0 <= x <= 1 against [0,1]. Two different names stay wrong."""
+    CHAIN_END = "chain_end"
+    """A prediction that ends a chain of equalities in the gold answer: x = 3 + 4 = 7 for 7."""
+    PARENTHESES_OPTIONAL = "parentheses_optional"
+    """A bare list against the same list, in the same order, in parentheses or brackets."""
+    BRACES_OPTIONAL = "braces_optional"
+    """A bare list against the set of its members, in any order; a single value against its set."""
+    COLUMN_AS_TUPLE = "column_as_tuple"
+    """A one-column or one-row matrix against the tuple of its entries."""
+    RATIO_AS_FRACTION = "ratio_as_fraction"
+    """A ratio of two numbers against their quotient: gold 1:2, prediction 1/2, and back."""
+    CHOICE_CONTENT_OPTIONAL = "choice_content_optional"
+    """The text behind the letter of a choice: gold C, prediction (C) 45, and back."""
+    COMMAS_AS_LIST = "commas_as_list"
+    """Digits grouped by commas read as a list where the other side is one: 100,200 for 100, 200."""
+    POSITIVE_DOMAIN = "positive_domain"
+    """Variables taken as positive: gold x, prediction \\sqrt{x^2}, and back."""
+
+
+ALL_LENIENCIES: frozenset[Leniency] = frozenset(Leniency)
+"""Every rule; the default of `pipeline.answers.grade`."""

@@ -1,0 +1,337 @@
+"""Equations, inequalities, intervals and their unions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from pipeline.answers import expression as ex
+from pipeline.answers.expression import Expression
+from pipeline.answers.functions import Reader
+from pipeline.answers.numeric import real_value
+from pipeline.answers.parse import Parser
+from pipeline.answers.polynomial import ONE, Kind, leading, order, split_by
+from pipeline.answers.tokens import Token, Type, depths
+from pipeline.answers.values import (
+    Equation,
+    Inequality,
+    Infinity,
+    Interval,
+    Op,
+    Region,
+    Scalar,
+    Sequence,
+    SetOf,
+    Union,
+    Value,
+    set_of,
+)
+from pipeline.answers.verdict import Malformed, Unreadable
+
+_RELATIONS = {"=": "=", "<": "<", ">": ">", "le": "<=", "ge": ">=", "ne": "!=", "in": "in"}
+_COEFFICIENTS = (Kind.PRIME, Kind.IMAGINARY, Kind.CONSTANT)
+_Read = Callable[[list[Token]], Value]
+
+
+def relation(tokens: list[Token], read: _Read, reader: Reader) -> Value | None:
+    """What a chain of relations states; None where there is none.
+
+    Raises:
+        Unreadable: if it is none of the forms that have a canonical one.
+    """
+    sides: list[list[Token]] = [[]]
+    signs: list[str] = []
+    for token, depth in zip(tokens, depths(tokens), strict=True):
+        if depth == 0 and token.type in (Type.SIGN, Type.COMMAND) and token.text in _RELATIONS:
+            previous = signs[-1] if signs and not sides[-1] else None
+            if previous in ("<", ">") and token.text == "=":  # <= in plain notation
+                signs[-1] = previous + "="
+                continue
+            signs.append(_RELATIONS[token.text])
+            sides.append([])
+        elif depth == 0 and token.text == "!" and _next_is_equals(tokens, token):
+            signs.append("!=")
+            sides.append([])
+        else:
+            sides[-1].append(token)
+    if not signs:
+        return None
+    if "!=" in signs and len(sides) > 2 and sides[-2] == [] and signs[-1] == "=":
+        signs, sides = signs[:-1], sides[:-2] + sides[-1:]
+    if not all(sides):
+        raise Malformed("a relation must have both its sides")
+    if set(signs) == {"="}:
+        return _equation(sides, read, reader)
+    if signs == ["in"]:
+        return Region(_name(sides[0]), as_set(read(sides[1])))
+    if set(signs) <= {"<", "<="} or set(signs) <= {">", ">="} or signs == ["!="]:
+        return _inequality(sides, signs, reader)
+    raise Unreadable("a chain of relations must run in one direction")
+
+
+def _next_is_equals(tokens: list[Token], token: Token) -> bool:
+    place = next(n for n, other in enumerate(tokens) if other is token)
+    return place + 1 < len(tokens) and tokens[place + 1].text == "="
+
+
+def _name(tokens: list[Token]) -> str:
+    """The text of a left-hand side that is a name: a symbol, f(x), (x, y), words."""
+    allowed = (Type.SYMBOL, Type.TEXT)
+    if all(t.type in allowed or t.text in "(),_'" or t.type is Type.NUMBER for t in tokens) and any(
+        t.type in allowed for t in tokens
+    ):
+        return "".join(f"\\text{{{t.text}}}" if t.type is Type.TEXT else t.text for t in tokens)
+    raise Unreadable("a name must stand on the left")
+
+
+def _is_name(tokens: list[Token]) -> bool:
+    if tokens[0].type is Type.NUMBER or (len(tokens) > 1 and tokens[1].type is Type.SYMBOL):
+        return False
+    try:
+        return bool(_name(tokens))
+    except Unreadable:
+        return False
+
+
+def _equation(sides: list[list[Token]], read: _Read, reader: Reader) -> Value:
+    if len(sides) == 2 and _is_name(sides[1]) and not _is_name(sides[0]):
+        sides = sides[::-1]
+    name = _name(sides[0]) if _is_name(sides[0]) else None
+    value = read(sides[-1])
+    chain = len(sides) > 2
+    try:
+        if not isinstance(value, Scalar) or value.unit is not None:
+            raise Unreadable("both sides must be expressions")
+        left = Parser(sides[0], reader).whole()
+        right = value.expression
+        difference = monic(ex.minus(left, right, reader.work), reader)
+    except Unreadable:
+        if name is None:
+            if chain:
+                return Equation(None, None, value, chain=True)
+            raise
+        return Equation(None, name, value, chain)
+    if name is not None and len(sides[0]) == 1 and name in {a.text for a in right.atoms}:
+        name = None
+    symbols = any(atom.kind not in _COEFFICIENTS for atom in difference.atoms)
+    if not symbols:
+        return Equation(None, name, value, chain=True)
+    return Equation(difference, name, value, chain)
+
+
+def monic(difference: Expression, reader: Reader) -> Expression:
+    """The numerator of `difference` over its first coefficient: one form up to factors."""
+    if not difference.numerator:
+        return difference
+    groups = split_by(difference.numerator, lambda atom: atom.kind not in _COEFFICIENTS)
+    first = min(groups, key=order)
+    unit = {ONE: Fraction(1)}
+    return ex.over(
+        Expression(difference.numerator, unit), Expression(groups[first], unit), reader.work
+    )
+
+
+def _inequality(sides: list[list[Token]], signs: list[str], reader: Reader) -> Value:
+    if any(any(t.text == "infty" for t in side) for side in sides):
+        raise Unreadable("an inequality must be between numbers")
+    if signs[0].startswith(">"):
+        sides, signs = sides[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
+    values = [Parser(side, reader).whole() for side in sides]
+    if len(values) == 3:
+        name = _variable(values[1])
+        if name is None or _has_symbols(values[0]) or _has_symbols(values[2]):
+            raise Unreadable("a double inequality must hold a variable in the middle")
+        opening = "[" if signs[0] == "<=" else "("
+        closing = "]" if signs[1] == "<=" else ")"
+        low, high = Scalar(values[0]), Scalar(values[2])
+        return Region(name, _made(opening, low, high, closing))
+    if len(values) != 2:
+        raise Unreadable("an inequality must have two or three sides")
+    difference = ex.minus(values[1], values[0], reader.work)  # positive where it holds
+    symbols = [a for a in difference.atoms if a.kind not in _COEFFICIENTS]
+    if len(symbols) == 1 and symbols[0].kind is Kind.SYMBOL:
+        solved = _solved(difference, signs[0], reader)
+        if solved is not None:
+            return solved
+    above = difference
+    rational = leading(difference.numerator) if difference.numerator else Fraction(1)
+    op = {"<": Op.ABOVE, "<=": Op.AT_LEAST, "!=": Op.NOT}[signs[0]]
+    if op is Op.NOT:
+        return Inequality(monic(above, reader), op)
+    return Inequality(ex.times(above, ex.number(1 / abs(rational)), reader.work), op)
+
+
+def _solved(difference: Expression, sign: str, reader: Reader) -> Value | None:
+    """The half line that a linear inequality in one variable states."""
+    atom = next(a for a in difference.atoms if a.kind is Kind.SYMBOL)
+    if any(atom in dict(monomial) for monomial in difference.denominator):
+        return None
+    groups = split_by(difference.numerator, lambda other: other == atom)
+    if set(groups) - {(), ((atom, Fraction(1)),)}:
+        return None
+    slope = ex.quotient(groups[((atom, Fraction(1)),)], difference.denominator, reader.work)
+    direction = real_value(slope)
+    if not direction:
+        return None
+    constant_ = ex.quotient(groups.get((), {}), difference.denominator, reader.work)
+    root = Scalar(ex.negative(ex.over(constant_, slope, reader.work), reader.work))
+    below = Interval("(", Infinity(False), root, ")")
+    above = Interval("(", root, Infinity(True), ")")
+    if sign == "!=":
+        return Region(atom.text, Union((below, above)))
+    closed = sign == "<="
+    if direction > 0:
+        return Region(atom.text, Interval("[" if closed else "(", root, Infinity(True), ")"))
+    return Region(atom.text, Interval("(", Infinity(False), root, "]" if closed else ")"))
+
+
+def _variable(value: Expression) -> str | None:
+    atoms = value.atoms
+    if len(atoms) == 1 and atoms[0].kind is Kind.SYMBOL and value.text == atoms[0].text:
+        return atoms[0].text
+    return None
+
+
+def _has_symbols(value: Expression) -> bool:
+    return any(atom.kind not in _COEFFICIENTS for atom in value.atoms)
+
+
+def interval_of(opening: str, items: list[Value], closing: str) -> Value | None:
+    """An interval, where the brackets or an infinite end leave no doubt."""
+    if len(items) != 2:
+        return None
+    infinite = any(isinstance(item, Infinity) for item in items)
+    mixed = (opening, closing) in (("(", "]"), ("[", ")"))
+    if not infinite and not mixed:
+        return None
+    return _made(opening, items[0], items[1], closing)
+
+
+def _made(opening: str, low: Value, high: Value, closing: str) -> Value:
+    if isinstance(low, Infinity):
+        opening = "("
+    if isinstance(high, Infinity):
+        closing = ")"
+    finite = isinstance(low, Scalar) and isinstance(high, Scalar)
+    if finite and (opening, closing) in (("(", ")"), ("[", "]")):
+        return Sequence(opening, (low, high), closing)
+    return Interval(opening, low, high, closing)
+
+
+def as_set(value: Value) -> Value:
+    """What may stand behind "in"."""
+    if isinstance(value, Sequence | Interval | Union | SetOf):
+        return value
+    raise Unreadable("a variable must lie in a set")
+
+
+def union_of(tokens: list[Token], read: _Read) -> Value | None:
+    """Intervals and points joined by ``\\cup``, or with points taken out by ``\\setminus``."""
+    parts: list[list[Token]] = [[]]
+    signs: list[str] = []
+    for token, depth in zip(tokens, depths(tokens), strict=True):
+        if (
+            depth == 0
+            and token.type is Type.COMMAND
+            and token.text in ("cup", "setminus", "backslash")
+        ):
+            signs.append(token.text)
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    if not signs:
+        return None
+    values = [read(part) for part in parts]
+    if signs == ["setminus"] and isinstance(values[1], SetOf):
+        return _joined(_without(as_intervals(values[0]), values[1]))
+    if set(signs) != {"cup"}:
+        raise Unreadable("sets must be joined by unions")
+    if all(isinstance(value, SetOf) for value in values):
+        return set_of(tuple(item for v in values if isinstance(v, SetOf) for item in v.items))
+    return _joined([interval for value in values for interval in as_intervals(value)])
+
+
+def as_intervals(value: Value) -> list[Interval]:
+    """A value as intervals; points are closed intervals of length 0.
+
+    Raises:
+        Unreadable: if it is no set of reals.
+    """
+    match value:
+        case Interval():
+            return [value]
+        case Union(intervals=intervals):
+            return list(intervals)
+        case Sequence(opening=o, items=(Scalar() as low, Scalar() as high), closing=c):
+            return [Interval(o, low, high, c)]
+        case SetOf(items=items):
+            return [Interval("[", item, item, "]") for item in items]
+        case _:
+            raise Unreadable("a union must be of intervals and points")
+
+
+def _end(value: Value) -> float | None:
+    if isinstance(value, Infinity):
+        return float("inf") if value.positive else float("-inf")
+    return real_value(value.expression) if isinstance(value, Scalar) else None
+
+
+def _joined(intervals: list[Interval]) -> Value:
+    """Sorted, with what touches or overlaps made one; unsorted where an end has no value."""
+    ends = [(_end(i.low), _end(i.high)) for i in intervals]
+    if any(low is None or high is None for low, high in ends):
+        return Union(tuple(intervals))
+    keyed = sorted(
+        (
+            (low or 0.0, i.opening == "(", high or 0.0, i)
+            for (low, high), i in zip(ends, intervals, strict=True)
+        ),
+        key=lambda item: item[:3],
+    )
+    merged: list[Interval] = []
+    for _, _, _, interval in keyed:
+        if merged and _touch(merged[-1], interval):
+            merged[-1] = _hull(merged[-1], interval)
+        else:
+            merged.append(interval)
+    if len(merged) == 1:
+        only = merged[0]
+        return _made(only.opening, only.low, only.high, only.closing)
+    return Union(tuple(merged))
+
+
+def _touch(left: Interval, right: Interval) -> bool:
+    high, low = _end(left.high) or 0.0, _end(right.low) or 0.0
+    if left.high.text == right.low.text:
+        return left.closing == "]" or right.opening == "["
+    return low < high
+
+
+def _hull(left: Interval, right: Interval) -> Interval:
+    left_high, right_high = _end(left.high) or 0.0, _end(right.high) or 0.0
+    if left.high.text == right.high.text:
+        closing = "]" if "]" in (left.closing, right.closing) else ")"
+        return Interval(left.opening, left.low, left.high, closing)
+    longer = left if left_high > right_high else right
+    return Interval(left.opening, left.low, longer.high, longer.closing)
+
+
+def _without(intervals: list[Interval], points: SetOf) -> list[Interval]:
+    for point in points.items:
+        place = _end(point)
+        if place is None:
+            raise Unreadable("points that are taken out must be numbers")
+        cut: list[Interval] = []
+        for interval in intervals:
+            low, high = _end(interval.low), _end(interval.high)
+            if low is None or high is None:
+                raise Unreadable("the ends of an interval must be numbers")
+            if low < place < high:
+                cut.append(Interval(interval.opening, interval.low, point, ")"))
+                cut.append(Interval("(", point, interval.high, interval.closing))
+            else:
+                opening = "(" if low == place else interval.opening
+                closing = ")" if high == place else interval.closing
+                cut.append(Interval(opening, interval.low, interval.high, closing))
+        intervals = cut
+    return intervals

@@ -1,0 +1,174 @@
+"""A cleaned answer as a flat list of tokens; brackets are checked for nesting here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pipeline.answers.verdict import Malformed, TooLarge
+
+MAX_TOKENS = 3_000
+MAX_DEPTH = 40
+
+
+class Type(StrEnum):
+    """What a token is."""
+
+    NUMBER = "number"
+    SYMBOL = "symbol"
+    """A variable, its subscript included."""
+    COMMAND = "command"
+    """A LaTeX command or a plain word that means one (``pi``, ``sqrt``), without backslash."""
+    TEXT = "text"
+    """The words of a ``\\text{}``, or a plain word that is neither a command nor symbols."""
+    SIGN = "sign"
+    """Any other single character, and ``\\{``, ``\\}`` and ``\\\\``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; `spaced` says whether white space stood before it, `plain` whether it was a bare
+    word and not in ``\\text``."""
+
+    type: Type
+    text: str
+    spaced: bool = False
+    plain: bool = False
+
+
+_TOKEN = re.compile(
+    r"\s*(?:"
+    r"(?P<number>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,6}(?![\w.]))?)"
+    r"|\\text\s*\{(?P<text>[^{}]*)\}"
+    r"|\\(?P<command>[A-Za-z]+)"
+    r"|(?P<word>[A-Za-z]+)"
+    r"|(?P<sign>\\[\\{}%$|#&]|\S))"
+)
+_SUBSCRIPT = re.compile(r"\s*_\s*(?:\{\s*([A-Za-z0-9+\-, ]{1,20})\s*\}|([A-Za-z0-9]))")
+FUNCTIONS = frozenset((
+    "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh",
+    "tanh", "ln", "log", "exp", "sqrt", "abs", "floor", "ceil", "gcd", "lcm", "max", "min",
+    "det", "arg",
+))  # fmt: skip
+GREEK = frozenset((
+    "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta",
+    "vartheta", "iota", "kappa", "lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon",
+    "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi",
+    "Sigma", "Phi", "Psi", "Omega", "ell",
+))  # fmt: skip
+_PLAIN_COMMANDS = {
+    **{name: name for name in FUNCTIONS if len(name) > 2},
+    **{name: name for name in GREEK if len(name) > 3},
+    "ln": "ln", "pi": "pi", "infty": "infty", "infinity": "infty", "inf": "infty", "oo": "infty",
+    "arcsin": "arcsin", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "cup": "cup",
+    "union": "cup", "in": "in", "and": "and", "or": "or", "pm": "pm", "frac": "frac",
+    "degrees": "degrees", "degree": "degrees", "binom": "binom", "theta": "theta",
+}  # fmt: skip
+_SHORT_WORDS = frozenset((
+    "no", "yes", "up", "am", "pm", "cm", "mm", "km", "kg", "mg", "ml", "ft", "mi", "lb", "oz",
+    "hr", "mph",
+))  # fmt: skip
+_PI_RUN = re.compile(r"(pi|sqrt)(?=[A-Za-z])|(?<=[A-Za-z])(pi|sqrt)")
+
+
+def tokenise(text: str) -> list[Token]:
+    """Tokens of a cleaned answer.
+
+    Raises:
+        Malformed: if brackets of LaTeX groups do not match.
+        TooLarge: beyond `MAX_TOKENS` tokens or `MAX_DEPTH` levels.
+    """
+    tokens: list[Token] = []
+    position, depth, groups = 0, 0, 0
+    text = text.rstrip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        assert match is not None
+        spaced = text[position].isspace()
+        position = match.end()
+        kind = match.lastgroup
+        value = match[kind] if kind else ""
+        if kind == "number":
+            tokens.append(Token(Type.NUMBER, value, spaced))
+        elif kind == "text":
+            tokens.append(Token(Type.TEXT, " ".join(value.split()), spaced))
+        elif kind == "command":
+            if value in GREEK:
+                value, position = _with_subscript("\\" + value, text, position)
+                tokens.append(Token(Type.SYMBOL, value, spaced))
+            else:
+                tokens.append(Token(Type.COMMAND, value, spaced))
+        elif kind == "word":
+            position = _append_word(tokens, value, spaced, text, position)
+        else:
+            if value in "{([" or value == r"\{":
+                depth += 1
+            elif value in "})]" or value == r"\}":
+                depth -= 1
+            groups += {"{": 1, "}": -1}.get(value, 0)
+            if groups < 0:
+                raise Malformed("every closing brace must have an opening one")
+            if depth > MAX_DEPTH:
+                raise TooLarge(f"brackets must be nested at most {MAX_DEPTH} deep")
+            tokens.append(Token(Type.SIGN, value, spaced))
+        if len(tokens) > MAX_TOKENS:
+            raise TooLarge(f"an answer must have at most {MAX_TOKENS} tokens")
+    if groups:
+        raise Malformed("every opening brace must have a closing one")
+    return tokens
+
+
+def _append_word(tokens: list[Token], word: str, spaced: bool, text: str, position: int) -> int:
+    """Append a run of letters as a command, a word or symbols; returns the new position."""
+    command = _PLAIN_COMMANDS.get(word) or _PLAIN_COMMANDS.get(
+        word.lower() if len(word) > 3 else ""
+    )
+    if command in GREEK:
+        name, position = _with_subscript("\\" + command, text, position)
+        tokens.append(Token(Type.SYMBOL, name, spaced))
+    elif command == "degrees":
+        tokens.extend((Token(Type.SIGN, "^"), Token(Type.COMMAND, "circ")))
+    elif command in ("and", "or"):
+        tokens.append(Token(Type.TEXT, command, spaced, plain=True))
+    elif command:
+        tokens.append(Token(Type.COMMAND, command, spaced, plain=True))
+    elif len(word) > 3 or word.lower() in _SHORT_WORDS:
+        split = _PI_RUN.split(word) if len(word) <= 6 else [word]
+        parts = [part for part in split if part]
+        if len(parts) > 1 and all(p in ("pi", "sqrt") or len(p) <= 3 for p in parts):
+            for part in parts:
+                position = _append_word(tokens, part, spaced, text, position)
+        else:
+            tokens.append(Token(Type.TEXT, word, spaced, plain=True))
+    else:
+        for letter in word[:-1]:
+            tokens.append(Token(Type.SYMBOL, letter, spaced))
+            spaced = False
+        name, position = _with_subscript(word[-1], text, position)
+        tokens.append(Token(Type.SYMBOL, name, spaced))
+    return position
+
+
+def _with_subscript(name: str, text: str, position: int) -> tuple[str, int]:
+    match = _SUBSCRIPT.match(text, position)
+    if match is None:
+        return name, position
+    inner = (match[1] or match[2]).replace(" ", "")
+    return f"{name}_{inner}" if len(inner) == 1 else f"{name}_{{{inner}}}", match.end()
+
+
+OPENING = {"(": ")", "[": "]", "{": "}", r"\{": r"\}"}
+CLOSING = frozenset(OPENING.values())
+
+
+def depths(tokens: list[Token]) -> list[int]:
+    """Bracket depth at which each token stands; brackets stand at the depth outside of them."""
+    depth, result = 0, []
+    for token in tokens:
+        if token.type is Type.SIGN and token.text in CLOSING:
+            depth -= 1
+        result.append(depth)
+        if token.type is Type.SIGN and token.text in OPENING:
+            depth += 1
+    return result

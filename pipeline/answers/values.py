@@ -1,0 +1,264 @@
+"""What an answer can be once it is read; each has one canonical text per value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from math import gcd, lcm
+
+from pipeline.answers.expression import Expression, fraction_text
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number or expression, perhaps with a unit."""
+
+    expression: Expression
+    unit: str | None = None
+    """``degree``, ``dollar``, ``cm`` or whatever words stood behind it."""
+    percent: bool = False
+    """Whether a percent sign was there; `expression` is the value, a hundredth of what stood."""
+    places: int | None = None
+    """Decimal places, where the answer is a plain decimal numeral."""
+    digits: int = 0
+    """Its significant digits."""
+
+    @property
+    def text(self) -> str:
+        if self.unit is None:
+            return self.expression.text
+        if self.unit == "degree":
+            inner = self.expression.text
+            return f"{inner if inner.isdigit() else f'({inner})'}^\\circ"
+        return f"{self.expression.text} \\text{{{self.unit}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Infinity:
+    """Plus or minus infinity."""
+
+    positive: bool
+
+    @property
+    def text(self) -> str:
+        return "infty" if self.positive else "-infty"
+
+
+@dataclass(frozen=True, slots=True)
+class Ellipsis_:
+    """The dots of a sequence."""
+
+    text: str = "\\ldots"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """An answer in words, case and punctuation off."""
+
+    words: str
+
+    @property
+    def text(self) -> str:
+        return f"\\text{{{self.words}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The letter of a multiple choice, A to J, with what may stand behind it."""
+
+    letter: str
+    content: Value | None = None
+
+    @property
+    def text(self) -> str:
+        return self.letter if self.content is None else f"({self.letter}) {self.content.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseNumeral:
+    """A numeral in a stated base: digits, not their value, are what was asked for."""
+
+    digits: str
+    base: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.digits}_{{{self.base}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Ordered items in brackets: a point, a tuple, or an interval where both ends are finite and
+    the brackets are of one kind (no answer says by itself which it is)."""
+
+    opening: str
+    items: tuple[Value, ...]
+    closing: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.opening}{','.join(item.text for item in self.items)}{self.closing}"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """One interval; an end at infinity is open."""
+
+    opening: str
+    low: Value
+    high: Value
+    closing: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.opening}{self.low.text},{self.high.text}{self.closing}"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Disjoint intervals in rising order."""
+
+    intervals: tuple[Interval, ...]
+
+    @property
+    def text(self) -> str:
+        return "\\cup".join(interval.text for interval in self.intervals)
+
+
+@dataclass(frozen=True, slots=True)
+class SetOf:
+    """A finite set: sorted, no member twice."""
+
+    items: tuple[Value, ...]
+
+    @property
+    def text(self) -> str:
+        if not self.items:
+            return "\\emptyset"
+        return f"\\{{{', '.join(item.text for item in self.items)}\\}}"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Values without brackets. Unordered (the text is sorted), but for a sequence with dots."""
+
+    items: tuple[Value, ...]
+    """In the order in which they stood."""
+
+    @property
+    def ordered(self) -> bool:
+        return any(isinstance(item, Ellipsis_) for item in self.items)
+
+    @property
+    def text(self) -> str:
+        texts = [item.text for item in self.items]
+        return ", ".join(texts if self.ordered else sorted(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows of equal length; `bars` for a determinant."""
+
+    rows: tuple[tuple[Value, ...], ...]
+    bars: bool = False
+
+    @property
+    def text(self) -> str:
+        name = "vmatrix" if self.bars else "pmatrix"
+        rows = " \\\\ ".join(" & ".join(item.text for item in row) for row in self.rows)
+        return f"\\begin{{{name}}} {rows} \\end{{{name}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """a:b:c, reduced where all are rational."""
+
+    items: tuple[Value, ...]
+
+    @property
+    def text(self) -> str:
+        return ":".join(item.text for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """left = right as a polynomial that is 0, up to a factor; a name where one side is one."""
+
+    difference: Expression | None
+    """None where a side is no expression."""
+    name: str | None
+    value: Value
+    """The right-hand side, or the end of a chain of equalities."""
+    chain: bool = False
+    """Whether there was more than one equals sign, or nothing to solve for."""
+
+    @property
+    def text(self) -> str:
+        if self.difference is not None:
+            return f"{self.difference.text}=0"
+        return f"{self.name}={self.value.text}"
+
+
+class Op(StrEnum):
+    """Which relation an inequality states of ``expression`` and 0."""
+
+    ABOVE = ">"
+    AT_LEAST = ">="
+    NOT = "!="
+
+
+@dataclass(frozen=True, slots=True)
+class Inequality:
+    """expression op 0, scaled by a positive number to one form."""
+
+    expression: Expression
+    op: Op
+
+    @property
+    def text(self) -> str:
+        sign = {Op.ABOVE: ">", Op.AT_LEAST: "\\ge ", Op.NOT: "\\ne "}[self.op]
+        return f"{self.expression.text}{sign}0"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A variable and the set that it lies in."""
+
+    name: str
+    values: Value
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}\\in {self.values.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An answer that has no reading here; `text` is its cleaned spelling."""
+
+    text: str
+    malformed: bool = False
+    too_large: bool = False
+
+
+Value = (
+    Scalar | Infinity | Ellipsis_ | Words | Choice | BaseNumeral | Sequence | Interval | Union
+    | SetOf | ListOf | Matrix | Ratio | Equation | Inequality | Region | Unread
+)  # fmt: skip
+
+
+def set_of(items: tuple[Value, ...]) -> SetOf:
+    """The set with these members."""
+    members = {item.text: item for item in items}
+    return SetOf(tuple(members[text] for text in sorted(members)))
+
+
+def reduced_ratio(numbers: tuple[Fraction, ...]) -> tuple[str, ...]:
+    """Coprime integers in the same ratio, the first of them positive."""
+    above = lcm(*(value.denominator for value in numbers))
+    integers = [int(value * above) for value in numbers]
+    common = gcd(*integers) or 1
+    if next((value for value in integers if value), 1) < 0:
+        common = -common
+    return tuple(fraction_text(Fraction(value, common)) for value in integers)
