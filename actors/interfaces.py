@@ -26,6 +26,8 @@ class Generated:
     """Completion tokens of earlier attempts of this request that were cut or lost, as far as the
     engines can say."""
     attempts: int = 1
+    unknown_attempts: int = 0
+    """Of the earlier attempts, those whose tokens no engine can tell: their replica died."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from actors.meter import Meter
@@ -18,6 +19,7 @@ from pipeline.errors import ConfigError, EngineDeadError
 from pipeline.protocol import Failure
 
 CPU_KV_CACHE_GIB = "1"
+PROJECT = Path(__file__).resolve().parent.parent
 
 
 def environment(pool: PoolConfig) -> dict[str, str]:
@@ -55,9 +57,9 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
     """
     engine = pool.engine
     decided: dict[str, Any] = {
-        "model": model.model,
+        "model": located(model.model),
         "revision": model.revision,
-        "tokenizer": model.tokenizer,
+        "tokenizer": model.tokenizer and located(model.tokenizer),
         "dtype": model.dtype,
         "quantization": model.quantization,
         "max_model_len": model.max_model_len,
@@ -172,12 +174,18 @@ def kv_capacity_tokens(llm: Any) -> int:
     return int((cache.num_gpu_blocks or 0) * (cache.block_size or 0))
 
 
+def located(model: str) -> str:
+    """A folder of the project, such as ``models/tiny-generator``, wherever the process runs."""
+    folder = PROJECT / model
+    return str(folder) if not Path(model).is_dir() and folder.is_dir() else model
+
+
 def tokenizer(model: ModelConfig) -> Any:
     """The tokenizer that prompts are made with."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(
-        model.tokenizer or model.model,
+        located(model.tokenizer or model.model),
         revision=None if model.tokenizer else model.revision,
         trust_remote_code=model.trust_remote_code,
     )

@@ -51,7 +51,14 @@ class PoolConfig(Section):
     config.json; pass them through the cluster's environment."""
     start_timeout_s: float = Field(1800, gt=0)
     """How long a replica may take to load its model."""
+    health_timeout_s: float = Field(120, gt=0)
+    """A replica whose engine has work but makes no step for this long is replaced."""
     engine: EngineConfig = EngineConfig()
+
+    @property
+    def target_requests(self) -> int:
+        """`target_ongoing_requests`, or what stands for it."""
+        return self.target_ongoing_requests or max(1, round(0.8 * self.engine.max_num_seqs))
 
 
 class ControllerConfig(Section):

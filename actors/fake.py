@@ -1,0 +1,278 @@
+"""Scripted engines: the surface of the real ones, so that every host and client takes them.
+
+They follow `actors.script`. `ProcessTransport` is the way to one in the caller's own process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import os
+import time
+from collections.abc import Collection
+from typing import Any
+
+from actors.address import PoolAddress
+from actors.interfaces import Generated, Scored
+from actors.meter import EngineStats, Meter
+from actors.router import RouterStats
+from actors.script import Fault, Script, fault_in, reply, rows
+from actors.transport import ReplicaLostError
+from pipeline import prm
+from pipeline.errors import EngineDeadError, VerifierError
+from pipeline.protocol import Failure, Request
+
+_KV_TOKENS_PER_SLOT = 16_384
+
+
+class Slots:
+    """Places in a batch; who waits is let in by priority, lowest first."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._free = meter.max_num_seqs
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
+
+    async def acquire(self, priority: float) -> None:
+        """Wait for a place."""
+        if self._free:
+            self._free -= 1
+        else:
+            turn = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (priority, next(self._arrivals), turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():
+                    self.release()
+                raise
+        self._note()
+
+    def release(self) -> None:
+        """Give a place back."""
+        while self._waiting:
+            turn = heapq.heappop(self._waiting)[2]
+            if not turn.done():
+                turn.set_result(None)
+                break
+        else:
+            self._free += 1
+        self._note()
+
+    def _note(self) -> None:
+        running = self._meter.max_num_seqs - self._free
+        self._meter.batch(running, len(self._waiting), running / self._meter.max_num_seqs)
+
+
+class Held:
+    """A request that a scripted engine works on."""
+
+    def __init__(self, tokens: int, tokens_per_s: float | None) -> None:
+        self.tokens, self._tokens_per_s = tokens, tokens_per_s
+        self.started: float | None = None
+        self.task: asyncio.Task[None]
+
+    def made(self) -> int:
+        """Completion tokens so far."""
+        if self.started is None:
+            return 0
+        if self._tokens_per_s is None:
+            return self.tokens
+        return min(self.tokens, int((time.monotonic() - self.started) * self._tokens_per_s))
+
+
+class ScriptedEngine:
+    """What both scripted engines share: places, deadlines, aborts, faults and counts."""
+
+    kind = ""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.script = Script.model_validate(settings)
+        self._meter = Meter(self.script.slots)
+        self._slots = Slots(self._meter)
+        self._held: dict[str, Held] = {}
+
+    async def abort(self, request_id: str) -> int | None:
+        """Stop a request; tokens that it had made, None where it does not run here."""
+        held = self._held.pop(request_id, None)
+        if held is None or held.task.done():
+            return None
+        held.task.cancel()
+        tokens = held.made()
+        self._meter.aborted += 1
+        self._meter.aborted_tokens += tokens
+        self._meter.completion_tokens += tokens
+        return tokens
+
+    async def health(self, stall_s: float = 120.0) -> None:
+        """A scripted engine is always well until it dies."""
+
+    def stats(self, replica: str = "") -> EngineStats:
+        """What the engine counted so far."""
+        return self._meter.stats(replica, self.kind, self.script.slots * _KV_TOKENS_PER_SLOT)
+
+    def shutdown(self) -> None:
+        """Nothing to end."""
+
+    async def _serve(
+        self,
+        held: Held,
+        request_id: str,
+        seconds: float,
+        fault: Fault | None,
+        priority: float,
+        deadline_s: float,
+    ) -> Failure | None:
+        """Hold a request for as long as it takes; None when it is done."""
+        if fault == "bad_request":
+            self._meter.failed += 1
+            return Failure(error="bad_request: scripted", completion_tokens=0)
+        held.task = asyncio.create_task(self._work(held, seconds, fault, priority))
+        self._held[request_id] = held
+        try:
+            await asyncio.wait({held.task}, timeout=None if fault == "freeze" else deadline_s)
+        except asyncio.CancelledError:
+            await self.abort(request_id)
+            raise
+        if held.task.cancelled():
+            return Failure(error="aborted: scripted", completion_tokens=held.made())
+        if not held.task.done():
+            tokens = await self.abort(request_id)
+            return Failure(error=f"deadline: not within {deadline_s:g} s", completion_tokens=tokens)
+        del self._held[request_id]
+        held.task.result()
+        self._meter.completion_tokens += held.tokens
+        if fault == "error":
+            self._meter.failed += 1
+            return Failure(error="engine: scripted", completion_tokens=held.tokens)
+        return None
+
+    async def _work(self, held: Held, seconds: float, fault: Fault | None, priority: float) -> None:
+        await self._slots.acquire(priority)
+        try:
+            held.started = time.monotonic()
+            if fault in ("hang", "freeze"):
+                await asyncio.get_running_loop().create_future()
+            if fault == "crash":
+                os._exit(1)
+            if fault == "dead":
+                raise EngineDeadError("scripted")
+            if seconds:
+                await asyncio.sleep(seconds)
+        finally:
+            self._slots.release()
+
+
+class ScriptedGenerator(ScriptedEngine):
+    """Answers by the chain of `Script`; same surface as `actors.engine.GeneratorEngine`."""
+
+    kind = "generator"
+
+    async def generate(
+        self, request: Request, request_id: str, priority: float = 0.0, deadline_s: float = 3600.0
+    ) -> Generated | Failure:
+        """See `GeneratorEngine.generate`."""
+        with self._meter.request():
+            prompt = "\n".join(turn.content for turn in request.messages)
+            text, wanted = reply(prompt, request.seed, self.script)
+            tokens = min(wanted, request.max_tokens)
+            self._meter.prompt_tokens += len(prompt)
+            speed = self.script.tokens_per_s
+            failure = await self._serve(
+                Held(tokens, speed),
+                request_id,
+                0.0 if speed is None else tokens / speed,
+                fault_in(prompt, self.script.faults),
+                priority,
+                deadline_s,
+            )
+            return failure or Generated(
+                text=text if tokens == wanted else text[: text.index("\\boxed")],
+                finish_reason="stop" if tokens == wanted else "length",
+                prompt_tokens=len(prompt),
+                cached_prompt_tokens=0,
+                completion_tokens=tokens,
+                thinking_tokens=0,
+                replica="",
+            )
+
+
+class ScriptedVerifier(ScriptedEngine):
+    """High scores for right answers; same surface as `actors.verifier.VerifierEngine`."""
+
+    kind = "verifier"
+
+    async def score(
+        self, question: str, reply: str, request_id: str, deadline_s: float = 600.0
+    ) -> Scored | Failure:
+        """See `VerifierEngine.score`."""
+        with self._meter.request():
+            both = f"{question}\n{reply}"
+            self._meter.prompt_tokens += len(both)
+            fault = fault_in(both, self.script.score_faults)
+            seconds = self.script.score_s
+            failure = await self._serve(Held(0, None), request_id, seconds, fault, 0.0, deadline_s)
+            if failure is not None:
+                return failure
+            expected = len(rows(question, reply, None))
+            try:
+                scores = prm.step_scores(rows(question, reply, fault), expected)
+            except VerifierError as error:
+                self._meter.failed += 1
+                return Failure(error=f"verifier: {error}")
+            return Scored(
+                step_scores=scores,
+                score=prm.aggregate(scores, "mean"),
+                tokens=len(both) if scores else 0,
+                truncated=False,
+            )
+
+
+class ProcessTransport:
+    """The way to a scripted engine in this very process: no Ray, one replica."""
+
+    def __init__(self, address: PoolAddress) -> None:
+        settings = address["scripted"] or {}
+        self.engine: Any = (
+            ScriptedGenerator(settings)
+            if address["kind"] == "generator"
+            else ScriptedVerifier(settings)
+        )
+
+    async def place(
+        self,
+        method: str,
+        arguments: tuple[Any, ...],
+        *,
+        session: str,
+        request_id: str,
+        avoid: Collection[str],
+    ) -> ProcessCall:
+        """Hand a request to the engine."""
+        del session, request_id, avoid
+        return ProcessCall(getattr(self.engine, method)(*arguments))
+
+    def router_stats(self) -> RouterStats | None:
+        """There is nothing to route."""
+        return None
+
+
+class ProcessCall:
+    """A request to an engine in this process: awaiting it is running it."""
+
+    replica = "process"
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def result(self) -> Any:
+        """What the engine answered; see `Call.result`."""
+        try:
+            return await self._call
+        except EngineDeadError as error:
+            raise ReplicaLostError(str(error)) from error
+
+    def abort(self) -> None:
+        """Cancelling `result` has done it."""
