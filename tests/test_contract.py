@@ -100,7 +100,7 @@ QUESTIONS = [question(number) for number in range(5)]
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_strategy_terminates_within_its_budget_on_positions_that_exist(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:
@@ -130,7 +130,7 @@ def test_strategy_terminates_within_its_budget_on_positions_that_exist(
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_states_survive_json_and_pickle_at_every_step(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:
@@ -152,7 +152,7 @@ def test_states_survive_json_and_pickle_at_every_step(
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers(), junk=st.sampled_from(["", "text", 3, None, b"x"]))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_observations_that_do_not_answer_are_refused_unchanged(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer, junk: Any
 ) -> None:
@@ -208,7 +208,7 @@ def _to_the_stop(strategy: Strategy[Any], answer: Answerer) -> Stop:
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers(), order=st.randoms(use_true_random=False))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_arrival_order_cannot_matter(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer, order: Any
 ) -> None:
@@ -237,7 +237,7 @@ def test_arrival_order_cannot_matter(
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_a_run_replays_its_own_journal_to_the_same_stops(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:

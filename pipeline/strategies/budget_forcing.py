@@ -125,14 +125,12 @@ class BudgetForcing:
         check_observations(observations, 1, scored=False)
         observation = observations[0]
         told = replace(state, told=state.told + 1)
-        match observation:
-            case Failure():
-                return replace(told, stopped=True), Stop(reason=StopReason.FAILED, rounds=())
-            case Completion() if state.answering:
-                stop = Stop(reason=StopReason.FINISHED, rounds=(state.told,))
-                return replace(told, stopped=True), stop
-            case Completion():
-                return self._after_thinking(told, observation)
+        if isinstance(observation, Failure):
+            return replace(told, stopped=True), Stop(reason=StopReason.FAILED, rounds=())
+        if state.answering:
+            stop = Stop(reason=StopReason.FINISHED, rounds=(state.told,))
+            return replace(told, stopped=True), stop
+        return self._after_thinking(told, observation)
 
     def _after_thinking(self, state: Thought, completion: Completion) -> tuple[Thought, Action]:
         text = completion.text

@@ -14,7 +14,6 @@ from typing import Literal, Protocol
 from pipeline.errors import ProtocolError
 from pipeline.prompts import Prompts
 from pipeline.protocol import (
-    Completion,
     Decoding,
     Failure,
     Generate,
@@ -98,12 +97,11 @@ def tell(samples: Samples, observations: Sequence[Observation], *, scored: bool 
     check_observations(observations, samples.open, scored=scored)
     answers, failed = list(samples.answers), list(samples.failed)
     for observation in observations:
-        match observation:
-            case Completion(answer=answer):
-                answers.append(answer)
-            case Failure():
-                failed.append(len(answers))
-                answers.append(None)
+        if isinstance(observation, Failure):
+            failed.append(len(answers))
+            answers.append(None)
+        else:
+            answers.append(observation.answer)
     return replace(samples, open=0, answers=tuple(answers), failed=tuple(failed))
 
 

@@ -1,0 +1,366 @@
+"""DSC on made-up data sets: ranking, waves, the end of the hard part, and the paper's variant."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from pipeline.answer_rules import AnswerRule, apply
+from pipeline.errors import ConfigError
+from pipeline.phases import QuestionRecord, phases_of
+from pipeline.protocol import (
+    Failure,
+    Generate,
+    Observation,
+    Question,
+    Request,
+    Statistics,
+    Stop,
+    StopReason,
+)
+from pipeline.replay import Replayed, replay_phases
+from pipeline.strategies.dsc import (
+    GREEDY_CHAIN,
+    RANKING_CHAIN,
+    DifficultyAdaptiveSelfConsistency,
+)
+from pipeline.strategies.dsc_phases import Difficulty, Ranking, Wave
+from pipeline.strategies.dsc_ranking import batches, parse_ranking, ranking_prompt
+from tests.generators import completion, question
+
+DSC = DifficultyAdaptiveSelfConsistency
+LOST = Failure(error="EngineError: lost")
+Samples = Callable[[int, int], Observation]
+"""(number of the question, sample) -> what is drawn. Question 0 is the hardest."""
+
+
+def number_of(text: str) -> int:
+    """Which of the made-up questions this is."""
+    return int(text.split(" ")[0])
+
+
+def run(
+    strategy: DSC, n_questions: int, samples: Samples, *, ranks: bool = True
+) -> tuple[dict[int, Replayed], Counter[tuple[str, int]]]:
+    """Outcomes by question number, and how many distinct completions each chain and question had.
+
+    The model ranks by the number of a question, the highest the easiest, or (`ranks` false)
+    replies with something else.
+    """
+    questions = [question(number) for number in range(n_questions)]
+    paid: set[tuple[str, int, int]] = set()
+
+    def answer(asked: Question, request: Request) -> Observation:
+        chain = {0: "sample", RANKING_CHAIN: "ranking", GREEDY_CHAIN: "greedy"}[request.chain]
+        number = number_of(asked.text)
+        paid.add((chain, number, request.sample))
+        if chain == "sample":
+            return samples(number, request.sample)
+        if chain == "greedy":
+            assert request.temperature == 0
+            return completion("greedy")
+        listed = re.findall(r"^Q(\d+): (\d+) ", request.messages[0].content, flags=re.MULTILINE)
+        easiest_first = sorted(listed, key=lambda pair: -int(pair[1]))
+        labels = ", ".join(f"Q{label}" for label, _ in easiest_first)
+        return completion(None, None, text=f"Ranking: {labels}" if ranks else "They are all hard.")
+
+    outcomes = replay_phases(strategy, questions, answer)
+    counts = Counter((chain, number) for chain, number, _ in paid)
+    return {number_of(key[1:] + " "): outcome for key, outcome in outcomes.items()}, counts
+
+
+def answer_of(outcome: Replayed) -> str | None:
+    """The answer under the strategy's own rule."""
+    chosen = apply(AnswerRule.VOTE, outcome.completions, outcome.stop)
+    assert chosen is not None
+    return chosen.answer
+
+
+def hard_below(border: int) -> Samples:
+    """Questions below `border` never agree; the others always do."""
+
+    def sample(number: int, sample: int) -> Observation:
+        return completion(str(sample) if number < border else "same")
+
+    return sample
+
+
+def test_hard_questions_are_sampled_and_easy_ones_answered_once() -> None:
+    """The hardest are sampled to the budget; once `judge_window` questions in a row agree at once,
+    the questions of later waves get one greedy answer and no sample."""
+    strategy = DSC(n=12, neighbours=4, judge_window=4, rankings=2, batch=40)
+
+    outcomes, paid = run(strategy, 40, hard_below(3))
+
+    drawn = [paid["sample", number] for number in range(40)]
+    # waves are questions 0-3, 4-7, 8-15, 16-31, ...; 4 in a row agree in wave 1
+    assert drawn[:4] == [12, 12, 12, 4]
+    assert drawn[8:] == [0] * 32
+    assert [paid["greedy", number] for number in range(40)] == [0] * 8 + [1] * 32
+    assert {answer_of(outcomes[number]) for number in range(8, 40)} == {"greedy"}
+    assert {outcomes[number].stop.reason for number in range(3)} == {StopReason.BUDGET}
+    assert {outcomes[number].stop.reason for number in range(3, 8)} == {StopReason.AGREED}
+    assert {outcomes[number].stop.reason for number in range(8, 40)} == {StopReason.FINISHED}
+
+
+def test_first_window_is_the_mean_stop_size_of_the_neighbours() -> None:
+    """Stop sizes of wave 0 are 12, 12, 12, 4 samples: mean 10, to a multiple of 4: 8 (half to
+    even); wave 1 draws 8 at once though its questions agree after 4."""
+    strategy = DSC(n=12, neighbours=4, judge_window=4, rankings=1)
+
+    outcomes, paid = run(strategy, 8, hard_below(3))
+
+    assert [paid["sample", number] for number in range(8)] == [12, 12, 12, 4, 8, 8, 8, 8]
+    assert len(outcomes[5].completions) == 8
+
+
+def test_every_question_is_ranked_in_every_ranking_and_rankings_are_paid_for() -> None:
+    """40 questions in batches of 8: 5 requests a ranking, whoever asks them."""
+    _, paid = run(DSC(n=4, rankings=3, judge_window=1), 40, hard_below(0))
+
+    assert sum(count for (chain, _), count in paid.items() if chain == "ranking") == 3 * 5
+
+
+def test_without_usable_rankings_questions_are_of_one_difficulty() -> None:
+    """Replies that rank nothing are left out and all questions are still answered."""
+    outcomes, paid = run(DSC(n=4, rankings=1), 12, hard_below(12), ranks=False)
+
+    assert set(outcomes) == set(range(12))
+    assert sum(count for (chain, _), count in paid.items() if chain == "sample") == 48
+
+
+def test_last_wave_takes_all_that_is_left() -> None:
+    """With 2 waves of 1 neighbour, question 1 and all after it stand in the second."""
+    strategy = DSC(n=4, neighbours=1, waves=2, judge_window=50, rankings=1)
+
+    outcomes, paid = run(strategy, 6, hard_below(6))
+
+    assert [paid["sample", number] for number in range(6)] == [4] * 6
+    assert len(outcomes) == 6
+
+
+def test_a_single_question_needs_no_ranking() -> None:
+    """There is nothing to rank it against."""
+    outcomes, paid = run(DSC(n=8), 1, hard_below(0))
+
+    assert paid == Counter({("sample", 0): 4})
+    assert answer_of(outcomes[0]) == "same"
+
+
+@pytest.mark.parametrize("profile", ["upstream", "paper"])
+def test_a_benchmark_without_questions_gives_nothing(profile: Any) -> None:
+    """Every phase is passed through."""
+    assert run(DSC(profile=profile), 0, hard_below(0)) == ({}, Counter())
+
+
+def test_failed_samples_and_failed_questions_do_not_end_the_hard_part() -> None:
+    """Three votes beside a failure do not agree at once; a question whose samples all fail stops
+    as failed at its budget."""
+    strategy = DSC(n=8, neighbours=2, judge_window=2, rankings=1)
+
+    def samples(number: int, sample: int) -> Observation:
+        return LOST if number == 0 or sample == 0 else completion("same")
+
+    outcomes, paid = run(strategy, 8, samples)
+
+    assert outcomes[0].stop == Stop(reason=StopReason.FAILED, rounds=())
+    assert paid["sample", 0] == 8
+    assert outcomes[1].stop == Stop(reason=StopReason.AGREED, rounds=tuple(range(1, 8)))
+    assert sum(count for (chain, _), count in paid.items() if chain == "greedy") == 0
+
+
+def test_batches_hold_every_question_once_a_ranking() -> None:
+    """Batches of a ranking differ by at most one in size and are other ones in every ranking."""
+    questions = [question(number) for number in range(19)]
+
+    facts = batches(questions, 8, 4)
+
+    found = [batch for known in facts.values() for batch in known["batches"]]
+    assert sorted(len(batch) for batch in found) == [6] * 8 + [7] * 4
+    assert Counter(member for batch in found for member in batch) == Counter(
+        dict.fromkeys(facts, 4)
+    )
+    assert len({tuple(sorted(batch)) for batch in found}) == 12
+    assert all(batch[0] == leader for leader in facts for batch in facts[leader]["batches"])
+    assert facts == batches(questions[::-1], 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "order"),
+    [
+        ("Ranking: Q2, Q1, Q3", 3, (1, 0, 2)),
+        ("<think>Q1, Q2</think>\nQ2,Q1", 2, (1, 0)),
+        ("Q1 is harder than Q2.\nRanking: [Q2, Q1]", 2, (1, 0)),
+        ("Ranking: Q1, Q2", 3, None),  # one is missing
+        ("Ranking: Q1, Q1, Q2", 2, None),  # one is there twice
+        ("Ranking: Q0, Q1", 2, None),
+        ("Ranking: Q1, Q99999999999999", 2, None),
+        ("no idea", 2, None),
+        ("", 2, None),
+    ],
+)
+def test_rankings_are_read_strictly(text: str, size: int, order: tuple[int, ...] | None) -> None:
+    """Each question exactly once, or the reply does not count."""
+    assert parse_ranking(text, size) == order
+
+
+def test_ranking_prompt_shows_all_questions() -> None:
+    """Numbered from 1, in a single user turn."""
+    (message,) = ranking_prompt(["1 + 1?", "2 * 3?"])
+
+    assert message.role == "user"
+    assert "Q1: 1 + 1?\n\nQ2: 2 * 3?" in message.content
+
+
+def test_mean_places_make_the_order() -> None:
+    """A failed ranking is left out; a question without any counts as middling."""
+    strategy = DSC(rankings=2)
+    known = Statistics(
+        per_question={
+            "a": {"task": "rank", "text": "a", "batches": [["a", "b", "c"], ["a", "b", "c"]]},
+            "b": {"task": "rank", "text": "b", "batches": [["b", "a"]]},
+            "c": {"task": "rank", "text": "c", "batches": []},
+            "d": {"task": "rank", "text": "d", "batches": []},
+        }
+    )
+    records = {
+        "a": record("a", [completion(None, text="Ranking: Q1, Q3, Q2"), LOST]),
+        "b": record("b", [completion(None, text="Ranking: Q2, Q1")]),
+    }
+
+    learnt = Ranking(strategy=strategy).fold(records, known)
+
+    # places: a 0 and 0, b 1 and 1, c 0.5, d none
+    assert [(key, facts["place"]) for key, facts in learnt.per_question.items()] == [
+        ("b", 0),
+        ("c", 1),
+        ("d", 2),
+        ("a", 3),
+    ]
+
+
+def record(question_id: str, drawn: Sequence[Observation]) -> QuestionRecord:
+    """What a phase drew for a question."""
+    asked = Question(benchmark="made-up", question_id=question_id, text=question_id)
+    return QuestionRecord(question=asked, completions=tuple(drawn), stop=None)
+
+
+def test_phases_need_the_statistics_before_them() -> None:
+    """A driver that lost them is told so."""
+    with pytest.raises(ConfigError, match="phases of dsc need the statistics of the phase before"):
+        Wave(strategy=DSC(), wave=0).selects("q0", None)
+
+
+def test_phase_names_are_in_order() -> None:
+    """Rank, waves, greedy; or the paper's two."""
+    assert [phase.name for phase in phases_of(DSC(waves=2))] == [
+        "rank",
+        "wave_0",
+        "wave_1",
+        "greedy",
+    ]
+    assert [phase.name for phase in phases_of(DSC(profile="paper"))] == ["difficulty", "split"]
+
+
+def test_without_statistics_a_question_is_sampled_in_windows() -> None:
+    """As the first hard ones are, under either profile."""
+    _, upstream = DSC(n=8).start(question())
+    _, paper = DSC(n=8, profile="paper").start(question())
+
+    assert isinstance(upstream, Generate)
+    assert isinstance(paper, Generate)
+    assert (len(upstream.requests), len(paper.requests)) == (4, 8)
+
+
+# The paper's variant. Scores make the order: question 0 is the hardest here too.
+
+
+def scored(border: int) -> Samples:
+    """As `hard_below`, scored by the question's number; question 2 agrees amid hard ones."""
+
+    def sample(number: int, sample: int) -> Observation:
+        agrees = number >= border or number == 2
+        return completion("same" if agrees else str(sample), number / 100)
+
+    return sample
+
+
+def test_paper_splits_by_score_and_draws_everything() -> None:
+    """All n samples of all questions are drawn; easy ones are answered by the first sample, the
+    others by as many as the threshold asks for."""
+    strategy = DSC(n=8, profile="paper")
+
+    outcomes, paid = run(strategy, 16, scored(5))
+
+    assert paid == Counter({("sample", number): 8 for number in range(16)})
+    assert [len(outcomes[number].completions) for number in range(16)] == [
+        *[8, 8, 4, 8, 8],
+        *[1] * 11,
+    ]
+    assert [outcomes[number].stop.reason for number in (0, 2, 15)] == [
+        StopReason.BUDGET,
+        StopReason.AGREED,
+        StopReason.FINISHED,
+    ]
+
+
+@pytest.mark.parametrize(("n", "easy"), [(4, 0), (5, 6), (6, 0)])
+def test_paper_judging_breaks_down_for_small_budgets(n: int, easy: int) -> None:
+    """As published: no question is easy under 5 samples and all are with exactly 5, whatever the
+    samples say."""
+    outcomes, _ = run(DSC(n=n, profile="paper"), 6, scored(6))
+
+    reasons = [outcome.stop.reason for outcome in outcomes.values()]
+    assert reasons.count(StopReason.FINISHED) == easy
+
+
+def test_paper_counts_a_question_without_scores_as_hardest() -> None:
+    """Difficulty 1 where every sample failed."""
+    strategy = DSC(n=6, profile="paper")
+    records = {
+        "lost": record("lost", [LOST] * 6),
+        "bad": record("bad", [completion("1", 0.1)] * 6),
+        "good": record("good", [completion("1", 0.9)] * 6),
+    }
+
+    learnt = Difficulty(strategy=strategy).fold(records, Statistics())
+
+    assert {key: facts["place"] for key, facts in learnt.per_question.items()} == {
+        "good": 0,
+        "bad": 1,
+        "lost": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("extend", 0, 1),
+        ("batch", 1, 2),
+        ("rankings", 0, 1),
+        ("judge_window", 0, 1),
+        ("neighbours", 0, 1),
+        ("waves", 0, 1),
+    ],
+)
+def test_parameters_out_of_range_are_named(name: str, value: int, least: int) -> None:
+    """What must hold and what came."""
+    settings: dict[str, Any] = {name: value}
+    with pytest.raises(ValueError, match=f"{name} must be >= {least}, got {value}"):
+        DSC(**settings)
+
+
+def test_profiles_say_what_they_need() -> None:
+    """Only the paper's needs scores, and only it can be replayed from a pool of samples."""
+    upstream, paper = DSC(n=8, rankings=3), DSC(n=8, rankings=3, profile="paper")
+
+    assert (upstream.needs_score, upstream.pool_replayable, upstream.max_requests) == (
+        False,
+        False,
+        11,
+    )
+    assert (paper.needs_score, paper.pool_replayable, paper.max_requests) == (True, True, 8)
