@@ -50,7 +50,10 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"profile": "paper"},
         {"batch": 2, "neighbours": 1, "judge_window": 1, "waves": 2, "threshold": 0.7, "extend": 2},
     ],
-    "budget_forcing": [{"num_ignore": 0}, {"template_opens_thinking": False, "profile": "paper"}],
+    "budget_forcing": [
+        {"num_ignore": 0},
+        {"thinking_start": "", "thinking_end": "", "profile": "paper"},
+    ],
     "atom_of_thoughts": [{"retries": 0}],
 }
 """Settings beside the defaults that take another path."""

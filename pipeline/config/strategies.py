@@ -21,13 +21,12 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
     Raises:
         ConfigError: naming the field, what must hold and what came.
     """
-    known = {name for entry in science.strategies for name in _field_names(entry.kind)}
+    known = {name for kind in STRATEGIES for name in _field_names(kind)}
     for name in science.strategy:
-        if name not in known:
-            kinds = ", ".join(entry.kind for entry in science.strategies)
+        if name not in known:  # of any kind: the list of strategies may be narrowed for one run
             raise ConfigError(
-                f"science.strategy.{name} must be a field of one of {kinds}, "
-                f"which have {', '.join(sorted(known))}"
+                f"science.strategy.{name} must be a field of one of "
+                f"{', '.join(STRATEGIES)}, which have {', '.join(sorted(known))}"
             )
     built = {entry.label: _build(science, entry) for entry in science.strategies}
     for label, strategy in built.items():

@@ -35,8 +35,8 @@ class Thought:
     """A question between two pieces of its reply."""
 
     question: Question
-    text: str = ""
-    """The thinking so far, forced words included; every next request continues it."""
+    text: str
+    """The reply so far, forced words included; the next request continues it."""
     left_tokens: int
     """Thinking tokens that may still be generated."""
     told: int = 0
@@ -73,10 +73,11 @@ class BudgetForcing:
     end_of_thinking_ids: tuple[int, ...] = ()
     """Token ids that end the thinking (``</think>`` of the model). Without any, a model that closes
     its thinking goes on to an answer, which is cut off and paid for."""
-    template_opens_thinking: bool = True
-    """Whether the model's chat template writes `thinking_start` itself (R1 distillations do)."""
     thinking_start: str = "<think>\n"
+    """What the reply begins with. Engines do not repeat an opening tag that the chat template has
+    written already. Empty for models without thinking, whose whole reply is then the thinking."""
     thinking_end: str = "\n</think>\n\n"
+    """What is written between thinking and answer."""
     answer_marker: str = "Final Answer:"
     """Written after `thinking_end` where the thinking was cut by its budget."""
     decoding: Decoding = Decoding()
@@ -112,7 +113,9 @@ class BudgetForcing:
     ) -> tuple[Thought, Action]:
         """Begin to think."""
         thought = Thought(
-            question=question, left_tokens=self.decoding.max_tokens - self._answer_tokens
+            question=question,
+            text=self.thinking_start,
+            left_tokens=self.decoding.max_tokens - self._answer_tokens,
         )
         return self._think(thought)
 
@@ -133,12 +136,8 @@ class BudgetForcing:
         return self._after_thinking(told, observation)
 
     def _after_thinking(self, state: Thought, completion: Completion) -> tuple[Thought, Action]:
-        text = completion.text
-        if state.told == 1 and self.template_opens_thinking:  # the template will write it again
-            start = self.thinking_start
-            text = text.removeprefix(start if text.startswith(start) else start.strip())
         end = self.thinking_end.strip()
-        text = text.partition(end)[0] if end else text
+        text = completion.text.partition(end)[0] if end else completion.text
         left = max(0, state.left_tokens - completion.completion_tokens)
         cut = completion.finish_reason == "length" or left == 0
         state = replace(state, text=state.text + text, left_tokens=left)
@@ -157,11 +156,10 @@ class BudgetForcing:
 
     def _request(self, state: Thought, *, chain: int, max_tokens: int, score: bool) -> Generate:
         question, thinking = state.question, chain == THINKING_CHAIN
-        opening = "" if self.template_opens_thinking else self.thinking_start
         round = state.told if thinking else 0  # of its chain
         request = Request(
             messages=self.prompts.ask(question.text),
-            assistant_prefix=opening + state.text,
+            assistant_prefix=state.text,
             max_tokens=max_tokens,
             temperature=0.0 if self.profile == "upstream" else self.decoding.temperature,
             top_p=1.0 if self.profile == "upstream" else self.decoding.top_p,

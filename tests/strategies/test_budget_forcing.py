@@ -39,36 +39,23 @@ ANSWER = completion("42")
 
 
 def test_thinking_is_overruled_once_and_then_answered() -> None:
-    """The template opens the thinking and its put-back tag is not continued twice; "Wait" takes
-    the place of the end; a quarter of the tokens is kept for the answer."""
-    done = run({}, [piece("<think>\nhm"), piece(", ah"), ANSWER])
+    """Every request continues the reply so far, its opening tag included; "Wait" takes the place of
+    the end; a quarter of the tokens is kept for the answer."""
+    done = run({}, [piece("hm"), piece(", ah"), ANSWER])
 
     assert [said(request) for request in done.requests] == [
-        ("", 75, 0),
-        ("hmWait", 65, 1),
-        ("hmWait, ah\n</think>\n\n", 25, 1),
+        ("<think>\n", 75, 0),
+        ("<think>\nhmWait", 65, 1),
+        ("<think>\nhmWait, ah\n</think>\n\n", 25, 1),
     ]
     assert done.stop == Stop(reason=StopReason.FINISHED, rounds=(2,))
 
 
-def test_thinking_is_opened_where_the_template_does_not() -> None:
-    """Every request then begins with the opening tag."""
-    settings = {"template_opens_thinking": False, "num_ignore": 2, "wait": "\nWait,"}
-    done = run(settings, [piece("a"), piece("b"), piece("c"), ANSWER])
+def test_thinking_is_overruled_as_often_as_asked() -> None:
+    """Words are put where the thinking ended, again and again."""
+    done = run({"num_ignore": 2, "wait": "\nWait,"}, [piece("a"), piece("b"), piece("c"), ANSWER])
 
-    assert [request.assistant_prefix for request in done.requests] == [
-        "<think>\n",
-        "<think>\na\nWait,",
-        "<think>\na\nWait,b\nWait,",
-        "<think>\na\nWait,b\nWait,c\n</think>\n\n",
-    ]
-
-
-def test_opening_tag_without_its_line_break_is_dropped_too() -> None:
-    """Engines may put back the tag alone."""
-    done = run({"num_ignore": 0}, [piece("<think>hm"), ANSWER])
-
-    assert done.requests[1].assistant_prefix == "hm\n</think>\n\n"
+    assert done.requests[-1].assistant_prefix == "<think>\na\nWait,b\nWait,c\n</think>\n\n"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +65,7 @@ def test_no_wait_follows_thinking_that_its_budget_ended(cut: Completion) -> None
     """Cut by length or with nothing left, the answer marker is written instead."""
     done = run({"num_ignore": 3}, [cut, ANSWER])
 
-    assert said(done.requests[1]) == ("hm\n</think>\n\nFinal Answer:", 25, 1)
+    assert said(done.requests[1]) == ("<think>\nhm\n</think>\n\nFinal Answer:", 25, 1)
 
 
 def test_budget_is_over_all_pieces_of_thinking() -> None:
@@ -92,7 +79,7 @@ def test_answer_that_follows_the_thinking_unasked_is_dropped() -> None:
     """Without stop ids a model closes its thinking and goes on; only the thinking is continued."""
     done = run({}, [piece("hm</think>\nIt is 41"), piece("no"), ANSWER])
 
-    assert done.requests[1].assistant_prefix == "hmWait"
+    assert done.requests[1].assistant_prefix == "<think>\nhmWait"
 
 
 def test_thinking_and_answer_are_told_apart() -> None:
@@ -114,7 +101,7 @@ def test_profiles_differ_in_decoding() -> None:
 
 def test_models_without_thinking_marks() -> None:
     """With empty marks the whole reply is thinking."""
-    marks = {"thinking_start": "", "thinking_end": "", "template_opens_thinking": False}
+    marks = {"thinking_start": "", "thinking_end": ""}
     done = run({**marks, "num_ignore": 0}, [piece("It is 42."), ANSWER])
 
     assert done.requests[1].assistant_prefix == "It is 42."
