@@ -30,7 +30,7 @@ class Work:
         TooLarge: from `spend`, once nothing is left.
     """
 
-    def __init__(self, limit: int = 60_000) -> None:
+    def __init__(self, limit: int = 40_000) -> None:
         self.left = limit
 
     def spend(self, cost: int) -> None:

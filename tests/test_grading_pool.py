@@ -1,0 +1,178 @@
+"""The killable pool: right where exact comparison is not enough, never hanging, nothing left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.grading import Grader, GradingPool
+from pipeline.answers import Verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+HANGS = r"\int 9^{9^{9^9}} dx"  # no reading of ours; keeps sympy busy for longer than anybody waits
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[GradingPool]:
+    with GradingPool(workers=1, timeout_s=1.0) as opened:
+        yield opened
+
+
+def running(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def wait_until_gone(pid: int, seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while running(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not running(pid)
+
+
+def test_no_process_before_one_is_needed() -> None:
+    """Exact comparison starts nothing."""
+    with GradingPool() as fresh:
+        verdicts = fresh.grade_many([("1/2", "0.5"), ("1/2", "0.51"), ("3", None)])
+        started = fresh.process_ids
+
+    assert verdicts == [Verdict.RIGHT, Verdict.WRONG, Verdict.WRONG]
+    assert started == []
+
+
+def test_falls_back_to_computer_algebra(pool: GradingPool) -> None:
+    """Identities and integrals that exact comparison leaves open are decided in a worker."""
+    pairs = [(r"\sin 2x", r"2\sin x\cos x"), (r"\int_0^1 x dx", "1/2"), (r"\int_0^1 x dx", "1/3")]
+
+    verdicts = pool.grade_many(pairs)
+
+    assert verdicts == [Verdict.RIGHT, Verdict.RIGHT, Verdict.WRONG]
+
+
+def test_graders_differ_where_they_should(pool: GradingPool) -> None:
+    """The paper's grader takes the last box of the thinking too; ours takes none of it."""
+    reply = "<think>perhaps \\boxed{7}, as I said"
+
+    verdicts = [
+        asyncio.run(pool.grade_reply("7", reply, grader))
+        for grader in (Grader.MARKOVSCALE, Grader.MATH_VERIFY, Grader.PAPER)
+    ]
+
+    assert verdicts == [Verdict.WRONG, Verdict.WRONG, Verdict.RIGHT]
+
+
+def test_an_overrun_is_killed_and_replaced(pool: GradingPool) -> None:
+    """A pair that hangs is UNGRADED in time (wrong for the paper), and the next one runs."""
+    pool.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
+    (before,) = pool.process_ids
+    start = time.monotonic()
+    verdict = pool.grade_many([("5", HANGS)])
+    seconds = time.monotonic() - start
+    after = pool.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
+
+    assert verdict == [Verdict.UNGRADED]
+    assert seconds < 3
+    assert after == [Verdict.RIGHT]
+    assert not running(before)
+    assert before not in pool.process_ids
+    assert pool.grade_many([("5", HANGS)], Grader.PAPER) == [Verdict.WRONG]
+
+
+def test_a_worker_that_dies_gives_ungraded(pool: GradingPool) -> None:
+    """A crash costs one verdict and no exception."""
+    pool.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
+    (pid,) = pool.process_ids
+    killer = threading.Timer(0.3, os.kill, (pid, 9))
+    killer.start()
+    verdict = pool.grade_many([("5", HANGS)])
+    killer.join()
+
+    assert verdict == [Verdict.UNGRADED]
+
+
+def test_works_from_any_thread_and_loop(pool: GradingPool) -> None:
+    """Verdicts are the same from event loops in threads that are not the main one."""
+    verdicts: list[list[Verdict]] = []
+
+    async def some() -> list[Verdict]:
+        pairs = [(r"\sin 2x", r"2\sin x\cos x"), ("0.5", r"\frac12"), ("1", "2")]
+        return list(await asyncio.gather(*(pool.grade(gold, answer) for gold, answer in pairs)))
+
+    threads = [threading.Thread(target=lambda: verdicts.append(asyncio.run(some()))) for _ in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert verdicts == [[Verdict.RIGHT, Verdict.RIGHT, Verdict.WRONG]] * 2
+
+
+def test_memory_is_bounded() -> None:
+    """A worker cannot take more memory than it was given."""
+    with GradingPool(workers=1, timeout_s=1.0, memory_bytes=300 << 20) as small:
+        verdict = small.grade_many([("5", HANGS), (r"\int_0^1 x dx", "1/2")])
+        (pid,) = small.process_ids
+        limits = Path(f"/proc/{pid}/limits").read_text()
+
+    line = next(line for line in limits.splitlines() if line.startswith("Max address space"))
+    assert verdict == [Verdict.UNGRADED, Verdict.RIGHT]
+    assert line.split()[3] == str(300 << 20)
+
+
+def test_close_leaves_no_process() -> None:
+    """After closing, also in the middle of a pair, no worker runs and no new pair is taken."""
+    opened = GradingPool(workers=2)
+    futures = [opened.submit("5", HANGS), opened.submit(r"\int_0^1 x dx", "1/2")]
+    futures[1].result(timeout=30)
+    pids = opened.process_ids
+    opened.close()
+
+    assert futures[0].result(timeout=5) is Verdict.UNGRADED
+    assert len(pids) == 2
+    assert not any(running(pid) for pid in pids)
+    with pytest.raises(RuntimeError, match="must be open"):
+        opened.submit("1", "1")
+
+
+def test_workers_do_not_outlive_a_killed_host() -> None:
+    """Killing the host with SIGKILL ends its workers, idle or busy."""
+    program = (
+        "import sys\n"
+        "from actors.grading import GradingPool\n"
+        "pool = GradingPool(workers=1)\n"
+        "pool.grade_many([(r'\\int_0^1 x dx', '1/2')])\n"
+        "print(*pool.process_ids, flush=True)\n"
+        f"pool.grade_many([('5', r'{HANGS}')])\n"
+    )
+    host = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert host.stdout is not None
+    pid = int(host.stdout.readline())
+    time.sleep(0.3)
+    alive = running(pid)
+    host.kill()
+    host.wait()
+    host.stdout.close()
+
+    assert alive
+    assert wait_until_gone(pid)
+
+
+@pytest.mark.parametrize(("workers", "timeout_s"), [(0, 1.0), (1, 0.0)])
+def test_refuses_settings_that_cannot_be(workers: int, timeout_s: float) -> None:
+    """Settings are checked where they are given."""
+    with pytest.raises(ValueError, match="must be"):
+        GradingPool(workers=workers, timeout_s=timeout_s)
