@@ -36,7 +36,7 @@ class StopReason(StrEnum):
     GATED = "gated"
     """p0 >= L + sigma: scaling is not expected to help (Theorem 1)."""
     CONFIDENT = "confident"
-    """The stopping rule holds (Eq. 11 with the posterior of Eq. 16)."""
+    """The stopping rule holds (Eq. 12 with the posterior of Eq. 18)."""
     AGREED = "agreed"
     """The samples agree enough (ESC, ASC, DSC)."""
     BUDGET = "budget"
@@ -212,7 +212,7 @@ class Belief:
     a: float | None = None
     b: float | None = None
     path: tuple[float, ...] = ()
-    """Posterior mode of p after each round (Eq. 16)."""
+    """Posterior mode of p after each round (Eq. 18)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ class MarkovScaleStar:
     tau: float = 0.95
     """Confidence asked for, in [0, 1]."""
     gamma: float = 10.0
-    """Strength of the prior, > 0, in observations (Eq. 14)."""
+    """Strength of the prior, > 0, in observations (Eq. 16)."""
     sigma: float = 0.0
     """Margin of the gate, in [-1, 1]; the paper gives no value."""
     stop_rule: StopRule = StopRule.PRINTED
@@ -117,7 +117,7 @@ class MarkovScaleStar:
     def start(
         self, question: Question, statistics: Statistics | None = None
     ) -> tuple[ChainState, Action]:
-        """Ask the plain question under the prior of Eq. 14."""
+        """Ask the plain question under the prior of Eq. 16."""
         p0, source = _first_belief(question, self.p0_source)
         a, b = _transitions(question, statistics, self.kind)
         plan = Plan(

@@ -89,7 +89,7 @@ class ChainState:
 def begin(
     question: Question, plan: Plan, posterior: BetaPosterior | None = None
 ) -> tuple[ChainState, Action]:
-    """Start a chain. `posterior` fixes the prior; else it is p0 and gamma of the plan (Eq. 14)."""
+    """Start a chain. `posterior` fixes the prior; else it is p0 and gamma of the plan (Eq. 16)."""
     if posterior is None and plan.p0 is not None and plan.stop_rule is not None:
         posterior = BetaPosterior.prior(p0_hat=plan.p0, gamma=plan.gamma)
     state = ChainState(
@@ -156,7 +156,7 @@ def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
 
 
 def _believe(state: ChainState, completion: Completion) -> ChainState:
-    """Take a round's score into the belief (Eq. 15) and note the mode (Eq. 16)."""
+    """Take a round's score into the belief (Eq. 17) and note the mode (Eq. 18)."""
     plan, score = state.plan, completion.score
     if state.round == 0 and plan.p0_source == "first_score" and score is not None:
         state = replace(state, p0=score)
