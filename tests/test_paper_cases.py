@@ -1,0 +1,249 @@
+"""Every entry of the paper's case list, by numbers: what it says, what is so, what we answer.
+
+``docs/math.md`` has the same entries in words. Rounds are counted from `first` = 1, as the paper
+does, and 0 < lambda < 1 as its appendix assumes, unless an entry is about another lambda.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pipeline.markov import (
+    accuracy_after,
+    rounds_to_reach,
+    second_eigenvalue,
+    stationary_accuracy,
+    stop_as_printed,
+)
+from pipeline.posterior import BetaPosterior
+from pipeline.prompts import Prompts
+from pipeline.protocol import Completion, Decoding, Question, Stop
+from pipeline.strategies.sequential import Plan, StopRule, advance, begin
+
+CHAINS = [(0.1, 0.3), (0.02, 0.06), (0.3, 0.2), (0.05, 0.9), (0.0, 0.4), (0.4, 0.0)]
+
+
+def brute_force(tau: float, p0: float, a: float, b: float) -> int | None:
+    """The least round from 1 on that reaches tau, by looking at 5,000 of them."""
+    reached = accuracy_after(np.arange(1, 5_000), p0=p0, a=a, b=b) >= tau - 1e-12
+    return 1 + int(np.argmax(reached)) if np.any(reached) else None
+
+
+def ceiling(tau: float, p0: float, a: float, b: float) -> int:
+    """Eq. 13 as printed, absolute values and all."""
+    kept, limit = second_eigenvalue(a, b), stationary_accuracy(a, b)
+    return math.ceil(math.log(abs(tau - limit) / abs(p0 - limit)) / math.log(kept))
+
+
+def between(low: float, high: float) -> list[float]:
+    """A few points strictly inside; none where there is no room."""
+    return [low + share * (high - low) for share in (0.1, 0.5, 0.9)] if high - low > 1e-6 else []
+
+
+def points(case: str, limit: float) -> list[tuple[float, float]]:
+    """(p0, tau) that fall into a case, for a chain with this L."""
+    low, high = between(0, limit), between(limit, 1)
+    return {
+        "1 reached": [(limit, tau) for tau in [*low, limit]],
+        "1 missed": [(limit, tau) for tau in high],
+        "2 above": [(p0, limit) for p0 in high],
+        "2 below": [(p0, limit) for p0 in low],
+        "3.1 p0 > tau": [(p0, tau) for p0 in high for tau in high if p0 > tau],
+        "3.1 tau > p0": [(p0, tau) for p0 in high for tau in high if tau > p0],
+        "3.2 p0 < tau": [(p0, tau) for p0 in low for tau in low if p0 < tau],
+        "3.2 tau < p0": [(p0, tau) for p0 in low for tau in low if tau < p0],
+        "4.1": [(p0, tau) for p0 in low for tau in high],
+        "4.2": [(p0, tau) for p0 in high for tau in low],
+    }[case]
+
+
+CASES = {
+    # case: (what the paper says, what brute force says), as functions of (tau, p0, a, b)
+    "1 reached": (lambda *_: 1, lambda *_: 1),
+    "1 missed": (lambda *_: None, lambda *_: None),
+    "2 above": (lambda *_: 1, lambda *_: 1),
+    "2 below": (lambda *_: None, lambda *_: None),
+    "3.1 p0 > tau": (
+        lambda *_: 1,
+        lambda tau, p0, a, b: 1 if accuracy_after(1, p0=p0, a=a, b=b) >= tau else None,
+    ),
+    "3.1 tau > p0": (lambda *_: None, lambda *_: None),
+    "3.2 p0 < tau": (ceiling, ceiling),
+    "3.2 tau < p0": (lambda *_: None, lambda *_: 1),
+    "4.1": (lambda *_: None, lambda *_: None),
+    "4.2": (lambda *_: 1, lambda *_: 1),
+}
+WRONG = {"3.1 p0 > tau", "3.2 tau < p0"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_case_of_the_appendix_by_numbers(case: str) -> None:
+    """Ours is brute force's answer; it is also the paper's, except in the two cases that err."""
+    said, so = CASES[case]
+    differ = tried = 0
+    for a, b in CHAINS:
+        for p0, tau in points(case, stationary_accuracy(a, b)):
+            found = rounds_to_reach(tau, p0=p0, a=a, b=b)
+            tried += 1
+            differ += found != said(tau, p0, a, b)
+
+            assert found == so(tau, p0, a, b)
+            if case != "2 below":  # there, looking at enough rounds finds L - 1e-12
+                assert found == brute_force(tau, p0, a, b)
+    assert tried >= 10
+    assert (differ > 0) is (case in WRONG)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.1, 0.3), (0.05, 0.9), (0.0, 0.4)])
+def test_case_2_in_exact_arithmetic(a: float, b: float) -> None:
+    """From below, p_r is less than L in every round: 300 of them, in fractions."""
+    leave, fix, p = Fraction(a), Fraction(b), Fraction(1, 5)
+    limit = fix / (leave + fix)
+    for _ in range(300):
+        p = (1 - leave) * p + fix * (1 - p)
+
+        assert p < limit
+    assert limit - p < Fraction(1, 10**12)
+
+
+def test_case_3_1_holds_only_while_the_accuracy_has_not_fallen_below_tau() -> None:
+    """p0 = 0.9 > tau = 0.85 > L = 0.5: one round gives 0.66; the first answer was good enough."""
+
+    assert rounds_to_reach(0.85, p0=0.9, a=0.3, b=0.3) is None
+    assert rounds_to_reach(0.85, p0=0.9, a=0.3, b=0.3, first=0) == 0
+    assert rounds_to_reach(0.6, p0=0.9, a=0.3, b=0.3) == 1
+
+
+def test_the_edges_the_list_leaves_out() -> None:
+    """p0 = tau: above L the next round is below tau, below L it is above."""
+
+    assert rounds_to_reach(0.9, p0=0.9, a=0.1, b=0.3) is None
+    assert rounds_to_reach(0.9, p0=0.9, a=0.1, b=0.3, first=0) == 0
+    assert rounds_to_reach(0.5, p0=0.5, a=0.1, b=0.3) == 1
+
+
+def test_special_case_1_ignores_where_the_chain_starts() -> None:
+    """tau <= L, said to take one round: true from p0 >= tau, else Case 3.2 counts, or none at L."""
+
+    assert rounds_to_reach(0.7, p0=0.7, a=0.1, b=0.3) == 1
+    assert rounds_to_reach(0.7, p0=0.2, a=0.1, b=0.3) == 5
+    assert rounds_to_reach(0.75, p0=0.2, a=0.1, b=0.3) is None
+
+
+def test_special_case_2_is_not_a_count() -> None:
+    """a p0 = b (1 - p0): p stays at L = 0.75, so the answer is 1 or none, and never 0.75."""
+
+    assert stationary_accuracy(0.1, 0.3) == pytest.approx(0.75)
+    assert rounds_to_reach(0.7, p0=0.75, a=0.1, b=0.3) == 1
+    assert rounds_to_reach(0.75, p0=0.75, a=0.1, b=0.3) == 1
+    assert rounds_to_reach(0.8, p0=0.75, a=0.1, b=0.3) is None
+
+
+def test_special_case_3_needs_l_to_be_enough() -> None:
+    """lambda = 0: at L after one round, which reaches tau only if L >= tau."""
+
+    assert rounds_to_reach(0.6, p0=0.1, a=0.25, b=0.75) == 1
+    assert rounds_to_reach(0.75, p0=0.1, a=0.25, b=0.75) == 1
+    assert rounds_to_reach(0.8, p0=0.1, a=0.25, b=0.75) is None
+
+
+@pytest.mark.parametrize(
+    ("p0", "tau", "a", "b", "printed", "so"),
+    [
+        (0.2, 0.7, 0.1, 0.3, 5, 5),  # Case 3.2, the one it is for
+        (0.2, 0.8, 0.1, 0.3, 5, None),  # Case 4.1: |.| hides the sign
+        (0.95, 0.8, 0.1, 0.3, 3, 1),  # Case 3.1: near the last round that is still good
+    ],
+)
+def test_the_ceiling_formula_is_for_case_3_2_alone(
+    p0: float, tau: float, a: float, b: float, printed: int, so: int | None
+) -> None:
+    """The absolute values of Eq. 13 give a number wherever they are asked."""
+
+    assert ceiling(tau, p0, a, b) == printed
+    assert rounds_to_reach(tau, p0=p0, a=a, b=b) == so
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.1, 0.3), (0.02, 0.06), (0.054, 0.38)])
+def test_above_l_the_printed_rule_gets_harder_and_then_cannot_hold(a: float, b: float) -> None:
+    """tau > L: past i = ln((tau-L)/(1-L)) / ln lambda not even a mode of 1 would stop a chain."""
+    limit, kept = stationary_accuracy(a, b), second_eigenvalue(a, b)
+    tau = limit + 0.3 * (1 - limit)
+    last = math.log((tau - limit) / (1 - limit)) / math.log(kept)
+    needed = [limit + (tau - limit) / kept**i for i in range(1, 40)]
+
+    assert np.all(np.diff(needed) > 0)
+    for i, mode in enumerate(needed, start=1):
+        assert stop_as_printed(i, p_map=1.0, a=a, b=b, tau=tau) is (i <= last)
+        if mode <= 1 - 1e-9:
+            assert stop_as_printed(i, p_map=mode + 1e-9, a=a, b=b, tau=tau)
+            assert not stop_as_printed(i, p_map=mode - 1e-9, a=a, b=b, tau=tau)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.1, 0.3), (0.02, 0.06), (0.054, 0.38)])
+def test_below_l_the_printed_rule_comes_true_by_itself(a: float, b: float) -> None:
+    """tau < L: from i = ln((L-tau)/L) / ln lambda on even a mode of 0 stops a chain."""
+    limit, kept = stationary_accuracy(a, b), second_eigenvalue(a, b)
+    tau = 0.9 * limit
+    first = math.ceil(math.log((limit - tau) / limit) / math.log(kept))
+
+    assert stop_as_printed(first, p_map=0.0, a=a, b=b, tau=tau)
+    assert not stop_as_printed(first - 1, p_map=0.0, a=a, b=b, tau=tau)
+    assert stop_as_printed(1, p_map=limit + 1e-9, a=a, b=b, tau=tau)
+
+
+def test_at_the_default_tau_a_fast_chain_is_never_stopped_as_printed() -> None:
+    """a = 0.054, b = 0.38, tau = 0.95: lambda (1 - L) < tau - L, so every question runs to N."""
+
+    assert not any(
+        stop_as_printed(i, p_map=mode, a=0.054, b=0.38, tau=0.95)
+        for i in range(1, 65)
+        for mode in (0.5, 0.9, 0.99, 1.0)
+    )
+
+
+def forecast_stops_after(scores: list[float], *, a: float, b: float, tau: float) -> int:
+    """Completions that a chain with prior mean 0.5 draws of these under the forecast rule."""
+    plan = Plan(
+        n=len(scores),
+        decoding=Decoding(),
+        prompts=Prompts(),
+        score=True,
+        stop_rule=StopRule.FORECAST,
+        tau=tau,
+        a=a,
+        b=b,
+        p0=0.5,
+        p0_source="predictor",
+    )
+    state, action = begin(Question(benchmark="x", question_id="1", text="?"), plan)
+    for score in scores:
+        state, action = advance(state, [Completion(text="2", answer="2", score=score)])
+        if isinstance(action, Stop):
+            return len(action.rounds)
+    raise AssertionError("the chain went past its budget")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "tau", "threshold"),
+    [
+        (0.1, 0.3, 0.95, 0.75),  # L = 0.75 < tau: nothing to gain from L on
+        (0.1, 0.3, 0.6, 0.6),  # tau < L: good enough at tau
+        (0.9, 0.9, 0.95, 0.5),  # an alternating chain gains from below L only
+        (0.0, 0.0, 0.95, 0.0),  # a chain that never moves gains nothing
+    ],
+)
+def test_the_forecast_rule_stops_at_tau_or_at_l(
+    a: float, b: float, tau: float, threshold: float
+) -> None:
+    """The first round whose mode is at least min(tau, L), whatever its number."""
+    scores = [0.2, 0.9, 0.4, *[0.95] * 40]
+    posterior, modes = BetaPosterior.prior(p0_hat=0.5, gamma=10), []
+    for score in scores:
+        posterior = posterior.update(score)
+        modes.append(posterior.map)
+    expected = next(i for i, mode in enumerate(modes, start=1) if mode >= threshold)
+
+    assert forecast_stops_after(scores, a=a, b=b, tau=tau) == expected
