@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pipeline.answers import canonical
+
+_key = lru_cache(maxsize=16_384)(canonical)
+"""Strategies that test after every sample vote over the same answers again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,7 @@ def clusters(
         if as_written:
             members.setdefault(answer, []).append(index)
         elif answer is not None:
-            members.setdefault(canonical(answer), []).append(index)
+            members.setdefault(_key(answer), []).append(index)
     return tuple(
         Cluster(
             answer=answers[voters[0]],

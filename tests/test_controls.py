@@ -80,7 +80,7 @@ POOLS = st.lists(st.tuples(answers(), st.sampled_from([0.1, 0.5, 0.9])), min_siz
 
 
 @given(pool=POOLS, data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_best_of_n_expectation_is_the_mean_over_all_subsets(
     pool: list[tuple[str | None, float]], data: st.DataObject
 ) -> None:
@@ -98,7 +98,7 @@ def test_best_of_n_expectation_is_the_mean_over_all_subsets(
 
 
 @given(pool=st.lists(answers(), min_size=1, max_size=6), data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_majority_expectation_is_the_mean_over_all_ordered_draws(
     pool: list[str | None], data: st.DataObject
 ) -> None:
