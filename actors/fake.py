@@ -10,6 +10,7 @@ import heapq
 import itertools
 import os
 import time
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -17,7 +18,7 @@ from actors.address import PoolAddress
 from actors.interfaces import Generated, Scored
 from actors.meter import EngineStats, Meter
 from actors.router import RouterStats
-from actors.script import Fault, Script, fault_in, reply, rows
+from actors.script import Fault, Script, reply, rows
 from actors.transport import ReplicaLostError
 from pipeline import prm
 from pipeline.errors import EngineDeadError, VerifierError
@@ -93,14 +94,16 @@ class ScriptedEngine:
         self._meter = Meter(self.script.slots)
         self._slots = Slots(self._meter)
         self._held: dict[str, Held] = {}
+        self._provoked: Counter[str] = Counter()
 
     async def abort(self, request_id: str) -> int | None:
         """Stop a request; tokens that it had made, None where it does not run here."""
         held = self._held.pop(request_id, None)
         if held is None or held.task.done():
             return None
-        held.task.cancel()
         tokens = held.made()
+        held.task.cancel()
+        await asyncio.wait({held.task})
         self._meter.aborted += 1
         self._meter.aborted_tokens += tokens
         self._meter.completion_tokens += tokens
@@ -113,8 +116,14 @@ class ScriptedEngine:
         """What the engine counted so far."""
         return self._meter.stats(replica, self.kind, self.script.slots * _KV_TOKENS_PER_SLOT)
 
-    def shutdown(self) -> None:
-        """Nothing to end."""
+    def _fault(self, text: str, faults: dict[str, Fault]) -> Fault | None:
+        """What the first known piece of text in `text` provokes."""
+        for piece, fault in faults.items():
+            if piece in text:
+                self._provoked[piece] += 1
+                times = self.script.fault_times
+                return fault if times is None or self._provoked[piece] <= times else None
+        return None
 
     async def _serve(
         self,
@@ -155,9 +164,9 @@ class ScriptedEngine:
             held.started = time.monotonic()
             if fault in ("hang", "freeze"):
                 await asyncio.get_running_loop().create_future()
-            if fault == "crash":
+            if fault == "crash" and not self.script.in_process:
                 os._exit(1)
-            if fault == "dead":
+            if fault in ("crash", "dead"):
                 raise EngineDeadError("scripted")
             if seconds:
                 await asyncio.sleep(seconds)
@@ -184,7 +193,7 @@ class ScriptedGenerator(ScriptedEngine):
                 Held(tokens, speed),
                 request_id,
                 0.0 if speed is None else tokens / speed,
-                fault_in(prompt, self.script.faults),
+                self._fault(prompt, self.script.faults),
                 priority,
                 deadline_s,
             )
@@ -211,7 +220,7 @@ class ScriptedVerifier(ScriptedEngine):
         with self._meter.request():
             both = f"{question}\n{reply}"
             self._meter.prompt_tokens += len(both)
-            fault = fault_in(both, self.script.score_faults)
+            fault = self._fault(both, self.script.score_faults)
             seconds = self.script.score_s
             failure = await self._serve(Held(0, None), request_id, seconds, fault, 0.0, deadline_s)
             if failure is not None:

@@ -28,8 +28,6 @@ class Engine(Protocol):
 
     def stats(self, replica: str = "") -> EngineStats: ...
 
-    def shutdown(self) -> None: ...
-
 
 def engine_of(
     kind: str, model: dict[str, Any], pool: dict[str, Any], scripted: dict[str, Any] | None
@@ -107,12 +105,6 @@ class EngineHost:
         """What the engine counted so far."""
         stats: EngineStats = self._engine.stats(self._replica)
         return stats
-
-    async def shutdown(self) -> None:
-        """Stop the engine and its processes; the host is of no use afterwards."""
-        if self._watching is not None:
-            self._watching.cancel()
-        self._engine.shutdown()
 
     async def _alive(self, call: Awaitable[R]) -> R:
         self._watch()

@@ -24,7 +24,7 @@ from pipeline.errors import ConfigError, EngineError
 Kind = Literal["generator", "verifier"]
 
 _CALLS_AT_ONCE = 10_000  # of one actor; admission is the controllers' business
-_STOP_S = 20.0
+_STATS_S = 5.0
 
 
 class Host(Protocol):
@@ -99,17 +99,14 @@ class ActorHost:
     def stats(self) -> list[EngineStats]:
         """See `Host.stats`."""
         pending = [actor.stats.remote() for actor in self._actors]
-        done, _ = ray.wait(pending, num_returns=len(pending), timeout=5)
+        done, _ = ray.wait(pending, num_returns=len(pending), timeout=_STATS_S)
         return answered(done)
 
     def stop(self) -> None:
         """See `Host.stop`."""
         actors, self._actors = self._actors, []
-        if actors:
-            pending = [actor.shutdown.remote() for actor in actors]
-            ray.wait(pending, num_returns=len(pending), timeout=_STOP_S)
         for actor in actors:
-            ray.kill(actor, no_restart=True)
+            ray.kill(actor, no_restart=True)  # Ray ends the engine's own processes with it
 
 
 @dataclass(frozen=True, slots=True)

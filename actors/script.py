@@ -53,6 +53,8 @@ class Script(Section):
     """What a generator does when the prompt holds a text."""
     score_faults: dict[str, Fault] = Field(default_factory=dict)
     """What a verifier does when question or reply holds a text."""
+    fault_times: int | None = Field(None, ge=1)
+    """How often, in one process, each piece of text provokes its fault; None is always."""
 
 
 def gold(text: str) -> str:
@@ -104,11 +106,6 @@ def rows(question: str, text: str, fault: Fault | None) -> list[list[float]]:
         case "empty":
             return []
     return scores
-
-
-def fault_in(text: str, faults: dict[str, Fault]) -> Fault | None:
-    """The fault of the first piece of text that `text` holds."""
-    return next((fault for piece, fault in faults.items() if piece in text), None)
 
 
 def _uniform(*parts: object) -> float:

@@ -1,0 +1,224 @@
+"""What the client makes of deadlines, deaths, errors and garbage; engines in this process."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from actors.client import EngineClient, clients_of, grace_s
+from actors.fake import ProcessTransport
+from actors.interfaces import Generated, Scored
+from actors.script import gold
+from pipeline.config.runtime import RequestConfig
+from pipeline.protocol import Failure, Message, Request
+
+SETTINGS = RequestConfig(
+    deadline_s=0.2, score_deadline_s=0.2, attempts=3, backoff_s=0, no_replica_timeout_s=0.2
+)
+
+
+def client(
+    kind: str = "generator", settings: RequestConfig = SETTINGS, **script: Any
+) -> EngineClient:
+    """A client of a scripted engine in this process."""
+    scripted = {"in_process": True, **script}
+    address = {"host": "process", "kind": kind, "replicas": [], "app": "", "scripted": scripted}
+    return EngineClient(ProcessTransport(address), settings, kind)  # type: ignore[arg-type]
+
+
+def asks(text: str = "what?", seed: int = 0) -> Request:
+    """A request for a reply to `text`."""
+    turn = Message("user", text)
+    return Request(messages=(turn,), max_tokens=200, temperature=0.7, top_p=0.95, seed=seed)
+
+
+async def test_a_reply_depends_on_prompt_and_seed_alone() -> None:
+    """Two engines give the same reply; another seed gives another."""
+    ours = await client().generate(asks(), session="s")
+    theirs = await client().generate(asks(), session="t")
+    others = [await client().generate(asks(seed=i), session="s") for i in range(1, 9)]
+
+    assert isinstance(ours, Generated)
+    assert ours == theirs
+    assert any(isinstance(other, Generated) and other.text != ours.text for other in others)
+
+
+async def test_a_bad_request_is_tried_once() -> None:
+    """What cannot succeed anywhere is not tried again."""
+    outcome = await client(faults={"bad": "bad_request"}).generate(asks("bad"), session="s")
+
+    assert outcome == Failure(error="bad_request: scripted", completion_tokens=0)
+
+
+async def test_an_error_is_tried_again_with_the_same_seed_and_its_tokens_are_counted() -> None:
+    """The second try succeeds with the reply of an undisturbed one; the first try was paid for."""
+    undisturbed = await client().generate(asks("odd"), session="s")
+    outcome = await client(faults={"odd": "error"}, fault_times=1).generate(
+        asks("odd"), session="s"
+    )
+
+    assert isinstance(undisturbed, Generated)
+    assert isinstance(outcome, Generated)
+    assert (outcome.text, outcome.attempts) == (undisturbed.text, 2)
+    assert outcome.wasted_tokens == undisturbed.completion_tokens
+    assert outcome.unknown_attempts == 0
+
+
+async def test_after_the_last_attempt_a_failure_says_why_and_what_it_cost() -> None:
+    """Three tries were paid for."""
+    undisturbed = await client().generate(asks("odd"), session="s")
+    outcome = await client(faults={"odd": "error"}).generate(asks("odd"), session="s")
+
+    assert isinstance(undisturbed, Generated)
+    assert outcome == Failure(
+        error="engine: scripted (try 3)", completion_tokens=3 * undisturbed.completion_tokens
+    )
+
+
+async def test_a_dead_engine_leaves_tokens_unknown() -> None:
+    """Nobody can say what the lost tries cost: None, not 0."""
+    dying = client(faults={"die": "crash"})
+    outcome = await dying.generate(asks("die"), session="s")
+
+    assert outcome == Failure(error="replica_lost: scripted (try 3)", completion_tokens=None)
+    assert dying.counters == {"calls": 1, "lost": 3, "retries": 2, "failures": 1}
+
+
+async def test_a_death_on_the_way_is_told_apart_from_known_tokens() -> None:
+    """A completion after a death says that one attempt's tokens are unknown."""
+    outcome = await client(faults={"die": "crash"}, fault_times=1).generate(
+        asks("die"), session="s"
+    )
+
+    assert isinstance(outcome, Generated)
+    assert (outcome.attempts, outcome.wasted_tokens, outcome.unknown_attempts) == (2, 0, 1)
+
+
+async def test_a_missed_deadline_is_aborted_in_the_engine() -> None:
+    """Every try ends in the engine at the deadline, which tells the tokens made so far."""
+    slow = client(tokens=100, tokens_per_s=100.0)
+    outcome = await slow.generate(asks(), session="s")
+
+    engine = slow._transport.engine  # type: ignore[attr-defined]
+    stats = engine.stats()
+    assert isinstance(outcome, Failure)
+    assert outcome.error == "deadline: not within 0.2 s (try 3)"
+    assert outcome.completion_tokens == stats.aborted_tokens
+    assert 30 <= stats.aborted_tokens <= 120
+    assert (stats.aborted, stats.running) == (3, 0)
+
+
+async def test_an_engine_that_does_not_keep_its_deadline_is_given_up() -> None:
+    """The client's own guard ends the wait, a grace after the deadline; tokens are unknown."""
+    once = SETTINGS.model_copy(update={"attempts": 1})
+    frozen = client(settings=once, faults={"ice": "freeze"})
+    started = time.monotonic()
+    outcome = await frozen.generate(asks("ice"), session="s")
+
+    assert outcome == Failure(
+        error="deadline: process did not answer in 0.2 s", completion_tokens=None
+    )
+    assert 0.2 + grace_s(0.2) <= time.monotonic() - started < 3
+
+
+async def test_cancelling_reaches_the_engine() -> None:
+    """The awaiting task is cancelled, nothing is returned, and the engine runs nothing."""
+    slow = client(tokens_per_s=1.0)
+    task = asyncio.create_task(slow.generate(asks(), session="s"))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    stats = slow._transport.engine.stats()  # type: ignore[attr-defined]
+    assert (stats.aborted, stats.running, stats.waiting) == (1, 0, 0)
+
+
+async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries() -> None:
+    """After two deaths requests go one at a time, so the innocent do not die with the guilty."""
+
+    class Fragile(ProcessTransport):
+        """An engine in which everything dies that is there when one request kills it."""
+
+        def __init__(self) -> None:
+            super().__init__(
+                {
+                    "host": "process",
+                    "kind": "generator",
+                    "replicas": [],
+                    "app": "",
+                    "scripted": {"in_process": True, "tokens": 1, "tokens_per_s": 20.0},
+                }
+            )
+            self.died = asyncio.Event()
+
+        async def place(self, method: str, arguments: tuple[Any, ...], **how: Any) -> Any:
+            died, engine = self.died, self.engine
+
+            async def call() -> Any:
+                from pipeline.errors import EngineDeadError
+
+                if arguments[0].messages[0].content == "poison":
+                    await asyncio.sleep(0.01)
+                    self.died = asyncio.Event()
+                    died.set()
+                work = asyncio.ensure_future(engine.generate(*arguments))
+                death = asyncio.ensure_future(died.wait())
+                await asyncio.wait({work, death}, return_when=asyncio.FIRST_COMPLETED)
+                if died.is_set():
+                    work.cancel()
+                    raise EngineDeadError("killed by another request")
+                death.cancel()
+                return work.result()
+
+            from actors.fake import ProcessCall
+
+            return ProcessCall(call())
+
+    fragile = EngineClient(Fragile(), SETTINGS, "generator")
+    texts = ["poison", *(f"innocent {i}" for i in range(8))]
+    outcomes = await asyncio.gather(*(fragile.generate(asks(t), session=t) for t in texts))
+
+    assert [type(outcome) for outcome in outcomes] == [Failure] + 8 * [Generated]
+
+
+@pytest.mark.parametrize("fault", ["nan", "range", "count", "empty"])
+async def test_garbage_of_a_verifier_is_a_named_failure(fault: str) -> None:
+    """It is tried again and then named; it never becomes a score."""
+    outcome = await client("verifier", score_faults={"odd": fault}).score(
+        "odd", "one\n\ntwo", session="s"
+    )
+
+    assert isinstance(outcome, Failure)
+    assert outcome.error.startswith(f"verifier: {fault}: ")
+    assert outcome.error.endswith("(try 3)")
+
+
+async def test_right_answers_score_higher() -> None:
+    """The scripted verifier knows the answer that the scripted generator holds to be right."""
+    verifier = client("verifier")
+    right = await verifier.score("what?", f"so\n\n\\boxed{{{gold('what?')}}}", session="s")
+    wrong = await verifier.score("what?", "so\n\n\\boxed{-1}", session="s")
+
+    assert isinstance(right, Scored)
+    assert isinstance(wrong, Scored)
+    assert right.score > 0.75 > 0.45 > wrong.score
+
+
+async def test_clients_are_made_from_plain_values() -> None:
+    """A run without a verifier has a client for the generator alone."""
+    pool = {
+        "host": "process",
+        "kind": "generator",
+        "replicas": [],
+        "app": "",
+        "scripted": {"in_process": True},
+    }
+    generator, verifier = clients_of(
+        {"generator": pool, "verifier": None, "in_flight": 4},  # type: ignore[typeddict-item]
+        SETTINGS,
+    )
+
+    assert isinstance(await generator.generate(asks(), session="s"), Generated)
+    assert verifier is None

@@ -1,0 +1,109 @@
+"""The routing policy: sticky, least loaded, with a way out."""
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.router import RouterStats, StickyLeastLoaded
+
+
+def policy(margin: int = 8, seed: int = 0) -> StickyLeastLoaded:
+    """A policy whose ties are decided by `seed`."""
+    return StickyLeastLoaded(margin, random.Random(seed))
+
+
+def send(router: StickyLeastLoaded, session: str, replicas: list[str]) -> str:
+    """Choose and send, as a transport does."""
+    replica = router.choose(session, replicas)
+    assert replica is not None
+    router.sent(session, replica)
+    return replica
+
+
+def test_a_session_stays_with_its_replica() -> None:
+    """Rounds of a chain find their prefix in the cache."""
+    router = policy()
+    homes = {}
+    for session in "abcdef":
+        homes[session] = send(router, session, ["x", "y", "z"])
+        router.done(homes[session])
+
+    assert {s: send(router, s, ["x", "y", "z"]) for s in "abcdef"} == homes
+    assert router.stats().sticky_rate == 1.0
+
+
+def test_new_sessions_go_to_the_least_loaded() -> None:
+    """Six open sessions over three replicas are two each."""
+    router = policy()
+    for session in "abcdef":
+        send(router, session, ["x", "y", "z"])
+
+    assert router.stats() == RouterStats(sent={"x": 2, "y": 2, "z": 2}, returning=0, stayed=0)
+
+
+def test_ties_are_broken_at_random() -> None:
+    """Callers with different seeds do not all start with the same replica."""
+    first = {policy(seed=seed).choose("s", ["x", "y", "z"]) for seed in range(30)}
+
+    assert first == {"x", "y", "z"}
+
+
+def test_a_session_leaves_a_replica_that_has_more_than_the_margin_to_do() -> None:
+    """At the margin it stays, one above it goes to the least loaded and stays there."""
+    router = policy(margin=2)
+    home = send(router, "s", ["x", "y"])
+    other = "y" if home == "x" else "x"
+    router.done(home)
+    for i in range(2):
+        router.sent(f"load{i}", home)
+
+    assert router.choose("s", ["x", "y"]) == home
+
+    router.sent("load2", home)
+
+    assert send(router, "s", ["x", "y"]) == other
+    assert router.choose("s", ["x", "y"]) == other
+
+
+def test_a_session_of_a_dead_replica_moves() -> None:
+    """A replica that is not among the living is never chosen."""
+    router = policy()
+    home = send(router, "s", ["x", "y"])
+    other = "y" if home == "x" else "x"
+
+    assert router.choose("s", [other]) == other
+    assert router.choose("s", []) is None
+
+
+def test_a_replica_to_avoid_is_taken_only_when_no_other_lives() -> None:
+    """A retry goes elsewhere where there is an elsewhere."""
+    router = policy()
+
+    assert {router.choose(f"s{i}", ["x", "y"], {"x"}) for i in range(20)} == {"y"}
+    assert router.choose("s", ["x"], {"x"}) == "x"
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=60),
+    st.integers(0, 5),
+    st.integers(0, 99),
+)
+def test_no_choice_is_more_than_the_margin_above_the_least(
+    events: list[tuple[int, bool]], margin: int, seed: int
+) -> None:
+    """Whatever was sent and ended before, and loads never become negative."""
+    router, open_requests = policy(margin, seed), []
+    for session, ends in events:
+        if ends and open_requests:
+            router.done(open_requests.pop())
+        loads = {name: router.load(name) for name in "xyz"}
+        chosen = router.choose(str(session), ["x", "y", "z"])
+
+        assert chosen is not None
+        assert loads[chosen] <= min(loads.values()) + margin
+        assert min(loads.values()) >= 0
+
+        router.sent(str(session), chosen)
+        open_requests.append(chosen)

@@ -1,0 +1,47 @@
+"""Where thinking ends."""
+
+import pytest
+
+from pipeline.thinking import after_thinking, is_open, opened_by
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("plain answer", "plain answer"),
+        ("<think>\nhm\n</think>\n\nanswer", "\n\nanswer"),
+        ("hm</think>answer", "answer"),
+        ("<think>a</think> b <think>c</think> d", " d"),
+        ("<think>cut by the token limit", ""),
+        ("  <think>cut", ""),
+        ("the tag <think> named in passing", "the tag <think> named in passing"),
+        ("<think>all</think>", ""),
+        ("", ""),
+    ],
+)
+def test_after_thinking_is_what_follows_the_last_closing_tag(text: str, after: str) -> None:
+    """Without a block all of the text counts, and nothing of a block that never ends."""
+    assert after_thinking(text) == after
+
+
+def test_a_block_is_open_only_until_it_closes() -> None:
+    """An opening tag at the start without any closing one is an open block."""
+    assert is_open("<think>\nhm")
+    assert not is_open("<think>\nhm</think>")
+    assert not is_open("hm <think>")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "opened"),
+    [
+        ("<|User|>q<|Assistant|><think>\n", "<think>\n"),
+        ("<|User|>q<|Assistant|><think>", "<think>"),
+        ("<|User|>q<|Assistant|>", ""),
+        ("<|User|>say <think> twice<|Assistant|>", ""),
+    ],
+)
+def test_the_tag_that_a_template_wrote_is_found_at_the_end_of_the_prompt(
+    prompt: str, opened: str
+) -> None:
+    """Only a tag with nothing but white space after it opens the reply."""
+    assert opened_by(prompt) == opened
