@@ -1,0 +1,177 @@
+"""Raw rows of a local file, each with the line it came from; nothing of what they mean."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.errors import DataError
+
+Row = dict[str, Any]
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One row, or why it could not be read."""
+
+    where: str
+    """File and line, or data set and row, from 1 on."""
+    row: Row | None
+    problem: str | None = None
+
+
+def find_file(path: str, name: str) -> Path:
+    """The file of benchmark `name` at `path`, which is the file itself or a folder that holds it.
+
+    Raises:
+        DataError: if there is none, or more than one that could be meant.
+    """
+    place = Path(path)
+    if place.is_file():
+        if place.suffix not in SUFFIXES:
+            raise DataError(f"a benchmark file must end in {', '.join(SUFFIXES)}, got {path!r}")
+        return place
+    if not place.is_dir():
+        raise DataError(f"the path of benchmark {name!r} must be a file or folder, got {path!r}")
+    stems = (name, f"{name}_test", f"{name}/test")
+    named = [place / f"{stem}{end}" for stem in stems for end in SUFFIXES]
+    found = [file for file in named if file.is_file()]
+    if not found:
+        found = sorted(file for file in place.iterdir() if file.suffix in SUFFIXES)
+        if len(found) != 1:
+            raise DataError(
+                f"a benchmark folder must hold {name}.jsonl (or .json, .csv, .parquet, or "
+                f"{name}_test.jsonl) or one data file alone, got {len(found)} in {path!r}"
+            )
+    return found[0]
+
+
+def read_rows(file: Path, *, max_row_bytes: int, max_file_bytes: int) -> Iterator[RawRow]:
+    """Every row of a file, bad ones with their problem.
+
+    Raises:
+        DataError: if the file as a whole cannot be read.
+    """
+    size = file.stat().st_size
+    if size > max_file_bytes:
+        raise DataError(
+            f"a benchmark file must have at most {max_file_bytes} bytes (max_file_bytes), "
+            f"got {size} in {file}"
+        )
+    match file.suffix:
+        case ".jsonl":
+            return _jsonl(file, max_row_bytes)
+        case ".json":
+            return _json(file)
+        case ".csv":
+            return _csv(file, max_row_bytes)
+        case _:
+            return _parquet(file)
+
+
+def _jsonl(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
+    with file.open("rb") as stream:
+        number = 0
+        while line := stream.readline(max_row_bytes + 1):
+            number += 1
+            where = f"{file}, line {number}"
+            if len(line) > max_row_bytes and not line.endswith(b"\n"):
+                while line and not line.endswith(b"\n"):
+                    line = stream.readline(max_row_bytes)
+                problem = f"a row must have at most {max_row_bytes} bytes (max_row_bytes)"
+                yield RawRow(where, None, problem)
+                continue
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                yield RawRow(where, None, f"a line must be UTF-8, got {error.reason}")
+                continue
+            if text.strip():
+                yield _object(text, where)
+
+
+def _object(text: str, where: str) -> RawRow:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return RawRow(where, None, f"a line must be one JSON object, got {error}")
+    if not isinstance(value, dict):
+        return RawRow(where, None, f"a row must be a JSON object, got {type(value).__name__}")
+    return RawRow(where, value)
+
+
+def _json(file: Path) -> Iterator[RawRow]:
+    try:
+        value = json.loads(_text(file))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file} must be JSON: {error}") from error
+    if isinstance(value, dict):
+        lists = [part for part in value.values() if isinstance(part, list)]
+        value = lists[0] if len(lists) == 1 else None
+    if not isinstance(value, list):
+        raise DataError(f"{file} must hold a list of rows, or an object with one such list")
+    for number, row in enumerate(value, 1):
+        where = f"{file}, row {number}"
+        if isinstance(row, dict):
+            yield RawRow(where, row)
+        else:
+            yield RawRow(where, None, f"a row must be an object, got {type(row).__name__}")
+
+
+def _text(file: Path) -> str:
+    data = file.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"a file must be UTF-8, got {error.reason} in {file}, line {line}"
+        ) from error
+
+
+def _csv(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
+    reader = csv.reader(io.StringIO(_text(file), newline=""), strict=True)
+    header: list[str] | None = None
+    line = 1
+    while True:
+        where = f"{file}, line {line}"
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(f"a CSV file must be well formed, got {error} in {where}") from error
+        line = reader.line_num + 1
+        if not cells:
+            continue
+        if header is None:
+            header = [cell.strip() for cell in cells]
+            if len(set(header)) != len(header):
+                raise DataError(f"the columns of a CSV file must differ, got {header} in {where}")
+        elif len(cells) != len(header):
+            yield RawRow(where, None, f"a row must have {len(header)} cells, got {len(cells)}")
+        elif sum(map(len, cells)) > max_row_bytes:
+            yield RawRow(where, None, f"a row must have at most {max_row_bytes} bytes")
+        else:
+            yield RawRow(where, dict(zip(header, cells, strict=True)))
+
+
+def _parquet(file: Path) -> Iterator[RawRow]:
+    try:
+        number = 0
+        with pq.ParquetFile(file) as table:
+            for batch in table.iter_batches(batch_size=256):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield RawRow(f"{file}, row {number}", row)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{file} must be a Parquet file: {error}") from error
