@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import ray
@@ -121,7 +122,7 @@ class Attempt:
                 self._number,
                 phase,
                 work,
-                engines.plain(),
+                engines.address,
                 self._config.runtime.controllers,
             )
             self._attend(flow, watch, engines, phase, len(work))
@@ -181,7 +182,10 @@ class Attempt:
             "phase": phase,
             "chains": chains,
             "phase_seconds": seconds,
-            "engines": engines.stats(),
+            "engines": {
+                pool: [asdict(replica) for replica in replicas]
+                for pool, replicas in engines.stats().items()
+            },
         }
         self._metrics.append(row)
         self._run.write_metrics(self._metrics)
@@ -236,7 +240,7 @@ class Attempt:
 
     @contextmanager
     def _engines(self) -> Iterator[Any]:
-        engines = start_engines(self._config, self._run.run_id)
+        engines = start_engines(self._config.science, self._config.runtime, self._run.run_id)
         try:
             yield engines
         finally:
