@@ -35,7 +35,12 @@ from pipeline.strategies import STRATEGIES
 from tests.generators import Answerer, answerers, completion, question, statistics
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "markovscale_star": [{"stop_rule": "forecast"}, {"gate": False}],
+    "markovscale_t": [{"p0_source": "first_score"}],
+    "markovscale_star": [
+        {"stop_rule": "forecast"},
+        {"gate": False},
+        {"p0_source": "first_score"},
+    ],
     "markovscale_0": [{"gate": True}],
     "best_of_n": [
         {"profile": "paper", "aggregation": "mean"},
