@@ -19,7 +19,7 @@ def test_every_registered_strategy_has_a_section_with_a_line_that_runs_it() -> N
     for kind in STRATEGIES:
         (line,) = re.findall(r"`(--set [^`]*)`", sections[kind])
         overrides = [word for word in shlex.split(line) if word != "--set"]
-        config = RunConfig.load(ROOT / "configs" / "laptop.yaml", overrides)
+        config = RunConfig.load(str(ROOT / "configs" / "laptop.yaml"), overrides)
         built[kind] = [type(strategy) for strategy in strategies_of(config.science).values()]
 
     assert built == {kind: [cls] for kind, cls in STRATEGIES.items()}
