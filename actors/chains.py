@@ -147,6 +147,11 @@ class Chains:
         self.draining = False
         self.counters = Counters()
 
+    @property
+    def idle(self) -> bool:
+        """Whether no chain is at work or waits for admission."""
+        return self.counters.in_flight == 0 and self.counters.waiting == 0
+
     async def run(self, work: Work) -> Row | None:
         """Take a question to its stop; None where the run drains before that.
 

@@ -63,6 +63,8 @@ class Controller:
             return
         if outcome is not None:
             yield outcome
+        if chains.idle:
+            await self._tell()  # the actor may be gone before the next second
 
     def _start(self) -> Chains:
         """What needs the event loop; runs at the first row, before anything awaits."""
@@ -73,6 +75,8 @@ class Controller:
         generator, verifier = clients_of(self._engines, runtime.requests)
         rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
         self._fatal: str | None = None
+        self._lag_ms = 0.0
+        self._watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
         self._chains = Chains(
             identity=RunIdentity(
                 run=self._run.run_id,
@@ -131,17 +135,21 @@ class Controller:
     async def _report(self) -> None:
         """Tell the watch every second how it goes; drain when it says so."""
         assert self._chains is not None
-        watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
             await asyncio.sleep(_REPORT_EVERY_S)
-            lag = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
-            counters = {**self._chains.counters.as_dict(), "loop_lag_ms": lag}
-            try:
-                drain = await watch.report.remote(self._id, counters, self._fatal)
-            except ray.exceptions.RayActorError:
-                drain = True  # the driver is gone, and nobody will take the outcomes
-            if drain and not self._chains.draining:
+            self._lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
+            if await self._tell() and not self._chains.draining:
                 self._chains.drain()
                 await self._journal.close()
+
+    async def _tell(self) -> bool:
+        """Report the counters; returns whether to drain."""
+        assert self._chains is not None
+        counters = {**self._chains.counters.as_dict(), "loop_lag_ms": self._lag_ms}
+        try:
+            drain: bool = await self._watch.report.remote(self._id, counters, self._fatal)
+        except ray.exceptions.RayActorError:
+            return True  # the driver is gone, and nobody will take the outcomes
+        return drain

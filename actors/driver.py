@@ -70,7 +70,6 @@ class Attempt:
         self._questions = rows_of(run.folder.read_table("questions.parquet"))
         self._metrics = run.metrics()
         self._stop = threading.Event()
-        self._finished_before = 0
 
     def execute(self) -> None:
         """Take every question to its outcome.
@@ -132,6 +131,7 @@ class Attempt:
         """Watch a phase to its end; drain it where it must not go on."""
         reason: MarkovScaleError | None = None
         began = told = time.monotonic()
+        before = sum(ray.get(watch.totals.remote())["stops"].values())
         while flow.running:
             flow.wait(_POLL_S)
             totals = ray.get(watch.totals.remote())
@@ -146,7 +146,7 @@ class Attempt:
                 raise reason
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
                 told = time.monotonic()
-                self._tell(totals, engines, phase, chains, told - began)
+                self._tell(totals, engines, phase, (before, chains), told - began)
         flow.result()
         if reason is not None:
             raise reason
@@ -173,14 +173,20 @@ class Attempt:
         return None
 
     def _tell(
-        self, totals: dict[str, Any], engines: Any, phase: int, chains: int, seconds: float
+        self,
+        totals: dict[str, Any],
+        engines: Any,
+        phase: int,
+        chains: tuple[int, int],
+        seconds: float,
     ) -> None:
         row = {
             **totals,
             "time": time.time(),
             "attempt": self._number,
             "phase": phase,
-            "chains": chains,
+            "chains": chains[1],
+            "chains_stopped": sum(totals["stops"].values()) - chains[0],
             "phase_seconds": seconds,
             "engines": {
                 pool: [asdict(replica) for replica in replicas]

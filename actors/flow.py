@@ -7,6 +7,7 @@ so that the driver can watch it, log, and drain it.
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
@@ -92,6 +93,7 @@ def _write_outcomes(
 ) -> None:
     import ray
 
+    logging.getLogger("ray.data").setLevel(logging.WARNING)  # its import sets another level
     context = ray.data.DataContext.get_current()
     context.execution_no_progress_timeout_s = -1  # a long chain is no stall; the watchdog is ours
     context.memory_usage_poll_interval_s = None  # else one polling thread a task

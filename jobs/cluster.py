@@ -41,7 +41,6 @@ def start_ray(runtime: RuntimeConfig) -> None:
             log_to_driver=False,
             logging_level="warning",
         )
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
 
 

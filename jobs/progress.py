@@ -32,7 +32,7 @@ class Progress:
             self._seconds = 0.0
         span = max(row["phase_seconds"] - self._seconds, 1e-9)
         line = (
-            f"phase {row['phase']}: {sum(row['stops'].values())} of {row['chains']} chains stopped "
+            f"phase {row['phase']}: {row['chains_stopped']} of {row['chains']} chains stopped "
             f"({_stops(row['stops'])}), {row['in_flight']} in flight, {row['rounds']} rounds "
             f"({(row['rounds'] - self._rounds) / span:.1f}/s), "
             f"{(row['completion_tokens'] - self._tokens) / span:.0f} tokens/s"

@@ -9,10 +9,13 @@ from rich.table import Table
 
 from pipeline.answer_rules import AnswerRule
 
+_SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
+"""Rules that get a column always; others only where they are some strategy's headline."""
+
 
 def print_summary(summary: dict[str, Any], address: str) -> None:
     """One table a benchmark, the fitted chains, and where the run directory is."""
-    console = Console(width=None if Console().is_terminal else 150)
+    console = Console(width=None if Console().is_terminal else 140)
     if summary["synthetic"]:
         console.print("SYNTHETIC: scripted engines made these figures, no model did")
     if summary["chains_done"] < summary["chains"]:
@@ -20,6 +23,7 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
     for benchmark in dict.fromkeys(entry["benchmark"] for entry in summary["strategies"]):
         entries = [e for e in summary["strategies"] if e["benchmark"] == benchmark]
         console.print(_table(benchmark, entries))
+    console.print("* the rule that defines the strategy's answer; all rules are in summary.json")
     for fit in summary["chain_fits"]:
         console.print(
             f"{fit['benchmark']}, {fit['strategy']}: a {fit['a']:.3f}, b {fit['b']:.3f}, "
@@ -31,7 +35,13 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
 
 def _table(benchmark: str, entries: list[dict[str, Any]]) -> Table:
     table = Table(title=f"{benchmark}: {entries[0]['questions']} questions", title_justify="left")
-    rules = [r for r in AnswerRule if any(e["accuracy"][r.value] for e in entries)]
+    headlines = {entry["headline_rule"] for entry in entries}
+    rules = [
+        rule
+        for rule in AnswerRule
+        if (rule in _SHOWN or rule.value in headlines)
+        and any(entry["accuracy"][rule.value] for entry in entries)
+    ]
     table.add_column("strategy")
     table.add_column("N", justify="right")
     for rule in rules:
