@@ -75,7 +75,7 @@ def test_a_long_curve_of_many_questions_gives_its_chain_back() -> None:
 
 def test_predictions_hold_what_they_promise() -> None:
     """Curves drawn from the prior itself: about 95 % of later means are within their interval."""
-    rng, covered, runs = np.random.default_rng(1), 0, 120
+    rng, covered, runs = np.random.default_rng(1), 0, 80
     prior = CurvePrior(gain_mean=0.3, gain_sd=0.5, kept_mean=0.5, kept_sd=0.7)
     for seed in range(runs):
         z0 = special.logit(np.clip(rng.beta(0.5, 0.5), 1e-6, 1 - 1e-6))
@@ -84,7 +84,7 @@ def test_predictions_hold_what_they_promise() -> None:
         a, b = (1 - kept) * (1 - limit), (1 - kept) * limit
         counts = simulated(rng, 30, 24, float(special.expit(z0)), a, b)
         fit = fit_curve(
-            counts[:6], 30, prior=prior, ahead=18, average=(12, 23), draws=400, seed=seed
+            counts[:6], 30, prior=prior, ahead=18, average=(12, 23), draws=300, seed=seed
         )
         assert fit.mean_accuracy is not None
         reached = np.mean(counts[12:24]) / 30

@@ -126,7 +126,7 @@ def fit_platt(scores: ArrayLike, right: ArrayLike) -> PlattMap:
         return float(value), np.array([np.mean(miss * centred), np.mean(miss)])
 
     start = np.array([0.0, special.logit(np.mean(target))])
-    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", tol=1e-12).x
+    found = optimize.minimize(loss, start, jac=True, method="BFGS").x
     slope = float(found[0]) / scale
     return PlattMap(slope=slope, intercept=float(found[1]) - slope * float(np.mean(values)))
 

@@ -123,9 +123,16 @@ def mixture_test(successes: Sequence[int], trials: Sequence[int]) -> Mixture:
         alpha, beta = _beta_of(at)
         return -float(np.sum(special.betaln(k + alpha, n - k + beta) - special.betaln(alpha, beta)))
 
-    starts = [np.array([special.logit(rate), z]) for z in (-3.0, 0.0, 2.0)]
-    box = [(-20.0, 20.0), (-14.0, 14.0)]
-    fits = [optimize.minimize(loss, start, method="L-BFGS-B", bounds=box) for start in starts]
+    fits = [
+        optimize.minimize(
+            loss,
+            np.array([special.logit(rate), start]),
+            method="Nelder-Mead",
+            bounds=[(-20.0, 20.0), (-14.0, 14.0)],
+            options={"xatol": 1e-5, "fatol": 1e-8},
+        )
+        for start in (-3.0, 0.0)
+    ]
     best = min(fits, key=lambda fit: fit.fun)
     statistic = max(0.0, 2 * (-float(best.fun) - common))
     return Mixture(
