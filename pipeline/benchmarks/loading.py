@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from pipeline import arithmetic
@@ -124,14 +123,14 @@ def _generated(source: BenchmarkSource) -> Iterator[RawRow]:
 def _from_hub(source: BenchmarkSource) -> Iterator[RawRow]:
     """Rows of a Hugging Face data set; ours at their pinned commit."""
     known = KNOWN.get(source.name)
-    if source.hf_dataset is None and known is not None:
-        name, config = known.dataset, source.hf_config or known.config
-        split, revision = source.hf_split or known.split, source.revision or known.revision
-    else:
-        assert source.hf_dataset is not None
-        name, config = source.hf_dataset, source.hf_config
-        split, revision = source.hf_split or "test", source.revision
-    for number, row in enumerate(_hub_rows(name, config, split, revision), 1):
+    name, config, split, revision = source.hf_dataset, source.hf_config, source.hf_split, None
+    if name is None:
+        assert known is not None  # checked by the source
+        name, config, revision = known.dataset, config or known.config, known.revision
+        split = split or known.split
+    split = split or "test"
+    rows = _hub_rows(name, config, split, source.revision or revision)
+    for number, row in enumerate(rows, 1):
         yield RawRow(f"{name} ({split}), row {number}", row)
 
 
@@ -146,4 +145,5 @@ def _hub_rows(name: str, config: str | None, split: str, revision: str | None) -
             f"data set {name!r} must be reachable on Hugging Face, got {error}: "
             "where there is no network, give the file as path"
         ) from error
-    return islice(iter(table), None)
+    rows: Iterator[Row] = iter(table)
+    return rows

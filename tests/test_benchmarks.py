@@ -1,0 +1,303 @@
+"""Every form of a benchmark file becomes the same items; every fault is named with its line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.benchmarks import BenchmarkSource, Fields, Item, describe_rows, load
+from pipeline.benchmarks.rows import gold_text
+from pipeline.benchmarks.source import KNOWN
+from pipeline.errors import DataError
+
+SHARED = Path(
+    os.environ.get("MARKOVSCALE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
+)
+ROWS = [
+    {"id": 3, "problem": "One and one?", "answer": 2.0, "level": 1, "subject": "Sums"},
+    {"id": 4, "problem": "Half of one?", "answer": "\\frac12", "level": 2, "subject": "Parts"},
+]
+ITEMS = (
+    Item(
+        benchmark="mine", question_id="3", text="One and one?", gold="2", level="1", subject="Sums"
+    ),
+    Item(
+        benchmark="mine",
+        question_id="4",
+        text="Half of one?",
+        gold="\\frac12",
+        level="2",
+        subject="Parts",
+    ),
+)
+
+
+def lines(*rows: Any) -> str:
+    return "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+
+
+def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
+    file = folder / name
+    match file.suffix:
+        case ".jsonl":
+            file.write_text("\ufeff" + lines(*rows), encoding="utf-8")
+        case ".json":
+            file.write_text(json.dumps({"version": 1, "rows": rows}), encoding="utf-8")
+        case ".csv":
+            text = [",".join(rows[0])] + [",".join(str(v) for v in row.values()) for row in rows]
+            file.write_text("\n".join(text), encoding="utf-8")
+        case ".parquet":
+            table = pa.Table.from_pylist([{**row, "answer": str(row["answer"])} for row in rows])
+            pq.write_table(table, file)
+    return file
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.json", "q.csv", "q.parquet"])
+def test_formats_agree(tmp_path: Path, name: str) -> None:
+    """The same rows give the same items whatever the format of the file."""
+    file = write(tmp_path, name, ROWS)
+
+    loaded = load(BenchmarkSource(name="mine", path=str(file)))
+
+    assert loaded.items == ITEMS
+    assert loaded.skipped == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        (27.0, "27"),
+        (-1.0, "-1"),
+        (70, "70"),
+        ("27.0", "27"),
+        (0.25, "0.25"),
+        (1e-7, "0.0000001"),
+        ("025", "025"),
+        ("5 + 6 = <<5+6=11>>11\n#### 1,234", "1234"),
+        ("1,2", "1,2"),
+        ("0,125", "0,125"),
+        ("\\boxed{\\frac{1}{2}}", "\\frac{1}{2}"),
+        (["204"], "204"),
+    ],
+)
+def test_gold_answers(answer: object, gold: str) -> None:
+    """Numbers, worked solutions and boxes give the plain answer."""
+    assert gold_text(answer) == gold
+
+
+@pytest.mark.parametrize("answer", ["", "  ", "so\n####", True, float("nan"), [1, 2], {"a": 1}])
+def test_refuses_what_is_no_answer(answer: object) -> None:
+    """What cannot be an answer is refused with what came."""
+    with pytest.raises(DataError, match="an answer must"):
+        gold_text(answer)
+
+
+def test_maps_fields_of_ones_own_file(tmp_path: Path) -> None:
+    """Any field names do, and a question without id is known by its position."""
+    file = tmp_path / "q.jsonl"
+    file.write_text(lines({"q": "1+1?", "a": 2, "hard": "no"}, {"q": "1+2?", "a": 3, "hard": "so"}))
+    fields = Fields(question="q", answer="a", level="hard")
+
+    loaded = load(BenchmarkSource(name="mine", path=str(file), fields=fields))
+
+    assert loaded.items == (
+        Item(benchmark="mine", question_id="0", text="1+1?", gold="2", level="no"),
+        Item(benchmark="mine", question_id="1", text="1+2?", gold="3", level="so"),
+    )
+
+
+def test_problem_wins_over_question(tmp_path: Path) -> None:
+    """Where a row has both fields the problem is the question."""
+    file = tmp_path / "q.jsonl"
+    file.write_text(lines({"id": "a", "question": "Old?", "problem": "New?", "answer": 1}))
+
+    (item,) = load(BenchmarkSource(name="mine", path=str(file))).items
+
+    assert item.text == "New?"
+
+
+BAD_LINES = [
+    ('{"id": 9, "problem": "x"', "a line must be one JSON object"),
+    ("[1, 2]", "a row must be a JSON object, got list"),
+    ("[" * 1_999, "a line must be one JSON object"),
+    ({"id": 9, "answer": 1}, "a row must have the question in problem or question or prompt"),
+    ({"id": 9, "problem": "x"}, "a row must have the answer in answer"),
+    ({"id": 9, "problem": " ", "answer": 1}, "a question must be text that is not empty"),
+    ({"id": 9, "problem": "x", "answer": ""}, "an answer must not be empty"),
+    ({"id": 3, "problem": "x", "answer": 1}, "an id must be unique, got '3'"),
+    ({"problem": "x", "answer": 1}, "a row must have the id"),
+    ({"id": True, "problem": "x", "answer": 1}, "an id must be a number or text"),
+    ({"id": 9, "problem": "x" * 3_000, "answer": 1}, "a row must have at most 2000 bytes"),
+]
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD_LINES)
+def test_bad_rows_name_file_and_line(tmp_path: Path, row: object, reason: str) -> None:
+    """A bad row is an error with its place, or a listed skip, and the rest is read."""
+    file = tmp_path / "q.jsonl"
+    file.write_text(lines(ROWS[0], row, ROWS[1]))
+    source = {"name": "mine", "path": str(file), "max_row_bytes": 2_000}
+
+    with pytest.raises(DataError) as caught:
+        load(BenchmarkSource(**source))
+    loaded = load(BenchmarkSource(**source, skip_bad_rows=True))
+
+    assert reason in str(caught.value)
+    assert f"{file}, line 2" in str(caught.value)
+    assert loaded.items == ITEMS
+    assert [(skip.benchmark, skip.where) for skip in loaded.skipped] == [
+        ("mine", f"{file}, line 2")
+    ]
+    assert loaded.skipped[0].reason in str(caught.value)
+
+
+def test_wrong_encoding_names_file_and_line(tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 are refused where they stand."""
+    jsonl, csv = tmp_path / "q.jsonl", tmp_path / "q.csv"
+    jsonl.write_bytes(lines(ROWS[0]).encode() + '{"id": 5, "problem": "café?"}'.encode("latin-1"))
+    csv.write_bytes("problem,answer\n1+1?,2\ncafé?,3\n".encode("latin-1"))
+
+    with pytest.raises(DataError, match=r"must be UTF-8.*q\.jsonl, line 2"):
+        load(BenchmarkSource(name="mine", path=str(jsonl)))
+    with pytest.raises(DataError, match=r"must be UTF-8.*q\.csv, line 3"):
+        load(BenchmarkSource(name="mine", path=str(csv)))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("q.csv", "problem,answer\n1+1?,2,3\n", "a row must have 2 cells, got 3 in .*line 2"),
+        ("q.csv", 'problem,answer\n"1+1?,2\n', "a CSV file must be well formed"),
+        ("q.csv", "answer,answer\n1,2\n", "columns of a CSV file must differ"),
+        ("q.json", "{", "must be JSON"),
+        ("q.json", '{"a": 1}', "must hold a list of rows"),
+        ("q.json", "[1]", "a row must be an object, got int in .*row 1"),
+        ("q.parquet", "PAR1", "must be a Parquet file"),
+        ("q.jsonl", "\n\n", "must have at least one question"),
+        ("q.txt", "", "must end in .jsonl"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, text: str, reason: str) -> None:
+    """A file that is not what its name says is refused by name."""
+    (tmp_path / name).write_text(text)
+
+    with pytest.raises(DataError, match=reason):
+        load(BenchmarkSource(name="mine", path=str(tmp_path / name)))
+
+
+def test_file_size_is_bounded(tmp_path: Path) -> None:
+    """A file above the limit is refused before it is read."""
+    file = write(tmp_path, "q.jsonl", ROWS)
+
+    with pytest.raises(DataError, match="at most 10 bytes"):
+        load(BenchmarkSource(name="mine", path=str(file), max_file_bytes=10))
+
+
+def test_finds_the_file_in_a_folder(tmp_path: Path) -> None:
+    """A folder may hold the benchmark's file among others, or one file alone."""
+    write(tmp_path, "other.jsonl", ROWS)
+    alone = load(BenchmarkSource(name="mine", path=str(tmp_path)))
+    write(tmp_path, "mine_test.jsonl", ROWS[:1])
+    named = load(BenchmarkSource(name="mine", path=str(tmp_path)))
+
+    assert alone.items == ITEMS
+    assert named.items == ITEMS[:1]
+    with pytest.raises(DataError, match="got 2 in"):
+        load(BenchmarkSource(name="third", path=str(tmp_path)))
+    with pytest.raises(DataError, match="must be a file or folder"):
+        load(BenchmarkSource(name="mine", path=str(tmp_path / "none")))
+
+
+def test_row_counts_of_the_five_are_checked(tmp_path: Path) -> None:
+    """A known benchmark with another number of rows is refused, unless a limit is set."""
+    file = write(tmp_path, "aime24.jsonl", ROWS)
+
+    with pytest.raises(DataError, match="'aime24' must have 30 rows, got 2"):
+        load(BenchmarkSource(name="aime24", path=str(file)))
+    assert len(load(BenchmarkSource(name="aime24", path=str(file), limit=1)).items) == 1
+
+
+def test_describes_rows_beside_items(tmp_path: Path) -> None:
+    """Each raw row comes with what was made of it."""
+    file = write(tmp_path, "q.jsonl", ROWS)
+
+    described = list(describe_rows(BenchmarkSource(name="mine", path=str(file))))
+
+    assert described == list(zip(ROWS, ITEMS, strict=True))
+
+
+def test_arithmetic_is_generated() -> None:
+    """The built-in benchmark needs no file, and its seed decides its questions."""
+    loaded = load(BenchmarkSource(name="arithmetic", size=3, split="validation", seed=1))
+    again = load(BenchmarkSource(name="arithmetic", size=3, split="validation", seed=1))
+    other = load(BenchmarkSource(name="arithmetic", size=3, split="validation", seed=2))
+
+    assert len(loaded.items) == 3
+    assert loaded == again
+    assert loaded.items != other.items
+
+
+def test_known_benchmarks_come_from_a_pinned_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name alone the pinned commit of the known data set is read."""
+    calls: list[tuple[object, ...]] = []
+
+    def load_dataset(
+        name: str, config: str | None, *, split: str, revision: str | None
+    ) -> list[dict[str, Any]]:
+        calls.append((name, config, split, revision))
+        return [{"question": f"{n}?", "answer": f"so #### {n}"} for n in range(1319)]
+
+    fake = types.ModuleType("datasets")
+    fake.load_dataset = load_dataset  # type: ignore[attr-defined]  # a module made here
+    errors = types.ModuleType("datasets.exceptions")
+    errors.DatasetsError = OSError  # type: ignore[attr-defined]  # a module made here
+    monkeypatch.setitem(sys.modules, "datasets", fake)
+    monkeypatch.setitem(sys.modules, "datasets.exceptions", errors)
+    loaded = load(BenchmarkSource(name="gsm8k"))
+    load(BenchmarkSource(name="mine", hf_dataset="some/set", revision="abc", hf_split="train"))
+
+    assert loaded.items[5] == Item(benchmark="gsm8k", question_id="5", text="5?", gold="5")
+    assert calls == [
+        ("openai/gsm8k", "main", "test", KNOWN["gsm8k"].revision),
+        ("some/set", None, "train", "abc"),
+    ]
+    assert all(len(known.revision) == 40 for known in KNOWN.values())
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"name": "mine"}, "must be one of math500"),
+        ({"name": "../x", "path": "a"}, "name must be"),
+        ({"name": "aime24", "limit": 0}, "limit must be >= 1, got 0"),
+        ({"name": "aime24", "size": 3}, "size, split and seed must be of arithmetic"),
+        ({"name": "arithmetic", "path": "x"}, "arithmetic is generated"),
+        ({"name": "mine", "path": "x", "hf_dataset": "y"}, "got both"),
+        ({"name": "mine", "path": "x", "fields": {"qestion": "q"}}, "qestion"),
+        ({"name": "mine", "pth": "x"}, "pth"),
+    ],
+)
+def test_sources_that_cannot_be(values: dict[str, Any], reason: str) -> None:
+    """A source is checked where it is written, and no unknown field passes."""
+    with pytest.raises(ValidationError, match=reason):
+        TypeAdapter(BenchmarkSource).validate_python(values)
+
+
+@pytest.mark.skipif(not (SHARED / "benchmarks").is_dir(), reason="needs the benchmark files")
+@pytest.mark.parametrize("name", list(KNOWN))
+def test_the_five_benchmarks_load(name: str) -> None:
+    """The files of the five, as they circulate, load with their number of rows and no skip."""
+    loaded = load(BenchmarkSource(name=name, path=str(SHARED / "benchmarks")))
+
+    assert len(loaded.items) == KNOWN[name].rows
+    assert loaded.skipped == ()
+    assert all(item.text and item.gold and ".0" not in item.gold[-2:] for item in loaded.items)
