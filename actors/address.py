@@ -6,14 +6,16 @@ from typing import Any, Literal, TypedDict
 
 from actors.watch import NAMESPACE
 
-__all__ = ["NAMESPACE", "EnginesAddress", "PoolAddress"]
+__all__ = ["NAMESPACE", "EnginesAddress", "Kind", "PoolAddress"]
+
+Kind = Literal["generator", "verifier"]
 
 
 class PoolAddress(TypedDict):
     """One pool of engines; JSON-able."""
 
     host: Literal["actors", "serve", "process"]
-    kind: Literal["generator", "verifier"]
+    kind: Kind
     replicas: list[str]
     """Names of plain actors, in `NAMESPACE`."""
     app: str

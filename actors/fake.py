@@ -18,7 +18,7 @@ from actors.address import PoolAddress
 from actors.interfaces import Generated, Scored
 from actors.meter import EngineStats, Meter
 from actors.router import RouterStats
-from actors.script import Fault, Script, reply, rows
+from actors.script import Fault, reply, rows, script_of
 from actors.transport import ReplicaLostError
 from pipeline import prm
 from pipeline.errors import EngineDeadError, VerifierError
@@ -90,7 +90,7 @@ class ScriptedEngine:
     kind = ""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self.script = Script.model_validate(settings)
+        self.script = script_of(settings)
         self._meter = Meter(self.script.slots)
         self._slots = Slots(self._meter)
         self._held: dict[str, Held] = {}

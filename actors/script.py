@@ -10,14 +10,16 @@ import contextlib
 import hashlib
 import math
 import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from pipeline import prm
 from pipeline.arithmetic import parse
+from pipeline.config.errors import described
 from pipeline.config.schema import Section
-from pipeline.errors import DataError
+from pipeline.errors import ConfigError, DataError
 
 Fault = Literal[
     "bad_request", "error", "crash", "dead", "hang", "freeze", "nan", "range", "count", "empty"
@@ -55,6 +57,18 @@ class Script(Section):
     """What a verifier does when question or reply holds a text."""
     fault_times: int | None = Field(None, ge=1)
     """How often, in one process, each piece of text provokes its fault; None is always."""
+
+
+def script_of(settings: Mapping[str, Any]) -> Script:
+    """Check the settings of scripted engines.
+
+    Raises:
+        ConfigError: naming the field, what must hold and what came.
+    """
+    try:
+        return Script.model_validate(settings)
+    except ValidationError as error:
+        raise ConfigError(described(error, "runtime.scripted")) from error
 
 
 def gold(text: str) -> str:

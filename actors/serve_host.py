@@ -15,9 +15,9 @@ import ray
 from ray import serve
 from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 
-from actors.address import NAMESPACE, PoolAddress
+from actors.actor_host import ray_options
+from actors.address import NAMESPACE, Kind, PoolAddress
 from actors.host import EngineHost
-from actors.hosts import Kind, ray_options
 from actors.meter import EngineStats
 from actors.serve_transport import DEPLOYMENT
 from actors.watch import watch_name
@@ -76,7 +76,7 @@ class ServeHost:
         )
 
     def wait(self) -> None:
-        """See `Host.wait`."""
+        """See `actors.hosts.Host.wait`."""
         kind, give_up = self.address["kind"], time.monotonic() + self._timeout_s
         while time.monotonic() < give_up:
             status = serve.status().applications.get(self._app)
@@ -89,13 +89,13 @@ class ServeHost:
         raise EngineError(f"a {kind} did not start within {self._timeout_s:g} s")
 
     def stats(self) -> list[EngineStats]:
-        """See `Host.stats`."""
+        """See `actors.hosts.Host.stats`."""
         handle = serve.get_deployment_handle(DEPLOYMENT, self._app)
         answers: list[EngineStats] = handle.broadcast("stats").results(timeout_s=_STATS_S)
         return answers
 
     def stop(self) -> None:
-        """See `Host.stop`."""
+        """See `actors.hosts.Host.stop`."""
         if self._app in serve.status().applications:
             serve.delete(self._app)
 

@@ -1,0 +1,67 @@
+"""What the whole session shares: a local Ray, and real engines on the embedded tiny models.
+
+Starting them takes longer than using them. Tests that need them are marked ``ray`` or ``vllm``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from actors.hosts import Engines
+
+# before anything imports Ray: a token in the user's home must not decide whether tests connect
+os.environ["RAY_AUTH_MODE"] = "disabled"
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TINY_GENERATOR = {"model": "models/tiny-generator", "dtype": "float32", "max_model_len": 512}
+TINY_VERIFIER = {**TINY_GENERATOR, "model": "models/tiny-verifier", "system": None}
+TINY_POOL: dict[str, Any] = {
+    "num_gpus": 0,
+    "num_cpus": 0.3,
+    "start_timeout_s": 240,
+    "engine": {"max_num_seqs": 16, "max_num_batched_tokens": 2048, "enforce_eager": True},
+}
+
+
+@pytest.fixture(scope="session")
+def local_ray() -> Iterator[None]:
+    """A Ray of two CPUs on the loopback interface, for the whole session."""
+    import ray
+
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        _node_ip_address="127.0.0.1",
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def tiny_engines(local_ray: None) -> Iterator[Engines]:
+    """One real generator and one real verifier on plain actors, for the whole session."""
+    from actors.hosts import start_pools
+    from pipeline.config.models import GeneratorModel, VerifierModel
+    from pipeline.config.runtime import RuntimeConfig
+
+    engines = start_pools(
+        GeneratorModel.model_validate(TINY_GENERATOR),
+        VerifierModel.model_validate(TINY_VERIFIER),
+        RuntimeConfig.model_validate(
+            {"host": "actors", "generator": TINY_POOL, "verifier": TINY_POOL}
+        ),
+        run_id="tests",
+        max_tokens=256,
+    )
+    yield engines
+    engines.stop()

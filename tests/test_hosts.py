@@ -1,0 +1,217 @@
+"""Plain actors as hosts, with scripted engines: what dies is replaced, nothing is lost or left."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from actors.client import EngineClient, clients_of
+from actors.hosts import Engines, admitted, start_pools
+from actors.interfaces import Generated
+from pipeline.config.models import GeneratorModel, VerifierModel
+from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
+from pipeline.errors import ConfigError, EngineError
+from pipeline.protocol import Failure, Message, Request
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
+
+GENERATOR = GeneratorModel(model="none")
+REQUESTS = RequestConfig(deadline_s=20, attempts=3, backoff_s=0.1, no_replica_timeout_s=20)
+
+
+@contextmanager
+def scripted(replicas: int = 1, **script: Any) -> Iterator[Engines]:
+    """A pool of scripted generators on plain actors."""
+    runtime = RuntimeConfig.model_validate(
+        {
+            "host": "actors",
+            "scripted": script,
+            "generator": {"replicas": replicas, "num_gpus": 0, "num_cpus": 0.1},
+        }
+    )
+    engines = start_pools(GENERATOR, None, runtime, "scripted", 200)
+    try:
+        yield engines
+    finally:
+        engines.stop()
+
+
+def client_of(engines: Engines, settings: RequestConfig = REQUESTS) -> EngineClient:
+    """A client of the generator pool."""
+    generator, _ = clients_of(engines.address, settings)
+    assert isinstance(generator, EngineClient)
+    return generator
+
+
+def asks(text: str, seed: int = 0) -> Request:
+    """A request for a reply to `text`."""
+    turn = Message("user", text)
+    return Request(messages=(turn,), max_tokens=500, temperature=0.7, top_p=0.95, seed=seed)
+
+
+def pids(engines: Engines) -> dict[str, int]:
+    """Process of each replica."""
+    import ray
+
+    from actors.address import NAMESPACE
+
+    names = engines.address["generator"]["replicas"]
+    actors = [ray.get_actor(name, namespace=NAMESPACE) for name in names]
+    return dict(zip(names, ray.get([actor.ping.remote() for actor in actors]), strict=True))
+
+
+async def settled(engines: Engines, **expected: int) -> bool:
+    """Whether the only replica's counts become `expected` within 5 s."""
+    for _ in range(50):
+        stats = (await asyncio.to_thread(engines.stats))["generator"]
+        if stats and all(getattr(stats[0], name) == n for name, n in expected.items()):
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+async def test_a_replica_killed_with_requests_in_it_loses_none_of_them() -> None:
+    """They are served by the other replica with the same seed; the dead one comes back."""
+    with scripted(replicas=2, tokens=100, tokens_per_s=100.0) as engines:
+        client = client_of(engines)
+        before = pids(engines)
+        tasks = [
+            asyncio.create_task(client.generate(asks(f"q{i}", i), session=f"s{i}"))
+            for i in range(10)
+        ]
+        await asyncio.sleep(0.4)
+        victim, pid = next(iter(before.items()))
+        os.kill(pid, signal.SIGKILL)
+        outcomes = await asyncio.gather(*tasks)
+
+        assert all(isinstance(outcome, Generated) for outcome in outcomes)
+        retried = [o for o in outcomes if isinstance(o, Generated) and o.attempts > 1]
+        assert len(retried) == 5
+        assert all(o.replica != victim and o.unknown_attempts == 1 for o in retried)
+        assert pids(engines)[victim] != pid
+
+
+async def test_with_no_replica_alive_requests_wait_for_one() -> None:
+    """The only replica is killed; the request waits for its successor."""
+    with scripted(tokens=100, tokens_per_s=100.0) as engines:
+        client = client_of(engines)
+        task = asyncio.create_task(client.generate(asks("q"), session="s"))
+        await asyncio.sleep(0.4)
+        os.kill(pids(engines)[engines.address["generator"]["replicas"][0]], signal.SIGKILL)
+        outcome = await task
+
+        assert isinstance(outcome, Generated)
+        assert (outcome.attempts, outcome.unknown_attempts) == (2, 1)
+
+
+async def test_with_no_replica_ever_a_request_fails_in_time() -> None:
+    """A pool that is gone for good is waited for as long as configured, then named."""
+    with scripted() as engines:
+        settings = REQUESTS.model_copy(update={"no_replica_timeout_s": 1.0})
+        client = client_of(engines, settings)
+        engines.stop()
+        started = time.monotonic()
+        outcome = await client.generate(asks("q"), session="s")
+
+    assert isinstance(outcome, Failure)
+    assert outcome.error.startswith("no_replica: no generator lived for 1 s")
+    assert time.monotonic() - started < 10
+
+
+async def test_a_deadline_and_a_cancellation_reach_the_engine() -> None:
+    """Hanging requests end in the engine: one at its deadline, one when its caller gives up."""
+    with scripted(tokens_per_s=100.0, faults={"hang": "hang"}) as engines:
+        settings = REQUESTS.model_copy(update={"deadline_s": 0.5, "attempts": 1})
+        late = await client_of(engines, settings).generate(asks("hang"), session="s")
+
+        assert isinstance(late, Failure)
+        assert late.error == "deadline: not within 0.5 s"
+        assert late.completion_tokens
+        assert await settled(engines, aborted=1, running=0)
+
+        task = asyncio.create_task(client_of(engines).generate(asks("hang"), session="s"))
+        assert await settled(engines, running=1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert await settled(engines, aborted=2, running=0)
+
+
+async def test_a_request_that_kills_every_replica_fails_alone() -> None:
+    """A poisonous question is an error of its own; the others are answered."""
+    with scripted(tokens=20, tokens_per_s=20.0, faults={"poison": "crash"}) as engines:
+        client = client_of(engines)
+        texts = ["poison", *(f"q{i}" for i in range(6))]
+        outcomes = await asyncio.gather(*(client.generate(asks(t), session=t) for t in texts))
+
+    assert [type(outcome) for outcome in outcomes] == [Failure] + 6 * [Generated]
+    assert isinstance(outcomes[0], Failure)
+    assert outcomes[0].error.startswith("replica_lost: ")
+    assert outcomes[0].completion_tokens is None
+
+
+async def test_an_engine_that_dies_inside_a_live_actor_is_replaced() -> None:
+    """The host ends its own process, so that Ray starts another and callers are told."""
+    with scripted(faults={"die": "dead"}, fault_times=1) as engines:
+        client = client_of(engines, REQUESTS.model_copy(update={"attempts": 1}))
+        before = pids(engines)
+        lost = await client.generate(asks("die"), session="s")
+        served = await client.generate(asks("q"), session="s")
+
+        assert isinstance(lost, Failure)
+        assert lost.error.startswith("replica_lost: ")
+        assert isinstance(served, Generated)
+        assert pids(engines) != before
+
+
+def test_an_engine_that_cannot_start_says_why_and_leaves_nothing() -> None:
+    """A model that is not there reaches the driver as one error with the cause in it."""
+    import ray
+
+    runtime = RuntimeConfig.model_validate({"host": "actors", "generator": {"num_gpus": 0}})
+    missing = GeneratorModel(model="/no/such/model")
+    with pytest.raises(EngineError, match=r"(?s)^a generator did not start: .*/no/such/model"):
+        start_pools(missing, None, runtime, "missing", 200)
+
+    assert not [name for name in names_of_actors(ray) if "missing" in name]
+
+
+def names_of_actors(ray: Any) -> list[str]:
+    """Names of all actors that live."""
+    return [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
+
+
+def test_scripted_settings_are_checked_before_anything_starts() -> None:
+    """The error names the field, what must hold and what came."""
+    with (
+        pytest.raises(
+            ConfigError, match=r"runtime\.scripted\.p0: .* less than or equal to 1, got 2"
+        ),
+        scripted(p0=2.0),
+    ):
+        pass
+
+
+def test_plain_actors_are_a_fixed_pool() -> None:
+    """An elastic pool on plain actors is refused before anything starts."""
+    runtime = RuntimeConfig.model_validate(
+        {"host": "actors", "generator": {"min_replicas": 0, "max_replicas": 2}}
+    )
+    with pytest.raises(ConfigError, match=r"runtime\.host must be serve"):
+        start_pools(GENERATOR, VerifierModel(model="none"), runtime, "elastic", 200)
+
+
+async def test_admission_follows_the_pool() -> None:
+    """Half as many chains again as slots; what the KV cache cannot hold is no slot."""
+    with scripted(replicas=2, slots=100) as engines:
+        stats = engines.stats()["generator"]
+
+    assert admitted(PoolConfig(replicas=2), stats, 1_000) == 300
+    assert admitted(PoolConfig(replicas=2), stats, 4 * 16_384 * 2) == 150
+    assert admitted(PoolConfig(max_replicas=4, target_ongoing_requests=50), stats, 1_000) == 240
