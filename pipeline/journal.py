@@ -79,7 +79,7 @@ def read_journal(
         if name in skip:
             continue
         try:
-            tables.append(_read_segment(journal, name))
+            tables.append(read_segment(journal, name))
         except DataError as error:
             corrupt.append(Corrupt(name, str(error)))
             if set_aside:
@@ -88,7 +88,12 @@ def read_journal(
     return JournalRead(table, corrupt)
 
 
-def _read_segment(journal: Folder, name: str) -> pa.Table:
+def read_segment(journal: Folder, name: str) -> pa.Table:
+    """The rows of one segment.
+
+    Raises:
+        DataError: naming the segment, where its name, checksum or schema is not what it must be.
+    """
     match = _SEGMENT.fullmatch(name)
     where = f"{journal.address}/{name}"
     if match is None:

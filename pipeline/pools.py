@@ -1,0 +1,218 @@
+"""Pools: completions drawn beforehand, deep enough for any decision that is to be tried on them.
+
+A pool has, for every question, one chain of R rounds and K independent samples, all scored and
+graded. It is the journal of a run that drew them (``jobs.collect``), or an export of one. Reading
+it drives the strategies that drew it over its rows, so a pool that was read has every round, each
+drawn for exactly the prompt and sampling parameters that its run used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeline.config.science import ScienceConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.errors import ConfigError, DataError
+from pipeline.pool_rows import Located, exported_rows, journal_rows
+from pipeline.pool_taken import Taken
+from pipeline.prompts import Feedback
+from pipeline.protocol import Pool, Question, Strategy
+from pipeline.questions import question_of
+from pipeline.replay import Recorded, Recording, RecordingKind, drive
+from pipeline.run_dir import RunDir, rows_of
+from pipeline.storage import Folder
+from pipeline.trajectory import Row
+
+POOL_VERSION = 1
+
+_SOURCES: dict[Pool, tuple[str, ...]] = {
+    Pool.SEQUENTIAL: ("mr_thinking",),
+    Pool.PARALLEL: ("self_consistency", "best_of_n"),
+}
+"""Kinds of strategies that draw a pool and nothing else, whatever comes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolQuestion:
+    """A question and what a pool holds of it."""
+
+    question: Question
+    gold: str | None
+    level: str | None
+    rounds: tuple[Recorded, ...]
+    """The chain, round 0 first. Shorter than the pool's where its last entry is a `Failure`."""
+    round_verdicts: tuple[str | None, ...]
+    """One a round: ``right``, ``wrong``, ``ungraded``; None for failures and without gold."""
+    samples: tuple[Recorded, ...]
+    sample_verdicts: tuple[str | None, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(benchmark, question_id)."""
+        return (self.question.benchmark, self.question.question_id)
+
+    def recording(self) -> Recording:
+        """What `pipeline.replay` reads."""
+        return Recording.of(RecordingKind.POOL, self.question, (*self.rounds, *self.samples))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionPool:
+    """Everything that was collected from one backbone with one set of prompts."""
+
+    address: str
+    science: ScienceConfig
+    """Of the run that drew it."""
+    synthetic: bool
+    """Whether scripted engines made it."""
+    rounds: int
+    """Completions a chain; 0 where no chains were drawn."""
+    samples: int
+    """Samples a question; 0 where none were drawn."""
+    questions: tuple[PoolQuestion, ...]
+    discarded: int
+    """Rows of redone work, which nothing uses."""
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """In the order of the run."""
+        return tuple(dict.fromkeys(q.question.benchmark for q in self.questions))
+
+    def of_benchmarks(self, names: Sequence[str]) -> CompletionPool:
+        """The part with some of the benchmarks; all of them where none is named.
+
+        Raises:
+            ConfigError: naming a benchmark that the pool does not have.
+        """
+        for name in names:
+            if name not in self.benchmarks:
+                raise ConfigError(
+                    f"a benchmark must be one of the pool's, {', '.join(self.benchmarks)}, "
+                    f"got {name!r}"
+                )
+        kept = tuple(q for q in self.questions if not names or q.question.benchmark in names)
+        return replace(self, questions=kept)
+
+
+def read_pool(address: str, *, text: bool | None = None) -> CompletionPool:
+    """Read a pool from a run directory or an exported folder.
+
+    Args:
+        address: of the folder.
+        text: whether to keep the replies' texts. None keeps them only where the pool's prompts feed
+            text back; otherwise no strategy that a pool can replay reads them, and they are most of
+            a pool. Where they are not kept a text is still empty or not.
+
+    Raises:
+        ConfigError: where the folder holds no pool.
+        DataError: naming file and row of what is missing, doubled or cannot be.
+    """
+    folder = Folder(address.rstrip("/"))
+    exported = folder.has("pool.json")
+    if exported:
+        science, synthetic = _exported_science(folder)
+    else:
+        config = RunDir.open(folder.address).config()
+        science, synthetic = config.science, config.runtime.scripted is not None
+    keep = science.prompts.feedback is not Feedback.FINAL_BOX if text is None else text
+    if exported:
+        return _assembled(folder, science, synthetic, exported_rows(folder, text=keep), None)
+    run = RunDir(folder)
+    return _assembled(folder, science, synthetic, journal_rows(run.journal, text=keep), run)
+
+
+def pool_strategies(science: ScienceConfig) -> dict[Pool, tuple[str, Strategy[Any]]]:
+    """The deepest strategy of a run that draws each pool, with its label.
+
+    Raises:
+        ConfigError: where the run has none.
+    """
+    found: dict[Pool, tuple[str, Any]] = {}
+    for label, strategy in strategies_of(science).items():
+        for pool, kinds in _SOURCES.items():
+            deeper = pool not in found or getattr(strategy, "n", 0) > found[pool][1].n
+            if strategy.kind in kinds and deeper:
+                found[pool] = (label, strategy)
+    if not found:
+        drawing = ", ".join(kind for names in _SOURCES.values() for kind in names)
+        raise ConfigError(f"a pool must be drawn by at least one of {drawing}")
+    return found
+
+
+def _exported_science(folder: Folder) -> tuple[ScienceConfig, bool]:
+    facts = folder.read_json("pool.json")
+    version = facts.get("version")
+    if version != POOL_VERSION:
+        raise DataError(
+            f"pool version must be {POOL_VERSION}, got {version!r} in {folder.address}/pool.json"
+        )
+    return ScienceConfig.model_validate(facts["science"]), bool(facts["synthetic"])
+
+
+def _assembled(
+    folder: Folder,
+    science: ScienceConfig,
+    synthetic: bool,
+    rows: Iterable[Located],
+    run: RunDir | None,
+) -> CompletionPool:
+    sources = pool_strategies(science)
+    labels = {label for label, _ in sources.values()}
+    recorded: dict[tuple[str, str, str], list[Located]] = {}
+    for located in rows:
+        row = located.row
+        if row["strategy"] in labels:
+            key = (row["strategy"], row["benchmark"], row["question_id"])
+            recorded.setdefault(key, []).append(located)
+    outcomes = None if run is None else _outcomes(run, labels)
+    if outcomes is None and not recorded:
+        raise DataError(
+            f"a pool must hold rows of {', '.join(sorted(labels))}, got none in {folder.address}"
+        )
+    questions: list[PoolQuestion] = []
+    used = 0
+    for facts in rows_of(folder.read_table("questions.parquet")):
+        question = question_of(facts)
+        parts: dict[Pool, tuple[tuple[Recorded, ...], tuple[str | None, ...]]] = {}
+        for kind, (label, strategy) in sources.items():
+            key = (label, question.benchmark, question.question_id)
+            taken = Taken(question, recorded.get(key, []), folder.address)
+            drive(strategy, question, taken.answer)
+            used += len(taken.entries)
+            parts[kind] = (tuple(taken.entries), taken.verdicts(outcomes, key))
+        rounds, round_verdicts = parts.get(Pool.SEQUENTIAL, ((), ()))
+        samples, sample_verdicts = parts.get(Pool.PARALLEL, ((), ()))
+        questions.append(
+            PoolQuestion(
+                question=question,
+                gold=facts["gold"],
+                level=facts["level"],
+                rounds=rounds,
+                round_verdicts=round_verdicts,
+                samples=samples,
+                sample_verdicts=sample_verdicts,
+            )
+        )
+    return CompletionPool(
+        address=folder.address,
+        science=science,
+        synthetic=synthetic,
+        rounds=_depth(sources, Pool.SEQUENTIAL),
+        samples=_depth(sources, Pool.PARALLEL),
+        questions=tuple(questions),
+        discarded=sum(map(len, recorded.values())) - used,
+    )
+
+
+def _depth(sources: Mapping[Pool, tuple[str, Strategy[Any]]], pool: Pool) -> int:
+    return int(sources[pool][1].n) if pool in sources else 0  # type: ignore[attr-defined]  # of _SOURCES
+
+
+def _outcomes(run: RunDir, labels: set[str]) -> dict[tuple[str, str, str], Row]:
+    return {
+        (row["strategy"], row["benchmark"], row["question_id"]): row
+        for row in rows_of(run.outcomes())
+        if row["strategy"] in labels
+    }

@@ -1,0 +1,173 @@
+"""The array path decides what the state machine decides, outcome by outcome."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.answer_rules import AnswerRule, apply
+from pipeline.chain_arrays import NO_ANSWER, NOT_APPLICABLE, chain_arrays, positions_by_depth
+from pipeline.errors import ConfigError, DataError
+from pipeline.fast_replay import REASONS, FastReplay
+from pipeline.pools import CompletionPool
+from pipeline.protocol import Completion, Priors, Stop, StopReason, Strategy
+from pipeline.replay import Replayed, replay_phases
+from pipeline.strategies import STRATEGIES
+from pipeline.strategies.esc import EarlyStoppingSelfConsistency
+from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import StopRule
+from tests.generators import completion, completions_of_any_kind, question, scores
+from tests.pools import pool_of, pool_question, pools
+
+ROUNDS = 6
+
+
+def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
+    """Every strategy of the sequential family with every setting."""
+    n = st.integers(1, ROUNDS)
+    tau = scores() | st.sampled_from([0.8, 0.9, 0.95])
+    gamma = st.sampled_from([0.5, 1.0, 2.0, 10.0, 37.5])
+    sigma = st.sampled_from([-0.2, 0.0, 0.1])
+    rule = st.sampled_from(list(StopRule))
+    source = st.sampled_from(["auto", "first_score"])
+    flag = st.booleans()
+    cls = STRATEGIES
+    return st.one_of(
+        st.just(cls["base"]()),
+        st.builds(cls["mr_thinking"], n=n),
+        st.builds(cls["markovscale_t"], n=n, sigma=sigma, p0_source=source),
+        st.builds(
+            cls["markovscale_star"],
+            n=n,
+            tau=tau,
+            gamma=gamma,
+            sigma=sigma,
+            stop_rule=rule,
+            gate=flag,
+            stopping=flag,
+            p0_source=source,
+        ),
+        st.builds(
+            cls["markovscale_0"],
+            n=n,
+            tau=tau,
+            alpha0=st.sampled_from([0.0, 1.0, 9.0]),
+            beta0=st.sampled_from([0.5, 1.0]),
+            warm_up=st.integers(2, 5),
+            right_from=scores(),
+            gate=flag,
+            sigma=sigma,
+            stop_rule=rule,
+        ),
+    )
+
+
+def by_state_machine(pool: CompletionPool, strategy: Strategy[Any]) -> dict[Any, Replayed]:
+    """`pipeline.replay` of every question, benchmark by benchmark."""
+    found: dict[Any, Replayed] = {}
+    for benchmark in pool.benchmarks:
+        mine = {q.question.question_id: q for q in pool.questions if q.key[0] == benchmark}
+        recordings = {key: q.recording() for key, q in mine.items()}
+        outcomes = replay_phases(
+            strategy,
+            [q.question for q in mine.values()],
+            lambda asked, request, known=recordings: known[asked.question_id].find(request),
+        )
+        found |= {mine[key].key: outcome for key, outcome in outcomes.items()}
+    return found
+
+
+@given(pool=pools(rounds=ROUNDS), strategy=chain_strategies())
+@settings(max_examples=300, deadline=None)
+def test_arrays_and_state_machine_decide_alike(
+    pool: CompletionPool, strategy: Strategy[Any]
+) -> None:
+    """Same reason, same completions, same choice under every rule, same tokens, for every
+    question, over pools with failures and ties and every setting of the family."""
+    chains = chain_arrays(pool)
+    decided = FastReplay(chains).decide(strategy)
+
+    for q, (key, outcome) in enumerate(by_state_machine(pool, strategy).items()):
+        q = [known.key for known in pool.questions].index(key)
+        drawn = int(decided.drawn_Q[q])
+        assert REASONS[decided.reason_Q[q]] == outcome.stop.reason
+        assert tuple(range(drawn)) == outcome.stop.rounds
+        assert chains.tokens_QD[q, drawn] == sum(
+            c.completion_tokens for c in outcome.completions if isinstance(c, Completion)
+        )
+        for rule in AnswerRule:
+            chosen = apply(rule, outcome.completions, outcome.stop)
+            position = NOT_APPLICABLE if chosen is None else chosen.position
+            position = NO_ANSWER if position is None else position
+            assert chains.position_QD[rule][q, drawn] == position
+
+
+@given(
+    drawn=st.lists(
+        completions_of_any_kind()
+        | st.builds(lambda c: replace(c, score=None), completions_of_any_kind()),
+        min_size=1,
+        max_size=8,
+    )
+)
+@settings(max_examples=150, deadline=None)
+def test_positions_by_depth_are_the_rules_on_every_prefix(drawn: list[Completion]) -> None:
+    """One pass gives what `apply` gives on each prefix, unscored completions included."""
+    found = positions_by_depth(drawn)
+
+    for rule in AnswerRule:
+        for depth in range(1, len(drawn) + 1):
+            stop = Stop(reason=StopReason.BUDGET, rounds=tuple(range(depth)))
+            chosen = apply(rule, drawn, stop)
+            wanted = NOT_APPLICABLE if chosen is None else chosen.position
+            assert found[rule][depth - 1] == (NO_ANSWER if wanted is None else wanted)
+
+
+def small_pool(*scores_of_rounds: float | None) -> CompletionPool:
+    chain = [completion("1", score) for score in scores_of_rounds]
+    return pool_of(
+        [pool_question(question(), chain, [], lambda _: "right")], rounds=len(chain), samples=0
+    )
+
+
+def test_a_budget_beyond_the_pool_is_refused() -> None:
+    """No round is made up."""
+    with pytest.raises(ConfigError, match="n must be at most 2, the rounds of the pool, got 3"):
+        FastReplay(chain_arrays(small_pool(0.5, 0.5))).decide(MRThinking(n=3))
+
+
+def test_missing_scores_are_named() -> None:
+    """A strategy that decides by scores is told which round has none; others do not ask."""
+    replay = FastReplay(chain_arrays(small_pool(0.5, None)))
+
+    assert replay.decide(MRThinking(n=2)).drawn_Q.tolist() == [2]
+    with pytest.raises(DataError, match="round 1 of question 'q0' of 'made-up' has none"):
+        replay.decide(MarkovScaleStar(n=2))
+
+
+def test_other_families_are_refused() -> None:
+    """Samples are replayed by the state machine."""
+    with pytest.raises(ConfigError, match="only chains are replayed as arrays, got esc"):
+        FastReplay(chain_arrays(small_pool(0.5))).decide(EarlyStoppingSelfConsistency())
+
+
+def test_a_pool_without_chains_is_refused() -> None:
+    """Nothing is swept over nothing."""
+    with pytest.raises(ConfigError, match="must have chains"):
+        chain_arrays(pool_of([pool_question(question(), [], [], lambda _: None)], rounds=0))
+
+
+def test_p0_of_some_questions_only_is_refused() -> None:
+    """Half a predictor would gate by two different beliefs."""
+    known = pool_question(question(0), [completion("1")], [], lambda _: "right")
+    unknown = pool_question(
+        question(1, priors=Priors(a=0.1, b=0.3)), [completion("1")], [], lambda _: "right"
+    )
+
+    with pytest.raises(ConfigError, match="p0 must be known of every question or of none"):
+        FastReplay(chain_arrays(pool_of([known, unknown], rounds=1))).decide(MarkovScaleT(n=1))
