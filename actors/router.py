@@ -12,6 +12,10 @@ import random
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+POLICIES: WeakValueDictionary[str, StickyLeastLoaded] = WeakValueDictionary()
+"""The policies that Serve made in this process, by application, for their figures."""
 
 _PINS_KEPT = 200_000  # the oldest sessions are forgotten: they only lose their cached prefix
 

@@ -63,7 +63,7 @@ class ServeHost:
             max_constructor_retry_count=_CONSTRUCTOR_TRIES,
             graceful_shutdown_timeout_s=20,
             request_router_config=RequestRouterConfig(
-                request_router_class="actors.serve_transport:StickyRouter",
+                request_router_class="actors.serve_router:StickyRouter",
                 request_router_kwargs={"margin": margin},
             ),
             **scaling(pool),
@@ -91,8 +91,11 @@ class ServeHost:
     def stats(self) -> list[EngineStats]:
         """See `actors.hosts.Host.stats`."""
         handle = serve.get_deployment_handle(DEPLOYMENT, self._app)
-        answers: list[EngineStats] = handle.broadcast("stats").results(timeout_s=_STATS_S)
-        return answers
+        try:
+            answers = handle.broadcast("stats").results(timeout_s=_STATS_S, return_exceptions=True)
+        except TimeoutError:
+            return []  # a replica is just starting or ending
+        return [answer for answer in answers if isinstance(answer, EngineStats)]
 
     def stop(self) -> None:
         """See `actors.hosts.Host.stop`."""

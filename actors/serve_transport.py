@@ -1,79 +1,23 @@
-"""Reaching a pool that Ray Serve hosts: our routing policy inside Serve's router, and calls."""
+"""Reaching a pool of engines that Ray Serve hosts."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Collection
-from typing import Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 import ray
 from ray import serve
 from ray.serve.exceptions import RayServeException
-from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
 from actors.address import PoolAddress
-from actors.router import RouterStats, StickyLeastLoaded
+from actors.router import POLICIES, RouterStats
+from actors.serve_router import ELSEWHERE
 from actors.transport import Call, NoReplicaError, answer_of
 
 DEPLOYMENT = "engine"
 
-_ELSEWHERE = "\x1f"  # at the end of a session: its replica failed this request, take another
 _RUNNING_POLL_S = 5.0
-
-
-class StickyRouter(RequestRouter):  # type: ignore[misc]  # Ray is untyped here
-    """Serve's router with the policy of `actors.router`; one a calling process."""
-
-    of_app: ClassVar[WeakValueDictionary[str, StickyRouter]] = WeakValueDictionary()
-    """The router of each application that this process calls, for its figures."""
-
-    def initialize_state(self, margin: int = 8, **_: Any) -> None:
-        """Called by Serve with the keyword arguments of the router's configuration."""
-        self.policy = StickyLeastLoaded(margin, random.Random())  # noqa: S311  (no secret)
-        self._held: dict[str, tuple[str, ReplicaID]] = {}
-        self.of_app[self.app_name] = self
-
-    async def choose_replicas(
-        self,
-        candidate_replicas: list[RunningReplica],
-        pending_request: PendingRequest | None = None,
-    ) -> list[list[RunningReplica]]:
-        """The policy's choice first; the others in order of load, should it be full."""
-        by_name = {each.replica_id.unique_id: each for each in candidate_replicas}
-        session, avoid = self._session(pending_request)
-        chosen = self.policy.choose(session, list(by_name), avoid)
-        if chosen is None:
-            return []
-        others = sorted((name for name in by_name if name != chosen), key=self.policy.load)
-        return [[by_name[name]] for name in (chosen, *others)]
-
-    def on_request_routed(
-        self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any
-    ) -> None:
-        """A replica took the request."""
-        del result
-        session, _ = self._session(pending_request)
-        self._held[pending_request.metadata.internal_request_id] = (session, replica_id)
-        self.policy.sent(session, replica_id.unique_id)
-
-    def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
-        """A call ended; one that a full replica had rejected was never counted."""
-        held = self._held.get(internal_request_id)
-        if held is not None and held[1] == replica_id:
-            del self._held[internal_request_id]
-            self.policy.done(replica_id.unique_id)
-
-    def _session(self, request: PendingRequest | None) -> tuple[str, Collection[str]]:
-        if request is None:
-            return "", ()
-        session = request.metadata.session_id or request.metadata.internal_request_id
-        if not session.endswith(_ELSEWHERE):
-            return session, ()
-        session = session.removesuffix(_ELSEWHERE)
-        pinned = self.policy.pinned(session)
-        return session, () if pinned is None else (pinned,)
 
 
 class ServeTransport:
@@ -96,7 +40,7 @@ class ServeTransport:
         """Wait for a replica that has room; see `Transport.place`."""
         del request_id  # Serve carries a cancellation to the replica itself
         handle = self._handle.options(
-            method_name=method, session_id=session + _ELSEWHERE if avoid else session
+            method_name=method, session_id=session + ELSEWHERE if avoid else session
         )
         response = handle.remote(*arguments)
         placed = asyncio.ensure_future(response._to_object_ref())
@@ -116,8 +60,8 @@ class ServeTransport:
 
     def router_stats(self) -> RouterStats | None:
         """How routing went from this process."""
-        router = StickyRouter.of_app.get(self._app)
-        return None if router is None else router.policy.stats()
+        policy = POLICIES.get(self._app)
+        return None if policy is None else policy.stats()
 
 
 class ServeCall:

@@ -1,0 +1,66 @@
+"""The routing policy of `actors.router` inside Ray Serve's router."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from typing import Any
+
+from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
+
+from actors.router import StickyLeastLoaded
+
+ELSEWHERE = "\x1f"
+"""At the end of a session's name: its replica failed this request, take another."""
+
+
+class StickyRouter(RequestRouter):  # type: ignore[misc]  # Ray is untyped here
+    """Serve's router with the policy of `actors.router`; one a calling process."""
+
+    def initialize_state(self, margin: int = 8, **_: Any) -> None:
+        """Called by Serve with the keyword arguments of the router's configuration."""
+        from actors.router import POLICIES  # Serve sends this class by value, globals and all
+
+        self.policy = StickyLeastLoaded(margin, random.Random())  # noqa: S311  (no secret)
+        self._held: dict[str, tuple[str, ReplicaID]] = {}
+        POLICIES[self.app_name] = self.policy
+
+    async def choose_replicas(
+        self,
+        candidate_replicas: list[RunningReplica],
+        pending_request: PendingRequest | None = None,
+    ) -> list[list[RunningReplica]]:
+        """The policy's choice first; the others in order of load, should it be full."""
+        by_name = {each.replica_id.unique_id: each for each in candidate_replicas}
+        session, avoid = self._session(pending_request)
+        chosen = self.policy.choose(session, list(by_name), avoid)
+        if chosen is None:
+            return []
+        others = sorted((name for name in by_name if name != chosen), key=self.policy.load)
+        return [[by_name[name]] for name in (chosen, *others)]
+
+    def on_request_routed(
+        self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any
+    ) -> None:
+        """A replica took the request."""
+        del result
+        session, _ = self._session(pending_request)
+        self._held[pending_request.metadata.internal_request_id] = (session, replica_id)
+        self.policy.sent(session, replica_id.unique_id)
+
+    def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
+        """A call ended; one that a full replica had rejected was never counted."""
+        held = self._held.get(internal_request_id)
+        if held is not None and held[1] == replica_id:
+            del self._held[internal_request_id]
+            self.policy.done(replica_id.unique_id)
+
+    def _session(self, request: PendingRequest | None) -> tuple[str, Collection[str]]:
+        if request is None:
+            return "", ()
+        session = request.metadata.session_id or request.metadata.internal_request_id
+        if not session.endswith(ELSEWHERE):
+            return session, ()
+        session = session.removesuffix(ELSEWHERE)
+        pinned = self.policy.pinned(session)
+        return session, () if pinned is None else (pinned,)

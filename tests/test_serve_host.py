@@ -1,0 +1,190 @@
+"""Ray Serve as host, with scripted engines: the same client, and only our own apps touched."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from actors.address import NAMESPACE
+from actors.client import EngineClient, clients_of
+from actors.hosts import Engines, start_pools
+from actors.interfaces import Generated
+from actors.serve_host import reap, scaling
+from actors.watch import Watch, watch_name
+from pipeline.config.models import GeneratorModel
+from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
+from pipeline.protocol import Failure, Message, Request
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("serve_ray")]
+
+REQUESTS = RequestConfig(deadline_s=20, attempts=3, backoff_s=0.1, no_replica_timeout_s=20)
+
+
+@pytest.fixture(scope="module")
+def serve_ray(local_ray: None) -> Iterator[None]:
+    """Serve in the session's Ray; it is shut down with this module."""
+    from ray import serve
+
+    yield
+    serve.shutdown()
+
+
+@asynccontextmanager
+async def scripted(run_id: str, pool: dict[str, Any], **script: Any) -> AsyncIterator[Engines]:
+    """A pool of scripted generators on Serve, with the watch actor that says its run lives."""
+    import ray
+
+    watch = ray.remote(Watch).options(name=watch_name(run_id), namespace=NAMESPACE, num_cpus=0)
+    alive = watch.remote()
+    runtime = RuntimeConfig.model_validate(
+        {
+            "host": "serve",
+            "scripted": script,
+            "generator": {"num_gpus": 0, "num_cpus": 0.1, "start_timeout_s": 60, **pool},
+        }
+    )
+    model = GeneratorModel(model="none")
+    engines = await asyncio.to_thread(start_pools, model, None, runtime, run_id, 200)
+    try:
+        yield engines
+    finally:
+        await asyncio.to_thread(engines.stop)
+        ray.kill(alive)
+
+
+def client_of(engines: Engines, settings: RequestConfig = REQUESTS) -> EngineClient:
+    """A client of the generator pool."""
+    generator, _ = clients_of(engines.address, settings)
+    assert isinstance(generator, EngineClient)
+    return generator
+
+
+def asks(text: str, seed: int = 0) -> Request:
+    """A request for a reply to `text`."""
+    turn = Message("user", text)
+    return Request(messages=(turn,), max_tokens=500, temperature=0.7, top_p=0.95, seed=seed)
+
+
+async def pids(engines: Engines) -> list[int]:
+    """Processes of the replicas."""
+    from ray import serve
+
+    from actors.serve_transport import DEPLOYMENT
+
+    handle = serve.get_deployment_handle(DEPLOYMENT, engines.address["generator"]["app"])
+    return [int(pid) for pid in await handle.broadcast("ping").results_async()]
+
+
+async def test_chains_stay_with_their_replica_and_both_are_used() -> None:
+    """Four rounds of 24 chains over two replicas: nearly every round returns to its replica."""
+    async with scripted("sticky", {"replicas": 2}, tokens=10, tokens_per_s=100.0) as engines:
+        client = client_of(engines)
+
+        async def chain(i: int) -> list[str]:
+            seen = []
+            for r in range(4):
+                made = await client.generate(asks(f"q{i}", r), session=f"s{i}")
+                assert isinstance(made, Generated)
+                seen.append(made.replica)
+            return seen
+
+        chains = await asyncio.gather(*(chain(i) for i in range(24)))
+        stats = client.stats()
+
+    used = Counter(replica for chain in chains for replica in chain)
+    assert len(used) == 2
+    assert min(used.values()) >= 24
+    assert stats["sent"] == used
+    assert stats["sticky_rate"] >= 0.9
+
+
+async def test_a_killed_replica_loses_no_request() -> None:
+    """What it held is served again with the same seed, and Serve starts another."""
+    async with scripted("kill", {"replicas": 2}, tokens=100, tokens_per_s=100.0) as engines:
+        client = client_of(engines)
+        tasks = [
+            asyncio.create_task(client.generate(asks(f"q{i}", i), session=f"s{i}"))
+            for i in range(10)
+        ]
+        await asyncio.sleep(0.5)
+        os.kill((await pids(engines))[0], signal.SIGKILL)
+        outcomes = await asyncio.gather(*tasks)
+
+    assert all(isinstance(outcome, Generated) for outcome in outcomes)
+    retried = [o for o in outcomes if isinstance(o, Generated) and o.attempts > 1]
+    assert len(retried) == 5
+    assert {o.unknown_attempts for o in retried} == {1}
+
+
+async def test_deadlines_and_cancellations_reach_the_engine() -> None:
+    """Hanging requests end in the engine: one at its deadline, one when its caller gives up."""
+    async with scripted("cut", {}, tokens_per_s=100.0, faults={"hang": "hang"}) as engines:
+        settings = REQUESTS.model_copy(update={"deadline_s": 0.5, "attempts": 1})
+        late = await client_of(engines, settings).generate(asks("hang"), session="s")
+
+        assert isinstance(late, Failure)
+        assert late.error == "deadline: not within 0.5 s"
+        assert late.completion_tokens
+
+        task = asyncio.create_task(client_of(engines).generate(asks("hang"), session="s"))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        for _ in range(50):
+            stats = (await asyncio.to_thread(engines.stats))["generator"][0]
+            if stats.aborted == 2:
+                break
+            await asyncio.sleep(0.1)
+
+    assert (stats.aborted, stats.running) == (2, 0)
+
+
+async def test_requests_over_the_limit_wait_in_the_router() -> None:
+    """A replica that takes two at a time still serves ten, and none is lost."""
+    async with scripted(
+        "full", {"max_ongoing_requests": 2}, tokens=5, tokens_per_s=50.0
+    ) as engines:
+        client = client_of(engines)
+        outcomes = await asyncio.gather(
+            *(client.generate(asks(f"q{i}"), session=f"s{i}") for i in range(10))
+        )
+
+    assert all(isinstance(outcome, Generated) for outcome in outcomes)
+
+
+async def test_the_reaper_takes_orphans_alone() -> None:
+    """An app of a run whose watch is gone is deleted; a living run's and others' are not."""
+    import ray
+    from ray import serve
+
+    @serve.deployment(ray_actor_options={"num_cpus": 0})
+    class Foreign:
+        """Somebody else's."""
+
+    assert reap() == []
+
+    async with scripted("living", {}):
+        serve.run(Foreign.bind(), name="foreign", route_prefix=None)
+        async with scripted("orphan", {}):
+            ray.kill(ray.get_actor(watch_name("orphan"), namespace=NAMESPACE))
+
+            assert reap() == ["markovscale-orphan-generator"]
+            assert set(serve.status().applications) == {"foreign", "markovscale-living-generator"}
+
+    assert set(serve.status().applications) == {"foreign"}
+
+
+def test_an_elastic_pool_scales_between_its_bounds() -> None:
+    """Fixed pools have a number of replicas, elastic ones Serve's autoscaling."""
+    elastic = PoolConfig(min_replicas=0, max_replicas=4, replicas=2, target_ongoing_requests=50)
+    config = scaling(elastic)["autoscaling_config"]
+
+    assert scaling(PoolConfig(replicas=3)) == {"num_replicas": 3}
+    assert (config.min_replicas, config.initial_replicas, config.max_replicas) == (0, 2, 4)
+    assert config.target_ongoing_requests == 50
