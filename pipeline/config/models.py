@@ -7,6 +7,36 @@ from pydantic import Field
 from pipeline.config.schema import Section
 
 
+class ModelShape(Section):
+    """How large a model is: what `pipeline.sizing` counts with, without a GPU or a hub.
+
+    The engines hold it against the model's own configuration when they start
+    (`pipeline.sizing.check_shape`). Names in parentheses are those of a Hugging Face config.json.
+    """
+
+    layers: int = Field(ge=1)
+    """Transformer blocks (``num_hidden_layers``)."""
+    hidden: int = Field(ge=1)
+    """Width of the residual stream (``hidden_size``)."""
+    heads: int = Field(ge=1)
+    """Query heads (``num_attention_heads``)."""
+    kv_heads: int = Field(ge=1)
+    """Key and value heads (``num_key_value_heads``)."""
+    head_dim: int | None = Field(None, ge=1)
+    """Width of one head (``head_dim``); None takes `hidden` / `heads`."""
+    vocab: int = Field(ge=1)
+    """Tokens (``vocab_size``)."""
+    positions: int = Field(ge=1)
+    """Longest context that the model was made for (``max_position_embeddings``)."""
+    parameters: int = Field(ge=1)
+    """All weights, embeddings included."""
+    dtype: Literal["float32", "float16", "bfloat16"] = "bfloat16"
+    """Type of the published weights (``dtype``, formerly ``torch_dtype``)."""
+    weight_bytes: int | None = Field(None, ge=1)
+    """Size of the loaded weights; None takes `parameters` times the size of the type. Must be given
+    for a quantised model."""
+
+
 class ModelConfig(Section):
     """A Hugging Face model and what of vLLM's loading changes its answers."""
 
@@ -25,6 +55,8 @@ class ModelConfig(Section):
     """vLLM's load format; ``dummy`` makes random weights for scale tests."""
     trust_remote_code: bool = False
     """Whether code that comes with the model may run."""
+    shape: ModelShape | None = None
+    """Sizes of the model, for ``--dry-run``; checked against the model when an engine starts."""
 
 
 class GeneratorModel(ModelConfig):

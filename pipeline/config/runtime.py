@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 
 
@@ -113,6 +114,8 @@ class RuntimeConfig(Section):
     min_questions_before_giving_up: int = Field(20, ge=1)
     no_progress_timeout_s: float = Field(7200, gt=0)
     """The run ends with an error when no round ends for this long."""
+    plan: PlanConfig | None = None
+    """Hardware and assumptions of `--dry-run`; a run itself does not read them."""
     scripted: dict[str, Any] | None = None
     """Settings of scripted engines in place of real ones: for tests and load measurements. The run
     is marked synthetic."""

@@ -1,0 +1,53 @@
+"""What `--dry-run` counts with: the GPUs of the cluster, and the assumptions behind its hours."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from pipeline.config.schema import Section
+from pipeline.gpus import GPUS
+
+
+class BenchmarkPlan(Section):
+    """What is assumed of a benchmark, whose questions a dry run does not read."""
+
+    questions: int | None = Field(None, ge=1)
+    """None takes the published number of a known benchmark."""
+    tokens: float = Field(gt=0)
+    """Mean completion tokens of one completion."""
+    prompt_tokens: float = Field(200, ge=0)
+
+
+class PlanConfig(Section):
+    """The hardware that a configuration was written for. Nothing but `--dry-run` reads it."""
+
+    gpu: str
+    """Kind of GPU, one of `pipeline.gpus.GPUS`."""
+    gpus_per_node: int = Field(4, ge=1)
+    nodes: int = Field(1, ge=1)
+    """GPU nodes; for an elastic run, the most that the cluster may have."""
+    overhead_gib: float = Field(3.0, ge=0)
+    """Memory of each GPU, inside `gpu_memory_utilization`, that neither weights nor KV cache have:
+    activations, CUDA graphs, buffers."""
+    bandwidth_efficiency: float = Field(0.5, gt=0, le=1)
+    """Share of the memory bandwidth that decoding reaches, scheduling and tensor parallelism
+    included."""
+    compute_efficiency: float = Field(0.4, gt=0, le=1)
+    """Share of the GPU's matrix throughput that prefill and large batches reach."""
+    tokens_per_s: float | None = Field(None, gt=0)
+    """Completion tokens a second of one generator replica that is full; None takes the lower of
+    what bandwidth and compute allow. Set it to a measured value where there is one."""
+    scored_tokens: float = Field(1_000, gt=0)
+    """Mean tokens that the verifier reads for one score."""
+    benchmarks: dict[str, BenchmarkPlan] = Field(default_factory=dict)
+    """By the benchmark's name in the run."""
+    completions: dict[str, float] = Field(default_factory=dict)
+    """Mean completions a question, by strategy label, where experience says that a strategy stops
+    early; otherwise its whole budget is counted."""
+
+    @field_validator("gpu")
+    @classmethod
+    def _known(cls, gpu: str) -> str:
+        if gpu not in GPUS:
+            raise ValueError(f"a GPU must be one of {', '.join(GPUS)}, got {gpu!r}")
+        return gpu

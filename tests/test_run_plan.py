@@ -1,0 +1,244 @@
+"""The plan of a run: loads, placement, admission and hours."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.run import RunConfig
+from pipeline.errors import ConfigError
+from pipeline.run_plan import plan_of
+from pipeline.strategies import STRATEGIES
+
+BACKBONES = ("qwen-7b", "llama-8b", "qwq-32b")
+OF_BACKBONES = [
+    f"configs/{name}{task}{size}.yaml"
+    for name in BACKBONES
+    for task in ("", "-aime")
+    for size in ("", "-4-nodes")
+]
+
+
+def load(path="configs/qwen-7b.yaml", *overrides):
+    return RunConfig.load(path, overrides)
+
+
+def test_every_backbone_has_its_files():
+    """The configs of the paper's backbones are those that the plans below hold to account."""
+    found = {str(p) for name in BACKBONES for p in Path("configs").glob(f"{name}*.yaml")}
+
+    assert found == set(OF_BACKBONES)
+
+
+@pytest.mark.parametrize("path", OF_BACKBONES)
+def test_every_config_of_the_paper_fits_what_it_names(path):
+    """Each fits its GPUs, keeps ten chains of the longest context a replica, and is the paper's."""
+    config = load(path)
+    plan = plan_of(config)
+    generator = plan.pools[0]
+    aime = "-aime" in path
+
+    assert len(plan.nodes) == config.runtime.plan.nodes == (4 if "4-nodes" in path else 1)
+    assert all(node.free_gpus == 0 or "qwq" in path for node in plan.nodes)
+    assert generator.fit.full_sequences >= 10
+    assert config.science.decoding.temperature == 0.7
+    assert config.science.decoding.top_p == 0.95
+    assert config.science.decoding.max_tokens == (16_000 if aime else 10_000)
+    assert {load.chain_tokens > 0 for load in plan.loads} == {True}
+    names = [source.name for source in config.science.benchmarks]
+    assert names == (["aime24", "aime25"] if aime else ["math500", "gsm8k", "amc23"])
+    assert config.science.strategy["n"] == 64
+    # admission by the engines' own KV cache is what the batch may hold without preemption
+    assert config.runtime.generator.engine.max_num_seqs <= 1.1 * generator.slots
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_variants_of_a_backbone_differ_only_where_they_must(name):
+    """Four nodes change no science, and AIME only benchmarks, completion length and context."""
+    plain, aime = load(f"configs/{name}.yaml"), load(f"configs/{name}-aime.yaml")
+    differing = {line.partition(":")[0] for line in plain.differing_science(aime)}
+
+    for task in ("", "-aime"):
+        one = load(f"configs/{name}{task}.yaml")
+        assert one.science == load(f"configs/{name}{task}-4-nodes.yaml").science
+    assert differing == {"science.decoding.max_tokens", "science.generator.max_model_len"}
+
+
+def test_qwq_shows_why_it_needs_tensor_parallelism():
+    """One L40S cannot hold QwQ-32B; two can, for 5 chains; four are planned, for 32."""
+    plan = plan_of(load("configs/qwq-32b-4-nodes.yaml"))
+    generator = plan.pools[0]
+    two = "runtime.generator.engine.tensor_parallel_size=2"
+
+    assert (generator.least_parallel, generator.fit.tensor_parallel) == (2, 4)
+    assert generator.fit.full_sequences == 32
+    assert plan_of(load("configs/qwq-32b-4-nodes.yaml", two)).pools[0].fit.full_sequences == 5
+
+
+def test_loads_are_counted_by_hand():
+    """Questions x budget x tokens; a base question is one completion, a chain is in a row."""
+    plan = plan_of(load())
+    loads = {(load.strategy, load.benchmark): load for load in plan.loads}
+
+    assert loads["mr_thinking", "gsm8k"] == (
+        "mr_thinking",
+        "gsm8k",
+        1319,
+        1319 * 64,
+        1319 * 64 * 599,
+        64 * 599,
+    )
+    assert loads["base", "math500"] == ("base", "math500", 500, 500, 500 * 2674, 2674)
+
+
+def test_means_and_limits_lower_a_load():
+    """A stated mean replaces the budget, a limit the number of questions; a chain stays as long."""
+    plan = plan_of(
+        load(
+            "configs/qwen-7b.yaml",
+            "runtime.plan.completions={markovscale_0: 6.5}",
+            "science.benchmarks.1.limit=100",
+        )
+    )
+    loads = {(load.strategy, load.benchmark): load for load in plan.loads}
+
+    assert loads["markovscale_0", "gsm8k"].completions == 650
+    assert loads["markovscale_0", "gsm8k"].chain_tokens == 64 * 599
+
+
+@pytest.mark.parametrize("kind", sorted(STRATEGIES))
+def test_every_strategy_can_be_planned(kind):
+    """The plan knows the budget of every registered strategy, and what it asks side by side."""
+    config = load("configs/qwen-7b.yaml", f"science.strategies=[{kind}]", "science.strategy={}")
+    loads = plan_of(config).loads
+
+    assert all(load.completions >= load.questions for load in loads)
+    assert all(0 < load.chain_tokens <= load.tokens for load in loads)
+
+
+def test_samples_side_by_side_are_not_a_long_chain():
+    """The 64 samples of self-consistency take as long as one, those of a chain 64 times as long."""
+    only = "science.strategies=[self_consistency]"
+    samples, chain = plan_of(load("configs/qwen-7b.yaml", only)), plan_of(load())
+
+    assert max(x.chain_tokens for x in samples.loads) == 4_598
+    assert max(x.chain_tokens for x in chain.loads) == 64 * 4_598
+
+
+def test_hours_follow_from_the_stated_speed():
+    """With a stated speed, hours are tokens over speed and replicas, GPU hours times four."""
+    plan = plan_of(load("configs/qwen-7b.yaml", "runtime.plan.tokens_per_s=2000"))
+    tokens = sum(load.tokens for load in plan.loads)
+
+    assert plan.generate_h == pytest.approx(tokens / (3 * 2000) / 3600)
+    assert plan.hours == max(plan.generate_h, plan.verify_h, plan.chain_h)
+    assert plan.gpu_hours == pytest.approx(4 * plan.hours)
+
+
+def test_few_chains_leave_a_batch_part_empty():
+    """With fewer chains than places a replica is less busy, and each of its chains is faster."""
+    full = plan_of(load()).pools[0]
+    few = plan_of(load("configs/qwen-7b.yaml", "runtime.plan.completions={}", *LIMITS)).pools[0]
+
+    assert (few.busy, few.slots) == (30, full.slots)
+    assert few.per_s / few.busy > full.per_s / full.busy
+    assert few.per_s < full.per_s
+
+
+LIMITS = [f"science.benchmarks.{i}.limit=10" for i in range(3)]
+
+
+def test_a_pool_grows_only_as_far_as_its_chains_call_for():
+    """180 chains at a target of 64 a replica are three replicas, whatever the largest size."""
+    config = "configs/qwen-7b-aime-4-nodes.yaml"
+    plan = plan_of(load(config, "runtime.generator.target_ongoing_requests=64"))
+
+    assert (plan.pools[0].replicas, plan.pools[0].reached) == (12, 3)
+    assert plan.gpus == 3 + 4
+
+
+def test_pools_of_different_labels_share_no_node():
+    """QwQ's generators take whole nodes, and its verifiers have a node of their own."""
+    plan = plan_of(load("configs/qwq-32b-4-nodes.yaml"))
+
+    assert [(dict(n.labels), dict(n.replicas)) for n in plan.nodes] == [
+        ({"pool": "generator"}, {"generator": 1}),
+        ({"pool": "generator"}, {"generator": 1}),
+        ({"pool": "generator"}, {"generator": 1}),
+        ({"pool": "verifier"}, {"verifier": 4}),
+    ]
+
+
+def test_a_fraction_of_a_gpu_is_placed_beside_another():
+    """Two verifiers of half a GPU take one GPU, at half the speed each."""
+    half = (
+        "runtime.verifier.num_gpus=0.5",
+        "runtime.verifier.replicas=2",
+        "runtime.verifier.engine.gpu_memory_utilization=0.45",
+    )
+    whole, halved = plan_of(load()), plan_of(load("configs/qwen-7b.yaml", *half))
+
+    assert halved.nodes[0].free_gpus == 0
+    assert halved.pools[1].per_s == pytest.approx(whole.pools[1].per_s / 2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["runtime.plan=null"], "runtime.plan must name the GPUs"),
+        (["runtime.plan.gpu=RTX"], "a GPU must be one of A10G, .* got 'RTX'"),
+        (
+            ["runtime.generator.replicas=4", "runtime.controllers.actors=3"],
+            "4 generators of 1 GPUs and 1 verifiers .* 2 nodes",
+        ),
+        (["runtime.generator.num_gpus=8"], "a generator must fit one node of 4 GPUs, got 8 GPUs"),
+        (["science.decoding.max_tokens=11264"], "must leave room for a prompt .* got 11,264"),
+        (
+            ["runtime.verifier.engine.max_num_batched_tokens=2048"],
+            "at least the verifier's context of 4,096, .* got 2,048",
+        ),
+        (["runtime.plan.benchmarks={}"], "runtime.plan.benchmarks.math500 must be given"),
+        (["runtime.controllers.calls_per_actor=8"], "must hold the 783 chains .* got .* of 128"),
+        (
+            ["runtime.generator.max_replicas=3", "runtime.controllers.in_flight=100"],
+            "in_flight must be at least 508, .* got 100",
+        ),
+        (
+            ["runtime.verifier.num_gpus=0.5"],
+            "gpu_memory_utilization of a replica with num_gpus 0.5 must be at most that, got 0.9",
+        ),
+        (["runtime.verifier.num_gpus=0"], "runtime.plan is for pools on GPUs, got num_gpus 0"),
+    ],
+)
+def test_what_cannot_work_is_refused(overrides, message):
+    """Each error names what must hold and what came."""
+    with pytest.raises(ConfigError, match=message):
+        plan_of(load("configs/qwen-7b.yaml", *overrides))
+
+
+def test_a_benchmark_of_ones_own_needs_its_size():
+    """The number of questions of an unknown benchmark must be stated, and then is used."""
+    own = [
+        "science.benchmarks=[{name: mine, path: q.jsonl}]",
+        "runtime.plan.benchmarks={mine: {tokens: 100}}",
+    ]
+
+    with pytest.raises(ConfigError, match=r"runtime\.plan\.benchmarks\.mine\.questions must be"):
+        plan_of(load("configs/qwen-7b.yaml", *own))
+    plan = plan_of(load("configs/qwen-7b.yaml", *own, "runtime.plan.benchmarks.mine.questions=7"))
+    assert {load.questions for load in plan.loads} == {7}
+
+
+def test_a_run_without_a_verifier_has_one_pool():
+    """Nothing is scored, and nothing is planned for scoring."""
+    plan = plan_of(
+        load(
+            "configs/qwen-7b.yaml",
+            "science.verifier=null",
+            "science.strategies=[mr_thinking]",
+            "science.strategy={n: 64}",
+            "science.answer_rule=last",
+        )
+    )
+
+    assert [pool.kind for pool in plan.pools] == ["generator"]
+    assert plan.verify_h == 0
