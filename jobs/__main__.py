@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-_NOT_VERBS = {"cluster", "logs", "progress", "results", "run_options", "tables"}
+_NOT_VERBS = {"cluster", "dry_run", "logs", "progress", "results", "run_options", "tables"}
 
 
 def verbs() -> list[str]:

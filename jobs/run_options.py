@@ -7,12 +7,13 @@ import dataclasses
 import json
 from datetime import UTC, datetime
 
+from jobs.dry_run import print_dry_run
 from pipeline.benchmarks import describe_rows, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.errors import ConfigError
 from pipeline.questions import questions_table
 from pipeline.run_dir import RunDir
-from pipeline.storage import resolve
+from pipeline.storage import Folder, check_name, resolve
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +30,17 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="name of the run directory")
     parser.add_argument("--resume", metavar="RUN", help="run directory to go on with")
     parser.add_argument(
+        "--resume-if-exists",
+        action="store_true",
+        help="go on with the run directory called NAME if there is one, else make it: a job that "
+        "is submitted again by itself needs no other command line",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the configuration and what it takes (memory, tokens, hours), and stop",
+    )
+    parser.add_argument(
         "--show-rows",
         metavar="N",
         type=int,
@@ -43,14 +55,18 @@ def opened_run(arguments: argparse.Namespace) -> tuple[RunDir, RunConfig, int]:
         ConfigError, DataError: before anything was started or written.
     """
     config = _config(arguments)
+    if arguments.dry_run:
+        print_dry_run(config)
+        raise SystemExit(0)
     if arguments.show_rows is not None:
         _show_rows(config, arguments.show_rows)
         raise SystemExit(0)
     loaded = [load(source) for source in config.science.benchmarks]
     items = [item for benchmark in loaded for item in benchmark.items]
     questions = questions_table(items, config.science.seed, config.science.priors)
-    if arguments.resume:
-        run = RunDir.open(arguments.resume)
+    address = arguments.resume or _existing(arguments, config)
+    if address:
+        run = RunDir.open(address)
         attempt = run.resume(config)
     else:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
@@ -78,6 +94,16 @@ def _config(arguments: argparse.Namespace) -> RunConfig:
         return config
     runtime = config.runtime.model_copy(update={"runs": path})  # workers have other folders
     return config.model_copy(update={"runtime": runtime})
+
+
+def _existing(arguments: argparse.Namespace, config: RunConfig) -> str | None:
+    """The run directory that ``--resume-if-exists`` goes on with, if it is there."""
+    if not arguments.resume_if_exists:
+        return None
+    if arguments.name is None:
+        raise ConfigError("--resume-if-exists must come with --name, which says which run")
+    folder = Folder(config.runtime.runs).child(check_name(arguments.name, "a run's name"))
+    return folder.address if folder.has("config.json") else None
 
 
 def _show_rows(config: RunConfig, number: int) -> None:

@@ -1,0 +1,165 @@
+"""``--dry-run``: the resolved configuration and the plan of a run, without a GPU, a hub or Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.config.planning import PlanConfig
+from pipeline.config.run import RunConfig
+from pipeline.config.runtime import PoolConfig
+from pipeline.gpus import GPUS
+from pipeline.pool_plan import PoolPlan
+from pipeline.run_plan import RunPlan, plan_of
+from pipeline.sizing import gib
+
+
+def print_dry_run(config: RunConfig) -> None:
+    """Print what a run would be; nothing is started or written.
+
+    Raises:
+        ConfigError: where the run would not fit the GPUs that its configuration names.
+    """
+    values = config.model_dump(mode="json", exclude_defaults=True)
+    print(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100), end="")
+    plan = config.runtime.plan
+    if plan is None:
+        print("\nno runtime.plan: the configuration is valid, and names no GPUs to fit")
+        return
+    planned = plan_of(config)
+    print()
+    for line in plan_lines(config, plan, planned):
+        print(line)
+    Console(width=120).print(load_table(planned))
+    for line in hour_lines(plan, planned):
+        print(line)
+
+
+def plan_lines(config: RunConfig, plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
+    """What is placed where, and how it grows."""
+    gpu = GPUS[plan.gpu]
+    yield (
+        f"hardware: {plan.nodes} x {plan.gpus_per_node} {plan.gpu} of {gib(gpu.memory_bytes)}, "
+        f"{gpu.bandwidth_gb_s:,} GB/s, {gpu.tflops:,} TFLOPS"
+    )
+    decoding = config.science.decoding
+    yield (
+        f"decoding: temperature {decoding.temperature:g}, top_p {decoding.top_p:g}, "
+        f"{decoding.max_tokens:,} new tokens at most"
+    )
+    for pool in planned.pools:
+        settings = getattr(config.runtime, pool.kind)
+        yield from pool_lines(pool, settings)
+    for number, node in enumerate(planned.nodes, 1):
+        labels = ", ".join(f"{name}={value}" for name, value in node.labels)
+        holds = ", ".join(
+            f"{count} {kind}{'s' if count > 1 else ''}"
+            for kind, count in sorted(node.replicas.items())
+        )
+        yield (
+            f"node {number}{f' ({labels})' if labels else ''}: {holds}"
+            f"{f', {node.free_gpus:g} GPUs free' if node.free_gpus else ''}"
+        )
+    if planned.least_nodes < len(planned.nodes):
+        yield (
+            f"elastic: from {planned.least_nodes} to {len(planned.nodes)} nodes, so the cluster "
+            f"must allow {len(planned.nodes)} and may start with none"
+        )
+    yield (
+        f"admission: {planned.in_flight:,} chains work at once, "
+        f"controllers can hold {planned.held:,}"
+    )
+
+
+def pool_lines(pool: PoolPlan, settings: PoolConfig) -> Iterator[str]:
+    """One pool: size, memory, places, and what makes it grow."""
+    fit = pool.fit
+    size = (
+        f"{pool.replicas}"
+        if pool.least_replicas == pool.replicas
+        else (f"{pool.least_replicas} to {pool.replicas}")
+    )
+    least = "" if pool.least_parallel == 1 else f" ({pool.least_parallel} at least, for room)"
+    yield f"{pool.kind}: {size} x {pool.model}, tensor parallel {fit.tensor_parallel}{least}"
+    yield (
+        f"  each GPU: {gib(fit.usable_bytes)} usable = {gib(fit.weight_bytes)} weights + "
+        f"{gib(fit.overhead_bytes)} overhead + {gib(fit.free_bytes)} KV cache"
+    )
+    yield (
+        f"  KV cache of a replica: {fit.kv_tokens:,} tokens of "
+        f"{fit.kv_bytes_per_token * fit.tensor_parallel // 1024} KiB; holds "
+        f"{fit.full_sequences:,} sequences of the longest context ({fit.context:,} tokens)"
+    )
+    unit = "tokens" if pool.kind == "generator" else "scores"
+    yield (
+        f"  works on {pool.slots:,} sequences at once, about {pool.per_s:,.0f} {unit}/s"
+        f"{f' with {pool.busy:,} of them' if pool.busy < pool.slots else ''}"
+    )
+    if settings.max_replicas is not None:
+        yield (
+            f"  grows while more than {settings.target_requests} requests a replica are open for "
+            f"{settings.upscale_delay_s:g} s, shrinks after {settings.downscale_delay_s:g} s below"
+            f"{_unreached(pool)}"
+        )
+
+
+def load_table(planned: RunPlan) -> Table:
+    """Completions and tokens by strategy and benchmark."""
+    table = Table(title="at most, unless runtime.plan.completions says less", title_justify="left")
+    for name in ("strategy", "benchmark"):
+        table.add_column(name)
+    for name in ("questions", "completions", "tokens", "longest chain, tokens"):
+        table.add_column(name, justify="right")
+    for load in planned.loads:
+        table.add_row(
+            load.strategy,
+            load.benchmark,
+            f"{load.questions:,}",
+            f"{load.completions:,.0f}",
+            f"{load.tokens / 1e6:,.1f} M",
+            f"{load.chain_tokens:,.0f}",
+        )
+    table.add_row(
+        "all",
+        "",
+        f"{sum(load.questions for load in planned.loads):,}",
+        f"{sum(load.completions for load in planned.loads):,.0f}",
+        f"{sum(load.tokens for load in planned.loads) / 1e6:,.1f} M",
+        "",
+    )
+    return table
+
+
+def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
+    """How long it takes, and on what assumptions."""
+    speed = (
+        f"{plan.tokens_per_s:,g} tokens/s of a full replica, as stated"
+        if plan.tokens_per_s is not None
+        else f"{plan.bandwidth_efficiency:.0%} of the memory bandwidth"
+    )
+    yield (
+        f"assumed, not measured: decoding at {speed}, reading at "
+        f"{plan.compute_efficiency:.0%} of the GPU's speed, "
+        f"{plan.scored_tokens:,.0f} tokens a score, "
+        f"{plan.overhead_gib:g} GiB overhead a GPU (fields of runtime.plan)"
+    )
+    parts = {
+        "generating": planned.generate_h,
+        "scoring, meanwhile,": planned.verify_h,
+        "the longest chain": planned.chain_h,
+    }
+    slowest = max(parts, key=lambda name: parts[name])
+    yield ", ".join(f"{name} takes {hours:,.1f} h" for name, hours in parts.items())
+    yield (
+        f"about {planned.hours:,.1f} h, decided by {slowest.split(',')[0]}, "
+        f"and {planned.gpu_hours:,.0f} GPU hours on {planned.gpus:g} GPUs"
+    )
+
+
+def _unreached(pool: PoolPlan) -> str:
+    if pool.reached == pool.replicas:
+        return ""
+    return f"; this run's chains call for {pool.reached}"
