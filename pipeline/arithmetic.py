@@ -1,18 +1,19 @@
 """The built-in `arithmetic` benchmark: questions, worked solutions, and the check of their steps.
 
-A question is a product of a number of two or three digits by one of two digits, plus or minus a
-number of up to three digits, written ``347*83+129?``. Its worked solution has one step a line,
+A question is a product of a number of two or three digits by one of two digits, plus or minus two
+numbers of up to three digits, written ``347*83+129-45?``. Its worked solution has one step a line,
 steps separated by blank lines, so that a verifier which splits at blank lines sees each of them::
 
-    347*80=27760
-
-    347*3=1041
-
-    27760+1041=28801
+    347*83=28801
 
     28801+129=28930
 
-    \\boxed{28930}
+    28930-45=28885
+
+    \\boxed{28885}
+
+The product is one step on purpose: written out in partial products, the questions were too easy
+(99 % of a tiny model's first answers were right) to show anything of revising.
 
 The splits are disjoint by construction: the hash of an expression decides its only split.
 """
@@ -44,10 +45,10 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,
 }
-_QUESTION = re.compile(r"([1-9]\d{1,2})\*([1-9]\d)([+-])([1-9]\d{0,2})\?")
+_QUESTION = re.compile(r"([1-9]\d{1,2})\*([1-9]\d)([+-][1-9]\d{0,2})([+-][1-9]\d{0,2})\?")
 _EQUATION = re.compile(r"(-?\d{1,12})([*+-])(\d{1,12})=(-?\d{1,12})")
 _BOX = re.compile(r"\\boxed\{(-?\d{1,12})\}")
-_SLIPPABLE = 4
+_EQUATIONS = 3
 """Steps before the box: each of them has a result that may slip."""
 
 
@@ -62,17 +63,17 @@ class ArithmeticQuestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """``left*right sign addend``, with left in 10..999, right in 10..99, addend in 1..999."""
+    """``left*right`` and two terms: left in 10..999, right in 10..99, each term in ±1..±999."""
 
     left: int
     right: int
-    sign: Literal["+", "-"]
-    addend: int
+    terms: tuple[int, int]
 
     @property
     def text(self) -> str:
         """The expression without the question mark; also the question's id."""
-        return f"{self.left}*{self.right}{self.sign}{self.addend}"
+        first, second = self.terms
+        return f"{self.left}*{self.right}{first:+}{second:+}"
 
     @property
     def question(self) -> str:
@@ -82,7 +83,7 @@ class Expression:
     @property
     def value(self) -> int:
         """The gold answer."""
-        return _OPERATIONS[self.sign](self.left * self.right, self.addend)
+        return self.left * self.right + sum(self.terms)
 
 
 def parse(question: str) -> Expression:
@@ -93,11 +94,9 @@ def parse(question: str) -> Expression:
     """
     match = _QUESTION.fullmatch(question.strip())
     if match is None:
-        raise DataError(f"an arithmetic question must read like '347*83+129?', got {question!r}")
-    left, right, sign, addend = match.groups()
-    return Expression(
-        left=int(left), right=int(right), sign="+" if sign == "+" else "-", addend=int(addend)
-    )
+        raise DataError(f"an arithmetic question must read like '347*83+129-45?', got {question!r}")
+    left, right, first, second = map(int, match.groups())
+    return Expression(left=left, right=right, terms=(first, second))
 
 
 def split_of(expression: Expression) -> Split:
@@ -114,11 +113,13 @@ def split_of(expression: Expression) -> Split:
 def draw(rng: np.random.Generator, split: Split) -> Expression:
     """One random expression of `split`; the number of digits is uniform, then the number is."""
     while True:
-        left_digits, sign, addend_digits = rng.integers((2, 0, 1), (4, 2, 4)).tolist()
-        lowest = (10 ** (left_digits - 1), 10, 10 ** (addend_digits - 1))
-        left, right, addend = rng.integers(lowest, (10**left_digits, 100, 10**addend_digits))
+        digits = rng.integers((2, 1, 1), (4, 4, 4))
+        left, first, second = rng.integers(10 ** (digits - 1), 10**digits).tolist()
+        minus = rng.integers(2, size=2).tolist()
         expression = Expression(
-            left=int(left), right=int(right), sign="-" if sign else "+", addend=int(addend)
+            left=left,
+            right=int(rng.integers(10, 100)),
+            terms=(-first if minus[0] else first, -second if minus[1] else second),
         )
         if split_of(expression) == split:
             return expression
@@ -157,7 +158,7 @@ def slipped_solution(expression: Expression, rng: np.random.Generator) -> tuple[
 
     Step and digit are uniform, and the number keeps its length, so the final answer is wrong.
     """
-    slipped = int(rng.integers(_SLIPPABLE))
+    slipped = int(rng.integers(_EQUATIONS))
     return _write(
         expression,
         lambda position, result: _slip(result, rng) if position == slipped else result,
@@ -211,30 +212,26 @@ def _states(equation: re.Match[str], due: tuple[int, str, int]) -> bool:
 
 
 def _due(expression: Expression) -> tuple[tuple[int, str, int], ...]:
-    left, ones = expression.left, expression.right % 10
-    tens = expression.right - ones
-    product = left * expression.right
+    """(number, operation, number) of each step before the box."""
+    product = expression.left * expression.right
+    first, second = expression.terms
     return (
-        (left, "*", tens),
-        (left, "*", ones),
-        (left * tens, "+", left * ones),
-        (product, expression.sign, expression.addend),
+        (expression.left, "*", expression.right),
+        (product, "-" if first < 0 else "+", abs(first)),
+        (product + first, "-" if second < 0 else "+", abs(second)),
     )
 
 
-def _write(expression: Expression, passed_on: Callable[[int, int], int]) -> tuple[str, ...]:
-    """The solution in which `passed_on(position, true result)` is what a step states."""
-    left, ones = expression.left, expression.right % 10
-    tens = expression.right - ones
-    upper = passed_on(0, left * tens)
-    lower = passed_on(1, left * ones)
-    product = passed_on(2, upper + lower)
-    value = passed_on(3, _OPERATIONS[expression.sign](product, expression.addend))
+def _write(expression: Expression, stated: Callable[[int, int], int]) -> tuple[str, ...]:
+    """The solution in which `stated(position, true result)` is the result that a step states."""
+    first, second = expression.terms
+    product = stated(0, expression.left * expression.right)
+    between = stated(1, product + first)
+    value = stated(2, between + second)
     return (
-        f"{left}*{tens}={upper}",
-        f"{left}*{ones}={lower}",
-        f"{upper}+{lower}={product}",
-        f"{product}{expression.sign}{expression.addend}={value}",
+        f"{expression.left}*{expression.right}={product}",
+        f"{product}{first:+}={between}",
+        f"{between}{second:+}={value}",
         f"\\boxed{{{value}}}",
     )
 

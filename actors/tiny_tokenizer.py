@@ -1,0 +1,91 @@
+"""The character-level tokenizer of the embedded tiny models.
+
+One token a printable ASCII character or line break, five special ones before them; any other
+character is ``<unk>``. Both models share it, so the verifier can start as the generator's copy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>", "<extra_0>")
+PAD, BOS, EOS, UNK, STEP = range(len(SPECIAL_TOKENS))
+"""Token ids of the special tokens; `STEP` ends each step that the verifier scores."""
+STEP_TOKEN = SPECIAL_TOKENS[STEP]
+CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
+VOCABULARY = (*SPECIAL_TOKENS, *CHARACTERS)
+CONTEXT_TOKENS = 4096
+"""Longest input that the models accept; they have learnt from about 110 tokens."""
+
+_GENERATOR_TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{%- if message.role == 'assistant' -%}{{- message.content + eos_token -}}"
+    "{%- else -%}{{- bos_token + message.content + '\\n' -}}"
+    "{%- endif -%}{%- endfor -%}"
+)
+_VERIFIER_TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{%- if message.role == 'user' -%}{{- bos_token + message.content + '\\n' -}}"
+    "{%- elif message.role == 'assistant' -%}{{- message.content + eos_token -}}"
+    "{%- endif -%}{%- endfor -%}"
+)
+"""A system message is accepted and left out: this verifier has learnt one instruction only."""
+
+_IDS = np.full(128, UNK, dtype=np.uint8)
+_IDS[[ord(character) for character in CHARACTERS]] = np.arange(len(SPECIAL_TOKENS), len(VOCABULARY))
+
+
+def encode(text: str) -> npt.NDArray[np.uint8]:
+    """Ids (T,) of a text without special tokens, as the saved tokenizer gives them.
+
+    Raises:
+        UnicodeEncodeError: if `text` is not ASCII.
+    """
+    return _IDS[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+
+
+def decode(ids: Sequence[int]) -> str:
+    """The text of `ids` up to the first ``</s>``, without special tokens."""
+    characters = []
+    for token in ids:
+        if token == EOS:
+            break
+        if token >= len(SPECIAL_TOKENS):
+            characters.append(VOCABULARY[token])
+    return "".join(characters)
+
+
+def save_tokenizer(folder: Path, model: Literal["generator", "verifier"]) -> None:
+    """Write ``tokenizer.json`` and ``tokenizer_config.json`` with the model's chat template.
+
+    Generator: a user or system turn is ``<s>TEXT`` and a line break, the assistant's ``TEXT</s>``.
+    Verifier: ``<s>PROBLEM``, a line break, the steps each followed by ``<extra_0>``, ``</s>``.
+    """
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    vocabulary = {token: position for position, token in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNK]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL_TOKENS])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    configuration = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": SPECIAL_TOKENS[BOS],
+        "eos_token": SPECIAL_TOKENS[EOS],
+        "pad_token": SPECIAL_TOKENS[PAD],
+        "unk_token": SPECIAL_TOKENS[UNK],
+        "additional_special_tokens": [STEP_TOKEN],
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": CONTEXT_TOKENS,
+        "padding_side": "left",
+        "chat_template": _GENERATOR_TEMPLATE if model == "generator" else _VERIFIER_TEMPLATE,
+    }
+    text = json.dumps(configuration, indent=2) + "\n"
+    (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
