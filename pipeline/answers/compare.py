@@ -9,8 +9,8 @@ from collections.abc import Sequence as SequenceOf
 from fractions import Fraction
 
 from pipeline.answers import expression as ex
+from pipeline.answers.context import PI
 from pipeline.answers.expression import Expression
-from pipeline.answers.functions import PI
 from pipeline.answers.leniency import Leniency
 from pipeline.answers.numeric import differ, rounds_to
 from pipeline.answers.polynomial import Work

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 
 from pipeline.answers.compare import Comparison
 from pipeline.answers.extract import extract
 from pipeline.answers.leniency import ALL_LENIENCIES, Leniency
-from pipeline.answers.reading import read
-from pipeline.answers.values import Unread
+from pipeline.answers.reading import Manner, read
+from pipeline.answers.values import ListOf, Unread, Value
 from pipeline.answers.verdict import Verdict
 
 _REPLY = re.compile(r"\\boxed|</?think>|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
@@ -58,6 +59,20 @@ def grade(
     return Verdict.UNGRADED
 
 
+def _other_manners(
+    expected: Value, given: Value, leniencies: frozenset[Leniency]
+) -> Iterator[Manner]:
+    """Ways of reading both answers again that a leniency allows and that could matter."""
+    texts = expected.text + given.text
+    if any(name in texts for name in ("abs(", "ln(", "log(")) and (
+        Leniency.POSITIVE_DOMAIN in leniencies
+    ):
+        yield Manner.POSITIVE
+    lists = [isinstance(value, ListOf) for value in (expected, given)]
+    if any(lists) and not all(lists) and Leniency.COMMAS_AS_LIST in leniencies:
+        yield Manner.COMMAS_SEPARATE
+
+
 def find(
     gold: str, prediction: str | None, *, leniencies: frozenset[Leniency] = ALL_LENIENCIES
 ) -> Finding:
@@ -72,10 +87,10 @@ def find(
     expected, given = read(gold), read(prediction)
     comparison = Comparison(leniencies)
     decision = comparison.equal(expected, given)
-    signed = "abs(" in expected.text or "abs(" in given.text
-    if decision is not True and signed and Leniency.POSITIVE_DOMAIN in leniencies:
-        expected, given = read(gold, True), read(prediction, True)
-        decision = comparison.equal(expected, given)
+    if decision is not True:
+        for manner in _other_manners(expected, given, leniencies):
+            other = comparison.equal(read(gold, manner), read(prediction, manner))
+            decision = True if other else decision
     if decision is not None:
         return Finding.RIGHT if decision else Finding.WRONG
     unread = [value for value in (expected, given) if isinstance(value, Unread)]

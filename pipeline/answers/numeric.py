@@ -137,6 +137,7 @@ def _atom(atom: Atom, point: int, mp: Any) -> Any:
                 raise Unreadable(f"{atom.name} has no value there") from error
 
 
+# log without a base is not here: it is natural to some and decimal to others
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": lambda mp, x: mp.sin(x),
     "cos": lambda mp, x: mp.cos(x),
@@ -148,7 +149,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "arctan": lambda mp, x: mp.atan(x),
     "abs": lambda mp, x: abs(x),
     "ln": lambda mp, x: mp.log(x),
-    "log": lambda mp, x: mp.log(x),
     "factorial": lambda mp, x: mp.gamma(x + 1),
     "floor": lambda mp, x: mp.floor(x.real),
     "ceil": lambda mp, x: mp.ceil(x.real),

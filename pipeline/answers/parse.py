@@ -13,9 +13,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from pipeline.answers import expression as ex
+from pipeline.answers.context import EULER, IMAGINARY, PI, Context
 from pipeline.answers.expression import Expression, number, of_atom, symbol
-from pipeline.answers.functions import PI, E, I, Reader
+from pipeline.answers.functions import call
 from pipeline.answers.polynomial import Atom, Kind
+from pipeline.answers.powers import power
+from pipeline.answers.roots import absolute, root
 from pipeline.answers.tokens import FUNCTIONS, OPENING, Token, Type
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
@@ -35,13 +38,13 @@ class Parser:
 
     Args:
         tokens: those of the expression alone.
-        reader: does the arithmetic.
+        context: does the arithmetic.
         upper: whether ``\\pm`` is read as plus (and ``\\mp`` as minus) or the other way round.
     """
 
-    def __init__(self, tokens: list[Token], reader: Reader, upper: bool = True) -> None:
+    def __init__(self, tokens: list[Token], context: Context, upper: bool = True) -> None:
         self.tokens = tokens
-        self.reader = reader
+        self.context = context
         self.upper = upper
         self.at = 0
         self.depth = 0
@@ -91,10 +94,10 @@ class Parser:
         sign = self._sign()
         total = self._term()
         if sign is False:
-            total = ex.negative(total, self.reader.work)
+            total = ex.negative(total, self.context.work)
         while (sign := self._sign()) is not None:
             term = self._term()
-            total = (ex.plus if sign else ex.minus)(total, term, self.reader.work)
+            total = (ex.plus if sign else ex.minus)(total, term, self.context.work)
         self.depth -= 1
         return total
 
@@ -117,14 +120,14 @@ class Parser:
                 self._take()
                 if self._is(Type.SIGN, "*"):  # ** is a power in plain notation
                     self._take()
-                    value = self.reader.power(value, self._exponent())
+                    value = power(value, self._exponent(), self.context)
                     continue
-                value = ex.times(value, self._factor(), self.reader.work)
+                value = ex.times(value, self._factor(), self.context.work)
             elif self._is(Type.SIGN, "/") or self._is(Type.COMMAND, *_DIVISIONS):
                 self._take()
-                value = ex.over(value, self._factor(), self.reader.work)
+                value = ex.over(value, self._factor(), self.context.work)
             elif self._starts_primary():
-                value = ex.times(value, self._factor(), self.reader.work)
+                value = ex.times(value, self._factor(), self.context.work)
             else:
                 return value
 
@@ -147,10 +150,10 @@ class Parser:
     def _factor(self) -> Expression:
         sign = self._sign()
         value = self._postfixed(self._primary())
-        return ex.negative(value, self.reader.work) if sign is False else value
+        return ex.negative(value, self.context.work) if sign is False else value
 
     def _postfixed(self, value: Expression) -> Expression:
-        work = self.reader.work
+        work = self.context.work
         while True:
             if self._is(Type.SIGN, "^"):
                 if self._is(Type.COMMAND, "circ", ahead=1):
@@ -158,12 +161,12 @@ class Parser:
                     value = ex.times(value, ex.over(of_atom(PI), number(180), work), work)
                 else:
                     self._take()
-                    value = self.reader.power(value, self._exponent())
+                    value = power(value, self._exponent(), self.context)
             elif self._is(Type.SIGN, "!"):
                 self._take()
                 if self._is(Type.SIGN, "!"):
                     raise Unreadable("double factorials are not read")
-                value = self.reader.call("factorial", value)
+                value = call("factorial", self.context, value)
             elif self._is(Type.SIGN, "%", r"\%"):
                 self._take()
                 value = ex.over(value, number(100), work)
@@ -175,7 +178,7 @@ class Parser:
         value = self._primary()
         if self._is(Type.SIGN, "!"):
             value = self._postfixed(value)
-        return ex.negative(value, self.reader.work) if sign is False else value
+        return ex.negative(value, self.context.work) if sign is False else value
 
     def _primary(self) -> Expression:
         token = self._take()
@@ -183,7 +186,9 @@ class Parser:
             case Type.NUMBER:
                 return self._number(token)
             case Type.SYMBOL:
-                return {"e": of_atom(E), "i": of_atom(I)}.get(token.text) or symbol(token.text)
+                return {"e": of_atom(EULER), "i": of_atom(IMAGINARY)}.get(token.text) or symbol(
+                    token.text
+                )
             case Type.SIGN:
                 if token.text in _GROUPS:
                     return self._group(_GROUPS[token.text])
@@ -192,7 +197,7 @@ class Parser:
                     inner = self._sum()
                     self._expect("|")
                     self.bars -= 1
-                    return self.reader.absolute(inner)
+                    return absolute(inner, self.context)
                 raise Malformed(f"a value must stand here, got {token.text!r}")
             case Type.COMMAND:
                 return self._command(token)
@@ -285,7 +290,7 @@ class Parser:
         name = token.text
         if name == "frac":
             above = self._argument()
-            return ex.over(above, self._argument(), self.reader.work)
+            return ex.over(above, self._argument(), self.context.work)
         if name == "pi":
             return of_atom(PI)
         if name == "sqrt":
@@ -296,14 +301,14 @@ class Parser:
                 if rational is None or rational.denominator != 1 or rational < 2:
                     raise Unreadable("the degree of a root must be an integer from 2 on")
                 degree = int(rational)
-            return self.reader.root(self._argument(), degree)
-        if name == "binom":
+            return root(self._argument(), degree, self.context)
+        if name == "binom" and not self._is(Type.SIGN, "("):
             above = self._argument()
-            return self.reader.call("binom", above, self._argument())
+            return call("binom", self.context, above, self._argument())
         if name in _COMMAND_GROUPS:
             closing, function = _COMMAND_GROUPS[name]
             inner = self._group(closing)
-            return self.reader.call(function, inner) if function else inner
+            return call(function, self.context, inner) if function else inner
         if name in FUNCTIONS:
             return self._function(name)
         if name == "overline":
@@ -343,19 +348,8 @@ class Parser:
             self.bars = bars
         else:
             arguments.append(self._function_argument())
-        if len(arguments) != 1 and name in (
-            "sin",
-            "cos",
-            "tan",
-            "cot",
-            "sec",
-            "csc",
-            "sqrt",
-            "abs",
-        ):
-            raise Malformed(f"{name} must have one argument")
-        value = self.reader.call(name, *arguments)
-        return value if exponent is None else self.reader.power(value, exponent)
+        value = call(name, self.context, *arguments)
+        return value if exponent is None else power(value, exponent, self.context)
 
     def _function_argument(self) -> Expression:
         """Without parentheses a function takes the product behind it: sin 2x, cos 3 pi t."""
@@ -365,7 +359,7 @@ class Parser:
         while self._starts_primary() and not self._is(Type.COMMAND, *FUNCTIONS):
             if self._is(Type.SIGN, *OPENING):
                 break
-            value = ex.times(value, self._postfixed(self._primary()), self.reader.work)
+            value = ex.times(value, self._postfixed(self._primary()), self.context.work)
         return value
 
 

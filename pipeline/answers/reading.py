@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from functools import lru_cache
 
 from pipeline.answers import expression as ex
-from pipeline.answers.functions import Reader
+from pipeline.answers.context import Context
 from pipeline.answers.normalise import as_words, clean, without_repeating, without_separators
 from pipeline.answers.parse import Parser
 from pipeline.answers.polynomial import Work
-from pipeline.answers.regions import interval_of, relation, union_of
+from pipeline.answers.regions import either_region, interval_of, relation, union_of
 from pipeline.answers.tokens import OPENING, Token, Type, depths, tokenise
 from pipeline.answers.units import split_unit
 from pipeline.answers.values import (
@@ -54,32 +55,38 @@ _SEPARATOR_WORDS = re.compile(r"\s*,?\s*(?:and|or|,)\s*,?\s*")
 _CLOCK = re.compile(
     r"\d{1,2}:[0-5]\d(?::[0-5]\d)?(?:\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?)?", re.IGNORECASE
 )
+_CAPITALS = re.compile(r"[A-Z]{2,5}")
 _PLAIN = re.compile(r"[-+]?\d{1,300}(?:\.\d{1,300})?")
 
 
-def read(answer: str, positive: bool = False) -> Value:
-    """The typed value of an answer; `Unread` where it has none.
+class Manner(StrEnum):
+    """How an answer is read; all but the first serve leniencies."""
 
-    Args:
-        answer: as a reply or a data set spells it.
-        positive: take variables as positive (a leniency).
-    """
-    return _cached(answer, positive) if len(answer) <= 300 else _read(answer, positive)
+    STRICT = "strict"
+    POSITIVE = "positive"
+    """Variables are positive, so sqrt(x^2) is x."""
+    COMMAS_SEPARATE = "commas_separate"
+    """A comma never groups digits."""
+
+
+def read(answer: str, manner: Manner = Manner.STRICT) -> Value:
+    """The typed value of an answer as a reply or a data set spells it; `Unread` if it has none."""
+    return _cached(answer, manner) if len(answer) <= 300 else _read(answer, manner)
 
 
 @lru_cache(maxsize=8192)
-def _cached(answer: str, positive: bool) -> Value:
-    return _read(answer, positive)
+def _cached(answer: str, manner: Manner) -> Value:
+    return _read(answer, manner)
 
 
-def _read(answer: str, positive: bool) -> Value:
+def _read(answer: str, manner: Manner) -> Value:
     try:
         text = clean(answer)
     except TooLarge:
         return Unread(answer, too_large=True)
-    reader = Reader(Work(), positive)
+    context = Context(Work(), positive=manner is Manner.POSITIVE)
     try:
-        return _Reading(reader).of_text(text)
+        return _Reading(context, grouping=manner is not Manner.COMMAS_SEPARATE).of_text(text)
     except TooLarge:
         return Unread(text, too_large=True)
     except Malformed:
@@ -93,8 +100,9 @@ def _read(answer: str, positive: bool) -> Value:
 class _Reading:
     """One answer being read; `nesting` bounds texts within texts."""
 
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
+    def __init__(self, context: Context, grouping: bool) -> None:
+        self.context = context
+        self.grouping = grouping
         self.nesting = 0
 
     def of_text(self, text: str) -> Value:
@@ -104,7 +112,10 @@ class _Reading:
         special = _base_numeral(text) or self._choice(text) or _clock(text)
         if special is not None:
             return special
-        return self.value(tokenise(_outside_brackets(without_repeating(text))))
+        if _CAPITALS.fullmatch(text):
+            return Words(as_words(text))
+        text = without_repeating(text)
+        return self.value(tokenise(_outside_brackets(text) if self.grouping else text))
 
     def _choice(self, text: str) -> Value | None:
         plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text).strip()
@@ -132,7 +143,7 @@ class _Reading:
         parts = _split(tokens, _is_separator)
         if len(parts) > 1:
             return self._list([part for part in parts if part], tokens)
-        related = relation(tokens, self.value, self.reader)
+        related = relation(tokens, self.value, self.context)
         if related is not None:
             return related
         if any(
@@ -184,6 +195,10 @@ class _Reading:
         if len(items) == 1:
             return items[0]
         first = items[0]
+        if any(t.type is Type.TEXT and "or" in t.text.split() for t in tokens):
+            either = either_region(items)
+            if either is not None:
+                return either
         if isinstance(first, Equation) and first.name is not None:
             others = items[1:]
             if all(isinstance(item, Scalar | Ellipsis_) for item in others):
@@ -306,11 +321,11 @@ class _Reading:
         return _with_places(value, tokens)
 
     def _expression(self, tokens: list[Token], upper: bool = True) -> ex.Expression:
-        return Parser(tokens, self.reader, upper).whole()
+        return Parser(tokens, self.context, upper).whole()
 
     def _quantity(self, value: ex.Expression, unit: str | None, percent: bool) -> Scalar:
         if percent:
-            value = ex.over(value, ex.number(100), self.reader.work)
+            value = ex.over(value, ex.number(100), self.context.work)
         return Scalar(value, unit, percent)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from pipeline.answers import expression as ex
+from pipeline.answers.context import Context
 from pipeline.answers.expression import Expression
-from pipeline.answers.functions import Reader
 from pipeline.answers.numeric import real_value
 from pipeline.answers.parse import Parser
 from pipeline.answers.polynomial import ONE, Kind, leading, order, split_by
@@ -33,7 +33,7 @@ _COEFFICIENTS = (Kind.PRIME, Kind.IMAGINARY, Kind.CONSTANT)
 _Read = Callable[[list[Token]], Value]
 
 
-def relation(tokens: list[Token], read: _Read, reader: Reader) -> Value | None:
+def relation(tokens: list[Token], read: _Read, context: Context) -> Value | None:
     """What a chain of relations states; None where there is none.
 
     Raises:
@@ -61,11 +61,11 @@ def relation(tokens: list[Token], read: _Read, reader: Reader) -> Value | None:
     if not all(sides):
         raise Malformed("a relation must have both its sides")
     if set(signs) == {"="}:
-        return _equation(sides, read, reader)
+        return _equation(sides, read, context)
     if signs == ["in"]:
         return Region(_name(sides[0]), as_set(read(sides[1])))
     if set(signs) <= {"<", "<="} or set(signs) <= {">", ">="} or signs == ["!="]:
-        return _inequality(sides, signs, reader)
+        return _inequality(sides, signs, context)
     raise Unreadable("a chain of relations must run in one direction")
 
 
@@ -85,7 +85,8 @@ def _name(tokens: list[Token]) -> str:
 
 
 def _is_name(tokens: list[Token]) -> bool:
-    if tokens[0].type is Type.NUMBER or (len(tokens) > 1 and tokens[1].type is Type.SYMBOL):
+    product = [token.type is Type.SYMBOL for token in tokens[:2]] == [True, True]
+    if product or tokens[0].type is Type.NUMBER:
         return False
     try:
         return bool(_name(tokens))
@@ -93,7 +94,7 @@ def _is_name(tokens: list[Token]) -> bool:
         return False
 
 
-def _equation(sides: list[list[Token]], read: _Read, reader: Reader) -> Value:
+def _equation(sides: list[list[Token]], read: _Read, context: Context) -> Value:
     if len(sides) == 2 and _is_name(sides[1]) and not _is_name(sides[0]):
         sides = sides[::-1]
     name = _name(sides[0]) if _is_name(sides[0]) else None
@@ -102,24 +103,24 @@ def _equation(sides: list[list[Token]], read: _Read, reader: Reader) -> Value:
     try:
         if not isinstance(value, Scalar) or value.unit is not None:
             raise Unreadable("both sides must be expressions")
-        left = Parser(sides[0], reader).whole()
+        left = Parser(sides[0], context).whole()
         right = value.expression
-        difference = monic(ex.minus(left, right, reader.work), reader)
+        difference = monic(ex.minus(left, right, context.work), context)
     except Unreadable:
         if name is None:
             if chain:
-                return Equation(None, None, value, chain=True)
+                return Equation(None, None, value, chain=True, left=read(sides[0]).text)
             raise
         return Equation(None, name, value, chain)
     if name is not None and len(sides[0]) == 1 and name in {a.text for a in right.atoms}:
         name = None
     symbols = any(atom.kind not in _COEFFICIENTS for atom in difference.atoms)
     if not symbols:
-        return Equation(None, name, value, chain=True)
+        return Equation(None, name, value, chain=True, left=left.text)
     return Equation(difference, name, value, chain)
 
 
-def monic(difference: Expression, reader: Reader) -> Expression:
+def monic(difference: Expression, context: Context) -> Expression:
     """The numerator of `difference` over its first coefficient: one form up to factors."""
     if not difference.numerator:
         return difference
@@ -127,16 +128,16 @@ def monic(difference: Expression, reader: Reader) -> Expression:
     first = min(groups, key=order)
     unit = {ONE: Fraction(1)}
     return ex.over(
-        Expression(difference.numerator, unit), Expression(groups[first], unit), reader.work
+        Expression(difference.numerator, unit), Expression(groups[first], unit), context.work
     )
 
 
-def _inequality(sides: list[list[Token]], signs: list[str], reader: Reader) -> Value:
+def _inequality(sides: list[list[Token]], signs: list[str], context: Context) -> Value:
     if any(any(t.text == "infty" for t in side) for side in sides):
         raise Unreadable("an inequality must be between numbers")
     if signs[0].startswith(">"):
         sides, signs = sides[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
-    values = [Parser(side, reader).whole() for side in sides]
+    values = [Parser(side, context).whole() for side in sides]
     if len(values) == 3:
         name = _variable(values[1])
         if name is None or _has_symbols(values[0]) or _has_symbols(values[2]):
@@ -147,21 +148,21 @@ def _inequality(sides: list[list[Token]], signs: list[str], reader: Reader) -> V
         return Region(name, _made(opening, low, high, closing))
     if len(values) != 2:
         raise Unreadable("an inequality must have two or three sides")
-    difference = ex.minus(values[1], values[0], reader.work)  # positive where it holds
+    difference = ex.minus(values[1], values[0], context.work)  # positive where it holds
     symbols = [a for a in difference.atoms if a.kind not in _COEFFICIENTS]
     if len(symbols) == 1 and symbols[0].kind is Kind.SYMBOL:
-        solved = _solved(difference, signs[0], reader)
+        solved = _solved(difference, signs[0], context)
         if solved is not None:
             return solved
     above = difference
     rational = leading(difference.numerator) if difference.numerator else Fraction(1)
     op = {"<": Op.ABOVE, "<=": Op.AT_LEAST, "!=": Op.NOT}[signs[0]]
     if op is Op.NOT:
-        return Inequality(monic(above, reader), op)
-    return Inequality(ex.times(above, ex.number(1 / abs(rational)), reader.work), op)
+        return Inequality(monic(above, context), op)
+    return Inequality(ex.times(above, ex.number(1 / abs(rational)), context.work), op)
 
 
-def _solved(difference: Expression, sign: str, reader: Reader) -> Value | None:
+def _solved(difference: Expression, sign: str, context: Context) -> Value | None:
     """The half line that a linear inequality in one variable states."""
     atom = next(a for a in difference.atoms if a.kind is Kind.SYMBOL)
     if any(atom in dict(monomial) for monomial in difference.denominator):
@@ -169,12 +170,12 @@ def _solved(difference: Expression, sign: str, reader: Reader) -> Value | None:
     groups = split_by(difference.numerator, lambda other: other == atom)
     if set(groups) - {(), ((atom, Fraction(1)),)}:
         return None
-    slope = ex.quotient(groups[((atom, Fraction(1)),)], difference.denominator, reader.work)
+    slope = ex.quotient(groups[((atom, Fraction(1)),)], difference.denominator, context.work)
     direction = real_value(slope)
     if not direction:
         return None
-    constant_ = ex.quotient(groups.get((), {}), difference.denominator, reader.work)
-    root = Scalar(ex.negative(ex.over(constant_, slope, reader.work), reader.work))
+    constant_ = ex.quotient(groups.get((), {}), difference.denominator, context.work)
+    root = Scalar(ex.negative(ex.over(constant_, slope, context.work), context.work))
     below = Interval("(", Infinity(False), root, ")")
     above = Interval("(", root, Infinity(True), ")")
     if sign == "!=":
@@ -249,6 +250,15 @@ def union_of(tokens: list[Token], read: _Read) -> Value | None:
     if all(isinstance(value, SetOf) for value in values):
         return set_of(tuple(item for v in values if isinstance(v, SetOf) for item in v.items))
     return _joined([interval for value in values for interval in as_intervals(value)])
+
+
+def either_region(items: list[Value]) -> Value | None:
+    """The union of regions of one variable: x < 1 or x > 2."""
+    regions = [item for item in items if isinstance(item, Region)]
+    if len(regions) != len(items) or len({region.name for region in regions}) != 1:
+        return None
+    intervals = [part for region in regions for part in as_intervals(region.values)]
+    return Region(regions[0].name, _joined(intervals))
 
 
 def as_intervals(value: Value) -> list[Interval]:

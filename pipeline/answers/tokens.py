@@ -47,9 +47,9 @@ _TOKEN = re.compile(
 )
 _SUBSCRIPT = re.compile(r"\s*_\s*(?:\{\s*([A-Za-z0-9+\-, ]{1,20})\s*\}|([A-Za-z0-9]))")
 FUNCTIONS = frozenset((
-    "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "ln", "log", "exp", "sqrt", "abs", "floor", "ceil", "gcd", "lcm", "max", "min",
-    "det", "arg",
+    "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot", "arcsec",
+    "arccsc", "factorial", "binom", "sinh", "cosh", "tanh", "ln", "log", "exp", "sqrt", "abs",
+    "floor", "ceil", "gcd", "lcm", "max", "min", "det", "arg",
 ))  # fmt: skip
 GREEK = frozenset((
     "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta",
@@ -66,8 +66,8 @@ _PLAIN_COMMANDS = {
     "degrees": "degrees", "degree": "degrees", "binom": "binom", "theta": "theta",
 }  # fmt: skip
 _SHORT_WORDS = frozenset((
-    "no", "yes", "up", "am", "pm", "cm", "mm", "km", "kg", "mg", "ml", "ft", "mi", "lb", "oz",
-    "hr", "mph",
+    "no", "yes", "the", "not", "all", "odd", "one", "two", "six", "ten", "is", "are", "up",
+    "am", "pm", "cm", "mm", "km", "kg", "mg", "ml", "ft", "mi", "lb", "oz", "hr", "mph",
 ))  # fmt: skip
 _PI_RUN = re.compile(r"(pi|sqrt)(?=[A-Za-z])|(?<=[A-Za-z])(pi|sqrt)")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipeline.answers.tokens import Token, Type
+from pipeline.answers.tokens import FUNCTIONS, Token, Type
 
 _SYNONYMS = {
     "centimeter": "cm", "centimetre": "cm", "millimeter": "mm", "millimetre": "mm",
@@ -29,7 +29,8 @@ def split_unit(tokens: list[Token]) -> tuple[list[Token], str | None, bool]:
             return rest, "dollar" if unit is None else unit, percent
     if len(tokens) > 1 and tokens[-1].type is Type.SIGN and tokens[-1].text in ("%", r"\%"):
         return tokens[:-1], None, True
-    if len(tokens) > 2 and tokens[-1].text == "circ" and tokens[-2].text == "^":
+    function = any(t.type is Type.COMMAND and t.text in FUNCTIONS for t in tokens)
+    if len(tokens) > 2 and not function and [t.text for t in tokens[-2:]] == ["^", "circ"]:
         return tokens[:-2], "degree", False
     start = len(tokens)
     while start > 1 and _continues_unit(tokens, start - 1):

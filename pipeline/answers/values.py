@@ -192,12 +192,14 @@ class Equation:
     """The right-hand side, or the end of a chain of equalities."""
     chain: bool = False
     """Whether there was more than one equals sign, or nothing to solve for."""
+    left: str = ""
+    """The canonical left-hand side, where it is no name."""
 
     @property
     def text(self) -> str:
         if self.difference is not None:
             return f"{self.difference.text}=0"
-        return f"{self.name}={self.value.text}"
+        return f"{self.name or self.left}={self.value.text}"
 
 
 class Op(StrEnum):

@@ -1,0 +1,190 @@
+"""Roots and absolute values, exact: sqrt(12) is 2*3^(1/2), sqrt(3+2*2^(1/2)) is 1+2^(1/2)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import gcd, isqrt, lcm
+
+from pipeline.answers import expression as ex
+from pipeline.answers.context import IMAGINARY, UNIT, Context
+from pipeline.answers.expression import Expression, number, of_atom
+from pipeline.answers.polynomial import (
+    HALF,
+    ONE,
+    Atom,
+    Kind,
+    Monomial,
+    Polynomial,
+    Work,
+    leading,
+    multiply,
+    scale,
+)
+from pipeline.answers.verdict import TooLarge, Unreadable
+
+_TRIAL_DIVISORS = 2_000
+
+
+def root(value: Expression, degree: int, context: Context) -> Expression:
+    """The principal root; odd roots of negative numbers are real, as in school.
+
+    Raises:
+        Unreadable: for roots of i.
+    """
+    if degree == 1:
+        return value
+    if degree > 100:
+        raise TooLarge("roots must be at most the 100th")
+    rational = value.rational
+    if rational is not None:
+        return _numeric_root(rational, degree, context)
+    denested = _denested(value, context) if degree == 2 else None
+    if denested is not None:
+        return denested
+    above = _polynomial_root(value.numerator, degree, context)
+    below = _polynomial_root(value.denominator, degree, context)
+    return ex.over(above, below, context.work)
+
+
+def _numeric_root(value: Fraction, degree: int, context: Context) -> Expression:
+    result = number(1)
+    if value < 0:
+        if degree % 2:
+            result = number(-1)
+        elif degree == 2:
+            result = of_atom(IMAGINARY)
+        else:
+            raise Unreadable("even roots of negative numbers must be square roots")
+    for base, sign in ((abs(value.numerator), 1), (value.denominator, -1)):
+        for prime, times in factored(base):
+            result = ex.times(
+                result, _prime_power(prime, Fraction(sign * times, degree), context), context.work
+            )
+    return result if value else number(0)
+
+
+def _prime_power(prime: int, exponent: Fraction, context: Context) -> Expression:
+    whole = exponent.numerator // exponent.denominator
+    rest = exponent - whole
+    factor = number(Fraction(prime) ** whole)
+    if not rest:
+        return factor
+    return ex.times(factor, of_atom(Atom(Kind.PRIME, str(prime)), rest), context.work)
+
+
+def _polynomial_root(polynomial: Polynomial, degree: int, context: Context) -> Expression:
+    monomial, content, rest = _content(polynomial, context.work)
+    result = _numeric_root(content, degree, context)
+    if len(rest) > 1:
+        radicand = Expression(rest, UNIT)
+        atom = context.atom(Kind.RADICAND, f"({radicand.text})", arguments=(radicand,))
+        result = ex.times(result, of_atom(atom, Fraction(1, degree)), context.work)
+    for atom, exponent in monomial:
+        result = ex.times(result, _atom_root(atom, exponent, degree, context), context.work)
+    return result
+
+
+def _atom_root(atom: Atom, exponent: Fraction, degree: int, context: Context) -> Expression:
+    lowered = exponent / degree
+    if atom.kind is Kind.IMAGINARY:
+        raise Unreadable("roots of imaginary numbers are not read")
+    if atom.kind is Kind.PRIME:
+        return _prime_power(int(atom.text), lowered, context)
+    sign_lost = exponent.denominator == 1 and exponent % 2 == 0 and lowered.numerator % 2 == 1
+    real = atom.kind is Kind.SYMBOL and not context.positive
+    if sign_lost and degree % 2 == 0 and (real or atom.kind is Kind.FUNCTION):
+        size = absolute(of_atom(atom), context).atoms[-1]
+        return ex.times(number(1), of_atom(size, lowered), context.work)
+    if atom.kind is Kind.FUNCTION and atom.square is not None and lowered >= 2:
+        return ex.to_integer_power(of_atom(atom), int(lowered), context.work)
+    return of_atom(atom, lowered)
+
+
+def _denested(value: Expression, context: Context) -> Expression | None:
+    """sqrt(a + b sqrt(c)) as sqrt(x) + sqrt(y), where that is possible over the rationals."""
+    polynomial = value.numerator
+    if value.denominator != UNIT or len(polynomial) != 2 or ONE not in polynomial:
+        return None
+    a = polynomial[ONE]
+    ((monomial, b),) = ((m, v) for m, v in polynomial.items() if m != ONE)
+    if any(atom.kind is not Kind.PRIME or e != HALF for atom, e in monomial):
+        return None
+    c = Fraction(1)
+    for atom, _ in monomial:
+        c *= int(atom.text)
+    d = _rational_square_root(a * a - b * b * c)
+    if d is None or a <= 0:
+        return None
+    first = _numeric_root((a + d) / 2, 2, context)
+    second = _numeric_root((a - d) / 2, 2, context)
+    return ex.plus(first, second, context.work) if b > 0 else ex.minus(first, second, context.work)
+
+
+def absolute(value: Expression, context: Context) -> Expression:
+    """|value|."""
+    rational = value.rational
+    if rational is not None:
+        return number(abs(rational))
+    if len(value.numerator) == 1 and len(value.denominator) == 1:
+        ((monomial, coefficient),) = value.numerator.items()
+        positive = (Kind.PRIME, Kind.CONSTANT)
+        if all(atom.kind in positive for atom, _ in monomial):
+            return ex.negative(value, context.work) if coefficient < 0 else value
+        if context.positive and all(a.kind in (*positive, Kind.SYMBOL) for a, _ in monomial):
+            return ex.negative(value, context.work) if coefficient < 0 else value
+        if abs(coefficient) != 1:
+            unit = Expression({monomial: Fraction(1)}, value.denominator)
+            return ex.times(number(abs(coefficient)), absolute(unit, context), context.work)
+    if leading(value.numerator) < 0:
+        value = ex.negative(value, context.work)
+    square = None
+    if value.denominator == UNIT:
+        square = multiply(value.numerator, value.numerator, context.work)
+    return of_atom(context.atom(Kind.FUNCTION, f"abs({value.text})", "abs", (value,), square))
+
+
+def _content(polynomial: Polynomial, work: Work) -> tuple[Monomial, Fraction, Polynomial]:
+    """(common monomial, rational content with the sign of the first term, what is left)."""
+    common = dict(next(iter(polynomial)))
+    for monomial in polynomial:
+        exponents = dict(monomial)
+        common = {a: min(e, exponents[a]) for a, e in common.items() if a in exponents}
+    rest = {
+        tuple((a, e - common.get(a, 0)) for a, e in monomial if e != common.get(a, 0)): value
+        for monomial, value in polynomial.items()
+    }
+    content = Fraction(
+        gcd(*(v.numerator for v in rest.values())), lcm(*(v.denominator for v in rest.values()))
+    )
+    if len(rest) == 1:
+        (content,) = rest.values()
+    return tuple(sorted(common.items())), content, scale(rest, 1 / content, work)
+
+
+def factored(value: int) -> list[tuple[int, int]]:
+    """(prime, times) by trial division; a large cofactor is taken apart only if it is a power."""
+    factors: list[tuple[int, int]] = []
+    divisor = 2
+    if value.bit_length() > 4_000:
+        raise TooLarge("numbers under a root must have at most 4,000 bits")
+    while value > 1 and divisor <= _TRIAL_DIVISORS and divisor * divisor <= value:
+        times = 0
+        while value % divisor == 0:
+            value //= divisor
+            times += 1
+        if times:
+            factors.append((divisor, times))
+        divisor += 1 if divisor == 2 else 2
+    if value > 1:
+        side = isqrt(value)
+        factors.append((side, 2) if side * side == value else (value, 1))
+    return factors
+
+
+def _rational_square_root(value: Fraction) -> Fraction | None:
+    if value < 0:
+        return None
+    above, below = isqrt(value.numerator), isqrt(value.denominator)
+    if above * above != value.numerator or below * below != value.denominator:
+        return None
+    return Fraction(above, below)
