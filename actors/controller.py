@@ -15,7 +15,7 @@ from typing import Any
 
 import ray
 
-from actors.chains import Chains, RunIdentity, Work
+from actors.chains import Chains, RunIdentity, Work, spare_collector
 from actors.client import clients_of
 from actors.grading import GradingPool
 from actors.journal_writer import JournalError, JournalWriter
@@ -68,6 +68,7 @@ class Controller:
 
     def _start(self) -> Chains:
         """What needs the event loop; runs at the first row, before anything awaits."""
+        spare_collector()
         runtime, science = self._config.runtime, self._config.science
         self._journal = JournalWriter(self._run.journal, flush_s=runtime.journal_flush_s)
         self._journal.on_failure = self._fail

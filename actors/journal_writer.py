@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 
 from pipeline.errors import MarkovScaleError
@@ -17,6 +18,7 @@ from pipeline.trajectory import Row
 logger = logging.getLogger(__name__)
 
 _MOST_ROWS = 5_000  # a segment is written early once this many rows wait
+_WOKEN_AT_ONCE = 32
 
 
 class JournalError(MarkovScaleError, OSError):
@@ -42,7 +44,7 @@ class JournalWriter:
         self._appended = 0
         self._durable = 0
         self._wake = asyncio.Event()
-        self._advanced = asyncio.Condition()
+        self._awaited: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._closing = False
         self._failure: JournalError | None = None
         self._loop_task: asyncio.Task[None] | None = None
@@ -69,11 +71,10 @@ class JournalWriter:
         Raises:
             JournalError: where storage was given up.
         """
-        target = self._appended
-        async with self._advanced:
-            await self._advanced.wait_for(
-                lambda: self._durable >= target or self._failure is not None
-            )
+        if self._durable < self._appended and self._failure is None:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._awaited.append((self._appended, future))
+            await future
         if self._failure is not None:
             raise self._failure
 
@@ -118,9 +119,8 @@ class JournalWriter:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 15.0)
         self._sequence += 1
-        async with self._advanced:
-            self._durable += len(rows)
-            self._advanced.notify_all()
+        self._durable += len(rows)
+        await self._wake_waiting(self._durable)
 
     async def _give_up(self, error: OSError) -> None:
         self._failure = JournalError(
@@ -128,5 +128,16 @@ class JournalWriter:
         )
         if self.on_failure is not None:
             self.on_failure(self._failure)
-        async with self._advanced:
-            self._advanced.notify_all()
+        await self._wake_waiting(self._appended)
+
+    async def _wake_waiting(self, reached: int) -> None:
+        """Let those go on who wait for row number `reached` or an earlier one, a few at a time:
+        what they do next must not hold up the loop all at once."""
+        woken = 0
+        while self._awaited and self._awaited[0][0] <= reached:
+            _, future = self._awaited.popleft()
+            if not future.done():  # its chain may have been cancelled
+                future.set_result(None)
+            woken += 1
+            if woken % _WOKEN_AT_ONCE == 0:
+                await asyncio.sleep(0)

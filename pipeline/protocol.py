@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar, assert_never
 
@@ -148,10 +148,16 @@ class Request:
 
     def digest(self) -> str:
         """SHA-256 (hex) of prompt and sampling parameters, without seed, address and scoring."""
-        content = asdict(self)
-        for name in ("pool", "chain", "round", "sample", "seed", "score"):
-            del content[name]
-        canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        content = (
+            [[message.role, message.content] for message in self.messages],
+            self.assistant_prefix,
+            self.max_tokens,
+            self.min_tokens,
+            self.temperature,
+            self.top_p,
+            self.stop_token_ids,
+        )
+        canonical = json.dumps(content, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 

@@ -129,9 +129,17 @@ def address_of(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
     return (row["pool"], row["chain"], row["round"], row["sample"])
 
 
+_ROWS_AT_ONCE = 128  # converting holds the interpreter lock; event loops must come in between
+
+
 def table_of(rows: Iterable[Row]) -> pa.Table:
     """Rows as a table of the schema."""
-    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+    held = list(rows)
+    pieces = [
+        pa.Table.from_pylist(held[start : start + _ROWS_AT_ONCE], schema=SCHEMA)
+        for start in range(0, len(held), _ROWS_AT_ONCE)
+    ]
+    return pa.concat_tables(pieces) if pieces else SCHEMA.empty_table()
 
 
 def check_schema(schema: pa.Schema, where: str) -> None:

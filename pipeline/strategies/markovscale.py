@@ -85,7 +85,6 @@ class MarkovScaleStar:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
     kind: ClassVar[str] = "markovscale_star"
     default_rule: ClassVar[str] = "prm_argmax"
-    needs_score: ClassVar[bool] = True
     pool_replayable: ClassVar[bool] = True
 
     n: int = 8
@@ -113,6 +112,11 @@ class MarkovScaleStar:
         check_unit("sigma", self.sigma, low=-1.0)
         if not self.gamma > 0:
             raise ValueError(f"gamma must be > 0, got {self.gamma!r}")
+
+    @property
+    def needs_score(self) -> bool:
+        """The posterior is made of scores, and so is a p0 taken from the first one."""
+        return self.stopping or (self.gate and self.p0_source in ("auto", "first_score"))
 
     def start(
         self, question: Question, statistics: Statistics | None = None

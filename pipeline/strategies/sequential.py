@@ -189,7 +189,9 @@ def _is_confident(state: ChainState) -> bool:
     if p_map >= plan.tau:
         return True
     to_come = range(1, plan.n - drawn + 1)
-    return all(accuracy_after(k, p0=p_map, a=plan.a, b=plan.b) <= p_map + 1e-12 for k in to_come)
+    return bool(to_come) and all(
+        accuracy_after(k, p0=p_map, a=plan.a, b=plan.b) <= p_map + 1e-12 for k in to_come
+    )
 
 
 def _stop(state: ChainState, reason: StopReason, *, drawn: int) -> tuple[ChainState, Stop]:

@@ -1,0 +1,168 @@
+"""What controller, client and journal cost a round, with engines that answer at once.
+
+    python -m benchmarks.control_plane [--quick] [--chains 10000] [--rounds 8] [--latency 0.5]
+
+Runs chains of MR-Thinking through the product's own `Chains`, client and journal on one event loop
+with scripted in-process engines (no Ray, no Serve: `benchmarks.hops` shows what those add). First
+with answers at once for the rate, then with all chains in flight for memory and event-loop lag.
+Prints machine, configuration, and one JSON object as the last line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from actors.chains import Chains, RunIdentity, Work, spare_collector
+from actors.client import clients_of
+from actors.journal_writer import JournalWriter
+from benchmarks.machine import described
+from pipeline.arithmetic import questions
+from pipeline.config.runtime import RequestConfig
+from pipeline.prompts import Prompts
+from pipeline.protocol import Completion, Decoding, Question
+from pipeline.storage import Folder
+from pipeline.strategies.mr_thinking import MRThinking
+
+
+async def _grade(gold: str, completion: Completion) -> str:
+    return "right" if completion.answer == gold else "wrong"
+
+
+def _works(chains: int, rounds: int) -> list[Work]:
+    strategy = MRThinking(
+        n=rounds,
+        decoding=Decoding(max_tokens=64),
+        prompts=Prompts(first="{question}", revise="{question} was {answer}"),
+    )
+    return [
+        Work(
+            label="mr_thinking",
+            phase="mr_thinking",
+            strategy=strategy,
+            question=Question(benchmark="arithmetic", question_id=i, text=text, seed=number),
+            gold=gold,
+        )
+        for number, (i, text, gold) in enumerate(questions(chains, split="test", seed=0))
+    ]
+
+
+async def _run(
+    works: list[Work], in_flight: int, script: dict[str, Any], folder: str
+) -> dict[str, Any]:
+    engines = {
+        kind: {"host": "process", "kind": kind, "replicas": [], "app": "", "scripted": script}
+        for kind in ("generator", "verifier")
+    }
+    generator, verifier = clients_of(engines, RequestConfig())
+    journal = JournalWriter(Folder(folder), flush_s=5.0)
+    chains = Chains(
+        identity=RunIdentity(run="benchmark", attempt=1),
+        generator=generator,
+        verifier=verifier,
+        journal=journal,
+        grade=_grade,
+        recording_of=lambda work: None,
+        in_flight=in_flight,
+    )
+    lags: list[float] = []
+    watching = asyncio.create_task(_watch(lags))
+    spare_collector()
+    before = _rss()
+    began = time.perf_counter()
+    running = []
+    for number, work in enumerate(works):  # Ray Data hands over a few blocks at a time as well
+        running.append(asyncio.create_task(chains.run(work)))
+        if number % 64 == 63:
+            await asyncio.sleep(0.01)
+    peak, rounds = 0, sum(work.strategy.n for work in works)
+    while chains.counters.rounds < rounds:
+        peak = max(peak, _rss())
+        await asyncio.sleep(0.01)
+    seconds = time.perf_counter() - began
+    watching.cancel()
+    await journal.close()
+    lost = sum(row is None for row in await asyncio.gather(*running))
+    return {
+        "rounds": chains.counters.rounds,
+        "rounds_per_s": chains.counters.rounds / seconds,
+        "seconds": seconds,
+        "lost": lost,
+        "bytes_per_chain": max(0, peak - before) / len(works),
+        "loop_lag_p99_ms": 1_000 * _quantile(lags, 0.99),
+        "loop_lag_max_ms": 1_000 * max(lags, default=0.0),
+    }
+
+
+async def _watch(lags: list[float]) -> None:
+    """How much later than asked for the loop comes back, every 10 ms."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + 0.01
+        await asyncio.sleep(0.01)
+        lags.append(max(0.0, loop.time() - due))
+
+
+def _quantile(values: list[float], share: float) -> float:
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _rss() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="under 50 s on 2 cores")
+    parser.add_argument("--chains", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--latency", type=float, default=6.0, help="seconds a completion takes")
+    arguments = parser.parse_args()
+    repeats = 1 if arguments.quick else arguments.repeats
+    print(described())
+    with tempfile.TemporaryDirectory() as folder:
+        rates = []
+        for repeat in range(repeats):
+            works = _works(1_000, arguments.rounds)
+            got = asyncio.run(_run(works, 256, {}, f"{folder}/rate-{repeat}"))
+            rates.append(got["rounds_per_s"])
+            print(f"rate: {got['rounds']} rounds, {got['rounds_per_s']:,.0f}/s, lost {got['lost']}")
+        rounds = 2 if arguments.quick else arguments.rounds
+        works = _works(arguments.chains, rounds)
+        script = {"tokens": 55, "tokens_per_s": 55 / arguments.latency, "slots": arguments.chains}
+        held = asyncio.run(_run(works, arguments.chains, script, f"{folder}/held"))
+        print(f"held: {arguments.chains} chains in flight, {held}")
+    spread = statistics.pstdev(rates) / statistics.mean(rates) if len(rates) > 1 else 0.0
+    print(
+        json.dumps(
+            {
+                "rounds_per_s": round(statistics.median(rates), 1),
+                "rounds_per_s_spread": round(spread, 4),
+                "chains_in_flight": arguments.chains,
+                "bytes_per_chain": round(held["bytes_per_chain"]),
+                "loop_lag_p99_ms": round(held["loop_lag_p99_ms"], 2),
+                "loop_lag_max_ms": round(held["loop_lag_max_ms"], 2),
+                "held_rounds_per_s": round(held["rounds_per_s"], 1),
+                "lost": held["lost"],
+                "cores": os.cpu_count(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
