@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -172,3 +173,24 @@ def depths(tokens: list[Token]) -> list[int]:
         if token.type is Type.SIGN and token.text in OPENING:
             depth += 1
     return result
+
+
+def split(tokens: list[Token], at: Callable[[Token], bool]) -> list[list[Token]]:
+    """Split at the tokens outside all brackets for which `at` holds."""
+    parts: list[list[Token]] = [[]]
+    for token, depth in zip(tokens, depths(tokens), strict=True):
+        if depth == 0 and at(token):
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def is_sign(token: Token, *texts: str) -> bool:
+    """Whether a token is one of these signs."""
+    return token.type is Type.SIGN and token.text in texts
+
+
+def is_command(token: Token, *texts: str) -> bool:
+    """Whether a token is one of these commands."""
+    return token.type is Type.COMMAND and token.text in texts

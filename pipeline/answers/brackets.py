@@ -1,0 +1,108 @@
+"""What one pair of brackets, or one matrix environment, holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeline.answers.intervals import interval_of
+from pipeline.answers.tokens import OPENING, Token, Type, depths, is_command, is_sign, split
+from pipeline.answers.values import (
+    ListOf,
+    Matrix,
+    Region,
+    Sequence,
+    SetOf,
+    Value,
+    set_of,
+)
+from pipeline.answers.verdict import Malformed, Unreadable
+
+Read = Callable[[list[Token]], Value]
+_MATRICES = ("pmatrix", "bmatrix", "Bmatrix", "matrix", "vmatrix", "array")
+
+
+def bracketed(tokens: list[Token], read: Read) -> Value | None:
+    """A set, tuple, interval or value in parentheses, if one pair of brackets holds it all."""
+    if len(tokens) == 1 and is_command(tokens[0], "emptyset"):
+        return SetOf(())
+    opening, closing = tokens[0], tokens[-1]
+    at = depths(tokens)
+    if len(tokens) < 2 or not is_sign(opening, *OPENING) or at[-1] != 0 or 0 in at[1:-1]:
+        return None
+    inner = tokens[1:-1]
+    pair = (opening.text, closing.text)
+    parts = split(inner, lambda token: is_sign(token, ",", ";"))
+    if pair == (r"\{", r"\}") or (pair == ("{", "}") and len(parts) > 1):
+        return _set(inner, parts, read)
+    if len(parts) == 1 and pair in (("{", "}"), ("(", ")")):
+        return read(inner)
+    if opening.text not in "([" or closing.text not in ")]":
+        return None
+    values = items(parts, read)
+    interval = interval_of(opening.text, values, closing.text)
+    if interval is not None:
+        return interval
+    rows = tuple(v.items for v in values if isinstance(v, Sequence) and v.opening == "[")
+    if opening.text == "[" and len(rows) == len(values) and len(set(map(len, rows))) == 1:
+        return Matrix(rows)
+    return Sequence(opening.text, tuple(values), closing.text)
+
+
+def items(parts: list[list[Token]], read: Read) -> list[Value]:
+    """The items of a tuple or row, each one value."""
+    values = [read(part) for part in parts]
+    if any(isinstance(value, ListOf) for value in values):
+        raise Unreadable("an item in brackets must be one value")
+    return values
+
+
+def _set(inner: list[Token], parts: list[list[Token]], read: Read) -> Value:
+    if not inner:
+        return SetOf(())
+    bar = next((n for n, token in enumerate(inner) if is_sign(token, "|", ":")), None)
+    if bar == 1 and inner[0].type is Type.SYMBOL:
+        built = read(inner[bar + 1 :])
+        if not isinstance(built, Region) or built.name != inner[0].text:
+            raise Unreadable("a set must be given by a condition on its variable")
+        return built.values
+    members: list[Value] = []
+    for part in parts:
+        value = read(part)
+        members.extend(value.items if isinstance(value, ListOf) else (value,))
+    return set_of(tuple(members))
+
+
+def matrix(tokens: list[Token], read: Read) -> Value:
+    """A matrix environment that is the whole answer.
+
+    Raises:
+        Malformed: if it does not end or its rows differ in length.
+    """
+    name, start = _environment(tokens, 1)
+    if name not in _MATRICES:
+        raise Unreadable(f"an environment must be a matrix, got {name!r}")
+    ends = [place for place, token in enumerate(tokens) if is_command(token, "end")]
+    if len(ends) != 1 or _environment(tokens, ends[0] + 1) != (name, len(tokens)):
+        raise Malformed("a matrix must end where the answer does")
+    body = [token for token in tokens[start : ends[0]] if not is_command(token, "hline")]
+    if name == "array" and body and is_sign(body[0], "{"):
+        body = body[_environment(body, 0)[1] :]  # its columns
+    lines = split(body, lambda token: is_sign(token, r"\\"))
+    rows = tuple(
+        tuple(items(split(line, lambda token: is_sign(token, "&")), read)) for line in lines if line
+    )
+    if not rows or len(set(map(len, rows))) != 1:
+        raise Malformed("the rows of a matrix must be of one length")
+    return Matrix(rows, bars=name == "vmatrix")
+
+
+def _environment(tokens: list[Token], place: int) -> tuple[str, int]:
+    """What stands in the braces at `place`, and the place behind them."""
+    if place >= len(tokens) or not is_sign(tokens[place], "{"):
+        raise Malformed("an environment must have a name")
+    name = ""
+    for end in range(place + 1, len(tokens)):
+        if is_sign(tokens[end], "}"):
+            return name, end + 1
+        name += tokens[end].text
+    raise Malformed("an environment must have a name")
