@@ -10,10 +10,9 @@ Division is left-associative and as strong as an implied product: 1/2x is x/2.
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from pipeline.answers import expression as ex
 from pipeline.answers.context import EULER, IMAGINARY, PI, Context
+from pipeline.answers.cursor import Cursor, numeral
 from pipeline.answers.expression import Expression, number, of_atom, symbol
 from pipeline.answers.functions import call
 from pipeline.answers.polynomial import Atom, Kind
@@ -30,7 +29,6 @@ _COMMAND_GROUPS = {
     "lceil": ("rceil", "ceil"),
     "langle": ("rangle", ""),
 }
-_MAX_NUMERAL = 18_000
 
 
 class Parser:
@@ -43,10 +41,9 @@ class Parser:
     """
 
     def __init__(self, tokens: list[Token], context: Context, upper: bool = True) -> None:
-        self.tokens = tokens
+        self.cursor = Cursor(tokens)
         self.context = context
         self.upper = upper
-        self.at = 0
         self.depth = 0
         self.bars = 0
 
@@ -59,33 +56,10 @@ class Parser:
             TooLarge: beyond the limits of one answer.
         """
         value = self._sum()
-        if self.at < len(self.tokens):
-            raise Unreadable(f"an expression must end before {self.tokens[self.at].text!r}")
+        rest = self.cursor.peek()
+        if rest is not None:
+            raise Unreadable(f"an expression must end before {rest.text!r}")
         return value
-
-    # what stands next
-
-    def _peek(self, ahead: int = 0) -> Token | None:
-        place = self.at + ahead
-        return self.tokens[place] if place < len(self.tokens) else None
-
-    def _is(self, type_: Type, *texts: str, ahead: int = 0) -> bool:
-        token = self._peek(ahead)
-        return token is not None and token.type is type_ and (not texts or token.text in texts)
-
-    def _take(self) -> Token:
-        token = self._peek()
-        if token is None:
-            raise Malformed("an expression must not end here")
-        self.at += 1
-        return token
-
-    def _expect(self, text: str) -> None:
-        token = self._take()
-        if token.text != text:
-            raise Malformed(f"{text!r} must stand here, got {token.text!r}")
-
-    # grammar
 
     def _sum(self) -> Expression:
         self.depth += 1
@@ -105,10 +79,10 @@ class Parser:
         """Take any signs that stand here: whether they amount to plus, None if there is none."""
         result: bool | None = None
         while True:
-            if self._is(Type.SIGN, "+", "-"):
-                plus = self._take().text == "+"
-            elif self._is(Type.COMMAND, "pm", "mp"):
-                plus = (self._take().text == "pm") == self.upper
+            if self.cursor.at(Type.SIGN, "+", "-"):
+                plus = self.cursor.take().text == "+"
+            elif self.cursor.at(Type.COMMAND, "pm", "mp"):
+                plus = (self.cursor.take().text == "pm") == self.upper
             else:
                 return result
             result = plus if result is None else result == plus
@@ -116,15 +90,15 @@ class Parser:
     def _term(self) -> Expression:
         value = self._factor()
         while True:
-            if self._is(Type.SIGN, "*") or self._is(Type.COMMAND, *_PRODUCTS):
-                self._take()
-                if self._is(Type.SIGN, "*"):  # ** is a power in plain notation
-                    self._take()
+            if self.cursor.at(Type.SIGN, "*") or self.cursor.at(Type.COMMAND, *_PRODUCTS):
+                self.cursor.take()
+                if self.cursor.at(Type.SIGN, "*"):  # ** is a power in plain notation
+                    self.cursor.take()
                     value = power(value, self._exponent(), self.context)
                     continue
                 value = ex.times(value, self._factor(), self.context.work)
-            elif self._is(Type.SIGN, "/") or self._is(Type.COMMAND, *_DIVISIONS):
-                self._take()
+            elif self.cursor.at(Type.SIGN, "/") or self.cursor.at(Type.COMMAND, *_DIVISIONS):
+                self.cursor.take()
                 value = ex.over(value, self._factor(), self.context.work)
             elif self._starts_primary():
                 value = ex.times(value, self._factor(), self.context.work)
@@ -132,10 +106,10 @@ class Parser:
                 return value
 
     def _starts_primary(self) -> bool:
-        token = self._peek()
+        token = self.cursor.peek()
         if token is None:
             return False
-        if token.type is Type.NUMBER and self.tokens[self.at - 1].type is Type.NUMBER:
+        if token.type is Type.NUMBER and self.cursor.before().type is Type.NUMBER:
             return False  # 0 3 is no product
         if token.type in (Type.NUMBER, Type.SYMBOL):
             return True
@@ -155,20 +129,21 @@ class Parser:
     def _postfixed(self, value: Expression) -> Expression:
         work = self.context.work
         while True:
-            if self._is(Type.SIGN, "^"):
-                if self._is(Type.COMMAND, "circ", ahead=1):
-                    self.at += 2
+            if self.cursor.at(Type.SIGN, "^"):
+                if self.cursor.at(Type.COMMAND, "circ", ahead=1):
+                    self.cursor.take()
+                    self.cursor.take()
                     value = ex.times(value, ex.over(of_atom(PI), number(180), work), work)
                 else:
-                    self._take()
+                    self.cursor.take()
                     value = power(value, self._exponent(), self.context)
-            elif self._is(Type.SIGN, "!"):
-                self._take()
-                if self._is(Type.SIGN, "!"):
+            elif self.cursor.at(Type.SIGN, "!"):
+                self.cursor.take()
+                if self.cursor.at(Type.SIGN, "!"):
                     raise Unreadable("double factorials are not read")
                 value = call("factorial", self.context, value)
-            elif self._is(Type.SIGN, "%", r"\%"):
-                self._take()
+            elif self.cursor.at(Type.SIGN, "%", r"\%"):
+                self.cursor.take()
                 value = ex.over(value, number(100), work)
             else:
                 return value
@@ -176,12 +151,12 @@ class Parser:
     def _exponent(self) -> Expression:
         sign = self._sign()
         value = self._primary()
-        if self._is(Type.SIGN, "!"):
+        if self.cursor.at(Type.SIGN, "!"):
             value = self._postfixed(value)
         return ex.negative(value, self.context.work) if sign is False else value
 
     def _primary(self) -> Expression:
-        token = self._take()
+        token = self.cursor.take()
         match token.type:
             case Type.NUMBER:
                 return self._number(token)
@@ -195,7 +170,7 @@ class Parser:
                 if token.text == "|":
                     self.bars += 1
                     inner = self._sum()
-                    self._expect("|")
+                    self.cursor.expect("|")
                     self.bars -= 1
                     return absolute(inner, self.context)
                 raise Malformed(f"a value must stand here, got {token.text!r}")
@@ -211,7 +186,7 @@ class Parser:
     def _group(self, closing: str) -> Expression:
         bars, self.bars = self.bars, 0
         inner = self._sum()
-        self._expect(closing)
+        self.cursor.expect(closing)
         self.bars = bars
         return inner
 
@@ -219,71 +194,19 @@ class Parser:
         value = numeral(token.text)
         if not token.text.isdigit():
             return number(value)
-        mixed = self._fraction_behind()
+        mixed = self.cursor.mixed_fraction()
         return number(value + mixed) if mixed is not None else number(value)
-
-    def _fraction_behind(self) -> Fraction | None:
-        """The fraction of a mixed number (1\\frac{4}{5}, 1 4/5), taken if it stands here."""
-        if self._is(Type.COMMAND, "frac"):
-            start = self.at
-            self._take()
-            above, below = self._plain_integer(), self._plain_integer()
-            if above is not None and below and above < below:
-                return Fraction(above, below)
-            self.at = start
-            return None
-        spaced = self._peek()
-        if (
-            spaced is not None
-            and spaced.spaced
-            and self._is(Type.NUMBER)
-            and self._is(Type.SIGN, "/", ahead=1)
-            and self._is(Type.NUMBER, ahead=2)
-        ):
-            over, under = self.tokens[self.at].text, self.tokens[self.at + 2].text
-            if over.isdigit() and under.isdigit() and (len(over), over) < (len(under), under):
-                self.at += 3
-                return Fraction(ex.integer_of(over), ex.integer_of(under))
-        return None
-
-    def _plain_integer(self) -> int | None:
-        """A positive integer in braces or alone, as an argument of a mixed number's fraction."""
-        if (
-            self._is(Type.SIGN, "{")
-            and self._is(Type.NUMBER, ahead=1)
-            and self._is(Type.SIGN, "}", ahead=2)
-        ):
-            text = self.tokens[self.at + 1].text
-            self.at += 3
-            return ex.integer_of(text) if text.isdigit() else None
-        if self._is(Type.NUMBER):
-            token = self.tokens[self.at]
-            if not token.text.isdigit():
-                return None
-            first = self._digit()
-            return int(first)
-        return None
-
-    def _digit(self) -> str:
-        """Take one digit of the number that stands here: \\frac43 is 4/3."""
-        token = self.tokens[self.at]
-        if len(token.text) == 1:
-            self.at += 1
-            return token.text
-        self.tokens = [*self.tokens]
-        self.tokens[self.at] = Token(Type.NUMBER, token.text[1:])
-        return token.text[0]
 
     def _argument(self) -> Expression:
         """A LaTeX argument: a group, one digit, one symbol or one command."""
-        if self._is(Type.SIGN, "{"):
-            self._take()
+        if self.cursor.at(Type.SIGN, "{"):
+            self.cursor.take()
             return self._group("}")
-        token = self._peek()
+        token = self.cursor.peek()
         if token is None:
             raise Malformed("a command must have its arguments")
         if token.type is Type.NUMBER and token.text.isdigit():
-            return number(int(self._digit()))
+            return number(int(self.cursor.digit()))
         return self._primary()
 
     def _command(self, token: Token) -> Expression:
@@ -295,14 +218,14 @@ class Parser:
             return of_atom(PI)
         if name == "sqrt":
             degree = 2
-            if self._is(Type.SIGN, "["):
-                self._take()
+            if self.cursor.at(Type.SIGN, "["):
+                self.cursor.take()
                 rational = self._group("]").rational
                 if rational is None or rational.denominator != 1 or rational < 2:
                     raise Unreadable("the degree of a root must be an integer from 2 on")
                 degree = int(rational)
             return root(self._argument(), degree, self.context)
-        if name == "binom" and not self._is(Type.SIGN, "("):
+        if name == "binom" and not self.cursor.at(Type.SIGN, "("):
             above = self._argument()
             return call("binom", self.context, above, self._argument())
         if name in _COMMAND_GROUPS:
@@ -317,11 +240,11 @@ class Parser:
 
     def _overline(self) -> Expression:
         """The name of a segment, compared by its letters."""
-        self._expect("{")
+        self.cursor.expect("{")
         letters = ""
-        while self._is(Type.SYMBOL):
-            letters += self._take().text
-        self._expect("}")
+        while self.cursor.at(Type.SYMBOL):
+            letters += self.cursor.take().text
+        self.cursor.expect("}")
         if len(letters) != 2:
             raise Unreadable("an overline must stand over two letters")
         return of_atom(Atom(Kind.FUNCTION, f"\\overline{{{''.join(sorted(letters))}}}", "overline"))
@@ -329,22 +252,22 @@ class Parser:
     def _function(self, name: str) -> Expression:
         arguments: list[Expression] = []
         exponent: Expression | None = None
-        if name == "log" and self._is(Type.SIGN, "_"):
-            self._take()
+        if name == "log" and self.cursor.at(Type.SIGN, "_"):
+            self.cursor.take()
             arguments.append(self._argument())
-        if self._is(Type.SIGN, "^"):
-            self._take()
+        if self.cursor.at(Type.SIGN, "^"):
+            self.cursor.take()
             exponent = self._exponent()
             if exponent.rational == -1:
                 name, exponent = f"arc{name}", None
-        if self._is(Type.SIGN, *_GROUPS):
-            closing = _GROUPS[self._take().text]
+        if self.cursor.at(Type.SIGN, *_GROUPS):
+            closing = _GROUPS[self.cursor.take().text]
             bars, self.bars = self.bars, 0
             arguments.append(self._sum())
-            while self._is(Type.SIGN, ","):
-                self._take()
+            while self.cursor.at(Type.SIGN, ","):
+                self.cursor.take()
                 arguments.append(self._sum())
-            self._expect(closing)
+            self.cursor.expect(closing)
             self.bars = bars
         else:
             arguments.append(self._function_argument())
@@ -353,22 +276,11 @@ class Parser:
 
     def _function_argument(self) -> Expression:
         """Without parentheses a function takes the product behind it: sin 2x, cos 3 pi t."""
-        if self._is(Type.SIGN, "+", "-"):
+        if self.cursor.at(Type.SIGN, "+", "-"):
             return self._factor()
         value = self._postfixed(self._primary())
-        while self._starts_primary() and not self._is(Type.COMMAND, *FUNCTIONS):
-            if self._is(Type.SIGN, *OPENING):
+        while self._starts_primary() and not self.cursor.at(Type.COMMAND, *FUNCTIONS):
+            if self.cursor.at(Type.SIGN, *OPENING):
                 break
             value = ex.times(value, self._postfixed(self._primary()), self.context.work)
         return value
-
-
-def numeral(text: str) -> Fraction:
-    """The exact value of an unsigned decimal numeral, ``6.72e-5`` included."""
-    mantissa, _, exponent = text.replace("E", "e").partition("e")
-    whole, _, decimals = mantissa.partition(".")
-    if len(mantissa) > _MAX_NUMERAL or abs(int(exponent or 0)) > _MAX_NUMERAL:
-        raise TooLarge(f"a numeral must have at most {_MAX_NUMERAL} digits")
-    value = Fraction(ex.integer_of(whole + decimals))
-    scale = int(exponent or 0) - len(decimals)
-    return value * Fraction(10) ** scale

@@ -50,7 +50,7 @@ def _continues_unit(tokens: list[Token], place: int) -> bool:
     if token.type is Type.TEXT:
         return True
     if token.type is Type.NUMBER or (token.type is Type.SIGN and token.text in "{}^/"):
-        return any(t.type is Type.TEXT for t in tokens[max(0, place - 3) : place])
+        return any(t.type is Type.TEXT for t in tokens[max(0, place - 5) : place])
     return False
 
 
