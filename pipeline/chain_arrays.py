@@ -32,6 +32,11 @@ RIGHT, WRONG, UNGRADED, NO_VERDICT = 0, 1, 2, 3
 _CODES = {"right": RIGHT, "wrong": WRONG, "ungraded": UNGRADED, None: NO_VERDICT}
 
 
+def verdict_code(verdict: str | None) -> int:
+    """The code of a recorded verdict."""
+    return _CODES[verdict]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainArrays:
     """All chains of a pool."""

@@ -12,22 +12,46 @@ from pipeline.replay import Recorded
 from pipeline.trajectory import Row, address_of, observation_of
 
 
+class Digests:
+    """`Request.digest`, worked out once for requests that differ in seed and address alone."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, str] = {}
+
+    def of(self, request: Request) -> str:
+        """The digest of a request."""
+        same = (
+            request.messages,
+            request.assistant_prefix,
+            request.max_tokens,
+            request.min_tokens,
+            request.temperature,
+            request.top_p,
+            request.stop_token_ids,
+        )
+        if same not in self._known:
+            self._known[same] = request.digest()
+        return self._known[same]
+
+
 class Taken:
     """Answers the requests of one question from its rows, and keeps which rows they were."""
 
-    def __init__(self, question: Question, rows: Sequence[Located], address: str) -> None:
+    def __init__(
+        self, question: Question, rows: Sequence[Located], address: str, digests: Digests
+    ) -> None:
         self._question, self._address = question, address
         self._rows: dict[tuple[str, int, int, int], list[Located]] = {}
         for located in rows:
             self._rows.setdefault(address_of(located.row), []).append(located)
-        self._digests: dict[Any, str] = {}
+        self._digests = digests
         self.entries: list[Recorded] = []
         self._located: list[Located] = []
 
     def answer(self, request: Request) -> Observation:
         """The first row at the request's address that was drawn for it."""
         found = self._rows.get(request.address, ())
-        digest = self._digest(request)
+        digest = self._digests.of(request)
         for located in found:
             if located.row["request_digest"] != digest:
                 continue
@@ -62,20 +86,6 @@ class Taken:
                 f"{key[1]!r}, {key[0]}, in {self._address}"
             )
         return tuple(outcome["round_verdicts"][: len(answers)])
-
-    def _digest(self, request: Request) -> str:
-        same = (
-            request.messages,
-            request.assistant_prefix,
-            request.max_tokens,
-            request.min_tokens,
-            request.temperature,
-            request.top_p,
-            request.stop_token_ids,
-        )
-        if same not in self._digests:
-            self._digests[same] = request.digest()
-        return self._digests[same]
 
     def _miss(self, request: Request, found: Sequence[Located]) -> str:
         pool, chain, round_, sample = request.address

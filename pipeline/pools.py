@@ -8,7 +8,7 @@ drawn for exactly the prompt and sampling parameters that its run used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,11 @@ from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.errors import ConfigError, DataError
 from pipeline.pool_rows import Located, exported_rows, journal_rows
-from pipeline.pool_taken import Taken
+from pipeline.pool_taken import Digests, Taken
 from pipeline.prompts import Feedback
-from pipeline.protocol import Pool, Question, Strategy
+from pipeline.protocol import Failure, Observation, Pool, Question, Request, Strategy
 from pipeline.questions import question_of
-from pipeline.replay import Recorded, Recording, RecordingKind, drive
+from pipeline.replay import Address, Recorded, Recording, RecordingKind, drive
 from pipeline.run_dir import RunDir, rows_of
 from pipeline.storage import Folder
 from pipeline.trajectory import Row
@@ -53,9 +53,35 @@ class PoolQuestion:
         """(benchmark, question_id)."""
         return (self.question.benchmark, self.question.question_id)
 
+    def verdicts(self) -> dict[Address, str | None]:
+        """Verdicts by address."""
+        return {
+            entry.address: verdict
+            for entries, verdicts in (
+                (self.rounds, self.round_verdicts),
+                (self.samples, self.sample_verdicts),
+            )
+            for entry, verdict in zip(entries, verdicts, strict=True)
+        }
+
     def recording(self) -> Recording:
         """What `pipeline.replay` reads."""
         return Recording.of(RecordingKind.POOL, self.question, (*self.rounds, *self.samples))
+
+    def answers(self, digests: Digests) -> Callable[[Request], Observation]:
+        """`Recording.find` of this question, with digests that are shared between settings."""
+        recording = self.recording()
+        entries = {entry.address: entry for entry in (*self.rounds, *self.samples)}
+
+        def answer(request: Request) -> Observation:
+            entry = entries.get(request.address)
+            if entry is not None and entry.digest == digests.of(request):
+                seen = entry.observation
+                if not request.score or isinstance(seen, Failure) or seen.score is not None:
+                    return seen
+            return recording.find(request)  # which says what is missing
+
+        return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +198,14 @@ def _assembled(
             f"a pool must hold rows of {', '.join(sorted(labels))}, got none in {folder.address}"
         )
     questions: list[PoolQuestion] = []
+    digests = Digests()
     used = 0
     for facts in rows_of(folder.read_table("questions.parquet")):
         question = question_of(facts)
         parts: dict[Pool, tuple[tuple[Recorded, ...], tuple[str | None, ...]]] = {}
         for kind, (label, strategy) in sources.items():
             key = (label, question.benchmark, question.question_id)
-            taken = Taken(question, recorded.get(key, []), folder.address)
+            taken = Taken(question, recorded.get(key, []), folder.address, digests)
             drive(strategy, question, taken.answer)
             used += len(taken.entries)
             parts[kind] = (tuple(taken.entries), taken.verdicts(outcomes, key))

@@ -83,7 +83,7 @@ def by_state_machine(pool: CompletionPool, strategy: Strategy[Any]) -> dict[Any,
 
 
 @given(pool=pools(rounds=ROUNDS), strategy=chain_strategies())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_arrays_and_state_machine_decide_alike(
     pool: CompletionPool, strategy: Strategy[Any]
 ) -> None:

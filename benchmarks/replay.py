@@ -1,0 +1,137 @@
+"""How fast a pool is swept, and that arrays and state machine decide alike.
+
+    python -m benchmarks.replay --quick   # under 50 s on 2 cores
+    python -m benchmarks.replay           # 1,919 questions x 64 rounds x 1,000 settings
+
+Writes a synthetic pool to a temporary folder, reads it back (every digest checked), and sweeps it.
+Then outcomes of the arrays are held against those of the state machine: all of them with --quick,
+those of every 20th question under every 25th setting without. The seconds count reading, sweeping
+and making the table, not the making of the pool and not the comparison. Prints, last, one JSON
+object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.synthetic_pool import with_priors, write_synthetic_pool
+from pipeline.chain_arrays import chain_arrays
+from pipeline.fast_replay import FastReplay
+from pipeline.pools import CompletionPool, read_pool
+from pipeline.protocol import Strategy
+from pipeline.strategies.base import Base
+from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.markovscale_0 import MarkovScale0
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import StopRule
+from pipeline.sweep import judged_by_arrays, judged_by_state_machine, sweep
+from pipeline.sweep_table import sweep_table
+
+
+def settings(number: int, depth: int) -> list[tuple[str, Strategy[Any]]]:
+    """`number` settings of the sequential family, spread over every field."""
+    rng = np.random.default_rng(1)
+    budgets = [n for n in (2, 4, 8, 16, 32, 64) if n <= depth]
+    made: list[tuple[str, Strategy[Any]]] = [("base", Base())]
+    made += [("mr_thinking", MRThinking(n=n)) for n in budgets]
+    made += [("markovscale_t", MarkovScaleT(n=n, sigma=s)) for n in budgets for s in (-0.1, 0.0)]
+    while len(made) < number:
+        n, tau = int(rng.choice(budgets)), float(rng.uniform(0.5, 1.0))
+        rule = StopRule.PRINTED if rng.random() < 0.7 else StopRule.FORECAST
+        if rng.random() < 0.2:
+            made.append(("markovscale_0", MarkovScale0(n=n, tau=tau, stop_rule=rule)))
+            continue
+        gamma = float(rng.choice([1, 2, 5, 10, 20, 50]))
+        gate = bool(rng.random() < 0.8)
+        star = MarkovScaleStar(n=n, tau=tau, gamma=gamma, gate=gate, stop_rule=rule)
+        made.append(("markovscale_star", star))
+    return made[:number]
+
+
+def believed(pool: CompletionPool) -> CompletionPool:
+    """The pool with priors, as a predictor would give them."""
+    rng = np.random.default_rng(2)
+    questions = [
+        replace(q, question=with_priors(q.question, p0=float(rng.beta(3, 2)), a=0.06, b=0.3))
+        for q in pool.questions
+    ]
+    return replace(pool, questions=tuple(questions))
+
+
+def agree(pool: CompletionPool, tried: Sequence[tuple[str, Strategy[Any]]]) -> tuple[bool, int]:
+    """Whether both paths judge every question alike under every setting; outcomes compared."""
+    fast = FastReplay(chain_arrays(pool))
+    equal = True
+    for _, strategy in tried:
+        decided = fast.decide(strategy)
+        ours = judged_by_arrays(fast.chains, decided.drawn_Q, decided.reason_Q == 0)
+        theirs = judged_by_state_machine(pool, strategy)
+        equal &= all(
+            np.array_equal(getattr(ours, name), getattr(theirs, name))
+            for name in ("verdict_RQ", "tokens_Q", "completions_Q")
+        )
+    return equal, len(tried) * len(pool.questions)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Make a pool, compare, sweep, print."""
+    parser = argparse.ArgumentParser(prog="benchmarks.replay", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--quick", action="store_true", help="a smaller pool and fewer settings")
+    quick = parser.parse_args(argv).quick
+    n_questions, rounds, n_settings = (200, 32, 80) if quick else (1_919, 64, 1_000)
+    tried = settings(n_settings, rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = write_synthetic_pool(folder, questions=n_questions, rounds=rounds)
+        started = time.perf_counter()
+        pool = believed(read_pool(folder))
+        read_s = time.perf_counter() - started
+    result = sweep(pool, tried)
+    swept_s = time.perf_counter() - started - read_s
+    table = sweep_table(result, ("tau", "gamma"))
+    seconds = time.perf_counter() - started
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    compared = replace(pool, questions=pool.questions[:: 1 if quick else 20])
+    equal, outcomes = agree(compared, tried[:: 1 if quick else 25])
+    print(f"{rows:,} rows read in {read_s:.1f} s, {n_settings:,} settings swept in {swept_s:.1f} s")
+    print(f"table of {table.num_rows:,} rows made in {seconds - read_s - swept_s:.1f} s")
+    print(
+        f"{outcomes:,} outcomes compared with the state machine: {'equal' if equal else 'DIFFER'}"
+    )
+    print(
+        json.dumps(
+            {
+                "benchmark": "replay",
+                "equal": equal,
+                "outcomes_compared": outcomes,
+                "question_settings_per_s": n_questions * n_settings / seconds,
+                "seconds": seconds,
+                "read_s": read_s,
+                "swept_s": swept_s,
+                "peak_mib": peak_mib,
+                "questions": n_questions,
+                "rounds": rounds,
+                "settings": n_settings,
+                "cores": os.cpu_count(),
+                "machine": platform.platform(),
+                "python": platform.python_version(),
+            }
+        )
+    )
+    sys.exit(0 if equal else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What a sweep tries: grids of strategies over a pool."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from pipeline.config.errors import described
+from pipeline.config.schema import Section
+from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
+from pipeline.config.strategies import strategies_of
+from pipeline.errors import ConfigError
+from pipeline.protocol import Strategy
+
+
+class GridEntry(Section):
+    """One strategy with fields that are lists: every combination is one setting."""
+
+    kind: str
+    label: str = ""
+    """Names the strategy in tables; defaults to its kind."""
+    fields: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the strategy; a list is a list of values to try."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        """``{kind: esc, n: [8, 16], window: 5}`` and ``base`` as well as the full form."""
+        if isinstance(value, str):
+            return {"kind": value}
+        if isinstance(value, dict):
+            own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
+            known = {k: v for k, v in value.items() if k in ("kind", "label")}
+            return {**known, "fields": {**value.get("fields", {}), **own}}
+        return value
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Every combination, the last field changing fastest."""
+        lists = [v if isinstance(v, list) else [v] for v in self.fields.values()]
+        return [dict(zip(self.fields, values, strict=True)) for values in itertools.product(*lists)]
+
+
+class SweepConfig(Section):
+    """A sweep: which strategies with which settings, and what is chosen on held-out questions."""
+
+    strategies: tuple[GridEntry, ...] = Field(min_length=1)
+    benchmarks: tuple[str, ...] = ()
+    """Of the pool; all of them where none is named."""
+    priors: PriorsConfig = PriorsConfig()
+    """p0, a and b of the questions; never made from gold answers of the pool's own questions."""
+    choose: tuple[str, ...] = ("tau", "gamma")
+    """Fields that are tuned: their best values are chosen on one half of the questions and judged
+    on the other, and, apart from that, on the very questions that they are judged on."""
+    seed: int = Field(0, ge=0)
+    """Of the split into halves."""
+
+    @classmethod
+    def load(cls, path: str) -> SweepConfig:
+        """Read a YAML file.
+
+        Raises:
+            ConfigError: naming the field, what must hold and what came.
+        """
+        try:
+            values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigError(f"a sweep must be a readable YAML file, got {error}") from error
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(described(error)) from error
+
+
+def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strategy[Any]]]:
+    """(label, strategy) of every setting, with the prompts and the decoding of the pool.
+
+    Raises:
+        ConfigError: naming a field that the strategy does not have, or a value that it refuses.
+    """
+    built: list[tuple[str, Strategy[Any]]] = []
+    for entry in config.strategies:
+        for values in entry.settings():
+            try:
+                one = StrategyEntry.model_validate({"kind": entry.kind, "fields": values})
+            except ValidationError as error:
+                raise ConfigError(described(error, f"strategies.{entry.kind}")) from error
+            alone = science.model_copy(update={"strategies": (one,), "strategy": {}})
+            (strategy,) = strategies_of(alone).values()
+            built.append((entry.label or entry.kind, strategy))
+    return built

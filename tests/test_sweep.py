@@ -1,0 +1,219 @@
+"""Sweeps: what is counted, what is chosen on which questions, and that nothing is mixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from pipeline.answer_rules import AnswerRule
+from pipeline.chain_arrays import chain_arrays
+from pipeline.config.sweep import SweepConfig, grid
+from pipeline.errors import ConfigError
+from pipeline.fast_replay import FastReplay
+from pipeline.pools import CompletionPool
+from pipeline.protocol import Priors, Strategy
+from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
+from pipeline.strategies.esc import EarlyStoppingSelfConsistency
+from pipeline.strategies.markovscale import MarkovScaleStar
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.sweep import (
+    RULES,
+    half_of,
+    judged_by_arrays,
+    judged_by_state_machine,
+    sweep,
+)
+from pipeline.sweep_table import SCHEMA, sweep_table
+from tests.generators import completion, question
+from tests.pools import pool_of, pool_question, pools
+from tests.test_fast_replay import ROUNDS, chain_strategies
+
+
+@given(pool=pools(rounds=ROUNDS), strategy=chain_strategies())
+@settings(max_examples=40, deadline=None)
+def test_both_paths_judge_alike(pool: CompletionPool, strategy: Strategy[Any]) -> None:
+    """Verdicts under every rule, tokens and completions are the same by arrays and by replay."""
+    chains = chain_arrays(pool)
+    decided = FastReplay(chains).decide(strategy)
+    fast = judged_by_arrays(chains, decided.drawn_Q, decided.reason_Q == 0)
+    slow = judged_by_state_machine(pool, strategy)
+
+    for name in ("verdict_RQ", "tokens_Q", "completions_Q"):
+        np.testing.assert_array_equal(getattr(fast, name), getattr(slow, name))
+    assert fast.applicable_R == slow.applicable_R
+
+
+def made_up(n_questions: int = 40) -> CompletionPool:
+    """Questions of which those of one half are only right in round 1, the others only in round 0.
+
+    The verifier scores right rounds 1.0 and wrong ones 0.0.
+    """
+    questions = []
+    for number in range(n_questions):
+        asked = question(number, priors=Priors(a=0.2, b=0.4))
+        late = half_of(asked, 0) == 0
+        rounds = [
+            completion("1" if late == bool(r) else "2", float(late == bool(r))) for r in (0, 1)
+        ]
+        samples = [completion(answer) for answer in ("1", "1", "2")]
+        questions.append(
+            pool_question(
+                asked, rounds, samples, lambda seen: "right" if seen.answer == "1" else "wrong"
+            )
+        )
+    return pool_of(questions, rounds=2, samples=3)
+
+
+def rows_of(
+    pool: CompletionPool, settings: list[tuple[str, Strategy[Any]]], choose: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    table = sweep_table(sweep(pool, settings), choose)
+    assert table.schema.equals(SCHEMA)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def test_a_row_a_setting_benchmark_and_rule() -> None:
+    """Counts, accuracy with its interval, tokens and completions of the whole benchmark."""
+    rows = rows_of(
+        made_up(),
+        [("chain", MRThinking(n=2)), ("esc", EarlyStoppingSelfConsistency(n=3, window=2))],
+    )
+    by = {(row["strategy"], row["answer_rule"]): row for row in rows}
+
+    assert len(rows) == 2 * len(RULES)
+    late = sum(half_of(question(number), 0) == 0 for number in range(40))
+    chain = by[("chain", "last")]
+    assert (chain["questions"], chain["right"], chain["graded"], chain["ungraded"]) == (
+        40,
+        late,
+        40,
+        0,
+    )
+    assert chain["low"] < chain["accuracy"] == late / 40 < chain["high"]
+    assert (chain["tokens_per_question"], chain["completions_per_question"]) == (20.0, 2.0)
+    assert (chain["headline"], by[("chain", "vote")]["headline"]) == (True, False)
+    assert by[("chain", "prm_argmax")]["accuracy"] == 1.0
+    esc = by[("esc", "vote")]
+    assert (esc["window"], esc["accuracy"], esc["completions_per_question"]) == (2, 1.0, 2.0)
+    assert {row["chosen_on"] for row in rows} == {None}
+
+
+def test_held_out_choice_never_sees_the_questions_that_it_is_judged_on() -> None:
+    """Where the halves want opposite settings, choosing on the other half is always wrong and
+    choosing on the test set right as far as one value can be: the two rows are kept apart."""
+    pool = made_up()
+    settings = [("chain", MRThinking(n=1)), ("chain", MRThinking(n=2))]
+    rows = [row for row in rows_of(pool, settings, ("n",)) if row["answer_rule"] == "last"]
+    chosen = {row["chosen_on"]: row for row in rows if row["chosen_on"]}
+    late = sum(half_of(q.question, 0) == 0 for q in pool.questions)
+
+    assert set(chosen) == {"held_out", "test"}
+    assert (chosen["held_out"]["split"], chosen["held_out"]["right"]) == ("cross_fit", 0)
+    assert chosen["held_out"]["questions"] == 40
+    assert (chosen["test"]["split"], chosen["test"]["right"]) == ("all", max(late, 40 - late))
+
+
+def test_of_equally_accurate_settings_the_cheapest_is_chosen() -> None:
+    """tau = 0 stops at once and is as right under argmax as any other that is right."""
+    asked = question(0, priors=Priors(p0=0.1, p0_source="predictor", a=0.1, b=0.3))
+    pool = pool_of(
+        [pool_question(asked, [completion("1", 0.9)] * 3, [], lambda _: "right")],
+        rounds=3,
+        samples=0,
+    )
+    settings = [("star", MarkovScaleStar(n=3, tau=tau)) for tau in (1.0, 0.0, 0.01)]
+    rows = [r for r in rows_of(pool, settings, ("tau",)) if r["chosen_on"]]
+
+    assert {(row["chosen_on"], row["tau"], row["completions_per_question"]) for row in rows} == {
+        ("test", 0.0, 1.0)
+    }
+
+
+def test_values_can_be_chosen_on_another_pool() -> None:
+    """Chosen on training questions, judged on these; the row says on which pool."""
+    settings = [("chain", MRThinking(n=1)), ("chain", MRThinking(n=2))]
+    pool = made_up(20)
+    always_late = pool_of(
+        [
+            pool_question(
+                question(n),
+                [completion("2", 0.0), completion("1", 1.0)],
+                [],
+                lambda c: "right" if c.answer == "1" else "wrong",
+            )
+            for n in range(5)
+        ],
+        rounds=2,
+        samples=0,
+    )
+    table = sweep_table(sweep(pool, settings), ("n",), {"training": sweep(always_late, settings)})
+    rows = [r for r in table.to_pylist() if r["chosen_on"] == "training"]
+
+    assert {row["n"] for row in rows if row["answer_rule"] == "last"} == {2}
+
+
+def test_grid_is_every_combination() -> None:
+    """Lists are tried in every combination with the pool's own prompts and decoding."""
+    config = SweepConfig.model_validate(
+        {
+            "strategies": [
+                "base",
+                {"kind": "markovscale_star", "label": "star", "tau": [0.8, 0.9], "n": [2, 4]},
+            ]
+        }
+    )
+    science = made_up().science.model_copy(
+        update={"decoding": made_up().science.decoding.__class__(max_tokens=7)}
+    )
+    built = grid(config, science)
+
+    assert [(label, getattr(s, "tau", None), s.n) for label, s in built] == [  # type: ignore[attr-defined]
+        ("base", None, 1),
+        ("star", 0.8, 2),
+        ("star", 0.8, 4),
+        ("star", 0.9, 2),
+        ("star", 0.9, 4),
+    ]
+    assert {s.decoding.max_tokens for _, s in built} == {7}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"kind": "markovscale_star", "tua": [1]}, "tua must be a field of markovscale_star"),
+        ({"kind": "markovscale_star", "tau": [2.0]}, "tau must be in"),
+        ({"kind": "nonesuch"}, "a strategy must be one of"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(entry: dict[str, Any], message: str) -> None:
+    """Before anything is replayed."""
+    config = SweepConfig.model_validate({"strategies": [entry]})
+
+    with pytest.raises(ConfigError, match=message):
+        grid(config, made_up().science)
+
+
+def test_what_a_pool_cannot_serve_is_refused_before_anything_is_replayed() -> None:
+    """AoT asks for what no pool holds; a budget beyond the pool says how to deepen it."""
+    with pytest.raises(ConfigError, match="atom_of_thoughts"):
+        sweep(made_up(), [("aot", AtomOfThoughts())])
+    with pytest.raises(ConfigError, match="n of chain must be at most 2, the depth of the pool"):
+        sweep(made_up(), [("chain", MRThinking(n=3))])
+
+
+def test_rules_that_need_scores_are_left_out_without_them() -> None:
+    """An unscored pool has rows for last and vote only."""
+    unscored = pool_of(
+        [pool_question(question(0), [completion("1", None)], [], lambda _: "right")],
+        rounds=1,
+        samples=0,
+    )
+
+    assert [row["answer_rule"] for row in rows_of(unscored, [("chain", MRThinking(n=1))])] == [
+        AnswerRule.LAST.value,
+        AnswerRule.VOTE.value,
+    ]
