@@ -1,0 +1,245 @@
+"""The KubeRay manifest, held to the part of its CRD schema that it uses.
+
+The whole CRD is over a megabyte, most of it the schema of pods. The excerpt below was written from
+KubeRay's API reference (ray.io/v1, release 1.5 and later) and from that of Kubernetes; it refuses
+unknown fields, as the API server does under strict validation.
+"""
+
+import copy
+import shlex
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from jobs import evaluate
+from pipeline.config.run import RunConfig
+
+STRING, INTEGER, BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
+STRINGS = {"type": "object", "additionalProperties": STRING}
+QUANTITY = {
+    "type": ["integer", "string"],
+    "pattern": r"^(\+|-)?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE](\+|-)?[0-9]+)?$",
+}
+QUANTITIES = {"type": "object", "additionalProperties": QUANTITY}
+
+
+def closed(required=(), **properties):
+    """An object with these fields and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def listed(items):
+    return {"type": "array", "items": items}
+
+
+def one_of(*values):
+    return {"type": "string", "enum": list(values)}
+
+
+RESOURCES = closed(requests=QUANTITIES, limits=QUANTITIES)
+MOUNT = closed(
+    ["name", "mountPath"], name=STRING, mountPath=STRING, readOnly=BOOLEAN, subPath=STRING
+)
+CONTAINER = closed(
+    ["name"],
+    name=STRING,
+    image=STRING,
+    command=listed(STRING),
+    args=listed(STRING),
+    env=listed(closed(["name"], name=STRING, value=STRING)),
+    ports=listed(closed(["containerPort"], name=STRING, containerPort=INTEGER, protocol=STRING)),
+    resources=RESOURCES,
+    volumeMounts=listed(MOUNT),
+)
+VOLUME = closed(
+    ["name"],
+    name=STRING,
+    persistentVolumeClaim=closed(["claimName"], claimName=STRING, readOnly=BOOLEAN),
+    emptyDir=closed(medium=STRING, sizeLimit=QUANTITY),
+    hostPath=closed(["path"], path=STRING, type=STRING),
+)
+POD = closed(
+    metadata=closed(labels=STRINGS, annotations=STRINGS),
+    spec=closed(
+        ["containers"],
+        containers=listed(CONTAINER),
+        initContainers=listed(CONTAINER),
+        volumes=listed(VOLUME),
+        restartPolicy=one_of("Always", "OnFailure", "Never"),
+        terminationGracePeriodSeconds=INTEGER,
+        nodeSelector=STRINGS,
+        tolerations=listed(closed(key=STRING, operator=STRING, value=STRING, effect=STRING)),
+        serviceAccountName=STRING,
+    ),
+)
+CLUSTER = closed(
+    ["headGroupSpec"],
+    rayVersion=STRING,
+    suspend=BOOLEAN,
+    authOptions=closed(mode=one_of("disabled", "token"), secretName=STRING),
+    enableInTreeAutoscaling=BOOLEAN,
+    autoscalerOptions=closed(
+        version=one_of("v1", "v2"),
+        upscalingMode=one_of("Default", "Aggressive", "Conservative"),
+        idleTimeoutSeconds=INTEGER,
+        image=STRING,
+        imagePullPolicy=STRING,
+        resources=RESOURCES,
+    ),
+    headGroupSpec=closed(
+        ["template"],
+        rayStartParams=STRINGS,
+        labels=STRINGS,
+        resources=STRINGS,
+        serviceType=STRING,
+        template=POD,
+    ),
+    workerGroupSpecs=listed(
+        closed(
+            ["groupName", "maxReplicas", "minReplicas", "template"],
+            groupName=STRING,
+            replicas=INTEGER,
+            minReplicas=INTEGER,
+            maxReplicas=INTEGER,
+            idleTimeoutSeconds=INTEGER,
+            numOfHosts=INTEGER,
+            suspend=BOOLEAN,
+            rayStartParams=STRINGS,
+            labels=STRINGS,
+            resources=STRINGS,
+            template=POD,
+        )
+    ),
+)
+RAYJOB = closed(
+    ["apiVersion", "kind", "metadata", "spec"],
+    apiVersion={"const": "ray.io/v1"},
+    kind={"const": "RayJob"},
+    metadata=closed(["name"], name=STRING, namespace=STRING, labels=STRINGS, annotations=STRINGS),
+    spec=closed(
+        entrypoint=STRING,
+        runtimeEnvYAML=STRING,
+        metadata=STRINGS,
+        submissionMode=one_of("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"),
+        entrypointNumCpus={"type": "number"},
+        entrypointNumGpus={"type": "number"},
+        entrypointResources=STRING,
+        backoffLimit=INTEGER,
+        activeDeadlineSeconds=INTEGER,
+        shutdownAfterJobFinishes=BOOLEAN,
+        ttlSecondsAfterFinished=INTEGER,
+        suspend=BOOLEAN,
+        clusterSelector=STRINGS,
+        rayClusterSpec=CLUSTER,
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def manifest():
+    return yaml.safe_load(Path("deploy/rayjob.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_manifest_is_one_that_kuberay_takes(manifest):
+    """Every field exists, has its type, and is one of its values."""
+    jsonschema.Draft202012Validator(RAYJOB).validate(manifest)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("spec", "backoffLimits"), 3),
+        (("spec", "backoffLimit"), "3"),
+        (("spec", "rayClusterSpec", "autoscalerOptions", "version"), "2"),
+        (("spec", "rayClusterSpec", "headGroupSpec", "resources", "CPU"), 16),
+        (("spec", "rayClusterSpec", "authOptions", "mode"), "none"),
+    ],
+)
+def test_the_schema_finds_faults(manifest, place, value):
+    """A misspelt field, a wrong type and a wrong value are each refused."""
+    broken = copy.deepcopy(manifest)
+    *parents, last = place
+    target = broken
+    for parent in parents:
+        target = target[parent]
+    target[last] = value
+
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(RAYJOB).validate(broken)
+
+
+def test_a_retry_resumes_the_run(manifest):
+    """The entry point is one that this project has, names its run and resumes it by that name."""
+    python, flag, module, *arguments = shlex.split(manifest["spec"]["entrypoint"])
+    options = evaluate.parser().parse_args(arguments)
+
+    assert (python, flag, module) == ("python", "-m", "jobs.evaluate")
+    assert options.resume_if_exists
+    assert options.name == manifest["metadata"]["name"]
+    assert manifest["spec"]["backoffLimit"] > 0
+    assert manifest["spec"]["shutdownAfterJobFinishes"] is True
+
+
+def test_stopping_leaves_time_to_drain(manifest):
+    """Ray kills a stopped job after three seconds unless told otherwise; a drain takes 120."""
+    environment = yaml.safe_load(manifest["spec"]["runtimeEnvYAML"])
+
+    assert int(environment["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"]) >= 150
+
+
+def test_the_cluster_can_hold_the_run(manifest):
+    """GPU groups start at none and reach the nodes that the run's plan counts; labels and idle
+    time-out are those of cluster.yaml."""
+    cluster = manifest["spec"]["rayClusterSpec"]
+    options = evaluate.parser().parse_args(shlex.split(manifest["spec"]["entrypoint"])[3:])
+    runtime = RunConfig.load(options.config).runtime
+    launcher = yaml.safe_load(Path("cluster.yaml").read_text(encoding="utf-8"))
+
+    for group in cluster["workerGroupSpecs"]:
+        limits = group["template"]["spec"]["containers"][0]["resources"]["limits"]
+        assert (group["minReplicas"], group["replicas"]) == (0, 0)
+        assert group["maxReplicas"] >= runtime.plan.nodes
+        assert group["labels"] == {"pool": group["groupName"]}
+        assert group["resources"] == {"CPU": "4", "GPU": limits["nvidia.com/gpu"]}
+        assert limits["nvidia.com/gpu"] == str(runtime.plan.gpus_per_node)
+    assert cluster["autoscalerOptions"]["version"] == "v2"
+    idle_s = cluster["autoscalerOptions"]["idleTimeoutSeconds"]
+    assert idle_s == launcher["idle_timeout_minutes"] * 60
+
+
+def test_runs_and_models_are_on_volumes(manifest):
+    """Run directories are on the shared claim for every pod, the model cache on the node's disk."""
+    cluster = manifest["spec"]["rayClusterSpec"]
+    pods = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    for pod in pods:
+        spec = pod["template"]["spec"]
+        volumes = {volume["name"]: volume for volume in spec["volumes"]}
+        mounts = {m["mountPath"]: m["name"] for m in spec["containers"][0]["volumeMounts"]}
+        assert "persistentVolumeClaim" in volumes[mounts["/mnt/markovscale"]]
+        assert volumes[mounts["/dev/shm"]]["emptyDir"]["medium"] == "Memory"
+        if pod is not cluster["headGroupSpec"]:
+            assert "hostPath" in volumes[mounts["/mnt/model-cache"]]
+
+
+def test_versions_agree():
+    """The manifest, the image's lock and pyproject.toml name one Ray."""
+    manifest = yaml.safe_load(Path("deploy/rayjob.yaml").read_text(encoding="utf-8"))
+    lock = Path("requirements/gpu.lock").read_text(encoding="utf-8").splitlines()
+
+    assert f"ray=={manifest['spec']['rayClusterSpec']['rayVersion']}" in lock
+
+
+def test_the_image_has_all_that_the_jobs_need():
+    """Every package and folder that is imported or read at run time is copied into the image."""
+    copied = Path("deploy/Dockerfile").read_text(encoding="utf-8")
+
+    for folder in ("pipeline", "actors", "jobs", "models", "configs", "deploy"):
+        assert f"COPY {folder} {folder}\n" in copied
+    assert "--no-deps -r requirements/gpu.lock" in copied
