@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 from jobs.dry_run import print_dry_run
 from pipeline.benchmarks import describe_rows, load
@@ -48,13 +50,19 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def opened_run(arguments: argparse.Namespace) -> tuple[RunDir, RunConfig, int]:
+def opened_run(
+    arguments: argparse.Namespace, shape: Callable[[dict[str, Any]], None] | None = None
+) -> tuple[RunDir, RunConfig, int]:
     """The run directory with its questions, the configuration and the number of the attempt.
+
+    Args:
+        arguments: as parsed with `add_run_options`.
+        shape: changes the configuration's values before they are checked.
 
     Raises:
         ConfigError, DataError: before anything was started or written.
     """
-    config = _config(arguments)
+    config = _config(arguments, shape)
     if arguments.dry_run:
         print_dry_run(config)
         raise SystemExit(0)
@@ -78,16 +86,20 @@ def opened_run(arguments: argparse.Namespace) -> tuple[RunDir, RunConfig, int]:
     return run, config, attempt
 
 
-def _config(arguments: argparse.Namespace) -> RunConfig:
+def _config(
+    arguments: argparse.Namespace, shape: Callable[[dict[str, Any]], None] | None
+) -> RunConfig:
     if arguments.config is None and arguments.resume is None:
         raise ConfigError("--config must name a YAML file, or --resume a run directory")
     if arguments.config is not None:
-        config = RunConfig.load(arguments.config, arguments.overrides)
+        values = RunConfig.read(arguments.config, arguments.overrides)
     else:
         values = RunDir.open(arguments.resume).config().model_dump(mode="json")
         for override in arguments.overrides:
             override_field(values, override)
-        config = RunConfig.parse(values, arguments.resume)
+    if shape is not None:
+        shape(values)
+    config = RunConfig.parse(values, arguments.config or arguments.resume)
     runs = config.runtime.runs
     _, path = resolve(runs)
     if "://" in runs:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.config.science import ScienceConfig
-from pipeline.config.strategies import strategies_of
+from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.errors import ConfigError, DataError
 from pipeline.pool_rows import Located, exported_rows, journal_rows
 from pipeline.pool_taken import Digests, Taken
@@ -26,12 +26,6 @@ from pipeline.storage import Folder
 from pipeline.trajectory import Row
 
 POOL_VERSION = 1
-
-_SOURCES: dict[Pool, tuple[str, ...]] = {
-    Pool.SEQUENTIAL: ("mr_thinking",),
-    Pool.PARALLEL: ("self_consistency", "best_of_n"),
-}
-"""Kinds of strategies that draw a pool and nothing else, whatever comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +151,11 @@ def pool_strategies(science: ScienceConfig) -> dict[Pool, tuple[str, Strategy[An
     """
     found: dict[Pool, tuple[str, Any]] = {}
     for label, strategy in strategies_of(science).items():
-        for pool, kinds in _SOURCES.items():
-            deeper = pool not in found or getattr(strategy, "n", 0) > found[pool][1].n
-            if strategy.kind in kinds and deeper:
-                found[pool] = (label, strategy)
+        kind = POOL_OF.get(strategy.kind)
+        if kind is not None and (kind not in found or _n(strategy) > _n(found[kind][1])):
+            found[kind] = (label, strategy)
     if not found:
-        drawing = ", ".join(kind for names in _SOURCES.values() for kind in names)
-        raise ConfigError(f"a pool must be drawn by at least one of {drawing}")
+        raise ConfigError(f"a pool must be drawn by at least one of {', '.join(POOL_OF)}")
     return found
 
 
@@ -233,8 +225,12 @@ def _assembled(
     )
 
 
-def _depth(sources: Mapping[Pool, tuple[str, Strategy[Any]]], pool: Pool) -> int:
-    return int(sources[pool][1].n) if pool in sources else 0  # type: ignore[attr-defined]  # of _SOURCES
+def _depth(sources: Mapping[Pool, tuple[str, Strategy[Any]]], kind: Pool) -> int:
+    return _n(sources[kind][1]) if kind in sources else 0
+
+
+def _n(strategy: Any) -> int:
+    return int(strategy.n)
 
 
 def _outcomes(run: RunDir, labels: set[str]) -> dict[tuple[str, str, str], Row]:

@@ -2,7 +2,7 @@
 
 =====================  ==============================================================
 ``config.json``        the resolved configuration of the first attempt
-``attempts.json``      each attempt: number, runtime part, digest
+``attempts.json``      each attempt: number, token, configuration, digest
 ``questions.parquet``  questions with priors and gold
 ``journal/``           segments of completions (`pipeline.journal`)
 ``statistics/``        what was learnt between phases, one JSON a phase
@@ -16,18 +16,35 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.config.run import RunConfig
+from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.errors import ConfigError, DataError
+from pipeline.journal import fences_of
 from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
-from pipeline.protocol import Statistics
+from pipeline.protocol import Statistics, StopReason
 from pipeline.storage import Folder, check_name
 from pipeline.trajectory import Row
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEntry:
+    """What is written down of an attempt before it begins."""
+
+    number: int
+    token: str
+    """Tells apart two attempts that took the same number at once."""
+    retry_failed: bool
+    """Whether questions that failed before are taken up again."""
+    config: RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +77,7 @@ class RunDir:
                 f"continue it with --resume {run.address}"
             )
         run.folder.write_json("config.json", config.model_dump(mode="json"))
-        run._log_attempt(1, config)
+        run._log_attempt(1, config, retry_failed=False)
         return run
 
     @classmethod
@@ -71,8 +88,12 @@ class RunDir:
             raise ConfigError(f"a run directory must hold config.json, {address} does not")
         return run
 
-    def resume(self, config: RunConfig) -> int:
+    def resume(self, config: RunConfig, *, retry_failed: bool = False) -> int:
         """Begin another attempt; returns its number.
+
+        Args:
+            config: its science part must be that of the run.
+            retry_failed: whether questions that failed are taken up again.
 
         Raises:
             ConfigError: where the science part differs, naming each field.
@@ -91,18 +112,29 @@ class RunDir:
                     f"a resume may add benchmarks but not change {source.name}: "
                     f"{have[source.name]!r} -> {source!r}"
                 )
+        _check_depth(before, config)
         gone = have.keys() - {source.name for source in config.science.benchmarks}
         if gone:
             raise ConfigError(
                 f"a resume must keep the benchmarks, without {', '.join(sorted(gone))}"
             )
         attempt = len(self.attempts()) + 1
-        self._log_attempt(attempt, config)
+        self._log_attempt(attempt, config, retry_failed=retry_failed)
         return attempt
 
     def config(self) -> RunConfig:
         """The configuration of the newest attempt."""
         return RunConfig.parse(self.attempts()[-1]["config"], self.address)
+
+    def attempt(self, number: int) -> AttemptEntry:
+        """What was written down of one attempt."""
+        entry = self.attempts()[number - 1]
+        return AttemptEntry(
+            number=number,
+            token=entry["token"],
+            retry_failed=entry["retry_failed"],
+            config=RunConfig.parse(entry["config"], self.address),
+        )
 
     def attempts(self) -> list[dict[str, Any]]:
         """One entry an attempt, oldest first."""
@@ -117,22 +149,30 @@ class RunDir:
         return self.folder.child("journal")
 
     def write_statistics(
-        self, strategy: str, phase: str, by_benchmark: dict[str, Statistics]
+        self, strategy: str, phase: str, by_benchmark: dict[str, Statistics], *, attempt: int = 1
     ) -> None:
-        """Journal what a phase learnt; written once."""
+        """Journal what a phase learnt; written once an attempt at most."""
         values = {name: asdict(statistics) for name, statistics in by_benchmark.items()}
-        self.folder.write_json(f"statistics/{strategy}.{phase}.json", values)
+        self.folder.write_json(f"statistics/{strategy}.{phase}.{attempt:04d}.json", values)
 
     def statistics(self, strategy: str, phase: str) -> dict[str, Statistics] | None:
-        """What a phase learnt, by benchmark; None where it has not been folded."""
-        name = f"statistics/{strategy}.{phase}.json"
-        if not self.folder.has(name):
+        """What a phase learnt, by benchmark; None where it has not been folded.
+
+        That of the newest attempt counts: the driver of an older one may still be writing.
+        """
+        form = re.compile(re.escape(f"{strategy}.{phase}.") + r"\d{4}\.json")
+        names = [n for n in self.folder.child("statistics").names() if form.fullmatch(n)]
+        if not names:
             return None
-        values = self.folder.read_json(name)
+        values = self.folder.read_json(f"statistics/{names[-1]}")
         return {benchmark: Statistics(**fields) for benchmark, fields in values.items()}
 
     def outcomes(self, phase: str | None = None) -> pa.Table:
-        """All outcome rows, each (strategy, phase, benchmark, question_id) once: the first written.
+        """All outcome rows that stand, each (strategy, phase, benchmark, question_id) once.
+
+        Of several that of the newest attempt counts, then the one that draws most. An outcome of a
+        pool that was made deeper since does not stand: its question has more to draw. Nor does one
+        whose rounds the journal does not hold any more, or never accepted (`pipeline.epochs`).
 
         Args:
             phase: only those of one phase folder.
@@ -145,9 +185,10 @@ class RunDir:
             for file in root.child(name).names()
             if file.endswith(".parquet")
         ]
-        return _first_of_each(
-            pa.concat_tables(tables, promote_options="default") if tables else None
-        )
+        if not tables:
+            return OUTCOME_SCHEMA.empty_table()
+        table = _counting(pa.concat_tables(tables, promote_options="default"), self.journal)
+        return _standing(table, _depths(self.config()))
 
     def write_metrics(self, rows: Iterable[Row]) -> None:
         """Write the counters over time, a JSON object a line."""
@@ -160,10 +201,12 @@ class RunDir:
             return []
         return [json.loads(line) for line in self.folder.read("metrics.jsonl").splitlines()]
 
-    def _log_attempt(self, number: int, config: RunConfig) -> None:
+    def _log_attempt(self, number: int, config: RunConfig, *, retry_failed: bool) -> None:
         earlier = self.attempts() if number > 1 else []
         entry = {
             "attempt": number,
+            "token": secrets.token_hex(3),
+            "retry_failed": retry_failed,
             "science_digest": config.science_digest(),
             "config": config.model_dump(mode="json"),
         }
@@ -180,17 +223,51 @@ def _extends(before: Any, after: Any) -> bool:
     return after.limit is None or after.limit >= before.limit
 
 
-def _first_of_each(table: pa.Table | None) -> pa.Table:
-    if table is None:
-        return OUTCOME_SCHEMA.empty_table()
-    seen: set[tuple[str, str, str, str]] = set()
-    keep: list[int] = []
-    columns = [table[n].to_pylist() for n in ("strategy", "phase", "benchmark", "question_id")]
-    for index, key in enumerate(zip(*columns, strict=True)):
-        if key not in seen:
-            seen.add(key)
-            keep.append(index)
-    return table.take(keep)
+def _depths(config: RunConfig) -> dict[str, int]:
+    """Completions a question that the pools of a run hold, by label."""
+    strategies = strategies_of(config.science).items()
+    return {label: int(getattr(s, "n", 1)) for label, s in strategies if s.kind in POOL_OF}
+
+
+def _check_depth(before: RunConfig, after: RunConfig) -> None:
+    had, wanted = _depths(before), _depths(after)
+    for label, depth in had.items():
+        if wanted[label] < depth:
+            raise ConfigError(
+                f"a resume may deepen a pool but not cut it, n of {label}: "
+                f"{depth} -> {wanted[label]}"
+            )
+
+
+def _counting(table: pa.Table, journal: Folder) -> pa.Table:
+    """The outcomes whose rounds the journal has and accepts; those of no journal all count."""
+    if "epoch" not in table.column_names:
+        return table
+    fences = fences_of(journal)
+    writers = zip(table["epoch"].to_pylist(), table["sequence"].to_pylist(), strict=True)
+    return table.filter(
+        pa.array(
+            [epoch is None or fences.outcome_counts(epoch, last) for epoch, last in writers],
+            type=pa.bool_(),
+        )
+    )
+
+
+def _standing(table: pa.Table, depths: dict[str, int]) -> pa.Table:
+    """The newest outcome of each key, without those of pools that are to become deeper."""
+    names = ("strategy", "phase", "benchmark", "question_id")
+    keys = zip(*(table[name].to_pylist() for name in names), strict=True)
+    drawn = pc.list_value_length(table["round_answers"]).to_pylist()
+    ended = table["stop_reason"].to_pylist()
+    attempts = table["attempt"].to_pylist()
+    best: dict[tuple[str, str, str, str], int] = {}
+    for index, key in enumerate(keys):
+        if ended[index] == StopReason.BUDGET.value and drawn[index] < depths.get(key[0], 0):
+            continue
+        rank = (attempts[index], drawn[index])
+        if key not in best or rank > (attempts[best[key]], drawn[best[key]]):
+            best[key] = index
+    return table.take(sorted(best.values()))
 
 
 def rows_of(table: pa.Table) -> list[Row]:

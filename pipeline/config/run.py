@@ -15,7 +15,7 @@ from pipeline.config.errors import described
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.config.schema import Section
 from pipeline.config.science import ScienceConfig
-from pipeline.config.strategies import strategies_of
+from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.errors import ConfigError
 
 _EXTENDABLE = ("benchmarks",)
@@ -36,6 +36,11 @@ class RunConfig(Section):
         Raises:
             ConfigError: naming the field, what must hold and what came.
         """
+        return cls.parse(cls.read(path, overrides), path)
+
+    @staticmethod
+    def read(path: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+        """The values of a YAML file with overrides, not checked yet."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -50,7 +55,7 @@ class RunConfig(Section):
             raise ConfigError(f"{path} must hold fields, got {type(values).__name__}")
         for override in overrides:
             override_field(values, override)
-        return cls.parse(values, path)
+        return values
 
     @classmethod
     def parse(cls, values: dict[str, Any], where: str = "") -> RunConfig:
@@ -107,6 +112,9 @@ def _item(place: list[Any], part: str, name: str) -> int:
 
 def _fixed_science(config: RunConfig) -> dict[str, Any]:
     science = config.science.model_dump(mode="json")
+    for entry in science["strategies"]:
+        if entry["kind"] in POOL_OF:
+            entry["fields"].pop("n", None)  # how deep a pool is
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}
 
 

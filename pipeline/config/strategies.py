@@ -11,8 +11,16 @@ from pipeline.answer_rules import AnswerRule
 from pipeline.config.errors import described
 from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.errors import ConfigError
-from pipeline.protocol import Strategy
+from pipeline.protocol import Pool, Strategy
 from pipeline.strategies import STRATEGIES
+
+POOL_OF: dict[str, Pool] = {
+    "mr_thinking": Pool.SEQUENTIAL,
+    "self_consistency": Pool.PARALLEL,
+    "best_of_n": Pool.PARALLEL,
+}
+"""Kinds that draw all that their budget allows, whatever comes, and the pool that they so draw: a
+larger `n` asks for the same completions and some more."""
 
 
 def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:

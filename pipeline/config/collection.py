@@ -1,0 +1,60 @@
+"""Collections: runs whose strategies draw two deep pools and decide nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.errors import ConfigError
+from pipeline.protocol import Pool
+
+DEFAULT_DEPTH = 64
+
+_KINDS = {Pool.SEQUENTIAL: "mr_thinking", Pool.PARALLEL: "self_consistency"}
+
+
+def make_collection(values: dict[str, Any], rounds: int | None, samples: int | None) -> None:
+    """Turn the values of any run's configuration into those of a collection, in place.
+
+    The run's strategies make way for a chain of `rounds` completions (label ``sequential``) and
+    `samples` independent ones (label ``parallel``); priors, which only strategies use, are dropped.
+
+    Args:
+        values: as read from a file or from an earlier attempt.
+        rounds: R; 0 for no chains; None keeps that of the values where they are a collection's,
+            else takes 64.
+        samples: K, likewise.
+
+    Raises:
+        ConfigError: at a negative depth, or where neither pool would be drawn.
+    """
+    science = values.setdefault("science", {})
+    if not isinstance(science, dict):
+        raise ConfigError(f"science must hold fields, got {type(science).__name__}")
+    known = _depths(science)
+    entries = []
+    for kind, asked in ((Pool.SEQUENTIAL, rounds), (Pool.PARALLEL, samples)):
+        depth = known.get(kind, 0 if known else DEFAULT_DEPTH) if asked is None else asked
+        if depth < 0:
+            raise ConfigError(f"the depth of the {kind.value} pool must be >= 0, got {depth}")
+        if depth:
+            entries.append({"kind": _KINDS[kind], "label": kind.value, "fields": {"n": depth}})
+    if not entries:
+        raise ConfigError("a collection must draw rounds or samples, got 0 of both")
+    science.pop("strategy", None)
+    science.pop("priors", None)
+    science.pop("answer_rule", None)
+    science["strategies"] = entries
+
+
+def _depths(science: dict[str, Any]) -> dict[Pool, int]:
+    """The depths of a configuration that is a collection's already; {} for any other."""
+    entries = science.get("strategies")
+    labels = {kind.value: kind for kind in Pool}
+    known: dict[Pool, int] = {}
+    for entry in entries if isinstance(entries, list) else []:
+        kind = labels.get(entry.get("label", "")) if isinstance(entry, dict) else None
+        depth = None if kind is None else entry.get("fields", {}).get("n", entry.get("n"))
+        if kind is None or entry.get("kind") != _KINDS[kind] or not isinstance(depth, int):
+            return {}
+        known[kind] = depth
+    return known
