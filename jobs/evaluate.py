@@ -18,7 +18,9 @@ import sys
 from jobs.logs import log_to_stderr
 from jobs.run_options import add_run_options, opened_run
 from jobs.tables import print_summary
+from pipeline.config.run import RunConfig
 from pipeline.errors import ConfigError, DataError
+from pipeline.run_dir import RunDir
 
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 
@@ -40,7 +42,11 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, DataError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    return execute(run, config, attempt)
 
+
+def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
+    """Take an attempt of a run to its end and print what came out; returns the exit status."""
     from jobs.cluster import start_ray
 
     start_ray(config.runtime)

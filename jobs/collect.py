@@ -1,0 +1,69 @@
+"""Draw deep pools once, to decide on them offline as often as is liked.
+
+    python -m jobs.collect --config configs/laptop.yaml --rounds 64 --samples 64
+    python -m jobs.collect --resume runs/laptop-20260101-120000 --rounds 128
+    python -m jobs.collect --resume RUN --config FILE       # with another benchmark in FILE
+    python -m jobs.collect --export RUN FOLDER              # one graded Parquet file, no engines
+
+Takes the configuration of any run: its benchmarks, prompts, decoding and models. For every question
+it draws a chain of R rounds (``sequential``) and K independent samples (``parallel``), scored by
+the verifier; all of them go through the same engines at the same time. Writes a run directory whose
+journal is the pool. A resume with more rounds, samples or benchmarks draws only what is missing.
+Exits as ``jobs.evaluate`` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+
+from jobs.evaluate import execute
+from jobs.logs import log_to_stderr
+from jobs.run_options import add_run_options, opened_run
+from pipeline.config.collection import make_collection
+from pipeline.errors import ConfigError, DataError
+from pipeline.pool_export import export_pool
+from pipeline.run_dir import RunDir
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale collect", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_run_options(options)
+    options.add_argument(
+        "--rounds", type=int, metavar="R", help="completions a chain (64; on a resume, as before)"
+    )
+    options.add_argument(
+        "--samples", type=int, metavar="K", help="samples a question (64; on a resume, as before)"
+    )
+    options.add_argument(
+        "--export",
+        nargs=2,
+        metavar=("RUN", "FOLDER"),
+        help="write the pool of a finished run as Parquet files of its own, and stop",
+    )
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    log_to_stderr()
+    try:
+        if arguments.export:
+            source, target = arguments.export
+            rows = export_pool(RunDir.open(source), target)
+            print(f"{rows:,} completions of {source} written to {target}")
+            return 0
+        shape = partial(make_collection, rounds=arguments.rounds, samples=arguments.samples)
+        run, config, attempt = opened_run(arguments, shape)
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return execute(run, config, attempt)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
