@@ -51,6 +51,7 @@ class GeneratorEngine:
         """
         self._model = GeneratorModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
+        vllm_setup.check_shape(self._model)
         self._tokenizer = vllm_setup.tokenizer(self._model)
         if self._model.chat_template is not None:
             self._tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")

@@ -74,6 +74,10 @@ class Meter:
         finally:
             self._advance()
             self.in_flight -= 1
+            # an engine that has nothing left to do makes no step that would say so
+            self.running = min(self.running, self.in_flight)
+            if not self.in_flight:
+                self.waiting = 0
 
     def batch(self, running: int, waiting: int, kv_usage: float) -> None:
         """Note how full the engine is after a step."""

@@ -52,6 +52,7 @@ class VerifierEngine:
 
         self._model = VerifierModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
+        vllm_setup.check_shape(self._model)
         self._tokenizer = vllm_setup.tokenizer(self._model)
         self._separator_id = separator_id(self._tokenizer, self._model.step_separator)
         self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.meter import Meter
+from pipeline import sizing
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.errors import ConfigError, EngineDeadError
@@ -178,6 +179,22 @@ def located(model: str) -> str:
     """A folder of the project, such as ``models/tiny-generator``, wherever the process runs."""
     folder = PROJECT / model
     return str(folder) if not Path(model).is_dir() and folder.is_dir() else model
+
+
+def check_shape(model: ModelConfig) -> None:
+    """Hold the sizes that the configuration states against the model's own.
+
+    Raises:
+        ConfigError: naming every field that differs.
+    """
+    if model.shape is None:
+        return
+    from transformers import AutoConfig
+
+    own = AutoConfig.from_pretrained(
+        located(model.model), revision=model.revision, trust_remote_code=model.trust_remote_code
+    )
+    sizing.check_shape(model.shape, own.to_dict())
 
 
 def tokenizer(model: ModelConfig) -> Any:

@@ -1,0 +1,299 @@
+"""The real engines on the embedded tiny models, on plain actors and on Serve."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from actors.client import EngineClient, clients_of
+from actors.hosts import Engines, start_pools
+from actors.interfaces import Generated, Scored
+from actors.watch import NAMESPACE, Watch, watch_name
+from pipeline.arithmetic import questions
+from pipeline.config.models import GeneratorModel, VerifierModel
+from pipeline.config.runtime import RequestConfig, RuntimeConfig
+from pipeline.protocol import Failure, Message, Request
+from tests.conftest import TINY_GENERATOR, TINY_POOL, TINY_VERIFIER
+
+pytestmark = [pytest.mark.ray, pytest.mark.vllm]
+
+QUESTION = questions(1, split="test", seed=0)[0]
+CONTEXT = 512
+
+
+def clients(engines: Engines, **settings: Any) -> tuple[EngineClient, EngineClient]:
+    """Clients of both pools."""
+    generator, verifier = clients_of(engines.address, RequestConfig(backoff_s=0.1, **settings))
+    assert isinstance(generator, EngineClient)
+    assert isinstance(verifier, EngineClient)
+    return generator, verifier
+
+
+def asks(text: str = QUESTION.text, **fields: Any) -> Request:
+    """A request for a reply to `text`."""
+    base = {"max_tokens": 200, "temperature": 0.7, "top_p": 0.95, "seed": 3}
+    return Request(messages=(Message("user", text),), **{**base, **fields})
+
+
+async def made(generator: EngineClient, request: Request) -> Generated:
+    """A completion that must come."""
+    outcome = await generator.generate(request, session="s")
+    assert isinstance(outcome, Generated), outcome
+    return outcome
+
+
+async def scored(verifier: EngineClient, question: str, reply: str) -> Scored:
+    """Scores that must come."""
+    outcome = await verifier.score(question, reply, session="s")
+    assert isinstance(outcome, Scored), outcome
+    return outcome
+
+
+async def test_a_completion_carries_its_counts(tiny_engines: Engines) -> None:
+    """Text, finish reason and tokens fit each other; a second ask finds its prompt cached."""
+    generator, _ = clients(tiny_engines)
+    first = await made(generator, asks())
+
+    assert first.replica == tiny_engines.address["generator"]["replicas"][0]
+    assert 0 < first.completion_tokens <= 200
+    assert first.prompt_tokens >= len(QUESTION.text)
+    assert first.thinking_tokens == 0
+    assert (first.attempts, first.wasted_tokens) == (1, 0)
+
+
+async def test_the_limits_of_length(tiny_engines: Engines) -> None:
+    """max_tokens ends a completion with length, and so does the end of the context."""
+    generator, _ = clients(tiny_engines)
+    short = await made(generator, asks(max_tokens=5, min_tokens=5))
+    long = await made(generator, asks(max_tokens=10_000, min_tokens=CONTEXT - 40))
+
+    assert (short.finish_reason, short.completion_tokens) == ("length", 5)
+    assert long.prompt_tokens + long.completion_tokens <= CONTEXT
+    if long.finish_reason == "length":
+        assert long.prompt_tokens + long.completion_tokens == CONTEXT
+
+
+async def test_greedy_decoding_and_an_assistant_prefix_go_on_with_the_same_text(
+    tiny_engines: Engines,
+) -> None:
+    """The rest after a prefix is what followed it, and only the new text comes back."""
+    generator, _ = clients(tiny_engines)
+    whole = await made(generator, asks(temperature=0.0))
+    prefix = whole.text[:4]
+    rest = await made(generator, asks(temperature=0.0, assistant_prefix=prefix))
+
+    assert prefix + rest.text == whole.text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1" * 600, r"prompt has 6\d\d tokens, the context holds 512"),
+        ("", "prompt must not be empty"),
+        (" \n", "prompt must not be empty"),
+        ("a\0b", "user message must not hold NUL, got one at position 1"),
+        ("a\ud800", "got a lone surrogate at position 1"),
+        (12, "user message must be text, got int"),
+    ],
+)
+async def test_a_prompt_that_cannot_be_served_is_an_error_of_its_own(
+    tiny_engines: Engines, text: Any, says: str
+) -> None:
+    """It is tried once, costs nothing, and the engine goes on."""
+    generator, _ = clients(tiny_engines)
+    outcome, other = await asyncio.gather(
+        generator.generate(asks(text), session="bad"), made(generator, asks())
+    )
+
+    assert isinstance(outcome, Failure)
+    assert outcome.completion_tokens == 0
+    with pytest.raises(AssertionError, match=says):
+        raise AssertionError(outcome.error)
+    assert outcome.error.startswith("bad_request: ")
+    assert other.attempts == 1
+
+
+async def test_what_a_deadline_and_a_cancellation_cost_is_counted_by_the_engine(
+    tiny_engines: Engines,
+) -> None:
+    """Both end the request in vLLM, and the engine's totals have exactly their tokens more."""
+    long = asks(max_tokens=480, min_tokens=480)
+    before = (await asyncio.to_thread(tiny_engines.stats))["generator"][0]
+    generator, _ = clients(tiny_engines, deadline_s=0.3, attempts=1)
+    late = await generator.generate(long, session="s")
+    patient, _ = clients(tiny_engines)
+    task = asyncio.create_task(patient.generate(long, session="s"))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    for _ in range(50):
+        after = (await asyncio.to_thread(tiny_engines.stats))["generator"][0]
+        if after.aborted == before.aborted + 2:
+            break
+        await asyncio.sleep(0.1)
+
+    assert isinstance(late, Failure)
+    assert late.error == "deadline: no completion within 0.3 s"
+    assert late.completion_tokens is not None
+    cancelled = after.aborted_tokens - before.aborted_tokens - late.completion_tokens
+    assert 0 < late.completion_tokens < 480
+    assert 0 < cancelled < 480
+    assert after.aborted == before.aborted + 2
+    assert after.running == 0
+
+
+async def test_every_step_is_scored(tiny_engines: Engines) -> None:
+    """One probability a step; what the reply says of the separator forges none."""
+    _, verifier = clients(tiny_engines)
+    reply = "<think>\nhm\n\nhm</think>\n\n3*4=12\n\n12<extra_0>+1=13\n\n\\boxed{13}"
+    outcome = await scored(verifier, "3*4+1?", reply)
+
+    assert len(outcome.step_scores) == 3
+    assert all(0 <= score <= 1 for score in outcome.step_scores)
+    assert outcome.score == pytest.approx(sum(outcome.step_scores) / 3)
+    assert outcome.tokens > len("3*4+1?")
+    assert not outcome.truncated
+
+
+async def test_a_reply_past_the_context_loses_whole_leading_steps(tiny_engines: Engines) -> None:
+    """The tail is scored as if it were the whole reply, and the result says so."""
+    _, verifier = clients(tiny_engines)
+    steps = [f"{i}+{i}={2 * i}" for i in range(100, 180)]
+    cut = await scored(verifier, QUESTION.text, "\n\n".join(steps))
+    tail = "\n\n".join(steps[-len(cut.step_scores) :])
+    alone = await scored(verifier, QUESTION.text, tail)
+
+    assert cut.truncated
+    assert not alone.truncated
+    assert 20 < len(cut.step_scores) < 80
+    assert alone.step_scores == pytest.approx(cut.step_scores, abs=1e-4)
+
+
+async def test_a_reply_without_text_scores_nothing(tiny_engines: Engines) -> None:
+    """Cut inside its thinking: score 0 by rule, visible as empty step scores, no model asked."""
+    _, verifier = clients(tiny_engines)
+    outcome = await scored(verifier, QUESTION.text, "<think>\nhm")
+
+    assert outcome == Scored(step_scores=(), score=0.0, tokens=0, truncated=False)
+
+
+async def test_a_question_past_the_verifier_context_is_an_error(tiny_engines: Engines) -> None:
+    """Nothing can be dropped from a question."""
+    _, verifier = clients(tiny_engines)
+    outcome = await verifier.score("1" * 600, "2", session="s")
+
+    assert isinstance(outcome, Failure)
+    assert outcome.error.startswith("bad_request: question has 6")
+
+
+async def test_scores_agree_with_the_model_run_by_hand(tiny_engines: Engines) -> None:
+    """The same weights in plain torch give the same probabilities at the same separators."""
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2Model
+
+    from tests.conftest import ROOT
+
+    folder = ROOT / "models" / "tiny-verifier"
+    _, verifier = clients(tiny_engines)
+    steps = ("347*80=27760", "347*3=1041", "27760+1041=28801")
+    outcome = await scored(verifier, "347*83?", "\n\n".join(steps))
+
+    weights = {
+        name: value.float() for name, value in load_file(folder / "model.safetensors").items()
+    }
+    backbone = Qwen2Model(Qwen2Config.from_pretrained(folder))
+    backbone.load_state_dict(
+        {n.removeprefix("model."): w for n, w in weights.items() if n.startswith("model.")}
+    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    turns = [
+        {"role": "user", "content": "347*83?"},
+        {"role": "assistant", "content": "".join(f"{step}<extra_0>" for step in steps)},
+    ]
+    text = tokenizer.apply_chat_template(turns, tokenize=False)
+    ids = torch.tensor([tokenizer.encode(text, add_special_tokens=False)])
+    with torch.no_grad():
+        hidden = backbone.float().eval()(input_ids=ids).last_hidden_state[0]
+        inner = torch.relu(hidden @ weights["score.0.weight"].T + weights["score.0.bias"])
+        logits = inner @ weights["score.2.weight"].T + weights["score.2.bias"]
+    separator = tokenizer.convert_tokens_to_ids("<extra_0>")
+    expected = logits.softmax(-1)[ids[0] == separator, 1]
+
+    assert outcome.step_scores == pytest.approx(expected.tolist(), abs=2e-3)
+
+
+@pytest.fixture(scope="module")
+def serve_engines(local_ray: None) -> Iterator[Engines]:
+    """The same models on Serve."""
+    import ray
+    from ray import serve
+
+    watch = ray.remote(Watch).options(name=watch_name("tiny"), namespace=NAMESPACE, num_cpus=0)
+    alive = watch.remote()
+    engines = start_pools(
+        GeneratorModel.model_validate(TINY_GENERATOR),
+        VerifierModel.model_validate(TINY_VERIFIER),
+        RuntimeConfig.model_validate(
+            {"host": "serve", "generator": TINY_POOL, "verifier": TINY_POOL}
+        ),
+        run_id="tiny",
+        max_tokens=256,
+    )
+    yield engines
+    engines.stop()
+    ray.kill(alive)
+    serve.shutdown()
+
+
+async def test_serve_hosts_the_same_engines(tiny_engines: Engines, serve_engines: Engines) -> None:
+    """Greedy replies and their scores are those of the plain actors; chains run at once."""
+    generator, verifier = clients(serve_engines)
+    plain_generator, plain_verifier = clients(tiny_engines)
+    drawn = questions(8, split="test", seed=1)
+
+    async def chain(g: EngineClient, v: EngineClient, text: str) -> tuple[str, tuple[float, ...]]:
+        reply = await made(g, asks(text, temperature=0.0))
+        return reply.text, (await scored(v, text, reply.text)).step_scores
+
+    ours = await asyncio.gather(*(chain(generator, verifier, q.text) for q in drawn))
+    theirs = await asyncio.gather(*(chain(plain_generator, plain_verifier, q.text) for q in drawn))
+    stats = (await asyncio.to_thread(serve_engines.stats))["generator"][0]
+
+    # batches differ, so a near tie between two tokens may fall the other way: most must agree
+    same = [a[0] == b[0] for a, b in zip(ours, theirs, strict=True)]
+    assert sum(same) >= 6
+    for agrees, (_, a), (_, b) in zip(same, ours, theirs, strict=True):
+        if agrees:
+            assert a == pytest.approx(b, abs=1e-3)
+    assert stats.requests >= 8
+    assert stats.completion_tokens > 0
+
+
+async def test_a_killed_engine_process_ends_its_host_and_the_request_is_served_again(
+    tiny_engines: Engines,
+) -> None:
+    """EngineCore is killed under a running request: the actor dies with it, another serves."""
+    import os
+    import signal
+
+    import psutil
+    import ray
+
+    (name,) = tiny_engines.address["generator"]["replicas"]
+    actor = ray.get_actor(name, namespace=NAMESPACE)
+    pid = await actor.ping.remote()
+    generator, _ = clients(tiny_engines, no_replica_timeout_s=240)
+    task = asyncio.create_task(
+        generator.generate(asks(min_tokens=300, max_tokens=300), session="s")
+    )
+    await asyncio.sleep(0.3)
+    for child in psutil.Process(pid).children(recursive=True):
+        os.kill(child.pid, signal.SIGKILL)
+    outcome = await task
+
+    assert isinstance(outcome, Generated)
+    assert (outcome.attempts, outcome.unknown_attempts) == (2, 1)
+    assert not psutil.pid_exists(pid)
