@@ -1,0 +1,115 @@
+"""One self-contained HTML report of a run, or of several side by side.
+
+    python -m jobs.report runs/laptop-20260101-120000
+    python -m jobs.report RUN RUN --out comparison.html --paper FOLDER --price-per-million 0.6
+    python -m jobs.report RUN --questions all --tables tables
+
+Reads run directories, finished or not; needs no cluster. Writes ``report.html`` into the run
+directory (for several runs into the current folder) unless ``--out`` says otherwise, pages of
+further questions into ``report-questions/`` beside it, and with ``--tables`` the paper's tables as
+CSV and LaTeX. Exits with 0, or with 2 for input that cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import posixpath
+import sys
+
+from pipeline.errors import ConfigError, DataError
+from pipeline.paper_tables import read_paper
+from pipeline.report.build import build, write_report
+from pipeline.report.run_data import read_run
+from pipeline.report.sweep import FILE, Row, sweep_rows
+from pipeline.report.table_formats import csv_of, latex_of
+from pipeline.storage import Folder
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale report", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
+    options.add_argument("--out", metavar="FILE", help="where to write the report")
+    options.add_argument("--paper", metavar="DIR", help="folder of the paper's numbers as CSV")
+    options.add_argument("--sweep", metavar="FILE", help=f"a sweep; else RUN/{FILE} if it exists")
+    options.add_argument("--tables", metavar="DIR", help="write the paper's tables here")
+    options.add_argument(
+        "--price-per-million",
+        metavar="X",
+        type=_price,
+        help="price of a million generated tokens, in any currency",
+    )
+    options.add_argument(
+        "--questions",
+        metavar="all|N",
+        type=_questions,
+        help="pages of questions; those that the report cannot hold become files beside it",
+    )
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    try:
+        runs = [read_run(run, run_shown=len(arguments.runs) > 1) for run in arguments.runs]
+        swept = (
+            [arguments.sweep]
+            if arguments.sweep
+            else [posixpath.join(run.run.address, FILE) for run in runs if run.run.folder.has(FILE)]
+        )
+        sweep = [row for path in swept for row in _sweep(path)]
+        paper = None if arguments.paper is None else read_paper(arguments.paper)
+        out = arguments.out or _default_out(arguments.runs)
+        folder = Folder(posixpath.dirname(out) or ".")
+        report, pages = build(
+            runs,
+            sweep=sweep,
+            paper=paper,
+            price_per_million=arguments.price_per_million,
+            most_questions=arguments.questions,
+        )
+        size = write_report(report, pages, folder, posixpath.basename(out))
+        if arguments.tables:
+            tables = Folder(arguments.tables)
+            tables.write("tables.csv", csv_of(report.tables()).encode())
+            latex = "\n".join(latex_of(table) for table in report.tables())
+            tables.write("tables.tex", latex.encode())
+    except (ConfigError, DataError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(
+        f"report: {out} ({size / 1e6:.1f} MB, {len(report.embedded)} of {len(report.entries)} "
+        f"questions within, {len(report.files)} beside it)"
+    )
+    return 0
+
+
+def _sweep(path: str) -> list[Row]:
+    folder, name = Folder(posixpath.dirname(path) or "."), posixpath.basename(path)
+    return sweep_rows(folder.read_table(name), path)
+
+
+def _default_out(runs: list[str]) -> str:
+    return posixpath.join(runs[0].rstrip("/"), "report.html") if len(runs) == 1 else "report.html"
+
+
+def _price(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"a price must be >= 0, got {text}")
+    return value
+
+
+def _questions(text: str) -> int:
+    """Pages at most; all is as many as there are."""
+    if text == "all":
+        return sys.maxsize
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"must be all or a whole number, got {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""Two strategies on the questions that both have answered: the view behind every comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from pipeline.answer_rules import AnswerRule
+from pipeline.report.run_data import Cell
+from pipeline.statistics.intervals import Interval, clopper_pearson, wilson
+from pipeline.statistics.paired import Difference, McNemar, holm, mcnemar, paired_difference
+
+SEED = 0
+"""Of every resampling in a report: the same run gives the same report."""
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`first` against `second`, paired by question."""
+
+    first: Cell
+    second: Cell
+    rule_first: AnswerRule
+    rule_second: AnswerRule
+    n_questions: int
+    """Answered by both and graded for both."""
+    left_out: int
+    """Answered by one alone, or ungraded for one."""
+    test: McNemar | None
+    """None where no question is graded for both."""
+    accuracy: Difference | None
+    """Share of right answers of the first minus that of the second."""
+    tokens: Difference
+    """Completion tokens a question, over the questions answered by both."""
+    saved: Interval | None
+    """Share of the second's tokens that the first does without."""
+    p_adjusted: float | None
+    """McNemar's p-value, corrected for the comparisons made beside it (Holm)."""
+
+    @property
+    def discordant(self) -> int:
+        """Questions that one of the two alone has right."""
+        return 0 if self.test is None else self.test.only_first + self.test.only_second
+
+    @property
+    def gain_ends(self) -> tuple[float, float]:
+        """Ends of the difference in accuracy; (nan, nan) where nothing is graded.
+
+        Where no question tells the two apart a bootstrap has nothing to draw from: the ends are
+        then plus and minus the largest share of discordant questions that 0 of n allows
+        (Clopper-Pearson).
+        """
+        if self.accuracy is None:
+            return (math.nan, math.nan)
+        if not self.discordant:
+            most = clopper_pearson(0, self.n_questions, level=LEVEL).high
+            return (-most, most)
+        return (self.accuracy.low, self.accuracy.high)
+
+    @property
+    def distinguishable(self) -> bool:
+        """Whether chance alone is an unlikely reason for the difference in accuracy."""
+        return self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
+
+
+def compare(
+    first: Cell,
+    second: Cell,
+    *,
+    rule_first: AnswerRule | None = None,
+    rule_second: AnswerRule | None = None,
+) -> Comparison | None:
+    """Compare two cells by their headline rules or by those given; None without common questions.
+
+    The p-value is not yet corrected: `family` does that for all that are looked at together.
+    """
+    rule_first, rule_second = rule_first or first.rule, rule_second or second.rule
+    common = [key for key in first.by_question if key in second.by_question]
+    if not common:
+        return None
+    rights_first, rights_second = first.rights(rule_first), second.rights(rule_second)
+    graded = [key for key in common if key in rights_first and key in rights_second]
+    one = {key: rights_first[key] for key in graded}
+    other = {key: rights_second[key] for key in graded}
+    test = mcnemar(one, other) if graded else None
+    tokens = [
+        {key: [float(cell.by_question[key]["completion_tokens"])] for key in common}
+        for cell in (first, second)
+    ]
+    everything = len(first.by_question.keys() | second.by_question.keys())
+    return Comparison(
+        first=first,
+        second=second,
+        rule_first=rule_first,
+        rule_second=rule_second,
+        n_questions=len(graded),
+        left_out=everything - len(graded),
+        test=test,
+        accuracy=_difference(
+            {key: [float(right)] for key, right in one.items()},
+            {key: [float(right)] for key, right in other.items()},
+        )
+        if graded
+        else None,
+        tokens=_difference(*tokens),
+        saved=share_saved(*([values[key][0] for key in common] for values in tokens)),
+        p_adjusted=None if test is None else test.p_value,
+    )
+
+
+def family(comparisons: Sequence[Comparison | None]) -> list[Comparison]:
+    """Comparisons that are looked at together, each p-value corrected for all of them."""
+    made = [comparison for comparison in comparisons if comparison is not None]
+    tested = {i: c.test.p_value for i, c in enumerate(made) if c.test is not None}
+    adjusted = holm(tested)
+    return [replace(made[i], p_adjusted=adjusted.get(i)) for i in range(len(made))]
+
+
+def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
+    """The MR-Thinking cell that a cell is held against: same run, benchmark and N.
+
+    Base draws one completion whatever N is: it is held against the run's MR-Thinking if there is
+    just one.
+    """
+    rivals = [
+        other
+        for other in cells
+        if other.kind == "mr_thinking"
+        and (other.run, other.benchmark) == (cell.run, cell.benchmark)
+        and (cell.kind == "base" or other.n == cell.n)
+    ]
+    return rivals[0] if len(rivals) == 1 and rivals[0] is not cell else None
+
+
+def against_rivals(cells: Sequence[Cell]) -> list[Comparison]:
+    """Every cell against MR-Thinking at the same N, read by the same answer rule where it can be.
+
+    One rule for both keeps gains from selection out of the difference. Corrected as one family.
+    """
+    made = []
+    for cell in cells:
+        rival = rival_of(cell, cells)
+        if rival is not None:
+            rule = cell.rule if rival.rights(cell.rule) else rival.rule
+            made.append(compare(cell, rival, rule_second=rule))
+    return family(made)
+
+
+def accuracy(cell: Cell, rule: AnswerRule) -> Interval | None:
+    """Share of graded questions that are right, with Wilson's interval; None where none is."""
+    rights = cell.rights(rule)
+    return wilson(sum(rights.values()), len(rights)) if rights else None
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """A mean with Student's interval; a single value has no interval but itself."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    spread = float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+    half = float(special.stdtrit(max(1, n - 1), 0.5 + LEVEL / 2)) * spread
+    return Interval(value=mean, low=mean - half, high=mean + half, level=LEVEL)
+
+
+def share_saved(first: Sequence[float], second: Sequence[float]) -> Interval | None:
+    """1 - mean(first) / mean(second), paired, by the delta method; None where second is all 0."""
+    below = math.fsum(second) / len(second)
+    if below == 0:
+        return None
+    ratio = math.fsum(first) / len(first) / below
+    return mean_interval(
+        [1 - ratio + (ratio * y - x) / below for x, y in zip(first, second, strict=True)]
+    )
+
+
+def least_discordant(alpha: float = 1 - LEVEL) -> int:
+    """Questions that one strategy alone must have right, the other none, before McNemar's exact
+    test calls a difference: the least d with 2 (1/2)^d < alpha."""
+    return math.floor(1 - math.log2(alpha)) + 1
+
+
+def _difference(
+    first: Mapping[tuple[str, str], Sequence[float]],
+    second: Mapping[tuple[str, str], Sequence[float]],
+) -> Difference:
+    draws = max(2_000, min(10_000, 20_000_000 // len(first)))
+    return paired_difference(first, second, seed=SEED, level=LEVEL, draws=draws)

@@ -1,0 +1,196 @@
+"""What came out, in plain words: sentences that are computed, never written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.report import words
+from pipeline.report.comparison import (
+    Comparison,
+    accuracy,
+    against_rivals,
+    least_discordant,
+    mean_interval,
+)
+from pipeline.report.run_data import OURS, Cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """The main message of one benchmark."""
+
+    benchmark: str
+    headline: str
+    sentences: tuple[str, ...]
+    lead: Comparison | None
+    """The comparison that the headline speaks of."""
+
+
+def message_of(benchmark: str, cells: Sequence[Cell]) -> Message:
+    """What the cells of one benchmark say, the strongest statement first.
+
+    The headline speaks of the MarkovScale variant (of any strategy, where none was run) that saves
+    most tokens among those not distinguishably worse than MR-Thinking at the same N; the p-value it
+    quotes is corrected for having looked at all of them.
+    """
+    made = against_rivals(cells)
+    lead = _lead(made)
+    graded = any(accuracy(cell, cell.rule) is not None for cell in cells)
+    if lead is not None and lead.accuracy is not None:
+        headline = _headline(lead)
+        sentences = [_figures(lead), _difference(lead, len(made)), *_selection(lead)]
+    elif not graded:
+        headline = (
+            f"No gold answers are known for {benchmark}: tokens are reported, accuracy is not"
+        )
+        sentences = []
+    else:
+        best = max(cells, key=lambda cell: _value(cell))
+        interval = accuracy(best, best.rule)
+        headline = f"{best.name} answers {words.percent(_value(best))} of {benchmark} right"
+        sentences = [
+            f"Its 95 % interval is {words.percent_range(interval)}. No MR-Thinking run of the same "
+            f"N stands beside it, so nothing is said on tokens saved."
+        ]
+    if graded:
+        sentences.append(_worth(benchmark, cells))
+    return Message(benchmark=benchmark, headline=headline, sentences=tuple(sentences), lead=lead)
+
+
+def one_question(n: int) -> str:
+    """What a single question weighs, and the least difference that a paired test can call."""
+    least = least_discordant()
+    if least > n:
+        return f"one question is worth {words.magnitude(1 / n)} points"
+    return (
+        f"one question is worth {words.magnitude(1 / n)} points, and the exact paired test "
+        f"calls no difference below {least} questions ({words.magnitude(least / n)} points)"
+    )
+
+
+def verdict_words(comparison: Comparison) -> str:
+    """Whether the accuracies differ, in a few words."""
+    if comparison.accuracy is None:
+        return "not graded"
+    if not comparison.distinguishable:
+        return "cannot be told apart"
+    return "more accurate" if comparison.accuracy.value > 0 else "less accurate"
+
+
+def _lead(made: Sequence[Comparison]) -> Comparison | None:
+    candidates = [c for c in made if c.first.kind in OURS] or list(made)
+    if not candidates:
+        return None
+    no_worse = [c for c in candidates if not (c.distinguishable and _gain(c) < 0)]
+    if no_worse:
+        return max(no_worse, key=lambda c: -1.0 if c.saved is None else c.saved.value)
+    return max(candidates, key=_gain)
+
+
+def _gain(comparison: Comparison) -> float:
+    return 0.0 if comparison.accuracy is None else comparison.accuracy.value
+
+
+def _value(cell: Cell) -> float:
+    interval = accuracy(cell, cell.rule)
+    return -1.0 if interval is None else interval.value
+
+
+def _headline(lead: Comparison) -> str:
+    first, second = lead.first.name, lead.second.name
+    questions = words.plural(lead.n_questions, "question")
+    cost, saves = _cost(lead)
+    if not lead.distinguishable:
+        joined = "and" if saves else "but"
+        return (
+            f"{first} cannot be told from {second} in accuracy on {questions} of "
+            f"{lead.first.benchmark}, {joined} {cost}"
+        )
+    gain = _gain(lead)
+    joined = "and" if saves == (gain > 0) else "but"
+    more = "more" if gain > 0 else "fewer"
+    return (
+        f"{first} answers {more} questions of {lead.first.benchmark} right than {second} "
+        f"({words.points(gain)} points), {joined} {cost}"
+    )
+
+
+def _cost(lead: Comparison) -> tuple[str, bool]:
+    saved = lead.saved
+    if saved is None or saved.low <= 0 <= saved.high:
+        return "spends about as many tokens", False
+    if saved.value > 0:
+        return f"spends {words.percent(saved.value, 0)} fewer tokens", True
+    return f"spends {words.percent(-saved.value, 0)} more tokens", False
+
+
+def _figures(lead: Comparison) -> str:
+    parts = []
+    for cell, rule in ((lead.first, lead.rule_first), (lead.second, lead.rule_second)):
+        tokens = mean_interval(cell.tokens)
+        parts.append(
+            f"{cell.name} {words.percent_with(accuracy(cell, rule))} with "
+            f"{words.count(tokens.value)} tokens a question"
+        )
+    saved = (
+        ""
+        if lead.saved is None
+        else (f" Tokens saved: {words.percent_with(lead.saved)} (95 % interval).")
+    )
+    return (
+        f"Accuracy at N = {lead.second.n}, read by {_rules(lead)}: {parts[0]}; {parts[1]}.{saved}"
+    )
+
+
+def _rules(lead: Comparison) -> str:
+    if lead.rule_first is lead.rule_second:
+        return f"the answer rule {lead.rule_first.value}"
+    return f"{lead.rule_first.value} and {lead.rule_second.value}"
+
+
+def _difference(lead: Comparison, tests: int) -> str:
+    assert lead.accuracy is not None
+    assert lead.test is not None
+    assert lead.p_adjusted is not None
+    corrected = f", corrected for {tests} comparisons" if tests > 1 else ""
+    sentence = (
+        f"The difference in accuracy is {words.points(lead.accuracy.value)} points "
+        f"{words.points_range(*lead.gain_ends)}: "
+        f"{words.plural(lead.test.only_first, 'question')} only {lead.first.name} has right, "
+        f"{lead.test.only_second} only {lead.second.name} (exact McNemar test, "
+        f"{words.p_value(lead.p_adjusted)}{corrected})."
+    )
+    if lead.distinguishable:
+        return sentence
+    return (
+        f"{sentence} That is no proof of equal accuracy: the data agree with anything within the "
+        f"interval."
+    )
+
+
+def _selection(lead: Comparison) -> list[str]:
+    """What the rival gains from the lead's answer rule alone; that is no merit of stopping."""
+    rival = lead.second
+    if lead.rule_second is rival.rule:
+        return []
+    own, same = accuracy(rival, rival.rule), accuracy(rival, lead.rule_second)
+    if own is None or same is None:
+        return []
+    return [
+        f"{rival.name} read by its own rule, {rival.rule.value}, has {words.percent_with(own)}: "
+        f"choosing among the same completions by {lead.rule_second.value} moves it by "
+        f"{words.points(same.value - own.value)} points without any stopping."
+    ]
+
+
+def _worth(benchmark: str, cells: Sequence[Cell]) -> str:
+    n = max(len(cell.rows) for cell in cells)
+    half = max(
+        (i.half_width for cell in cells if (i := accuracy(cell, cell.rule)) is not None),
+        default=0.0,
+    )
+    return (
+        f"{benchmark} has {words.plural(n, 'question')} here: {one_question(n)}; the widest "
+        f"interval of an accuracy here is ±{words.magnitude(half)} points."
+    )

@@ -1,0 +1,217 @@
+"""The page of one question: every chain round by round, and why each of them stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.answer_rules import apply
+from pipeline.markov import second_eigenvalue, stationary_accuracy
+from pipeline.protocol import Completion, Stop, StopReason
+from pipeline.report import words
+from pipeline.report.figure import facts
+from pipeline.report.html import Html, h
+from pipeline.report.run_data import Cell
+from pipeline.report.svg import Size, line, mark, path, picture, plot, text
+from pipeline.trajectory import Row
+
+_VERDICTS = {"right": "✓ right", "wrong": "✗ wrong", "ungraded": "? ungraded"}
+_CHAIN = Size(width=340, height=104, narrow=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One chain of a question, as its page shows it."""
+
+    cell: Cell
+    outcome: Row
+    completions: Sequence[Row]
+    """From the journal; [] where they are not at hand."""
+
+
+def question_page(question: Row, chains: Sequence[Shown], *, most_chars: int) -> Html:
+    """Everything of one question; each completion's text is cut in its middle to `most_chars`."""
+    known: Mapping[str, str | None] = {
+        "benchmark": question["benchmark"],
+        "question": question["question_id"],
+        "level": question["level"],
+        "subject": question["subject"],
+        "gold answer": question["gold"],
+    }
+    return h(
+        "article",
+        facts([(name, _isolated(value)) for name, value in known.items() if value is not None]),
+        h("pre", question["text"], cls="text", dir="auto"),
+        *(_chain(shown, most_chars) for shown in chains),
+        cls="question",
+    )
+
+
+def why(cell: Cell, row: Row) -> str:
+    """Why a chain stopped, with the numbers that decided it."""
+    drawn, path = row["completions"], row["posterior_path"]
+    match StopReason(row["stop_reason"]):
+        case StopReason.FAILED:
+            return f"Failed: {row['error'] or 'a completion could not be had'}."
+        case StopReason.GATED:
+            margin = getattr(cell.strategy, "sigma", 0.0)
+            limit = stationary_accuracy(row["a"], row["b"])
+            return (
+                f"Gated after {words.plural(drawn, 'completion')}: p0 = {words.decimal(row['p0'])} "
+                f"({row['p0_source']}) is not below L + σ = {words.decimal(limit + margin)}, so "
+                f"further rounds are not expected to help (Theorem 1)."
+            )
+        case StopReason.CONFIDENT:
+            return f"Confident after {words.plural(drawn, 'completion')}: {_rule(cell, row)}."
+        case StopReason.AGREED:
+            return f"The samples agreed after {words.plural(drawn, 'completion')}."
+        case StopReason.BUDGET:
+            ended = f", with a belief of p_MAP = {words.decimal(path[-1])}" if path else ""
+            return f"The budget of {words.plural(drawn, 'completion')} was drawn{ended}."
+        case StopReason.FINISHED:
+            return f"The method's own steps were done, {words.plural(drawn, 'completion')} in all."
+
+
+def _rule(cell: Cell, row: Row) -> str:
+    p_map, i = row["posterior_path"][-1], len(row["posterior_path"])
+    a, b, tau = row["a"], row["b"], getattr(cell.strategy, "tau", 1.0)
+    if getattr(cell.strategy, "stop_rule", None) == "forecast":
+        return (
+            f"p_MAP = {words.decimal(p_map)} is at least τ = {tau:g}, or no round still to come is "
+            f"expected to be better (a = {words.decimal(a)}, b = {words.decimal(b)})"
+        )
+    left = second_eigenvalue(a, b) ** i * ((a + b) * p_map - b)
+    return (
+        f"with p_MAP = {words.decimal(p_map)} the stopping rule holds at i = {i}: "
+        f"λ^i((a+b)p_MAP − b) = {words.decimal(left, 4)} ≥ (a+b)τ − b = "
+        f"{words.decimal((a + b) * tau - b, 4)} (τ = {tau:g}, a = {words.decimal(a)}, b = {words.decimal(b)})"
+    )
+
+
+def _chain(shown: Shown, most_chars: int) -> Html:
+    cell, row = shown.cell, shown.outcome
+    rule = cell.rule.value
+    verdict = row[f"verdict_{rule}"]
+    chosen = _chosen(cell, row)
+    rounds = len(row["round_answers"])
+    texts: Sequence[Row | None] = (
+        shown.completions if len(shown.completions) == rounds else [None] * rounds
+    )
+    return h(
+        "section",
+        h("h4", cell.name, " ", _badge(verdict)),
+        h("p", why(cell, row), cls="why", dir="auto"),
+        h(
+            "p",
+            f"Answer by {rule}: ",
+            _isolated(row[f"answer_{rule}"] or "none"),
+            f". {words.count(row['completion_tokens'])} completion tokens.",
+        ),
+        _beliefs(cell, row) if any(s is not None for s in row["round_scores"]) else None,
+        h(
+            "ol",
+            *(
+                _round(row, r, texts[r], most_chars, chosen=r == chosen, last=r == rounds - 1)
+                for r in range(rounds)
+            ),
+            cls="rounds",
+            start="0",
+        ),
+        None
+        if len(shown.completions) == rounds
+        else h("p", "The text of these completions is not in the journal as they were asked for."),
+        cls="chain",
+    )
+
+
+def _round(
+    row: Row, r: int, recorded: Row | None, most_chars: int, *, chosen: bool, last: bool
+) -> Html:
+    score, path = row["round_scores"][r], row["posterior_path"]
+    told = [h("span", f"round {r}" if row["posterior_path"] else f"#{r}", cls="which")]
+    told.append(h("span", "answer ", _isolated(row["round_answers"][r] or "none"), cls="answer"))
+    told.append(_badge(row["round_verdicts"][r]))
+    if score is not None:
+        told.append(h("span", f"score {words.decimal(score)}"))
+    if r < len(path):
+        told.append(h("span", f"p_MAP {words.decimal(path[r])}"))
+    told.append(h("span", f"{words.count(row['round_tokens'][r])} tokens"))
+    if chosen:
+        told.append(h("span", "the answer", cls="chosen"))
+    told.append(h("span", row["stop_reason"] if last else "went on", cls="decision"))
+    return h("li", h("div", *told, cls="told"), _text(recorded, most_chars))
+
+
+def _text(recorded: Row | None, most_chars: int) -> Html | None:
+    if recorded is None:
+        return None
+    if recorded["error"] is not None:
+        return h("pre", recorded["error"], cls="text", dir="auto")
+    notes = [recorded["finish_reason"]] if recorded["finish_reason"] != "stop" else []
+    notes += ["leading steps dropped for the verifier"] if recorded["prm_truncated"] else []
+    return h(
+        "details",
+        h("summary", "text", f" ({', '.join(map(str, notes))})" if notes else None),
+        h("pre", cut(recorded["text"] or "", most_chars), cls="text", dir="auto"),
+    )
+
+
+def cut(content: str, most_chars: int) -> str:
+    """A text with its middle left out where it is longer than `most_chars`; the end tells more."""
+    if len(content) <= most_chars:
+        return content
+    head = most_chars // 3
+    left_out = len(content) - most_chars
+    return (
+        f"{content[:head]}\n\n[… {left_out:,} characters left out; the journal has them …]\n\n"
+        f"{content[len(content) - (most_chars - head) :]}"
+    )
+
+
+def _badge(verdict: str | None) -> Html:
+    return h("span", _VERDICTS.get(verdict or "", "not graded"), cls=f"verdict {verdict or 'none'}")
+
+
+def _isolated(content: str | None) -> Html:
+    """Text of unknown direction that must not turn its neighbours around."""
+    return h("bdi", content)
+
+
+def _chosen(cell: Cell, row: Row) -> int | None:
+    """Position of the answer under the headline rule; None where it cannot be told."""
+    drawn = [
+        Completion(text="", answer=answer, score=score)
+        for answer, score in zip(row["round_answers"], row["round_scores"], strict=True)
+    ]
+    stop = Stop(reason=StopReason(row["stop_reason"]), rounds=tuple(row["stop_rounds"]))
+    found = apply(cell.rule, drawn, stop)
+    if found is None or found.answer != row[f"answer_{cell.rule.value}"]:
+        return None
+    return found.position
+
+
+def _beliefs(cell: Cell, row: Row) -> Html:
+    """Scores as points, the posterior mode as a line, tau as a rule."""
+    scores = [(r, s) for r, s in enumerate(row["round_scores"]) if s is not None]
+    path_, tau = row["posterior_path"], getattr(cell.strategy, "tau", None)
+    area = plot(_CHAIN, (-0.4, len(row["round_scores"]) - 0.6), (0.0, 1.0), left=26, bottom=16,
+                top=8, right=26)  # fmt: skip
+    x, y = area.x, area.y
+    drawn = [line((x.start, y(v)), (x.end, y(v)), "grid") for v in (0.0, 0.5, 1.0)]
+    drawn += [text(x.start - 4, y(v) + 4, f"{v:g}", "tick", anchor="end") for v in (0.0, 1.0)]
+    if tau is not None and path_:
+        drawn.append(line((x.start, y(tau)), (x.end, y(tau)), "limit"))
+        drawn.append(text(x.end + 4, y(tau) + 4, "τ", "tick"))
+    if path_:
+        drawn.append(path([(x(r), y(p)) for r, p in enumerate(path_)], "s1"))
+    for r, score in scores:
+        drawn.append(mark(0, x(r), y(score), "s0 small", f"round {r}: score {score:.3f}"))
+    said = f"Scores by round: {', '.join(words.decimal(s, 2) for _, s in scores)}"
+    if path_:
+        said += f"; posterior mode: {', '.join(words.decimal(p, 2) for p in path_)}"
+    return h(
+        "div",
+        picture(_CHAIN, drawn, label=said),
+        h("p", "points: verifier score" + ("; line: p_MAP" if path_ else ""), cls="hint"),
+        cls="beliefs",
+    )

@@ -1,0 +1,189 @@
+"""A run as the report, the comparison and the status read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.answer_rules import AnswerRule
+from pipeline.config.run import RunConfig
+from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.errors import DataError
+from pipeline.protocol import Strategy
+from pipeline.run_dir import RunDir, rows_of
+from pipeline.summary import final_outcomes
+from pipeline.trajectory import Row
+from pipeline.transitions import QuestionKey
+
+METHODS = {
+    "base": "Base",
+    "mr_thinking": "MR-Thinking",
+    "markovscale_t": "MarkovScale\N{MODIFIER LETTER SMALL T}",
+    "markovscale_star": "MarkovScale*",
+    "markovscale_0": "MarkovScale\N{SUPERSCRIPT ZERO}",
+    "best_of_n": "Best-of-N",
+    "self_consistency": "Self-Consistency",
+    "esc": "ESC",
+    "asc": "ASC",
+    "dsc": "DSC",
+    "budget_forcing": "Budget Forcing",
+    "atom_of_thoughts": "Atom of Thoughts",
+}
+"""How each registered strategy is written."""
+
+OURS = frozenset({"markovscale_t", "markovscale_star", "markovscale_0"})
+"""Kinds that this project is about."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One strategy on one benchmark in one run: what a row of a table stands for."""
+
+    run: str
+    label: str
+    kind: str
+    n: int
+    benchmark: str
+    backbone: str
+    rule: AnswerRule
+    """The headline rule."""
+    strategy: Strategy[Any] = field(repr=False)
+    rows: tuple[Row, ...] = field(repr=False)
+    """Outcomes, one a question."""
+    run_shown: bool = False
+    """Whether names must tell the run, because several are looked at."""
+
+    @property
+    def method(self) -> str:
+        """The method's name, with the label where that says more."""
+        name = METHODS[self.kind]
+        return name if self.label == self.kind else f"{name} ({self.label})"
+
+    @property
+    def name(self) -> str:
+        """Unique among the cells of a benchmark."""
+        return f"{self.method}, {self.run}" if self.run_shown else self.method
+
+    @cached_property
+    def by_question(self) -> Mapping[QuestionKey, Row]:
+        """Outcomes by question."""
+        return {(row["benchmark"], row["question_id"]): row for row in self.rows}
+
+    @cached_property
+    def tokens(self) -> tuple[int, ...]:
+        """Completion tokens of each question."""
+        return tuple(row["completion_tokens"] for row in self.rows)
+
+    def rights(self, rule: AnswerRule) -> dict[QuestionKey, bool]:
+        """Right or wrong by question; failed ones are wrong, ungraded ones are left out."""
+        return {
+            key: known
+            for key, row in self.by_question.items()
+            if (known := right_of(row, rule)) is not None
+        }
+
+
+def right_of(row: Row, rule: AnswerRule) -> bool | None:
+    """Whether a question was answered right under a rule; None where nobody can say."""
+    verdict = row[f"verdict_{rule.value}"]
+    if verdict is None:
+        return False if row["error"] is not None else None
+    return {"right": True, "wrong": False, "ungraded": None}[verdict]
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """Everything of a run but its completions, which stay in the journal."""
+
+    run: RunDir
+    config: RunConfig
+    attempts: Sequence[Mapping[str, Any]]
+    questions: Mapping[QuestionKey, Row]
+    cells: tuple[Cell, ...]
+    """Benchmark by benchmark, strategies in the order of the configuration."""
+    metrics: Sequence[Row]
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self.run.run_id
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether scripted engines answered, and no model did."""
+        return self.config.runtime.scripted is not None
+
+    @property
+    def chains(self) -> int:
+        """Chains that the run was asked for: questions times strategies."""
+        return len(self.questions) * len(self.config.science.strategies)
+
+    @property
+    def chains_done(self) -> int:
+        """Chains that have an outcome of their last phase or of one before."""
+        return sum(len(cell.rows) for cell in self.cells)
+
+
+def read_run(address: str, *, run_shown: bool = False) -> RunData:
+    """Read a run directory, finished or not.
+
+    Args:
+        address: path or address of the directory.
+        run_shown: whether cells name their run.
+
+    Raises:
+        ConfigError, DataError: where it is no run directory, or was written by another version.
+    """
+    run = RunDir.open(address)
+    config = run.config()
+    if not run.folder.has("questions.parquet"):
+        raise DataError(f"a run directory must hold questions.parquet, {address} does not")
+    questions = {
+        (row["benchmark"], row["question_id"]): row
+        for row in rows_of(run.folder.read_table("questions.parquet"))
+    }
+    return RunData(
+        run=run,
+        config=config,
+        attempts=run.attempts(),
+        questions=questions,
+        cells=_cells(run.run_id, config, run.outcomes(), run_shown),
+        metrics=run.metrics(),
+    )
+
+
+def benchmarks_of(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """Cells by benchmark, in order of first appearance."""
+    grouped: dict[str, list[Cell]] = {}
+    for cell in cells:
+        grouped.setdefault(cell.benchmark, []).append(cell)
+    return grouped
+
+
+def _cells(run_id: str, config: RunConfig, outcomes: pa.Table, run_shown: bool) -> tuple[Cell, ...]:
+    strategies = strategies_of(config.science)
+    final = final_outcomes(rows_of(outcomes), strategies)
+    grouped: dict[tuple[str, str], list[Row]] = {}
+    for row in final:
+        grouped.setdefault((row["benchmark"], row["strategy"]), []).append(row)
+    return tuple(
+        Cell(
+            run=run_id,
+            label=label,
+            kind=strategy.kind,
+            n=getattr(strategy, "n", 1),
+            benchmark=source.name,
+            backbone=config.science.generator.model,
+            rule=rule_of(config.science, strategy),
+            strategy=strategy,
+            rows=tuple(grouped[(source.name, label)]),
+            run_shown=run_shown,
+        )
+        for source in config.science.benchmarks
+        for label, strategy in strategies.items()
+        if (source.name, label) in grouped
+    )
