@@ -204,13 +204,7 @@ class Comparison:
         match gold, predicted:
             case BaseNumeral(), Scalar() if self.allows(Leniency.BASE_OPTIONAL):
                 return gold.digits == predicted.text
-            case (Equation(chain=True), _) | (_, Equation(chain=True)) if self.allows(
-                Leniency.CHAIN_END
-            ):
-                return self._named(gold, predicted)
-            case (Equation() | Region(), _) | (_, Equation() | Region()) if self.allows(
-                Leniency.NAME_OPTIONAL
-            ):
+            case (Equation() | Region(), _) | (_, Equation() | Region()):
                 return self._named(gold, predicted)
             case (Choice(), _) | (_, Choice()) if self.allows(Leniency.CHOICE_CONTENT_OPTIONAL):
                 return self._choices(gold, predicted)
@@ -242,17 +236,20 @@ class Comparison:
         return False
 
     def _named(self, gold: Value, predicted: Value) -> Decision:
-        if isinstance(gold, Equation | Region) and isinstance(predicted, Equation | Region):
-            return False
-        named, bare = (
-            (gold, predicted) if isinstance(gold, Equation | Region) else (predicted, gold)
-        )
-        if isinstance(named, Region):
-            return (
-                self.equal(named.values, bare) if named is gold else self.equal(bare, named.values)
-            )
-        if isinstance(named, Equation) and (named.name is not None or named.chain):
-            return self.equal(named.value, bare) if named is gold else self.equal(bare, named.value)
+        """A value with a name, or at the end of a chain, against one without."""
+        for named, bare in ((gold, predicted), (predicted, gold)):
+            match named:
+                case Equation(chain=True) if self.allows(Leniency.CHAIN_END):
+                    value = named.value
+                case Equation(name=str(), chain=False) if self.allows(Leniency.NAME_OPTIONAL):
+                    value = named.value
+                case Region() if self.allows(Leniency.NAME_OPTIONAL):
+                    value = named.values
+                case _:
+                    continue
+            if isinstance(bare, Equation | Region):
+                return False
+            return self.equal(value, bare) if named is gold else self.equal(bare, value)
         return False
 
     def _choices(self, gold: Value, predicted: Value) -> Decision:

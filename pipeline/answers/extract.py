@@ -27,7 +27,7 @@ _NEXT_QUESTION = re.compile(
 _ANSWER_SIGN = re.compile(
     r"\\boxed|\\fbox|^####|\banswer[ \t*]{0,4}(?:is|:)|</answer>", re.MULTILINE | re.IGNORECASE
 )
-_BOX = re.compile(r"(?:\\+(?:boxed|fbox)|\x08oxed|(?<![\\A-Za-z])boxed)(?=[ \t]{0,4}(\{)?)")
+_BOX = re.compile(r"(?:\\(?:boxed|fbox)|\x08oxed|(?<![\\A-Za-z])boxed)(?=[ \t]{0,4}(\{)?)")
 _BARE_BOX = re.compile(r"[ \t]{1,4}(\d[\d.,]{0,40}|[A-Za-z])(?![A-Za-z])")
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad\b|\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b"
@@ -40,7 +40,7 @@ _PHRASE = re.compile(
 )
 _MATH = re.compile(r"\$\$?([^$]{1,2000})\$\$?|\\\(([^$]{1,2000}?)\\\)|\\\[([^$]{1,2000}?)\\\]")
 _NUMBER = re.compile(
-    r"(?:(?<![\w)\]}])[-+])?\$?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?(?:/\d+)?(?:\\?%)?"
+    r"(?:(?<![\w)\]}])[-+])?\$?(?:\d{1,3}(?:,\d{3}){1,9}(?![\d,])|\d+)(?:\.\d+)?(?:/\d+)?(?:\\?%)?"
     r"|(?<![\w.])[-+]?\$?\.\d+"
 )
 _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|(?<=\d)[.](?=\s|$)")

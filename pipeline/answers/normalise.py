@@ -7,6 +7,7 @@ import unicodedata
 
 from pipeline.answers.verdict import TooLarge
 
+_WRAPPINGS = 12
 MAX_CHARS = 20_000
 """Longest answer that is read; longer ones are only compared as text."""
 
@@ -53,11 +54,13 @@ _RENAMED = (
     (re.compile(r"\\(?:ne|lnot)g(?![A-Za-z])"), r"\\neg "),
 )
 _WRAPPERS = re.compile(r"\\(?:boxed|fbox)\s*\{")
-_DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}%$,!;])")
+_DOUBLED = re.compile(r"(?<!\\)\\{2,}+(?=[A-Za-z{}%$,!;])")
 _GROUPED_DIGITS = re.compile(
-    r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,\d{3})+(?!\d|,\d)|(?: \d{3})+(?! ?[\d,]))", re.ASCII
+    r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,\d{3}){1,9}+(?!\d|,\d)|(?: \d{3}){1,9}+(?! ?[\d,]))", re.ASCII
 )
-_REPEATING = re.compile(r"(\d*)\.(\d*)\\overline\s*\{?(\d{1,100})\}?", re.ASCII)
+_REPEATING = re.compile(
+    r"(?<!\d)(\d{0,100}+)\.(\d{0,100}+)\\overline\s*\{?(\d{1,100})\}?", re.ASCII
+)
 _SPACED_SEPARATOR = re.compile(r"(?<=\d),\\!\s*(?=\d{3}(?!\d))")
 
 
@@ -72,6 +75,8 @@ def clean(answer: str) -> str:
     if len(answer) > MAX_CHARS:
         raise TooLarge(f"an answer must have at most {MAX_CHARS} characters, got {len(answer)}")
     text = _printable(answer).translate(_TRANSLATION)
+    if len(text) > 2 * MAX_CHARS:
+        raise TooLarge(f"an answer must have at most {2 * MAX_CHARS} characters, written out")
     text = _undoubled(text)
     text = _SPACED_SEPARATOR.sub(",", text)
     text = _SIZES.sub(" ", text)
@@ -106,9 +111,8 @@ def _undoubled(text: str) -> str:
 
 def _unwrapped(text: str) -> str:
     """Without math delimiters, boxes, quotes, emphasis and final punctuation around the whole."""
-    previous = None
-    while text != previous:
-        previous = text
+    for _ in range(_WRAPPINGS):
+        before = text
         text = re.sub(r"\s+", " ", text).strip()
         text = re.sub(r"^\\[(\[](.*)\\[)\]]$", r"\1", text)
         if text.count("$") - text.count(r"\$") > 0 and _math_dollars(text):
@@ -119,9 +123,11 @@ def _unwrapped(text: str) -> str:
         box = _WRAPPERS.match(text)
         if box and _closes_at_end(text, box.end() - 1):
             text = text[box.end() : -1]
-        text = re.sub(r"[.,;:?]+$", "", text)
+        text = text.rstrip(".,;:?")
         if text.endswith("\\") and not text.endswith("\\\\"):
             text = text[:-1]
+        if text == before:
+            break
     return text
 
 
@@ -149,15 +155,16 @@ def without_repeating(text: str) -> str:
 
     def fraction(match: re.Match[str]) -> str:
         whole, fixed, period = match[1] or "0", match[2], match[3]
-        above = int((whole + fixed + period)[-2000:]) - int((whole + fixed)[-2000:])
+        above = int(whole + fixed + period) - int(whole + fixed)
         return f"\\frac{{{above}}}{{{'9' * len(period)}{'0' * len(fixed)}}}"
 
     return _REPEATING.sub(fraction, text)
 
 
 def as_words(text: str) -> str:
-    """Comparable words: case, punctuation and LaTeX dressing off."""
-    text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
-    text = re.sub(r"[{}$]|\\(?=[A-Za-z])", " ", text)
-    text = re.sub(r"\s+", " ", text).strip(" .,;:!?'\"()").casefold()
-    return re.sub(r"^(?:the|a|an) (?=\S)", "", text)
+    """Comparable words: case, punctuation, articles and LaTeX dressing off."""
+    text = re.sub(r"[{}$\\\\]", " ", re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)).casefold()
+    for _ in range(4):  # an article may stand in quotes, quotes behind an article
+        text = re.sub(r"\s+", " ", text).strip(" .,;:!?'\"()")
+        text = re.sub(r"^(?:(?:the|a|an) )+(?=\S)", "", text)
+    return text

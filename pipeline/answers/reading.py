@@ -62,9 +62,10 @@ def _read(answer: str, manner: Manner) -> Value:
         text = clean(answer)
     except TooLarge:
         return Unread(answer, too_large=True)
-    context = Context(Work(), positive=manner is Manner.POSITIVE)
+    reading = _Reading(Context(Work(), manner is Manner.POSITIVE), manner)
     try:
-        return _Reading(context, grouping=manner is not Manner.COMMAS_SEPARATE).of_text(text)
+        value = reading.of_text(text)
+        return reading.of_text(value.text) if isinstance(value, Words) else value
     except TooLarge:
         return Unread(text, too_large=True)
     except Malformed:
@@ -78,9 +79,9 @@ def _read(answer: str, manner: Manner) -> Value:
 class _Reading:
     """One answer being read; `nesting` bounds texts within texts."""
 
-    def __init__(self, context: Context, grouping: bool) -> None:
+    def __init__(self, context: Context, manner: Manner) -> None:
         self.context = context
-        self.grouping = grouping
+        self.grouping = manner is not Manner.COMMAS_SEPARATE
         self.nesting = 0
 
     def of_text(self, text: str) -> Value:
@@ -135,7 +136,7 @@ class _Reading:
         if is_command(tokens[0], "begin"):
             return matrix(tokens, self.value)
         if tokens[0].type is Type.TEXT and not any(is_sign(token, "^") for token in tokens):
-            return Words(as_words(" ".join(token.text for token in tokens)))
+            return self._text(" ".join(token.text for token in tokens))
         terms = split(tokens, lambda token: is_sign(token, ":"))
         return self._ratio(terms) if len(terms) > 1 else self._scalar(tokens)
 

@@ -56,8 +56,8 @@ def _continues_unit(tokens: list[Token], place: int) -> bool:
 
 def unit_name(words: str) -> str:
     """One name for a unit however it is spelt: plural off, common names to their symbols."""
-    text = re.sub(r"[().,]", " ", words.casefold())
-    text = re.sub(r"\s*\^\s*", "^", " ".join(text.split()))
+    text = re.sub(r"[().,$]", " ", words.casefold())
+    text = re.sub(r"\s*\^\s*", "^", " ".join(text.split())).strip()
     text = re.sub(r"^(?:square|sq) (.+)$", r"\1^2", text)
     text = re.sub(r"^(?:cubic|cu) (.+)$", r"\1^3", text)
     stem, power, exponent = text.partition("^")

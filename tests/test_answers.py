@@ -1,0 +1,185 @@
+"""Grading by kind of answer, each leniency by itself, and the gold answers of the benchmarks."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.answers import (
+    ALL_LENIENCIES,
+    Finding,
+    Leniency,
+    Verdict,
+    canonical,
+    extract,
+    find,
+    grade,
+)
+from pipeline.benchmarks import BenchmarkSource, load
+from pipeline.benchmarks.source import KNOWN
+from tests.answer_cases import DIFFERENT, EQUAL
+
+SHARED = Path(
+    os.environ.get("MARKOVSCALE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
+)
+CASES = SHARED / "grading_cases.jsonl"
+
+
+@pytest.mark.parametrize(("gold", "prediction"), EQUAL)
+def test_equal_answers_are_right(gold: str, prediction: str) -> None:
+    """Two spellings of one value, or a spelling that a leniency covers, are RIGHT."""
+    assert grade(gold, prediction) is Verdict.RIGHT
+
+
+@pytest.mark.parametrize(("gold", "prediction"), DIFFERENT)
+def test_nearly_equal_answers_are_wrong(gold: str, prediction: str) -> None:
+    """Near misses are WRONG, and never one vote."""
+    assert grade(gold, prediction) is Verdict.WRONG
+    assert canonical(gold) != canonical(prediction)
+
+
+@pytest.mark.parametrize(
+    "answer", sorted({answer for pair in EQUAL + DIFFERENT for answer in pair})
+)
+def test_canonical_is_idempotent_and_reflexive(answer: str) -> None:
+    """Reading a canonical form gives itself, and it is RIGHT for the answer it came from."""
+    form = canonical(answer)
+
+    assert canonical(form) == form
+    assert grade(answer, form) is Verdict.RIGHT
+    assert grade(form, answer) is Verdict.RIGHT
+    assert grade(answer, answer, leniencies=frozenset()) is Verdict.RIGHT
+
+
+LENIENT = [
+    (Leniency.ROUNDED_DECIMAL, r"\frac{5}{12}", "0.4166666667"),
+    (Leniency.ROUNDED_DECIMAL, r"\pi", "3.14159265"),
+    (Leniency.PERCENT_SIGN_OPTIONAL, r"35\%", "35"),
+    (Leniency.PERCENT_SIGN_OPTIONAL, "35", r"35\%"),
+    (Leniency.UNIT_OPTIONAL, "14", "14 units"),
+    (Leniency.UNIT_OPTIONAL, r"5.4 \text{ cents}", "5.4"),
+    (Leniency.DEGREE_SIGN_OPTIONAL, r"90^\circ", "90"),
+    (Leniency.DEGREE_SIGN_OPTIONAL, "90", r"90^\circ"),
+    (Leniency.DEGREES_AS_RADIANS, r"30^\circ", r"\frac{\pi}{6}"),
+    (Leniency.BASE_OPTIONAL, "413_5", "413"),
+    (Leniency.NAME_OPTIONAL, "x = 9", "9"),
+    (Leniency.NAME_OPTIONAL, "9", "x = 9"),
+    (Leniency.NAME_OPTIONAL, "[0,1)", r"0 \le x < 1"),
+    (Leniency.CHAIN_END, "7", "3 + 4 = 7"),
+    (Leniency.PARENTHESES_OPTIONAL, "0,3", "(0,3)"),
+    (Leniency.PARENTHESES_OPTIONAL, "(0,4)", "0,4"),
+    (Leniency.BRACES_OPTIONAL, r"\{2,5\}", "5, 2"),
+    (Leniency.BRACES_OPTIONAL, "0", r"\{0\}"),
+    (Leniency.COLUMN_AS_TUPLE, r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", "(1,2)"),
+    (Leniency.RATIO_AS_FRACTION, "1:2", r"\frac12"),
+    (Leniency.CHOICE_CONTENT_OPTIONAL, "C", "(C) 45"),
+    (Leniency.COMMAS_AS_LIST, "100, 200", "100,200"),
+    (Leniency.POSITIVE_DOMAIN, "x", r"\sqrt{x^2}"),
+    (Leniency.POSITIVE_DOMAIN, r"\ln(xy)", r"\ln x + \ln y"),
+]
+
+
+@pytest.mark.parametrize(("leniency", "gold", "prediction"), LENIENT)
+def test_each_leniency_is_a_switch(leniency: Leniency, gold: str, prediction: str) -> None:
+    """A leniency alone makes its pair RIGHT, all the others do not, and votes never see it."""
+    alone = grade(gold, prediction, leniencies=frozenset({leniency}))
+    without = grade(gold, prediction, leniencies=ALL_LENIENCIES - {leniency})
+
+    assert alone is Verdict.RIGHT
+    assert without is not Verdict.RIGHT
+    assert canonical(gold) != canonical(prediction)
+
+
+def test_every_leniency_has_a_case() -> None:
+    """No rule is without a test."""
+    assert {leniency for leniency, _, _ in LENIENT} == set(Leniency)
+
+
+@pytest.mark.parametrize(
+    ("gold", "prediction"),
+    [
+        ("413", "413_5"),  # a base that was not asked for
+        ("0.41666667", r"\frac{5}{12}"),  # gold decimals are exact
+        ("1/3", "0.33333"),  # five digits are too few
+        ("1/3", "0.333334"),
+        ("2", "1.9999999"),  # integers are exact
+        ("(0,4)", "4,0"),  # a bare list in another order
+        ("50", "0.5"),  # no percent sign to leave out
+        (r"5 \text{ cm}", r"5 \text{ m}"),
+        ("x = 5", "y = 5"),
+        ("(C) 45", "(C) 46"),
+    ],
+)
+def test_leniencies_end_where_they_say(gold: str, prediction: str) -> None:
+    """The other direction of a one-way rule, and what lies just outside of a rule, is WRONG."""
+    assert grade(gold, prediction) is Verdict.WRONG
+
+
+def test_no_answer_is_wrong() -> None:
+    """Nothing to compare is WRONG and not UNGRADED."""
+    assert grade("5", None) is Verdict.WRONG
+    assert grade("5", "  ") is Verdict.WRONG
+    assert grade("5", "<think>I give up \\boxed{5}") is Verdict.WRONG
+
+
+def test_replies_are_extracted_from() -> None:
+    """A whole reply given as prediction is graded by its final answer."""
+    assert grade("5", "I say \\boxed{3}, no: \\boxed{5}.") is Verdict.RIGHT
+    assert grade("5", "The answer is 5.") is Verdict.RIGHT
+    assert grade("5", "<think>5</think> The answer is 6") is Verdict.WRONG
+
+
+@pytest.mark.parametrize(
+    ("gold", "prediction", "finding"),
+    [
+        (r"\sin 2x", r"2\sin x\cos x", Finding.UNPROVEN),
+        (r"\int_0^1 x dx", "1/2", Finding.UNREAD),
+        ("5", "10^{10^{10^{10}}}", Finding.TOO_LARGE),
+        (r"\frac{1}{2", "5", Finding.UNREAD),
+        ("5", r"\frac{1}{2", Finding.WRONG),
+    ],
+)
+def test_findings_say_what_is_open(gold: str, prediction: str, finding: Finding) -> None:
+    """What exact comparison cannot decide says why; all but RIGHT and WRONG are UNGRADED."""
+    decided = finding in (Finding.RIGHT, Finding.WRONG)
+
+    assert find(gold, prediction) is finding
+    assert (grade(gold, prediction) is Verdict.UNGRADED) is not decided
+
+
+def read_cases() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.skipif(not CASES.is_file(), reason="needs the shared grading cases")
+def test_shared_cases() -> None:
+    """Every case that graders are known to get wrong, whole replies extracted from first."""
+    failed = []
+    for case in read_cases():
+        whole = case["id"].startswith("x")
+        prediction = extract(case["prediction"]) if whole else case["prediction"]
+        expected = Verdict.RIGHT if case["equal"] else Verdict.WRONG
+        if grade(case["gold"], prediction) is not expected:
+            failed.append(case["id"])
+
+    assert failed == []
+
+
+@pytest.mark.skipif(not (SHARED / "benchmarks").is_dir(), reason="needs the benchmark files")
+@pytest.mark.parametrize("name", list(KNOWN))
+def test_gold_answers_equal_themselves(name: str) -> None:
+    """Each gold answer is RIGHT as it is, in a box, and in a sentence; none is left UNGRADED."""
+    failed = []
+    for item in load(BenchmarkSource(name=name, path=str(SHARED / "benchmarks"))).items:
+        boxed = f"\\boxed{{{item.gold}}}"
+        replies = (item.gold, boxed, f"So it is $x$. The answer is ${boxed}$.")
+        if {grade(item.gold, reply) for reply in replies} != {Verdict.RIGHT}:
+            failed.append(item.gold)
+        if canonical(canonical(item.gold)) != canonical(item.gold):
+            failed.append(canonical(item.gold))
+
+    assert failed == []
