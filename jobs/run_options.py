@@ -9,12 +9,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
 from jobs.dry_run import print_dry_run
 from pipeline.benchmarks import describe_rows, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.errors import ConfigError
 from pipeline.questions import questions_table
-from pipeline.run_dir import RunDir
+from pipeline.run_dir import RunDir, rows_of
 from pipeline.storage import Folder, check_name, resolve
 
 
@@ -36,6 +38,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on with the run directory called NAME if there is one, else make it: a job that "
         "is submitted again by itself needs no other command line",
+    )
+    parser.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="with a resume: take up again the questions that failed before",
     )
     parser.add_argument(
         "--dry-run",
@@ -71,11 +78,17 @@ def opened_run(
         raise SystemExit(0)
     loaded = [load(source) for source in config.science.benchmarks]
     items = [item for benchmark in loaded for item in benchmark.items]
-    questions = questions_table(items, config.science.seed, config.science.priors)
+    questions = questions_table(
+        items,
+        config.science.seed,
+        config.science.priors,
+        {source.name: source.max_tokens for source in config.science.benchmarks},
+    )
     address = arguments.resume or _existing(arguments, config)
     if address:
         run = RunDir.open(address)
-        attempt = run.resume(config)
+        check_same_questions(run, questions, predicted=bool(config.science.priors.predictor))
+        attempt = run.resume(config, retry_failed=arguments.retry_failed)
     else:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         run, attempt = RunDir.create(config, arguments.name or f"{config.name}-{stamp}"), 1
@@ -84,6 +97,36 @@ def opened_run(
     if skipped:
         run.folder.write_json("skipped.json", skipped)
     return run, config, attempt
+
+
+def check_same_questions(run: RunDir, questions: pa.Table, *, predicted: bool) -> None:
+    """Refuse to go on with questions that are not what they were.
+
+    Args:
+        run: the run to resume.
+        questions: as they are read now; there may be more of them.
+        predicted: whether priors come from a predictor, which writes them later.
+
+    Raises:
+        ConfigError: naming the first question that differs, and in which field.
+    """
+    if not run.folder.has("questions.parquet"):
+        return  # the first attempt ended before it had any
+    now = {(r["benchmark"], r["question_id"]): r for r in rows_of(questions)}
+    for before in rows_of(run.folder.read_table("questions.parquet")):
+        after = now.get((before["benchmark"], before["question_id"]))
+        where = f"question {before['question_id']!r} of {before['benchmark']}"
+        if after is None:
+            raise ConfigError(f"a resume must have every question of the run, {where} is gone")
+        for name in before.keys() - (_PRIORS if predicted else set()):
+            if before[name] != after[name]:
+                raise ConfigError(
+                    f"a resume must have the questions of the run, {name} of {where} differs: "
+                    f"{before[name]!r} -> {after[name]!r}"
+                )
+
+
+_PRIORS = {"p0", "p0_source", "a", "b", "tokens_per_round"}
 
 
 def _config(

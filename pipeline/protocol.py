@@ -86,6 +86,13 @@ class Question:
     seed: int = 0
     """Derived from (run seed, benchmark, question id); see `pipeline.seeds`."""
     priors: Priors = Priors()
+    max_tokens: int | None = None
+    """New tokens a completion where its benchmark has a limit of its own; None leaves it to the
+    strategy's decoding."""
+
+    def token_limit(self, decoding: Decoding) -> int:
+        """New tokens that one completion of this question may have."""
+        return decoding.max_tokens if self.max_tokens is None else self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)

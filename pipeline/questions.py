@@ -32,20 +32,33 @@ SCHEMA = pa.schema(
         pa.field("a", pa.float64()),
         pa.field("b", pa.float64()),
         pa.field("tokens_per_round", pa.float64()),
+        pa.field("max_tokens", pa.int64()),
     ]
 )
 
 _PRIOR_FIELDS = ("p0", "a", "b", "tokens_per_round")
 
 
-def questions_table(items: Iterable[Item], run_seed: int, priors: PriorsConfig) -> pa.Table:
+def questions_table(
+    items: Iterable[Item],
+    run_seed: int,
+    priors: PriorsConfig,
+    max_tokens: Mapping[str, int | None] | None = None,
+) -> pa.Table:
     """Questions with seeds and priors.
+
+    Args:
+        max_tokens: new tokens a completion, by benchmark, where it has a limit of its own.
 
     Raises:
         DataError: naming the priors file and what in it cannot be.
     """
     known = read_priors(priors.file) if priors.file else {}
-    rows = [_row(item, run_seed, priors, known) for item in items]
+    limits = max_tokens or {}
+    rows = [
+        {**_row(item, run_seed, priors, known), "max_tokens": limits.get(item.benchmark)}
+        for item in items
+    ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
@@ -58,6 +71,7 @@ def question_of(row: Mapping[str, Any]) -> Question:
         text=row["text"],
         seed=row["seed"],
         priors=priors,
+        max_tokens=row["max_tokens"],
     )
 
 

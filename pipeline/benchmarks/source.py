@@ -102,6 +102,8 @@ class BenchmarkSource:
     fields: Fields = Fields()
     limit: int | None = None
     """Take only the first questions; the number of rows is then not checked."""
+    max_tokens: int | None = None
+    """New tokens a completion of this benchmark; None takes ``science.decoding.max_tokens``."""
     skip_bad_rows: bool = False
     """List and count rows that cannot be read instead of refusing the file."""
     max_row_bytes: int = 1 << 20
@@ -121,7 +123,7 @@ class BenchmarkSource:
                 "a benchmark's name must be 1 to 64 letters, digits, '.', '_' or '-', "
                 f"starting with a letter or digit, got {self.name!r}"
             )
-        for field in ("limit", "max_row_bytes", "max_file_bytes", "size"):
+        for field in ("limit", "max_tokens", "max_row_bytes", "max_file_bytes", "size"):
             value = getattr(self, field)
             if value is not None and value < 1:
                 raise ValueError(f"{field} must be >= 1, got {value!r}")

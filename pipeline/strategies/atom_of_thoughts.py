@@ -195,7 +195,7 @@ class AtomOfThoughts:
         is_candidate = state.stage in (Stage.DIRECT, Stage.DECOMPOSE, Stage.SOLVE_CONTRACTED)
         request = Request(
             messages=self._prompt(state),
-            max_tokens=decoding.max_tokens,
+            max_tokens=question.token_limit(decoding),
             temperature=decoding.temperature,
             top_p=decoding.top_p,
             pool=Pool.SEQUENTIAL,

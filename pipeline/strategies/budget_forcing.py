@@ -115,7 +115,7 @@ class BudgetForcing:
         thought = Thought(
             question=question,
             text=self.thinking_start,
-            left_tokens=self.decoding.max_tokens - self._answer_tokens,
+            left_tokens=max(1, question.token_limit(self.decoding) - self._answer_tokens),
         )
         return self._think(thought)
 

@@ -204,7 +204,7 @@ class DifficultyAdaptiveSelfConsistency:
         requests = tuple(
             Request(
                 messages=messages,
-                max_tokens=self.decoding.max_tokens,
+                max_tokens=question.token_limit(self.decoding),
                 temperature=0.0,
                 top_p=1.0,
                 pool=Pool.PARALLEL,

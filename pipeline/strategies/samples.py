@@ -73,7 +73,7 @@ def ask(samples: Samples, count: int, sampler: Sampler) -> tuple[Samples, Genera
     requests = tuple(
         Request(
             messages=sampler.prompts.ask(question.text),
-            max_tokens=decoding.max_tokens,
+            max_tokens=question.token_limit(decoding),
             temperature=decoding.temperature,
             top_p=decoding.top_p,
             pool=Pool.PARALLEL,

@@ -145,7 +145,7 @@ def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
     plan, question = state.plan, state.question
     return Request(
         messages=messages,
-        max_tokens=plan.decoding.max_tokens,
+        max_tokens=question.token_limit(plan.decoding),
         temperature=plan.decoding.temperature,
         top_p=plan.decoding.top_p,
         pool=Pool.SEQUENTIAL,
