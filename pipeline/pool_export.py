@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,14 +11,10 @@ import pyarrow.parquet as pq
 from pipeline.errors import ConfigError
 from pipeline.journal import read_segment
 from pipeline.pool_rows import POOL_TABLE
-from pipeline.pools import POOL_VERSION, pool_strategies, read_pool
-from pipeline.protocol import Completion, Pool
+from pipeline.pools import POOL_VERSION, Place, read_with_places
 from pipeline.run_dir import RunDir
 from pipeline.storage import Folder, resolve
-from pipeline.trajectory import SCHEMA, Row, address_of, table_of
-
-Key = tuple[str, str, str, tuple[str, int, int, int]]
-"""(strategy, benchmark, question_id, address)."""
+from pipeline.trajectory import SCHEMA, table_of
 
 
 def export_pool(run: RunDir, address: str) -> int:
@@ -34,24 +30,9 @@ def export_pool(run: RunDir, address: str) -> int:
     folder = Folder(address.rstrip("/"))
     if folder.has("pool.json"):
         raise ConfigError(f"a pool must be exported to a new folder, {address} holds one")
-    pool = read_pool(run.address)
-    labels = {kind: label for kind, (label, _) in pool_strategies(pool.science).items()}
-    wanted: dict[Key, tuple[str, bool, str | None]] = {}
-    for question in pool.questions:
-        for kind, entries, verdicts in (
-            (Pool.SEQUENTIAL, question.rounds, question.round_verdicts),
-            (Pool.PARALLEL, question.samples, question.sample_verdicts),
-        ):
-            for entry, verdict in zip(entries, verdicts, strict=True):
-                seen = entry.observation
-                scored = isinstance(seen, Completion) and seen.score is not None
-                wanted[(labels[kind], *question.key, entry.address)] = (
-                    entry.digest,
-                    scored,
-                    verdict,
-                )
+    pool, places = read_with_places(run.address)
     folder.write_table("questions.parquet", run.folder.read_table("questions.parquet"))
-    written = _write(folder, _taken(run, wanted))
+    written = _write(folder, _taken(run, places))
     folder.write_json(  # last: a folder without it is no pool
         "pool.json",
         {
@@ -64,18 +45,17 @@ def export_pool(run: RunDir, address: str) -> int:
     return written
 
 
-def _taken(run: RunDir, wanted: dict[Key, tuple[str, bool, str | None]]) -> Iterator[pa.Table]:
+def _taken(run: RunDir, places: Mapping[Place, str | None]) -> Iterator[pa.Table]:
     """The rows that the pool rests on, segment by segment, with their verdicts."""
-    for name in run.journal.names():
-        kept: list[Row] = []
-        for row in read_segment(run.journal, name).to_pylist():
-            key = (row["strategy"], row["benchmark"], row["question_id"], address_of(row))
-            digest, scored, verdict = wanted.get(key, ("", False, None))
-            if row["request_digest"] != digest or (scored and row["score"] is None):
-                continue
-            del wanted[key]
-            kept.append({**row, "verdict": verdict})
-        yield table_of(kept)
+    journal = run.journal
+    for name in journal.names():
+        where = f"{journal.address}/{name}"
+        numbered = enumerate(read_segment(journal, name).to_pylist(), 1)
+        yield table_of(
+            {**row, "verdict": places[(where, number)]}
+            for number, row in numbered
+            if (where, number) in places
+        )
 
 
 def _write(folder: Folder, tables: Iterator[pa.Table]) -> int:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import DataError
-from pipeline.journal import read_segment
+from pipeline.journal import fences_of, read_segment, segment_of
 from pipeline.storage import Folder, parquet_table
 from pipeline.trajectory import Row, address_of, check_schema
 
@@ -64,7 +64,7 @@ class Located:
 
 
 def journal_rows(journal: Folder, *, text: bool) -> Iterator[Located]:
-    """The rows of a journal, oldest first; redone work is in it more than once.
+    """The rows of a journal that count, oldest first; redone work is in it more than once.
 
     Args:
         journal: the folder of segments.
@@ -75,7 +75,11 @@ def journal_rows(journal: Folder, *, text: bool) -> Iterator[Located]:
             cannot be scores or the same row twice.
     """
     seen: dict[tuple[Any, ...], Located] = {}
+    fences = fences_of(journal)
     for name in journal.names():
+        place = segment_of(name)
+        if place is not None and not fences.counts(*place):
+            continue  # of a writer whose work was taken over
         table = read_segment(journal, name)
         for located in _rows(table, f"{journal.address}/{name}", text=text):
             row = located.row

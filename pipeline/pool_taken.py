@@ -49,22 +49,32 @@ class Taken:
         self._located: list[Located] = []
 
     def answer(self, request: Request) -> Observation:
-        """The first row at the request's address that was drawn for it."""
+        """The row at the request's address that was drawn for it: the first completion, or where
+        no try gave one the last failure."""
         found = self._rows.get(request.address, ())
         digest = self._digests.of(request)
-        for located in found:
-            if located.row["request_digest"] != digest:
-                continue
-            observation = observation_of(located.row)
-            unscored = isinstance(observation, Completion) and observation.score is None
-            if request.score and unscored:
-                continue
-            self._located.append(located)
-            self.entries.append(
-                Recorded(address=request.address, digest=digest, observation=observation)
+        drawn = [
+            located
+            for located in found
+            if located.row["request_digest"] == digest
+            and not (
+                request.score and located.row["error"] is None and located.row["score"] is None
             )
-            return observation
-        raise DataError(self._miss(request, found))
+        ]
+        if not drawn:
+            raise DataError(self._miss(request, found))
+        located = next((one for one in drawn if one.row["error"] is None), drawn[-1])
+        observation = observation_of(located.row)
+        self._located.append(located)
+        self.entries.append(
+            Recorded(address=request.address, digest=digest, observation=observation)
+        )
+        return observation
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """(file, row) of each row taken, in request order."""
+        return [(located.file, located.number) for located in self._located]
 
     def verdicts(
         self, outcomes: Mapping[tuple[str, str, str], Row] | None, key: tuple[str, str, str]

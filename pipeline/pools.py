@@ -27,6 +27,9 @@ from pipeline.trajectory import Row
 
 POOL_VERSION = 1
 
+Place = tuple[str, int]
+"""(file, row counted from 1)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolQuestion:
@@ -129,6 +132,13 @@ def read_pool(address: str, *, text: bool | None = None) -> CompletionPool:
         ConfigError: where the folder holds no pool.
         DataError: naming file and row of what is missing, doubled or cannot be.
     """
+    return read_with_places(address, text=text)[0]
+
+
+def read_with_places(
+    address: str, *, text: bool | None = None
+) -> tuple[CompletionPool, dict[Place, str | None]]:
+    """As `read_pool`, and the verdict of each row that the pool rests on, by where it stands."""
     folder = Folder(address.rstrip("/"))
     exported = folder.has("pool.json")
     if exported:
@@ -175,7 +185,7 @@ def _assembled(
     synthetic: bool,
     rows: Iterable[Located],
     run: RunDir | None,
-) -> CompletionPool:
+) -> tuple[CompletionPool, dict[Place, str | None]]:
     sources = pool_strategies(science)
     labels = {label for label, _ in sources.values()}
     recorded: dict[tuple[str, str, str], list[Located]] = {}
@@ -191,7 +201,7 @@ def _assembled(
         )
     questions: list[PoolQuestion] = []
     digests = Digests()
-    used = 0
+    places: dict[Place, str | None] = {}
     for facts in rows_of(folder.read_table("questions.parquet")):
         question = question_of(facts)
         parts: dict[Pool, tuple[tuple[Recorded, ...], tuple[str | None, ...]]] = {}
@@ -199,8 +209,9 @@ def _assembled(
             key = (label, question.benchmark, question.question_id)
             taken = Taken(question, recorded.get(key, []), folder.address, digests)
             drive(strategy, question, taken.answer)
-            used += len(taken.entries)
-            parts[kind] = (tuple(taken.entries), taken.verdicts(outcomes, key))
+            verdicts = taken.verdicts(outcomes, key)
+            places.update(zip(taken.places, verdicts, strict=True))
+            parts[kind] = (tuple(taken.entries), verdicts)
         rounds, round_verdicts = parts.get(Pool.SEQUENTIAL, ((), ()))
         samples, sample_verdicts = parts.get(Pool.PARALLEL, ((), ()))
         questions.append(
@@ -214,15 +225,16 @@ def _assembled(
                 sample_verdicts=sample_verdicts,
             )
         )
-    return CompletionPool(
+    pool = CompletionPool(
         address=folder.address,
         science=science,
         synthetic=synthetic,
         rounds=_depth(sources, Pool.SEQUENTIAL),
         samples=_depth(sources, Pool.PARALLEL),
         questions=tuple(questions),
-        discarded=sum(map(len, recorded.values())) - used,
+        discarded=sum(map(len, recorded.values())) - len(places),
     )
+    return pool, places
 
 
 def _depth(sources: Mapping[Pool, tuple[str, Strategy[Any]]], kind: Pool) -> int:

@@ -1,0 +1,174 @@
+"""A live run without Ray: the controller's own chains over scripted engines, phase by phase."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pyarrow as pa
+
+from actors.chains import Chains, RunIdentity, Work
+from actors.interfaces import Generated, Scored
+from actors.journal_writer import JournalWriter
+from actors.script import Script, reply, rows
+from pipeline import prm
+from pipeline.answers import grade
+from pipeline.benchmarks import load
+from pipeline.config.run import RunConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.epochs import Epoch
+from pipeline.journal import Recording, by_question, listed, read_journal
+from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.phases import phases_of
+from pipeline.plan import PREPARED, folded_statistics, phase_count, phase_work, prepared_statistics
+from pipeline.protocol import Completion, Failure, Request
+from pipeline.questions import question_of, questions_table
+from pipeline.run_dir import RunDir, rows_of
+
+
+class ScriptedGenerator:
+    """`actors.script` behind the controller's interface; counts what it is asked."""
+
+    def __init__(self, script: Script, fail: tuple[str, ...] = ()) -> None:
+        self._script, self._fail = script, fail
+        self.served: list[Request] = []
+
+    async def generate(
+        self, request: Request, *, session: str, priority: float = 0.0
+    ) -> Generated | Failure:
+        await asyncio.sleep(0)
+        self.served.append(request)
+        prompt = "\n".join(turn.content for turn in request.messages)
+        if any(f"{session}#{request.round}" == place for place in self._fail):
+            return Failure(error="engine: scripted", completion_tokens=3)
+        text, tokens = reply(prompt, request.seed, self._script)
+        return Generated(
+            text=text,
+            finish_reason="stop",
+            prompt_tokens=len(prompt),
+            cached_prompt_tokens=0,
+            completion_tokens=tokens,
+            thinking_tokens=0,
+            replica="scripted",
+        )
+
+
+class ScriptedVerifier:
+    """The scripted scores, aggregated as the engine does."""
+
+    async def score(self, question: str, reply: str, *, session: str) -> Scored | Failure:
+        made = rows(question, reply, None)
+        scores = prm.step_scores(made, len(made))
+        return Scored(
+            step_scores=scores, score=prm.aggregate(scores, "mean"), tokens=9, truncated=False
+        )
+
+
+def config_of(runs: str, strategies: list[Any], size: int = 6, **science: Any) -> RunConfig:
+    """A run over generated arithmetic with scripted engines."""
+    return RunConfig.parse(
+        {
+            "science": {
+                "benchmarks": [{"name": "arithmetic", "size": size}],
+                "strategies": strategies,
+                "prompts": {"first": "{question}", "revise": "{question} was {answer}"},
+                "decoding": {"max_tokens": 256},
+                "generator": {"model": "scripted"},
+                "verifier": {"model": "scripted"},
+                "priors": {"a": 0.05, "b": 0.3},
+                **science,
+            },
+            "runtime": {"runs": runs, "scripted": {"p0": 0.5, "a": 0.1, "b": 0.3}},
+        }
+    )
+
+
+def create(config: RunConfig, name: str = "run") -> RunDir:
+    """A new run directory with its questions."""
+    run = RunDir.create(config, name)
+    write_questions(run, config)
+    return run
+
+
+def write_questions(run: RunDir, config: RunConfig) -> None:
+    """The questions of the configuration's benchmarks."""
+    items = [item for source in config.science.benchmarks for item in load(source).items]
+    table = questions_table(items, config.science.seed, config.science.priors)
+    run.folder.write_table("questions.parquet", table)
+
+
+async def live(
+    run: RunDir, generator: Any = None, verifier: Any = None, *, attempt: int = 1
+) -> ScriptedGenerator:
+    """Take every question to its outcome; returns the generator."""
+    config = run.config()
+    strategies = strategies_of(config.science)
+    questions = rows_of(run.folder.read_table("questions.parquet"))
+    generator = generator or ScriptedGenerator(Script.model_validate(config.runtime.scripted))
+    known: dict[tuple[str, str], Any] = {}
+    for label, strategy in strategies.items():
+        known[(label, PREPARED)] = prepared_statistics(strategy, questions) or {}
+    for phase in range(phase_count(strategies)):
+        keys = ("strategy", "phase", "benchmark", "question_id")
+        done = {tuple(row[name] for name in keys) for row in rows_of(run.outcomes())}
+        journal = read_journal(run.journal)
+        recorded = by_question(journal.table)
+        writer = JournalWriter(
+            run.journal,
+            flush_s=0.01,
+            epoch=Epoch(attempt, "000000", phase, "tests", 1),
+            base=listed(journal.names),
+        )
+        chains = Chains(
+            identity=RunIdentity(run=run.run_id, attempt=attempt),
+            generator=generator,
+            verifier=verifier or ScriptedVerifier(),
+            journal=writer,
+            grade=_grade,
+            recording_of=lambda work, found=recorded: Recording(found.get(work.key, [])),
+            in_flight=64,
+        )
+        work = []
+        for row in phase_work(strategies, phase, questions, known, done):  # type: ignore[arg-type]  # keys of four
+            phases = phases_of(strategies[row["strategy"]])
+            before = phases[phase - 1].name if phase else PREPARED
+            work.append(
+                Work(
+                    label=row["strategy"],
+                    phase=phases[phase].name,
+                    strategy=phases[phase].strategy,
+                    question=question_of(row),
+                    gold=row["gold"],
+                    level=row["level"],
+                    statistics=known[(row["strategy"], before)].get(row["benchmark"]),
+                )
+            )
+        outcomes = await asyncio.gather(*(chains.run(one) for one in work))
+        await writer.close()
+        table = pa.Table.from_pylist([row for row in outcomes if row], schema=OUTCOME_SCHEMA)
+        folder = run.folder.child("outcomes", f"attempt-{attempt}-phase-{phase}")
+        folder.write_table("part-0.parquet", table)
+        _fold(run, strategies, phase, questions, known)
+    return generator  # type: ignore[no-any-return]
+
+
+def _fold(
+    run: RunDir,
+    strategies: dict[str, Any],
+    phase: int,
+    questions: list[dict[str, Any]],
+    known: dict[tuple[str, str], Any],
+) -> None:
+    journal = read_journal(run.journal).table
+    for label, strategy in strategies.items():
+        phases = phases_of(strategy)
+        if phase < len(phases):
+            before = known[(label, phases[phase - 1].name if phase else PREPARED)]
+            name = phases[phase].name
+            known[(label, name)] = folded_statistics(
+                label, strategy, phase, questions, journal, before
+            )
+
+
+async def _grade(gold: str, completion: Completion) -> str:
+    return grade(gold, completion.answer).value

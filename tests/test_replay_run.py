@@ -1,0 +1,180 @@
+"""The two guarantees of replay, with the live controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.pool_engines import PoolGenerator, PoolVerifier
+from actors.script import Script
+from pipeline.config.collection import make_collection
+from pipeline.config.run import RunConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.errors import DataError
+from pipeline.outcome import outcome_of
+from pipeline.phases import phases_of
+from pipeline.pool_taken import Digests
+from pipeline.pools import CompletionPool, read_pool
+from pipeline.questions import question_of
+from pipeline.replay import replay_phases
+from pipeline.replay_run import replay_run
+from pipeline.run_dir import RunDir, rows_of
+from pipeline.strategies import STRATEGIES
+from pipeline.trajectory import Row
+from tests.live import ScriptedGenerator, config_of, create, live
+
+ROUNDS, SAMPLES = 8, 8
+
+STRATEGIES_LIVE: list[Any] = [
+    *(kind for kind in STRATEGIES if kind != "budget_forcing"),
+    {"kind": "budget_forcing", "num_ignore": 1},
+    {"kind": "markovscale_star", "label": "forecast", "stop_rule": "forecast", "tau": 0.8},
+    {"kind": "markovscale_star", "label": "no-gate", "gate": False, "tau": 0.6},
+    {"kind": "dsc", "label": "dsc-paper", "profile": "paper"},
+    {"kind": "esc", "label": "esc-paper", "profile": "paper", "window": 3},
+]
+
+
+async def test_a_run_replays_record_for_record(tmp_path: Path) -> None:
+    """Guarantee (a), for every registered strategy: the journal of a live run leads replay to every
+    outcome that the run wrote, through every record and no other."""
+    run = create(config_of(str(tmp_path), STRATEGIES_LIVE, size=4))
+    generator = await live(run)
+
+    found = replay_run(run)
+
+    assert found.differences == ()
+    assert found.outcomes == len(STRATEGIES_LIVE) * 4
+    assert (found.records, found.unused) == (len(generator.served), 0)
+
+
+async def test_failures_replay_too(tmp_path: Path) -> None:
+    """A request that failed is a record like any other."""
+    run = create(config_of(str(tmp_path), ["mr_thinking", "markovscale_0"]))
+    ids = [row["question_id"] for row in rows_of(run.folder.read_table("questions.parquet"))]
+    failing = (f"mr_thinking/arithmetic/{ids[0]}#2", f"markovscale_0/arithmetic/{ids[1]}#1")
+    await live(run, ScriptedGenerator(Script(p0=0.5), failing))
+
+    assert replay_run(run).differences == ()
+    stops = {(r["strategy"], r["question_id"]): r["stop_reason"] for r in rows_of(run.outcomes())}
+    assert stops[("mr_thinking", ids[0])] == "failed"
+
+
+async def test_a_changed_outcome_is_found(tmp_path: Path) -> None:
+    """The comparison names strategy, question, column and both values."""
+    run = create(config_of(str(tmp_path), ["mr_thinking"], size=1))
+    await live(run)
+    folder = run.folder.child("outcomes", "attempt-1-phase-0")
+    (row,) = rows_of(folder.read_table("part-0.parquet"))
+    changed = pa.Table.from_pylist(
+        [{**row, "stop_rounds": [0]}], schema=folder.read_table("part-0.parquet").schema
+    )
+    folder.write_table("part-0.parquet", changed)
+
+    (difference,) = replay_run(run).differences
+    assert difference.startswith("mr_thinking, question")
+    assert "stop_rounds: written [0], replayed [0, 1, 2, 3, 4, 5, 6, 7]" in difference
+
+
+async def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
+    """Questions without an outcome are not silently left out."""
+    run = create(config_of(str(tmp_path), ["mr_thinking"], size=2))
+    await live(run)
+    folder = run.folder.child("outcomes", "attempt-1-phase-0")
+    folder.write_table("part-0.parquet", folder.read_table("part-0.parquet").slice(0, 1))
+
+    with pytest.raises(DataError, match="a run must be finished to be replayed"):
+        replay_run(run)
+
+
+POOL_STRATEGIES: list[Any] = [
+    "base",
+    "mr_thinking",
+    "markovscale_t",
+    {"kind": "markovscale_star", "tau": 0.7},
+    {"kind": "markovscale_star", "label": "forecast", "stop_rule": "forecast"},
+    {"kind": "markovscale_star", "label": "no-stop", "stopping": False},
+    "markovscale_0",
+    "best_of_n",
+    {"kind": "best_of_n", "label": "product", "aggregation": "product", "profile": "paper"},
+    "self_consistency",
+    {"kind": "self_consistency", "label": "weighted", "weighted": True},
+    {"kind": "esc", "window": 3},
+    {"kind": "asc", "batch": 2},
+]
+
+
+async def collected(tmp_path: Path, fail: tuple[str, ...] = ()) -> tuple[RunDir, CompletionPool]:
+    """A pool that the live controller drew from scripted engines."""
+    values = config_of(str(tmp_path), ["base"]).model_dump(mode="json")
+    make_collection(values, ROUNDS, SAMPLES)
+    run = create(RunConfig.parse(values), "pool")
+    await live(run, ScriptedGenerator(Script(p0=0.5, a=0.1, b=0.3), fail))
+    return run, read_pool(run.address, text=True)
+
+
+@pytest.mark.parametrize("fail", [(), ("sequential/arithmetic/{0}#3",)])
+async def test_the_live_controller_over_a_pool_decides_as_its_replay(
+    tmp_path: Path, fail: tuple[str, ...]
+) -> None:
+    """Guarantee (b), for every strategy that a pool can replay: the controller against engines that
+    serve the pool writes the outcomes that replay over the pool gives, column for column."""
+    config = config_of(str(tmp_path), POOL_STRATEGIES)
+    run = create(config)
+    ids = [row["question_id"] for row in rows_of(run.folder.read_table("questions.parquet"))]
+    _, pool = await collected(tmp_path, tuple(place.format(*ids) for place in fail))
+    await live(run, PoolGenerator(pool), PoolVerifier(pool))
+
+    found = replay_run(run)
+    assert found.differences == ()
+    assert found.outcomes == len(POOL_STRATEGIES) * len(ids)
+    again = replayed_over(pool, config, run)
+    written = {(r["strategy"], r["phase"], r["question_id"]): r for r in rows_of(run.outcomes())}
+    assert again.keys() <= written.keys()
+    for key, row in again.items():
+        assert row == {name: written[key][name] for name in row}
+
+
+def replayed_over(
+    pool: CompletionPool, config: RunConfig, run: RunDir
+) -> dict[tuple[str, str, str], Row]:
+    """By strategy, last phase and question: what replay over the pool gives for a run's questions,
+    as an outcome without what only a live run has."""
+    questions = [question_of(r) for r in rows_of(run.folder.read_table("questions.parquet"))]
+    of_pool = {q.question.question_id: q for q in pool.questions}
+    answers = {key: q.answers(Digests()) for key, q in of_pool.items()}
+    found: dict[tuple[str, str, str], Row] = {}
+    for label, strategy in strategies_of(config.science).items():
+        phase = phases_of(strategy)[-1].name
+        for question_id, replayed in replay_phases(
+            strategy, questions, lambda asked, request: answers[asked.question_id](request)
+        ).items():
+            verdicts = of_pool[question_id].verdicts()
+            row = outcome_of(
+                run=run.run_id,
+                attempt=1,
+                strategy=label,
+                phase=phase,
+                benchmark="arithmetic",
+                question_id=question_id,
+                level=None,
+                stop=replayed.stop,
+                observations=replayed.completions,
+                verdicts=[verdicts[request.address] for request in replayed.requests],
+                wasted_tokens=0,
+                seconds=0.0,
+            )
+            for name in ("seconds", "epoch", "sequence"):
+                row.pop(name, None)
+            found[(label, phase, question_id)] = row
+    return found
+
+
+def test_guarantee_b_is_tested_for_every_strategy_that_a_pool_can_replay() -> None:
+    """A strategy that is added and can be replayed must be in the list above."""
+    tried = {entry if isinstance(entry, str) else entry["kind"] for entry in POOL_STRATEGIES}
+
+    assert tried == {kind for kind, cls in STRATEGIES.items() if cls().pool_replayable}
