@@ -9,32 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from actors import vllm_setup
 from actors.interfaces import Generated
 from actors.meter import EngineStats, Meter
+from actors.prompting import Prompt, Prompter
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.protocol import Failure, Request
-from pipeline.thinking import CLOSE, is_open, opened_by
 
 logger = logging.getLogger(__name__)
 
 _FIRST = -(2**31)  # vLLM serves the lowest priority first
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What the model is given, and what of the reply stands in it already."""
-
-    ids: list[int]
-    opened: str
-    """Opening tag of the thinking block that the template wrote; put back in front of the text."""
-    prefix: str
-    """The beginning of the reply that the prompt ends with: `opened` or `assistant_prefix`."""
 
 
 class GeneratorEngine:
@@ -52,15 +40,16 @@ class GeneratorEngine:
         self._model = GeneratorModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
         vllm_setup.check_shape(self._model)
-        self._tokenizer = vllm_setup.tokenizer(self._model)
+        tokenizer = vllm_setup.tokenizer(self._model)
         if self._model.chat_template is not None:
-            self._tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
-        self._close_ids: list[int] = self._tokenizer.encode(CLOSE, add_special_tokens=False)
+            tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
         self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
         arguments = vllm_setup.engine_args(self._model, pool_config, enable_prefix_caching=True)
         meter = Meter(pool_config.engine.max_num_seqs)
         self._llm = vllm_setup.start(arguments, meter)
         self._context = vllm_setup.context_tokens(self._llm)
+        self._prompter = Prompter(tokenizer, self._context, self._model.open_thinking)
+        self._probe_ids: list[int] = tokenizer.encode("1", add_special_tokens=False)
         self._meter = meter
         self._running: dict[str, asyncio.Task[Any]] = {}
 
@@ -88,7 +77,9 @@ class GeneratorEngine:
         with self._meter.request():
             loop = asyncio.get_running_loop()
             try:
-                prompt = await loop.run_in_executor(self._tokenizing, self._prompt, request)
+                prompt = await loop.run_in_executor(
+                    self._tokenizing, self._prompter.prompt, request
+                )
             except ValueError as error:
                 self._meter.failed += 1
                 return Failure(error=f"bad_request: {error}", completion_tokens=0)
@@ -149,33 +140,6 @@ class GeneratorEngine:
         self._llm.shutdown()
         self._tokenizing.shutdown(wait=False, cancel_futures=True)
 
-    def _prompt(self, request: Request) -> Prompt:
-        """Render and tokenize; ValueError says what is wrong with the request."""
-        for turn in request.messages:
-            check_text(turn.content, f"{turn.role} message")
-        check_text(request.assistant_prefix, "assistant_prefix")
-        if not any(turn.content.strip() for turn in request.messages):
-            raise ValueError("prompt must not be empty")
-        turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
-        rendered: str = self._tokenizer.apply_chat_template(
-            turns, tokenize=False, add_generation_prompt=True
-        )
-        opened = opened_by(rendered)
-        head = rendered[: len(rendered) - len(opened)]
-        if self._model.open_thinking is not None:
-            opened, head = self._model.open_thinking, rendered.removesuffix(opened)
-        if request.assistant_prefix:
-            # a prefix that was itself generated begins with the tag that was put back
-            doubled = request.assistant_prefix.lstrip().startswith(opened.strip() or "\0")
-            text = (head if doubled else rendered) + request.assistant_prefix
-            prefix = request.assistant_prefix if doubled else opened + request.assistant_prefix
-        else:
-            text, prefix = rendered, opened
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
-        if len(ids) >= self._context:
-            raise ValueError(f"prompt has {len(ids):,} tokens, the context holds {self._context:,}")
-        return Prompt(ids, "" if request.assistant_prefix else opened, prefix)
-
     async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
         """Final output of a request, aborted or not; a Failure for errors of its own."""
         return await self._complete(
@@ -191,8 +155,11 @@ class GeneratorEngine:
         )
 
     async def _probe(self, request_id: str) -> Any:
-        """Generate one token, ahead of everything else."""
-        return await self._complete(self._close_ids[:1], request_id, _FIRST, max_tokens=1)
+        """Generate one token, ahead of everything else; it belongs to no run."""
+        output = await self._complete(self._probe_ids, request_id, _FIRST, max_tokens=1)
+        if not isinstance(output, Failure):
+            self._meter.completion_tokens -= len(output.outputs[0].token_ids)
+        return output
 
     async def _complete(
         self, ids: list[int], request_id: str, priority: int, **sampling: Any
@@ -225,34 +192,6 @@ class GeneratorEngine:
             prompt_tokens=len(prompt.ids),
             cached_prompt_tokens=output.num_cached_tokens or 0,
             completion_tokens=len(ids),
-            thinking_tokens=self._thinking_tokens(prompt, choice.text, ids),
+            thinking_tokens=self._prompter.thinking_tokens(prompt, choice.text, ids),
             replica="",
         )
-
-    def _thinking_tokens(self, prompt: Prompt, text: str, ids: list[int]) -> int:
-        """Tokens up to and including the last closing tag; all in a block that stays open."""
-        if CLOSE not in text:
-            return len(ids) if is_open(prompt.prefix + text) else 0
-        if len(self._close_ids) == 1 and self._close_ids[0] in ids:
-            return len(ids) - ids[::-1].index(self._close_ids[0])
-        # a tag of several tokens may have merged with its neighbours: count what reads like it
-        thinking = text[: text.rindex(CLOSE) + len(CLOSE)]
-        return min(len(ids), len(self._tokenizer.encode(thinking, add_special_tokens=False)))
-
-
-def check_text(text: Any, what: str) -> None:
-    """Refuse what is not text that a tokenizer can take.
-
-    Raises:
-        ValueError: naming `what`, and what is wrong with it.
-    """
-    if not isinstance(text, str):
-        raise ValueError(f"{what} must be text, got {type(text).__name__}")
-    if "\0" in text:
-        raise ValueError(f"{what} must not hold NUL, got one at position {text.index(chr(0))}")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{what} must be valid Unicode, got a lone surrogate at position {error.start}"
-        ) from error

@@ -101,6 +101,10 @@ class EngineHost:
         self._watch()
         return os.getpid()
 
+    async def check_health(self) -> None:
+        """Called by Serve; the engine's health is watched here, and a dead one ends the process."""
+        self._watch()
+
     async def stats(self) -> EngineStats:
         """What the engine counted so far."""
         stats: EngineStats = self._engine.stats(self._replica)

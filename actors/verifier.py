@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors import vllm_setup
-from actors.engine import check_text
 from actors.interfaces import Scored
 from actors.meter import EngineStats, Meter
+from actors.prompting import check_text
 from pipeline import prm
 from pipeline.config.models import VerifierModel
 from pipeline.config.runtime import PoolConfig
@@ -53,6 +53,7 @@ class VerifierEngine:
         self._model = VerifierModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
         vllm_setup.check_shape(self._model)
+        check_step_size(self._model.max_model_len, pool_config.engine.max_num_batched_tokens)
         self._tokenizer = vllm_setup.tokenizer(self._model)
         self._separator_id = separator_id(self._tokenizer, self._model.step_separator)
         self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
@@ -70,12 +71,6 @@ class VerifierEngine:
         self._meter = Meter(pool_config.engine.max_num_seqs)
         self._llm = vllm_setup.start(arguments, self._meter)
         self._context = vllm_setup.context_tokens(self._llm)
-        if pool_config.engine.max_num_batched_tokens < self._context:
-            self._llm.shutdown()
-            raise ConfigError(
-                "max_num_batched_tokens of the verifier must be at least its context of "
-                f"{self._context:,} tokens, got {pool_config.engine.max_num_batched_tokens:,}"
-            )
         self._running: dict[str, asyncio.Task[Any]] = {}
 
     async def score(
@@ -221,6 +216,19 @@ class VerifierEngine:
             score=prm.aggregate(scores, self._model.aggregation),
             tokens=len(solution.ids),
             truncated=solution.truncated,
+        )
+
+
+def check_step_size(context: int | None, max_num_batched_tokens: int) -> None:
+    """Step pooling reads a prompt in one piece: an engine step must hold a whole context.
+
+    Raises:
+        ConfigError: where it does not. With the model's own context (None), vLLM checks it.
+    """
+    if context is not None and max_num_batched_tokens < context:
+        raise ConfigError(
+            f"max_num_batched_tokens of the verifier must be at least its context of {context:,} "
+            f"tokens, got {max_num_batched_tokens:,}"
         )
 
 
