@@ -11,7 +11,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from actors.tiny_tokenizer import BOS, CONTEXT_TOKENS, EOS, PAD, STEP, VOCABULARY, save_tokenizer
+from actors.tiny_tokenizer import (
+    BOS,
+    CONTEXT_TOKENS,
+    EOS,
+    PAD,
+    STEP,
+    VOCABULARY_TOKENS,
+    save_tokenizer,
+)
 
 LAYERS, WIDTH, HEADS, KV_HEADS, FEED_FORWARD = 4, 128, 4, 2, 384
 GENERATOR = "tiny-generator"
@@ -24,7 +32,7 @@ def configuration() -> Any:
     from transformers import Qwen2Config
 
     return Qwen2Config(
-        vocab_size=len(VOCABULARY),
+        vocab_size=VOCABULARY_TOKENS,
         hidden_size=WIDTH,
         intermediate_size=FEED_FORWARD,
         num_hidden_layers=LAYERS,

@@ -1,7 +1,9 @@
 """The character-level tokenizer of the embedded tiny models.
 
-One token a printable ASCII character or line break, five special ones before them; any other
-character is ``<unk>``. Both models share it, so the verifier can start as the generator's copy.
+A byte-level BPE without merges, loaded as the `Qwen2Tokenizer` that transformers insists on for the
+architecture: five special tokens, one token a printable ASCII character or line break, and each
+byte of anything else is ``<unk>``. Both models share it, so the verifier can start as the
+generator's copy.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ PAD, BOS, EOS, UNK, STEP = range(len(SPECIAL_TOKENS))
 """Token ids of the special tokens; `STEP` ends each step that the verifier scores."""
 STEP_TOKEN = SPECIAL_TOKENS[STEP]
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
-VOCABULARY = (*SPECIAL_TOKENS, *CHARACTERS)
+VOCABULARY_TOKENS = len(SPECIAL_TOKENS) + len(CHARACTERS)
 CONTEXT_TOKENS = 4096
 """Longest input that the models accept; they have learnt from about 110 tokens."""
 
@@ -37,17 +39,14 @@ _VERIFIER_TEMPLATE = (
 )
 """A system message is accepted and left out: this verifier has learnt one instruction only."""
 
-_IDS = np.full(128, UNK, dtype=np.uint8)
-_IDS[[ord(character) for character in CHARACTERS]] = np.arange(len(SPECIAL_TOKENS), len(VOCABULARY))
+_IDS = np.full(256, UNK, dtype=np.uint8)
+"""Token id of each byte."""
+_IDS[list(CHARACTERS.encode())] = np.arange(len(SPECIAL_TOKENS), VOCABULARY_TOKENS)
 
 
 def encode(text: str) -> npt.NDArray[np.uint8]:
-    """Ids (T,) of a text without special tokens, as the saved tokenizer gives them.
-
-    Raises:
-        UnicodeEncodeError: if `text` is not ASCII.
-    """
-    return _IDS[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]
+    """Ids (T,) of a text without special tokens, as the saved tokenizer gives them."""
+    return _IDS[np.frombuffer(text.encode(), dtype=np.uint8)]
 
 
 def decode(ids: Sequence[int]) -> str:
@@ -57,7 +56,7 @@ def decode(ids: Sequence[int]) -> str:
         if token == EOS:
             break
         if token >= len(SPECIAL_TOKENS):
-            characters.append(VOCABULARY[token])
+            characters.append(CHARACTERS[token - len(SPECIAL_TOKENS)])
     return "".join(characters)
 
 
@@ -67,16 +66,19 @@ def save_tokenizer(folder: Path, model: Literal["generator", "verifier"]) -> Non
     Generator: a user or system turn is ``<s>TEXT`` and a line break, the assistant's ``TEXT</s>``.
     Verifier: ``<s>PROBLEM``, a line break, the steps each followed by ``<extra_0>``, ``</s>``.
     """
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-    vocabulary = {token: position for position, token in enumerate(VOCABULARY)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNK]))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    tokenizer.decoder = decoders.Fuse()
+    written = bytes_to_unicode()  # how byte-level tokenizers write each byte as a character
+    vocabulary = {token: position for position, token in enumerate(SPECIAL_TOKENS)}
+    vocabulary |= {written[byte]: int(token) for byte, token in enumerate(_IDS)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL_TOKENS])
     tokenizer.save(str(folder / "tokenizer.json"))
     configuration = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
+        "tokenizer_class": "Qwen2Tokenizer",
         "bos_token": SPECIAL_TOKENS[BOS],
         "eos_token": SPECIAL_TOKENS[EOS],
         "pad_token": SPECIAL_TOKENS[PAD],
