@@ -41,6 +41,8 @@ class EngineStats:
     """Of `up_s`, with at least one request in the replica."""
     slot_s: float
     """Integral of running / max_num_seqs over time: the share of slots used, times seconds."""
+    span_s: float = 0.0
+    """From the first request taken to the last one ended, pauses between them included."""
 
 
 class Meter:
@@ -56,6 +58,8 @@ class Meter:
         self._clock = clock
         self._started = self._at = self.last_progress = clock()
         self._busy_s = self._slot_s = 0.0
+        self._first: float | None = None
+        self._last = self._started
 
     def ready(self) -> None:
         """Begin to count time: the engine can serve from now on."""
@@ -67,12 +71,15 @@ class Meter:
         self._advance()
         if not self.in_flight:
             self.last_progress = self._at  # an idle engine has not been slow
+        if self._first is None:
+            self._first = self._at
         self.in_flight += 1
         self.requests += 1
         try:
             yield
         finally:
             self._advance()
+            self._last = self._at
             self.in_flight -= 1
             # an engine that has nothing left to do makes no step that would say so
             self.running = min(self.running, self.in_flight)
@@ -110,6 +117,7 @@ class Meter:
             up_s=self._at - self._started,
             busy_s=self._busy_s,
             slot_s=self._slot_s,
+            span_s=0.0 if self._first is None else self._last - self._first,
         )
 
     def _advance(self) -> None:
