@@ -59,7 +59,7 @@ class GradingPool:
     def __init__(
         self,
         workers: int = 2,
-        timeout_s: float = 3.0,
+        timeout_s: float = 2.5,
         memory_bytes: int = 1 << 30,
         leniencies: frozenset[Leniency] = ALL_LENIENCIES,
     ) -> None:
@@ -121,16 +121,12 @@ class GradingPool:
 
     def close(self) -> None:
         """End every worker and wait until they are gone; verdicts still open become UNGRADED."""
-        self._closed = True
         with self._lock:
+            self._closed = True  # no worker starts after this
             workers = list(self._workers)
         for worker in workers:
             worker.kill()
         self._executor.shutdown(wait=True, cancel_futures=True)
-        with self._lock:
-            workers = list(self._workers)
-        for worker in workers:
-            worker.kill()
         self._workers.clear()
 
     def __enter__(self) -> GradingPool:
@@ -160,26 +156,33 @@ class GradingPool:
             answer = worker.ask([gold, prediction], self.timeout_s)
             if answer is None:
                 self._discard(worker)
+                self._start()  # it gets ready while this thread waits for its next pair
             else:
                 judgement = answer
         return _verdict(judgement, grader, finding)
 
     def _worker(self) -> _Worker | None:
-        """This thread's worker, started if there is none; None when it cannot be started."""
+        """This thread's worker, ready; None when none can be had."""
         worker: _Worker | None = getattr(self._slot, "worker", None)
-        if worker is not None and worker.process.poll() is None:
-            return worker
-        if worker is not None:
-            self._discard(worker)
-        if self._closed:
-            return None
-        worker = _Worker(self.memory_bytes, self.timeout_s)
+        if worker is None or worker.process.poll() is not None:
+            if worker is not None:
+                self._discard(worker)
+            worker = self._start()
+        if worker is not None and not worker.ready:
+            worker.ready = worker.read(_STARTUP_S) is Judgement.READY
+            if not worker.ready:
+                self._discard(worker)
+                return None
+        return worker
+
+    def _start(self) -> _Worker | None:
+        """A new worker for this thread, not yet ready; None once the pool is closed."""
         with self._lock:
+            if self._closed:
+                return None
+            worker = _Worker(self.memory_bytes, self.timeout_s)
             self._workers.add(worker)
         self._slot.worker = worker
-        if worker.read(_STARTUP_S) is not Judgement.READY:
-            self._discard(worker)
-            return None
         return worker
 
     def _discard(self, worker: _Worker) -> None:
@@ -207,6 +210,7 @@ class _Worker:
         assert self.process.stdout is not None
         self.stdin: IO[bytes] = self.process.stdin
         self.stdout: IO[bytes] = self.process.stdout
+        self.ready = False
 
     def ask(self, request: list[str], timeout_s: float) -> Judgement | None:
         """What the worker says; None if it died or did not answer in time."""

@@ -151,7 +151,7 @@ def test_workers_do_not_outlive_a_killed_host() -> None:
     program = (
         "import sys\n"
         "from actors.grading import GradingPool\n"
-        "pool = GradingPool(workers=1)\n"
+        "pool = GradingPool(workers=1, timeout_s=1.0)\n"
         "pool.grade_many([(r'\\int_0^1 x dx', '1/2')])\n"
         "print(*pool.process_ids, flush=True)\n"
         f"pool.grade_many([('5', r'{HANGS}')])\n"

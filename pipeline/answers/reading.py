@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from fractions import Fraction
 from functools import lru_cache
 
 from pipeline.answers import expression as ex
@@ -34,7 +35,7 @@ from pipeline.answers.values import (
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _CAPITALS = re.compile(r"[A-Z]{2,5}")
-_PLAIN = re.compile(r"[-+]?\d{1,300}(?:\.\d{1,300})?")
+_PLAIN = re.compile(r"([-+]?)(\d{1,300})(?:\.(\d{1,300})|/(\d{1,300}))?", re.ASCII)
 
 
 class Manner(StrEnum):
@@ -49,11 +50,15 @@ class Manner(StrEnum):
 
 def read(answer: str, manner: Manner = Manner.STRICT) -> Value:
     """The typed value of an answer as a reply or a data set spells it; `Unread` if it has none."""
-    return _cached(answer, manner) if len(answer) <= 300 else _read(answer, manner)
+    plain = _PLAIN.fullmatch(answer)
+    if plain is not None:
+        return _plain(plain)
+    return cached_reading(answer, manner) if len(answer) <= 300 else _read(answer, manner)
 
 
 @lru_cache(maxsize=8192)
-def _cached(answer: str, manner: Manner) -> Value:
+def cached_reading(answer: str, manner: Manner) -> Value:
+    """As `read`, remembered: gold answers and votes come again and again."""
     return _read(answer, manner)
 
 
@@ -86,8 +91,9 @@ class _Reading:
 
     def of_text(self, text: str) -> Value:
         """The value of a cleaned answer."""
-        if _PLAIN.fullmatch(text):
-            return self._scalar(tokenise(text))
+        plain = _PLAIN.fullmatch(text)
+        if plain is not None:
+            return _plain(plain)
         special = base_numeral(text) or clock(text)
         if special is not None:
             return special
@@ -212,6 +218,21 @@ class _Reading:
         if percent:
             value = ex.over(value, ex.number(100), self.context.work)
         return Scalar(value, unit, percent)
+
+
+def _plain(match: re.Match[str]) -> Value:
+    """A plain integer, decimal or fraction, without the way through tokens and parser."""
+    sign, whole, decimals, below = match.groups()
+    factor = -1 if sign == "-" else 1
+    if below is not None:
+        if not below.strip("0"):
+            return Unread(match[0])
+        return Scalar(ex.number(Fraction(factor * int(whole), int(below))))
+    if decimals is None:
+        return Scalar(ex.number(factor * int(whole)))
+    value = Fraction(factor * int(whole + decimals), 10 ** len(decimals))
+    digits = len((whole + decimals).lstrip("0"))
+    return Scalar(ex.number(value), places=len(decimals), digits=digits)
 
 
 def _constant(tokens: list[Token]) -> Value | None:

@@ -178,7 +178,7 @@ class Ratio:
 
     @property
     def text(self) -> str:
-        return ":".join(item.text for item in self.items)
+        return " : ".join(item.text for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
