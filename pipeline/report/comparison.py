@@ -11,7 +11,7 @@ from scipy import special
 
 from pipeline.answer_rules import AnswerRule
 from pipeline.report.run_data import Cell
-from pipeline.statistics.intervals import Interval, clopper_pearson, wilson
+from pipeline.statistics.intervals import Interval, wilson
 from pipeline.statistics.paired import Difference, McNemar, holm, mcnemar, paired_difference
 
 SEED = 0
@@ -44,23 +44,17 @@ class Comparison:
     """McNemar's p-value, corrected for the comparisons made beside it (Holm)."""
 
     @property
-    def discordant(self) -> int:
-        """Questions that one of the two alone has right."""
-        return 0 if self.test is None else self.test.only_first + self.test.only_second
-
-    @property
     def gain_ends(self) -> tuple[float, float]:
         """Ends of the difference in accuracy; (nan, nan) where nothing is graded.
 
-        Where no question tells the two apart a bootstrap has nothing to draw from: the ends are
-        then plus and minus the largest share of discordant questions that 0 of n allows
-        (Clopper-Pearson).
+        Where only one of the two has questions to itself, or neither, resampling cannot reach
+        beyond zero: the ends are then those of `adjusted_wald`.
         """
-        if self.accuracy is None:
+        if self.accuracy is None or self.test is None:
             return (math.nan, math.nan)
-        if not self.discordant:
-            most = clopper_pearson(0, self.n_questions, level=LEVEL).high
-            return (-most, most)
+        first, second = self.test.only_first, self.test.only_second
+        if not (first and second):
+            return adjusted_wald(first, second, self.n_questions)
         return (self.accuracy.low, self.accuracy.high)
 
     @property
@@ -138,8 +132,12 @@ def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
     return rivals[0] if len(rivals) == 1 and rivals[0] is not cell else None
 
 
-def against_rivals(cells: Sequence[Cell]) -> list[Comparison]:
-    """Every cell against MR-Thinking at the same N, read by the same answer rule where it can be.
+def against_rivals(cells: Sequence[Cell], rule: AnswerRule | None = None) -> list[Comparison]:
+    """Every cell against MR-Thinking at the same N, read by the same answer rule where possible.
+
+    Args:
+        cells: of one benchmark.
+        rule: for all; None takes each cell's headline rule.
 
     One rule for both keeps gains from selection out of the difference. Corrected as one family.
     """
@@ -147,8 +145,9 @@ def against_rivals(cells: Sequence[Cell]) -> list[Comparison]:
     for cell in cells:
         rival = rival_of(cell, cells)
         if rival is not None:
-            rule = cell.rule if rival.rights(cell.rule) else rival.rule
-            made.append(compare(cell, rival, rule_second=rule))
+            own = rule or cell.rule
+            same = own if rival.rights(own) else rival.rule
+            made.append(compare(cell, rival, rule_first=own, rule_second=same))
     return family(made)
 
 
@@ -176,6 +175,15 @@ def share_saved(first: Sequence[float], second: Sequence[float]) -> Interval | N
     return mean_interval(
         [1 - ratio + (ratio * y - x) / below for x, y in zip(first, second, strict=True)]
     )
+
+
+def adjusted_wald(only_first: int, only_second: int, n: int) -> tuple[float, float]:
+    """95 % interval of a difference of paired shares with one question added to each discordant
+    cell (Bonett and Price 2012): holds its level where few questions or none differ."""
+    z = float(special.ndtri(0.5 + LEVEL / 2))
+    one, other = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
+    half = z * math.sqrt((one + other - (one - other) ** 2) / (n + 2))
+    return max(-1.0, one - other - half), min(1.0, one - other + half)
 
 
 def least_discordant(alpha: float = 1 - LEVEL) -> int:

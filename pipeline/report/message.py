@@ -9,7 +9,6 @@ from pipeline.report import words
 from pipeline.report.comparison import (
     Comparison,
     accuracy,
-    against_rivals,
     least_discordant,
     mean_interval,
 )
@@ -27,15 +26,19 @@ class Message:
     """The comparison that the headline speaks of."""
 
 
-def message_of(benchmark: str, cells: Sequence[Cell]) -> Message:
-    """What the cells of one benchmark say, the strongest statement first.
+def message_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]) -> Message:
+    """What the cells of one run say on one benchmark, the strongest statement first.
+
+    Args:
+        benchmark: its name.
+        cells: of the run and benchmark.
+        made: comparisons with MR-Thinking, of this run and of those beside it.
 
     The headline speaks of the MarkovScale variant (of any strategy, where none was run) that saves
     most tokens among those not distinguishably worse than MR-Thinking at the same N; the p-value it
     quotes is corrected for having looked at all of them.
     """
-    made = against_rivals(cells)
-    lead = _lead(made)
+    lead = _lead([c for c in made if any(c.first is cell for cell in cells)])
     graded = any(accuracy(cell, cell.rule) is not None for cell in cells)
     if lead is not None and lead.accuracy is not None:
         headline = _headline(lead)
@@ -98,7 +101,7 @@ def _value(cell: Cell) -> float:
 
 
 def _headline(lead: Comparison) -> str:
-    first, second = lead.first.name, lead.second.name
+    first, second = lead.first.name, lead.second.method
     questions = words.plural(lead.n_questions, "question")
     cost, saves = _cost(lead)
     if not lead.distinguishable:
@@ -130,7 +133,7 @@ def _figures(lead: Comparison) -> str:
     for cell, rule in ((lead.first, lead.rule_first), (lead.second, lead.rule_second)):
         tokens = mean_interval(cell.tokens)
         parts.append(
-            f"{cell.name} {words.percent_with(accuracy(cell, rule))} with "
+            f"{cell.method} {words.percent_with(accuracy(cell, rule))} with "
             f"{words.count(tokens.value)} tokens a question"
         )
     saved = (
@@ -157,8 +160,8 @@ def _difference(lead: Comparison, tests: int) -> str:
     sentence = (
         f"The difference in accuracy is {words.points(lead.accuracy.value)} points "
         f"{words.points_range(*lead.gain_ends)}: "
-        f"{words.plural(lead.test.only_first, 'question')} only {lead.first.name} has right, "
-        f"{lead.test.only_second} only {lead.second.name} (exact McNemar test, "
+        f"{words.plural(lead.test.only_first, 'question')} only {lead.first.method} has right, "
+        f"{lead.test.only_second} only {lead.second.method} (exact McNemar test, "
         f"{words.p_value(lead.p_adjusted)}{corrected})."
     )
     if lead.distinguishable:
@@ -178,7 +181,7 @@ def _selection(lead: Comparison) -> list[str]:
     if own is None or same is None:
         return []
     return [
-        f"{rival.name} read by its own rule, {rival.rule.value}, has {words.percent_with(own)}: "
+        f"{rival.method} read by its own rule, {rival.rule.value}, has {words.percent_with(own)}: "
         f"choosing among the same completions by {lead.rule_second.value} moves it by "
         f"{words.points(same.value - own.value)} points without any stopping."
     ]

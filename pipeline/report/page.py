@@ -14,7 +14,7 @@ from pipeline.report.chain_view import (
     diagnose,
     round_curve,
 )
-from pipeline.report.comparison import against_rivals
+from pipeline.report.comparison import Comparison, against_rivals
 from pipeline.report.document import contents, document, section
 from pipeline.report.failures import troubles
 from pipeline.report.html import Child, Html, h
@@ -117,10 +117,10 @@ def _sections(report: Report) -> list[Part]:
         name: [c for cell in cells if (c := round_curve(cell)) is not None]
         for name, cells in by_benchmark.items()
     }
+    made = {name: against_rivals(cells) for name, cells in by_benchmark.items()}
     parts: list[Part] = [
-        ("result", "Result", [sections.message_block(message_of(n, c)) for n, c in
-                              by_benchmark.items()]),
-        ("accuracy", "Accuracy", _accuracy(by_benchmark, curves)),
+        ("result", "Result", _messages(by_benchmark, made)),
+        ("accuracy", "Accuracy", _accuracy(by_benchmark, curves, made)),
         ("rounds", "The chain", _rounds(by_benchmark, curves)),
         ("stopping", "Stopping", _stopping(by_benchmark)),
         ("trust", "Scores", _trust(by_benchmark)),
@@ -137,6 +137,17 @@ def _sections(report: Report) -> list[Part]:
     return [part for part in parts if part[2]]
 
 
+def _messages(
+    by_benchmark: Mapping[str, Sequence[Cell]], made: Mapping[str, Sequence[Comparison]]
+) -> list[Child]:
+    body: list[Child] = []
+    for name, cells in by_benchmark.items():
+        for run in dict.fromkeys(cell.run for cell in cells):
+            own = [cell for cell in cells if cell.run == run]
+            body.append(sections.message_block(message_of(name, own, made[name])))
+    return body
+
+
 def _series(cells: Sequence[Cell]) -> dict[str, int]:
     return {cell.name: place % _SERIES for place, cell in enumerate(cells)}
 
@@ -146,16 +157,17 @@ def _titled(name: str, several: bool) -> list[Child]:
 
 
 def _accuracy(
-    by_benchmark: Mapping[str, Sequence[Cell]], curves: Mapping[str, Sequence[RoundCurve]]
+    by_benchmark: Mapping[str, Sequence[Cell]],
+    curves: Mapping[str, Sequence[RoundCurve]],
+    made: Mapping[str, Sequence[Comparison]],
 ) -> list[Child]:
     body: list[Child] = []
     for name, cells in by_benchmark.items():
         body += _titled(name, len(by_benchmark) > 1)
-        made = against_rivals(cells)
         if any(cell.rights(cell.rule) for cell in cells):
             body.append(charts.accuracy_against_tokens(cells, curves[name], _series(cells)))
-        body.append(sections.results_table(name, cells, made))
-        body.append(sections.selection_table(made))
+        body.append(sections.results_table(name, cells, made[name]))
+        body.append(sections.selection_table(made[name]))
     return body
 
 

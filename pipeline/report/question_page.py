@@ -81,10 +81,11 @@ def _rule(cell: Cell, row: Row) -> str:
             f"expected to be better (a = {words.decimal(a)}, b = {words.decimal(b)})"
         )
     left = second_eigenvalue(a, b) ** i * ((a + b) * p_map - b)
+    right = (a + b) * tau - b
     return (
         f"with p_MAP = {words.decimal(p_map)} the stopping rule holds at i = {i}: "
         f"λ^i((a+b)p_MAP − b) = {words.decimal(left, 4)} ≥ (a+b)τ − b = "
-        f"{words.decimal((a + b) * tau - b, 4)} (τ = {tau:g}, a = {words.decimal(a)}, b = {words.decimal(b)})"
+        f"{words.decimal(right, 4)} (τ = {tau:g}, a = {words.decimal(a)}, b = {words.decimal(b)})"
     )
 
 

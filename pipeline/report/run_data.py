@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from pipeline.answer_rules import AnswerRule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.errors import DataError
+from pipeline.phases import WholePhase, phases_of
 from pipeline.protocol import Strategy
 from pipeline.run_dir import RunDir, rows_of
 from pipeline.summary import final_outcomes
@@ -66,7 +68,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Unique among the cells of a benchmark."""
-        return f"{self.method}, {self.run}" if self.run_shown else self.method
+        return f"{self.method} in {self.run}" if self.run_shown else self.method
 
     @cached_property
     def by_question(self) -> Mapping[QuestionKey, Row]:
@@ -106,6 +108,8 @@ class RunData:
     cells: tuple[Cell, ...]
     """Benchmark by benchmark, strategies in the order of the configuration."""
     metrics: Sequence[Row]
+    environments: Mapping[int, Mapping[str, Mapping[str, Any]]]
+    """Versions and hardware by attempt, as far as they were recorded."""
 
     @property
     def run_id(self) -> str:
@@ -124,7 +128,7 @@ class RunData:
 
     @property
     def chains_done(self) -> int:
-        """Chains that have an outcome of their last phase or of one before."""
+        """Chains that have their final outcome."""
         return sum(len(cell.rows) for cell in self.cells)
 
 
@@ -153,7 +157,20 @@ def read_run(address: str, *, run_shown: bool = False) -> RunData:
         questions=questions,
         cells=_cells(run.run_id, config, run.outcomes(), run_shown),
         metrics=run.metrics(),
+        environments=_environments(run),
     )
+
+
+def _environments(run: RunDir) -> dict[int, Mapping[str, Mapping[str, Any]]]:
+    folder = run.folder.child("environment")
+    numbers = {name: re.fullmatch(r"attempt-(\d+)\.json", name) for name in folder.names()}
+    return {int(match[1]): folder.read_json(name) for name, match in numbers.items() if match}
+
+
+def is_final(strategy: Strategy[Any], row: Row) -> bool:
+    """Whether an outcome is the question's last: no later phase takes every question on."""
+    last = phases_of(strategy)[-1]
+    return row["phase"] == last.name or not isinstance(last, WholePhase)
 
 
 def benchmarks_of(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
@@ -169,6 +186,8 @@ def _cells(run_id: str, config: RunConfig, outcomes: pa.Table, run_shown: bool) 
     final = final_outcomes(rows_of(outcomes), strategies)
     grouped: dict[tuple[str, str], list[Row]] = {}
     for row in final:
+        if not is_final(strategies[row["strategy"]], row):
+            continue
         grouped.setdefault((row["benchmark"], row["strategy"]), []).append(row)
     return tuple(
         Cell(

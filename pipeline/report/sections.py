@@ -111,9 +111,9 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             "★ marks the headline answer rule of a strategy. Intervals are 95 %: Wilson for "
             "accuracies, Student for tokens, the paired bootstrap over questions for differences; "
             "p-values are of McNemar's exact test, corrected (Holm) for all strategies of the "
-            "table. Where no question tells two strategies apart, the ends are what 0 of so many "
-            "questions allows (Clopper-Pearson). Ungraded answers are left out, failed questions "
-            "count as wrong.",
+            "table. Where only one of two strategies has questions to itself, the ends are of the "
+            "adjusted Wald interval (Bonett and Price). Ungraded answers are left out, failed "
+            "questions count as wrong.",
             cls="hint",
         ),
         h(
@@ -345,7 +345,6 @@ def troubles_table(found: Sequence[Trouble]) -> Html:
 def run_facts(run: RunData) -> Html:
     """What was run: models, questions, seeds, versions, attempts and the whole configuration."""
     science, runtime = run.config.science, run.config.runtime
-    attempts = run.attempts
     pairs: list[tuple[str, Child]] = [
         ("run", run.run_id),
         ("made by", "SCRIPTED ENGINES, no model" if run.synthetic else "real engines"),
@@ -367,15 +366,13 @@ def run_facts(run: RunData) -> Html:
         ("grader", science.grader),
         ("run seed", str(science.seed)),
         ("science digest", h("code", run.config.science_digest())),
-        ("attempts", str(len(attempts))),
+        ("attempts", str(len(run.attempts))),
         ("engines", f"{runtime.host}, {runtime.generator.replicas} generator replicas"),
     ]
-    for attempt in attempts:
-        environment: Mapping[str, Any] = attempt.get("environment") or {}
-        pairs += [
-            (f"{name}, attempt {attempt['attempt']}", _recorded(value))
-            for name, value in environment.items()
-        ]
+    for attempt, environment in sorted(run.environments.items()):
+        for name, values in environment.items():
+            said = ", ".join(f"{key} {value}" for key, value in values.items())
+            pairs.append((f"{name}, attempt {attempt}", said))
     return h(
         "div",
         facts(pairs),
@@ -385,12 +382,6 @@ def run_facts(run: RunData) -> Html:
             h("pre", run.config.model_dump_json(indent=2), cls="text"),
         ),
     )
-
-
-def _recorded(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {item}" for name, item in value.items())
-    return str(value)
 
 
 def _model(name: str, revision: str | None) -> str:

@@ -54,7 +54,7 @@ def points_range(low: float, high: float) -> str:
 
 def count(value: float | None) -> str:
     """A whole number with thousands apart."""
-    return NONE if value is None else f"{value:,.0f}".replace("-", _MINUS)
+    return NONE if value is None else f"{round(value):,}".replace("-", _MINUS)
 
 
 def decimal(value: float | None, digits: int = 3) -> str:

@@ -1,0 +1,155 @@
+"""Compare strategies of one run, or two runs, on the questions that both answered.
+
+    python -m jobs.compare RUN
+    python -m jobs.compare RUN --strategy markovscale_t --strategy mr_thinking
+    python -m jobs.compare RUN RUN --strategy markovscale_t --rule last
+    python -m jobs.compare PILOT PILOT PILOT --n 64
+
+Prints the exact McNemar test, the paired bootstrap of the differences in accuracy and in
+tokens, and p-values corrected for everything printed (Holm). Where the runs have different backbones, they are
+ranked by L with expected accuracy and tokens at N, as the paper proposes for pilots. Reads run
+directories, needs no cluster, writes nothing. Exits with 0, or with 2 for input that does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.answer_rules import AnswerRule
+from pipeline.errors import ConfigError, DataError
+from pipeline.report import words
+from pipeline.report.chain_view import RoundCurve, candidates
+from pipeline.report.comparison import Comparison, accuracy
+from pipeline.report.message import one_question, verdict_words
+from pipeline.report.pairs import comparisons_of, pilots_of
+from pipeline.report.run_data import read_run
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale compare", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
+    options.add_argument(
+        "--strategy", action="append", default=[], metavar="LABEL", help="at most twice"
+    )
+    options.add_argument(
+        "--rule", choices=[rule.value for rule in AnswerRule], help="answer rule of both sides"
+    )
+    options.add_argument("--n", type=int, metavar="N", help="completions to rank pilots at")
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    rule = None if arguments.rule is None else AnswerRule(arguments.rule)
+    try:
+        if len(arguments.strategy) > 2:
+            raise ConfigError("--strategy may be given twice, not more")
+        if arguments.n is not None and arguments.n < 1:
+            raise ConfigError(f"--n must be >= 1, got {arguments.n}")
+        runs = [read_run(run, run_shown=len(arguments.runs) > 1) for run in arguments.runs]
+        pilots = pilots_of(runs)
+        made = comparisons_of(runs, arguments.strategy, rule) if len(runs) < 3 else []
+        if len(runs) > 2 and not pilots:
+            raise ConfigError(
+                "three runs and more are ranked as pilots: they must have MR-Thinking chains of "
+                "different backbones on one benchmark"
+            )
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    console = Console(width=None if Console().is_terminal else 160, highlight=False)
+    for run in runs:
+        if run.synthetic:
+            console.print(f"SYNTHETIC: scripted engines made {run.run_id}, no model did")
+    _print_comparisons(console, made)
+    for benchmark, curves in pilots.items():
+        _print_pilots(console, benchmark, curves, arguments.n)
+    return 0
+
+
+def _print_comparisons(console: Console, made: list[Comparison]) -> None:
+    for benchmark in dict.fromkeys(c.first.benchmark for c in made):
+        own = [c for c in made if c.first.benchmark == benchmark]
+        table = Table(title=f"{benchmark}, paired by question", title_justify="left")
+        table.add_column("first against second", overflow="fold")
+        for name in (
+            "questions",
+            "accuracy",
+            "difference in points\n[95 % interval]",
+            "only first,\nonly second",
+            "McNemar,\nHolm",
+            "tokens a question,\ndifference [95 %]",
+            "tokens saved",
+            "reading",
+        ):
+            table.add_column(name, justify="right")
+        for c in own:
+            table.add_row(*_row(c))
+        console.print(table)
+        counts = sorted({c.n_questions for c in own if c.n_questions})
+        for n in counts:
+            console.print(f"On {n} questions {one_question(n)}.")
+        left_out = max(c.left_out for c in own)
+        if left_out:
+            console.print(f"Left out, answered or graded on one side alone: {left_out} at most.")
+
+
+def _row(c: Comparison) -> list[str]:
+    sides = [(c.first, c.rule_first), (c.second, c.rule_second)]
+    values = [accuracy(cell, rule) for cell, rule in sides]
+    tokens = [words.count(end) for end in (c.tokens.low, c.tokens.high)]
+    return [
+        _sides(c),
+        str(c.n_questions),
+        "\n".join(words.percent(None if value is None else value.value) for value in values),
+        words.NONE
+        if c.accuracy is None
+        else f"{words.points(c.accuracy.value)}\n{words.points_range(*c.gain_ends)}",
+        words.NONE if c.test is None else f"{c.test.only_first}, {c.test.only_second}",
+        words.NONE if c.p_adjusted is None else words.p_value(c.p_adjusted),
+        f"{words.count(c.tokens.value)}\n[{', '.join(tokens)}]",
+        words.percent_with(c.saved),
+        verdict_words(c),
+    ]
+
+
+def _sides(c: Comparison) -> str:
+    if c.rule_first is c.rule_second:
+        return f"{c.first.name} against {c.second.name}, both by {c.rule_first.value}"
+    return (
+        f"{c.first.name} by {c.rule_first.value} against {c.second.name} by {c.rule_second.value}"
+    )
+
+
+def _print_pilots(
+    console: Console, benchmark: str, curves: list[RoundCurve], n: int | None
+) -> None:
+    ranked = candidates(curves, n or max(curve.cell.n for curve in curves))
+    table = Table(title=f"{benchmark}: backbones by L", title_justify="left")
+    table.add_column("backbone")
+    for name in ("run", "L [95 % interval]", "p0", "accuracy at N", "tokens at N", "questions"):
+        table.add_column(name, justify="right")
+    for candidate in ranked:
+        cell = candidate.curve.cell
+        table.add_row(
+            cell.backbone,
+            cell.run,
+            words.percent_with(candidate.curve.fit.stationary_accuracy),
+            words.percent(candidate.curve.p0),
+            f"{words.percent(candidate.expected_accuracy)} at {candidate.n}",
+            words.count(candidate.expected_tokens),
+            str(len(cell.rows)),
+        )
+    console.print(table)
+    console.print("Where intervals of L overlap, the pilots are too small to tell.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

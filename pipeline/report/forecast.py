@@ -1,0 +1,182 @@
+"""How a run is going and when it may be done, from what is durable of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pipeline.config.strategies import strategies_of
+from pipeline.markov import Regime, regime, rounds_to_reach
+from pipeline.protocol import Strategy
+from pipeline.report.comparison import accuracy
+from pipeline.report.run_data import Cell, RunData
+from pipeline.statistics.intervals import Interval
+from pipeline.trajectory import Row
+
+_RATE_OVER_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrategyProgress:
+    """One strategy on one benchmark, so far."""
+
+    label: str
+    benchmark: str
+    done: int
+    asked: int
+    mean_rounds: float | None
+    accuracy: Interval | None
+    """Of the questions done, by the headline rule. Short chains are done first, so they are no
+    random sample of all."""
+    stops: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """A run, so far."""
+
+    done: int
+    asked: int
+    in_flight: int
+    waiting: int
+    rounds: int
+    """Completions that came from engines, all attempts together."""
+    rounds_per_s: float | None
+    """Over the last two minutes of metrics; None before there are two rows."""
+    tokens_per_s: float | None
+    told_at: float | None
+    """When metrics were last written, in seconds since 1970."""
+    attempt: int
+    phase: int | None
+    rounds_to_come: float
+    """Expected by the chains' own a, b and p0 where they are known, else up to the budget."""
+    strategies: tuple[StrategyProgress, ...]
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the present speed; None while nothing says how fast it goes."""
+        if self.done == self.asked:
+            return 0.0
+        return self.rounds_to_come / self.rounds_per_s if self.rounds_per_s else None
+
+
+def progress_of(run: RunData) -> RunProgress:
+    """Fold what is durable: outcomes, metrics and questions."""
+    strategies = strategies_of(run.config.science)
+    cells = {(cell.label, cell.benchmark): cell for cell in run.cells}
+    shown, expected = [], 0.0
+    for benchmark in (source.name for source in run.config.science.benchmarks):
+        questions = [row for row in run.questions.values() if row["benchmark"] == benchmark]
+        for label, strategy in strategies.items():
+            cell = cells.get((label, benchmark))
+            shown.append(_strategy(label, benchmark, len(questions), cell))
+            expected += math.fsum(_to_come(strategy, questions, cell))
+    newest = run.metrics[-1] if run.metrics else None
+    rounds = sum(row["rounds"] for row in _last_of_attempts(run.metrics))
+    drawn_by_done = sum(row["completions"] for cell in run.cells for row in cell.rows)
+    rate, speed = _rates(run.metrics)
+    return RunProgress(
+        done=run.chains_done,
+        asked=run.chains,
+        in_flight=0 if newest is None else newest["in_flight"],
+        waiting=0 if newest is None else newest["waiting"],
+        rounds=rounds,
+        rounds_per_s=rate,
+        tokens_per_s=speed,
+        told_at=None if newest is None else newest["time"],
+        attempt=len(run.attempts),
+        phase=None if newest is None else newest["phase"],
+        rounds_to_come=max(0.0, expected - max(0, rounds - drawn_by_done)),
+        strategies=tuple(shown),
+    )
+
+
+def expected_completions(
+    strategy: Strategy[Any], *, p0: float | None, a: float | None, b: float | None
+) -> float:
+    """Completions that a chain is expected to draw, by the closed form where it decides.
+
+    A gated question costs one, a MarkovScale^* chain `rounds_to_reach` tau and one; where p0, a or
+    b is not known, and for every other strategy, it is the budget.
+    """
+    budget = float(getattr(strategy, "n", 1))
+    if not strategy.kind.startswith("markovscale") or a is None or b is None:
+        return budget
+    if strategy.kind == "markovscale_0":
+        alpha, beta = getattr(strategy, "alpha0", 9.0), getattr(strategy, "beta0", 1.0)
+        p0, first = alpha / (alpha + beta), float(getattr(strategy, "warm_up", 1))
+    else:
+        first = 1.0
+    if p0 is None:
+        return budget
+    sigma = getattr(strategy, "sigma", 0.0)
+    gated = regime(p0=p0, a=a, b=b, sigma=sigma) is not Regime.BENEFICIAL
+    if getattr(strategy, "gate", True) and gated:
+        return min(first, budget)
+    if strategy.kind == "markovscale_t" or not getattr(strategy, "stopping", True):
+        return budget
+    reached = rounds_to_reach(getattr(strategy, "tau", 1.0), p0=p0, a=a, b=b, first=0)
+    return budget if reached is None else min(budget, max(first, reached + 1.0))
+
+
+def _strategy(label: str, benchmark: str, asked: int, cell: Cell | None) -> StrategyProgress:
+    rows = () if cell is None else cell.rows
+    return StrategyProgress(
+        label=label,
+        benchmark=benchmark,
+        done=len(rows),
+        asked=asked,
+        mean_rounds=sum(row["completions"] for row in rows) / len(rows) if rows else None,
+        accuracy=None if cell is None else accuracy(cell, cell.rule),
+        stops=Counter(row["stop_reason"] for row in rows),
+    )
+
+
+def _to_come(
+    strategy: Strategy[Any], questions: Sequence[Row], cell: Cell | None
+) -> Iterator[float]:
+    """Completions that each unfinished question is expected to draw in all."""
+    rows = () if cell is None else cell.rows
+    done = frozenset() if cell is None else cell.by_question.keys()
+    usual = {name: _mean(row[name] for row in rows) for name in ("p0", "a", "b")}
+    for question in questions:
+        if (question["benchmark"], question["question_id"]) not in done:
+            known = {
+                name: value if question[name] is None else question[name]
+                for name, value in usual.items()
+            }
+            yield expected_completions(strategy, **known)
+
+
+def _mean(values: Iterator[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _last_of_attempts(metrics: Sequence[Row]) -> Iterator[Row]:
+    """Counters begin anew with every attempt."""
+    yield from (row for row, after in pairwise(metrics) if row["attempt"] != after["attempt"])
+    yield from metrics[-1:]
+
+
+def _rates(metrics: Sequence[Row]) -> tuple[float | None, float | None]:
+    """Rounds and completion tokens per second."""
+    if not metrics:
+        return None, None
+    newest = metrics[-1]
+    recent = [
+        row
+        for row in metrics
+        if row["attempt"] == newest["attempt"] and newest["time"] - row["time"] <= _RATE_OVER_S
+    ]
+    span = newest["time"] - recent[0]["time"]
+    if span <= 0:
+        return None, None
+    return (
+        (newest["rounds"] - recent[0]["rounds"]) / span,
+        (newest["completion_tokens"] - recent[0]["completion_tokens"]) / span,
+    )
