@@ -1,0 +1,249 @@
+"""Heads learn what there is to learn, say when there is nothing, and serve one backbone only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from actors.predictor import PAPER, TUNED, Fit, fit_heads
+from pipeline.errors import ConfigError, DataError
+from pipeline.predictor import (
+    PREDICTOR_VERSION,
+    Averages,
+    Backbone,
+    Mlp,
+    Predictor,
+    PredictorCard,
+    load_predictor,
+    predict,
+    save_predictor,
+)
+from pipeline.predictor_report import report_head
+from pipeline.predictor_targets import (
+    Counts,
+    Head,
+    Part,
+    Target,
+    constant,
+    in_part,
+    part_of,
+    targets_of,
+)
+from pipeline.protocol import Failure
+from tests.generators import completion, question
+from tests.pools import pool_of, pool_question
+
+BACKBONE = Backbone(model="m", revision="r1")
+
+
+@cache
+def made_up(n: int, *, informative: bool) -> tuple[list[Target], dict[tuple[str, str], np.ndarray]]:
+    """Questions whose p0 is a function of their features, or has nothing to do with them."""
+    rng = np.random.default_rng(0)
+    targets, features = [], {}
+    for i in range(n):
+        x = rng.normal(size=6)
+        z = 2.5 * x[0] - 1.5 * x[1] if informative else 2.5 * rng.normal()
+        p = 1 / (1 + np.exp(-z))
+        b_trials = int(rng.integers(0, 4))
+        target = Target(
+            benchmark="s",
+            question_id=str(i),
+            text=str(i),
+            counts={
+                Head.P0: Counts(successes=int(rng.binomial(60, p)), trials=60),
+                Head.A: Counts(successes=0, trials=0),
+                Head.B: Counts(successes=int(rng.binomial(b_trials, 0.3)), trials=b_trials),
+                Head.TOKENS: Counts(
+                    successes=8 * int(np.exp(4 + (x[2] if informative else 0.0))), trials=8
+                ),
+            },
+        )
+        targets.append(target)
+        features[target.key] = x
+    return targets, features
+
+
+@cache
+def fitted(n: int, *, informative: bool) -> Fit:
+    """Heads on `made_up` questions, from one tuned setting."""
+    return fit_heads(*made_up(n, informative=informative), tuned=TUNED[:1])
+
+
+def test_heads_learn_what_features_tell() -> None:
+    """On questions never trained on, the tuned heads beat a constant and rank questions well."""
+    fit = fitted(240, informative=True)
+    reports = fit.fitted["tuned"].reports
+
+    assert reports[Head.P0].beats_constant
+    assert reports[Head.P0].rank_correlation > 0.85
+    assert reports[Head.P0].brier < reports[Head.P0].brier_constant - 0.05
+    assert reports[Head.P0].ece < 0.08
+    assert reports[Head.TOKENS].beats_constant
+    assert sum(fit.questions.values()) == 240
+
+
+def test_heads_without_anything_to_learn_say_so() -> None:
+    """Where features say nothing no head is reported to beat the constant, and a head of which no
+    training question says anything (never right: nothing on a) is left out."""
+    fit = fitted(240, informative=False)
+
+    for setting in fit.fitted.values():
+        assert not any(report.beats_constant for report in setting.reports.values())
+    assert Head.A not in fit.heads["tuned"]
+    report = fit.fitted["tuned"].reports[Head.P0]
+    assert report.sentence.startswith("p0 does not beat a constant on ")
+
+
+def test_the_papers_setting_is_the_papers() -> None:
+    """30 epochs at 1e-5; what it says of its heads is said, good or bad."""
+    fit = fitted(240, informative=True)
+
+    assert (PAPER.epochs, PAPER.learning_rate) == (30, 1e-5)
+    assert fit.fitted["paper"].settings["p0"]["epochs"] == 30
+    assert not fit.fitted["paper"].reports[Head.P0].beats_constant
+
+
+def test_fitting_is_repeatable() -> None:
+    """The same seed gives the same weights."""
+    targets, features = made_up(40, informative=True)
+    first, again = (fit_heads(targets, features, tuned=TUNED[1:2], seed=3) for _ in range(2))
+    x = np.array(list(features.values()))
+
+    np.testing.assert_array_equal(
+        first.heads["tuned"][Head.P0](x), again.heads["tuned"][Head.P0](x)
+    )
+
+
+def test_numpy_applies_heads_as_torch_does() -> None:
+    """The forward pass of a saved head is that of the network it was fitted as."""
+    import torch
+
+    rng = np.random.default_rng(1)
+    layers = (
+        (rng.normal(size=(5, 3)), rng.normal(size=5)),
+        (rng.normal(size=(1, 5)), rng.normal(size=1)),
+    )
+    mlp = Mlp(rng.normal(size=3), rng.uniform(0.5, 2, size=3), layers)
+    x = rng.normal(size=(7, 3))
+    z = torch.tensor((x - mlp.mean) / mlp.scale)
+    z = torch.relu(z @ torch.tensor(layers[0][0]).T + torch.tensor(layers[0][1]))
+    z = (z @ torch.tensor(layers[1][0]).T + torch.tensor(layers[1][1]))[:, 0]
+
+    np.testing.assert_allclose(mlp(x), z.numpy())
+    np.testing.assert_allclose(predict(Head.P0, mlp, x), torch.sigmoid(z).numpy())
+    np.testing.assert_allclose(predict(Head.TOKENS, mlp, x), torch.exp(z).numpy())
+
+
+def test_parts_are_decided_by_the_question_alone() -> None:
+    """Disjoint, whole, and about 70, 10 and 20 of 100."""
+    targets, _ = made_up(1_000, informative=False)
+    parts = {part: in_part(targets, part) for part in Part}
+
+    assert sum(map(len, parts.values())) == 1_000
+    assert 630 < len(parts[Part.TRAINING]) < 770
+    assert 60 < len(parts[Part.VALIDATION]) < 140
+    assert part_of(("s", "1")) is part_of(("s", "1"))
+    assert {part_of(("s", str(i))) for i in range(50)} == set(Part)
+
+
+def test_targets_count_answers_transitions_and_tokens() -> None:
+    """Ungraded answers and failures leave the counts; only the first answers count for p0."""
+    verdict = {"1": "right", "2": "wrong", "3": "ungraded"}
+    chain = [completion(a, completion_tokens=10) for a in "1123"]
+    chain[3:] = [Failure(error="lost")]
+    samples = [completion(a) for a in "1311"]
+    asked = pool_question(question(), chain, samples, lambda c: verdict[str(c.answer)])
+    (target,) = targets_of(pool_of([asked]), answers=3)
+
+    assert target.counts == {
+        Head.P0: Counts(successes=2, trials=2),
+        Head.A: Counts(successes=1, trials=2),
+        Head.B: Counts(successes=0, trials=0),
+        Head.TOKENS: Counts(successes=30, trials=3),
+    }
+    assert constant([target], Head.A) == 0.5
+    assert constant([target], Head.B) is None
+
+
+def test_a_pool_too_shallow_to_train_on_is_refused() -> None:
+    """Fewer samples than asked for, or no transition."""
+    asked = pool_question(question(), [completion("1")], [completion("1")], lambda c: "right")
+
+    with pytest.raises(
+        ConfigError, match=r"must have 60 samples a question to train p0 on, .* has 4"
+    ):
+        targets_of(pool_of([asked]))
+    with pytest.raises(ConfigError, match="chains of at least 2 rounds"):
+        targets_of(pool_of([asked], rounds=1), answers=4)
+
+
+def test_a_report_needs_held_out_questions() -> None:
+    """One question is no judgement."""
+    targets, _ = made_up(1, informative=True)
+
+    assert report_head(Head.P0, targets, np.array([0.5]), 0.5) is None
+
+
+def saved(folder: Path) -> Predictor:
+    fit = fitted(80, informative=True)
+    card = PredictorCard(
+        version=PREDICTOR_VERSION,
+        backbone=BACKBONE,
+        pooling="last",
+        prompt_digest="d",
+        benchmarks=("s",),
+        questions=fit.questions,
+        answers=60,
+        averages=Averages(a=0.1, b=0.3, meaning="mean over 3 questions"),
+        tokens_per_round=50.0,
+        fitted=fit.fitted,
+        use="tuned",
+    )
+    save_predictor(str(folder), card, fit.heads)
+    return load_predictor(str(folder))
+
+
+def test_a_saved_predictor_predicts_as_before_and_says_what_it_is(tmp_path: Path) -> None:
+    """Weights survive in single precision; the card survives whole."""
+    targets, features = made_up(80, informative=True)
+    fit = fitted(80, informative=True)
+    predictor = saved(tmp_path)
+    x = np.array([features[t.key] for t in targets])
+
+    assert set(predictor.predict(x)) == {Head.P0, Head.B, Head.TOKENS}
+    for head, values in predictor.predict(x).items():
+        np.testing.assert_allclose(values, predict(head, fit.heads["tuned"][head], x), rtol=1e-4)
+    assert predictor.card.fitted == fit.fitted
+    assert [w for w in predictor.warnings() if w.startswith("tokens")] == []
+    assert [w for w in predictor.warnings() if w.startswith("b does not beat a constant")]
+
+
+def test_another_backbone_or_prompt_is_refused(tmp_path: Path) -> None:
+    """Features of another model mean something else."""
+    predictor = saved(tmp_path)
+    predictor.check_backbone(BACKBONE, "d")
+
+    with pytest.raises(ConfigError, match=r"trained on features of m at r1, .* is m at r2"):
+        predictor.check_backbone(replace(BACKBONE, revision="r2"), "d")
+    with pytest.raises(ConfigError, match="another first prompt"):
+        predictor.check_backbone(BACKBONE, "e")
+
+
+def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:
+    """Missing, of another version, or with torn weights."""
+    with pytest.raises(ConfigError, match=r"must be a folder that jobs.train wrote"):
+        load_predictor(str(tmp_path))
+    saved(tmp_path)
+    heads = tmp_path / "heads.safetensors"
+    heads.write_bytes(heads.read_bytes()[:50])
+    with pytest.raises(DataError, match=r"heads.safetensors cannot be read"):
+        load_predictor(str(tmp_path))
+    card = tmp_path / "predictor.json"
+    card.write_text(card.read_text().replace('"version": 1', '"version": 9'))
+    with pytest.raises(DataError, match=r"predictor version must be 1, got 9 in .*predictor.json"):
+        load_predictor(str(tmp_path))
