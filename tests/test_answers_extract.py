@@ -60,6 +60,12 @@ REPLIES = [
     ("Thus the answer is x = 3.", "x = 3"),
     ("The answer is $29.00.", "$29.00"),
     ("Answer: 3.14", "3.14"),
+    ("Answer: m+n = 256+37 = 293", "m+n = 256+37 = 293"),
+    ("The answer is 42 because geometry proves it", "42"),
+    ("First compute 6*7.\n42", "42"),
+    ("The answer is:\n\n\\[ 12 \\]", "12"),
+    ("The correct option is (B).", "(B)"),
+    ("### Final Answer\n$$\\boxed{42}$$", "42"),
     # run-on
     ("#### 18\n\nQuestion: 6 pens, 7 boxes?\nAnswer: 6*7=42\n#### 42", "18"),
     ("\\boxed{1}\n\n**Problem 2:** Another one. \\boxed{2}", "1"),

@@ -33,6 +33,8 @@ from pipeline.answers.polynomial import (
 from pipeline.answers.verdict import Unreadable
 
 _UNIT: Polynomial = {ONE: Fraction(1)}
+_CHUNK_DIGITS = 3_900
+_CHUNK = 10**_CHUNK_DIGITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,20 +272,21 @@ def fraction_text(value: Fraction) -> str:
 
 def integer_text(value: int) -> str:
     """Decimal digits of an integer of any length (str() refuses above 4,300 digits)."""
+    if value.bit_length() < 13_000:
+        return str(value)
     if value < 0:
         return "-" + integer_text(-value)
-    chunk = 10**4000
     parts: list[str] = []
-    while value >= chunk:
-        value, low = divmod(value, chunk)
-        parts.append(f"{low:04000d}")
+    while value >= _CHUNK:
+        value, low = divmod(value, _CHUNK)
+        parts.append(f"{low:0{_CHUNK_DIGITS}d}")
     return str(value) + "".join(reversed(parts))
 
 
 def integer_of(digits: str) -> int:
     """The integer that decimal `digits` spell, at any length."""
     value = 0
-    for start in range(0, len(digits), 4000):
-        part = digits[start : start + 4000]
+    for start in range(0, len(digits), _CHUNK_DIGITS):
+        part = digits[start : start + _CHUNK_DIGITS]
         value = value * 10 ** len(part) + int(part)
     return value

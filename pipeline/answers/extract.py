@@ -36,7 +36,8 @@ _JOINT = re.compile(
 _FINAL_LINE = re.compile(r"final answer\b[ \t*_]{0,6}(?:is)?[ \t]?:?[ \t*_]{0,6}", re.IGNORECASE)
 _HASHES = re.compile(r"^####[ \t]*([-+$(\\{\[.\d][^\n]*)$", re.MULTILINE)
 _PHRASE = re.compile(
-    r"\b(?:answer|result|solution|value)[ \t*]{0,4}(?:is|:|=|equals)[ \t*]{0,4}:?", re.IGNORECASE
+    r"\b(?:answer|result|solution|value|option|choice)[ \t*]{0,4}(?:is|:|=|equals)[ \t*]{0,4}:?",
+    re.IGNORECASE,
 )
 _MATH = re.compile(r"\$\$?([^$]{1,2000})\$\$?|\\\(([^$]{1,2000}?)\\\)|\\\[([^$]{1,2000}?)\\\]")
 _NUMBER = re.compile(

@@ -57,6 +57,8 @@ class Parser:
         """
         value = self._sum()
         rest = self.cursor.peek()
+        if rest is not None and self.cursor.before().type is rest.type is Type.NUMBER:
+            raise Malformed(f"two numbers must have a sign between them, got {rest.text!r}")
         if rest is not None:
             raise Unreadable(f"an expression must end before {rest.text!r}")
         return value

@@ -8,7 +8,7 @@ from pipeline.answers import expression as ex
 from pipeline.answers.context import EULER, IMAGINARY, UNIT, Context
 from pipeline.answers.expression import Expression, number, of_atom
 from pipeline.answers.polynomial import HALF, Kind, leading, scale
-from pipeline.answers.roots import factored, root
+from pipeline.answers.roots import factored, rational_power
 from pipeline.answers.trigonometry import cosine_of_turn
 from pipeline.answers.verdict import TooLarge
 
@@ -26,8 +26,7 @@ def power(base: Expression, exponent: Expression, context: Context) -> Expressio
             if abs(rational) > 10**6:
                 raise TooLarge("exponents must be at most a million")
             return ex.to_integer_power(base, int(rational), context.work)
-        raised = ex.to_integer_power(base, rational.numerator, context.work)
-        return root(raised, rational.denominator, context)
+        return rational_power(base, rational, context)
     if base.rational in (Fraction(0), Fraction(1)):
         return base
     result = number(1)

@@ -34,6 +34,7 @@ from pipeline.answers.values import (
 )
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
+_LETTERS = re.compile(r"[A-Z](?:(?:,| and | or )\s*[A-Z])+")
 _CAPITALS = re.compile(r"[A-Z]{2,5}")
 _PLAIN = re.compile(r"([-+]?)(\d{1,300})(?:\.(\d{1,300})|/(\d{1,300}))?", re.ASCII)
 
@@ -112,7 +113,7 @@ class _Reading:
         try:
             return Choice(letter, self.of_text(clean(content)))
         except Unreadable:
-            return Choice(letter, Words(as_words(content)))
+            return Choice(letter, self._text(as_words(content)))
         finally:
             self.nesting -= 1
 
@@ -151,7 +152,8 @@ class _Reading:
         word = as_words(content)
         if word in COUNTS:
             return Scalar(ex.number(COUNTS[word]))
-        if self.nesting < 2 and not re.fullmatch(r"[A-Za-z .'-]{2,}", content):
+        letters = _LETTERS.fullmatch(content) is not None
+        if self.nesting < 2 and (letters or not re.fullmatch(r"[A-Za-z .'-]{2,}", content)):
             self.nesting += 1
             try:
                 return self.of_text(clean(content))

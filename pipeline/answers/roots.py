@@ -31,18 +31,29 @@ def root(value: Expression, degree: int, context: Context) -> Expression:
     Raises:
         Unreadable: for roots of i.
     """
+    return rational_power(value, Fraction(1, degree), context)
+
+
+def rational_power(value: Expression, exponent: Fraction, context: Context) -> Expression:
+    """value ** exponent as the root of a power, the root principal (real where it is odd).
+
+    Raises:
+        Unreadable: for roots of i.
+        TooLarge: beyond the 100th root.
+    """
+    times, degree = exponent.numerator, exponent.denominator
     if degree == 1:
-        return value
+        return ex.to_integer_power(value, times, context.work)
     if degree > 100:
         raise TooLarge("roots must be at most the 100th")
     rational = value.rational
     if rational is not None:
-        return _numeric_root(rational, degree, context)
+        return ex.to_integer_power(_numeric_root(rational, degree, context), times, context.work)
     denested = _denested(value, context) if degree == 2 else None
     if denested is not None:
-        return denested
-    above = _polynomial_root(value.numerator, degree, context)
-    below = _polynomial_root(value.denominator, degree, context)
+        return ex.to_integer_power(denested, times, context.work)
+    above = _polynomial_power(value.numerator, exponent, context)
+    below = _polynomial_power(value.denominator, exponent, context)
     return ex.over(above, below, context.work)
 
 
@@ -72,32 +83,31 @@ def _prime_power(prime: int, exponent: Fraction, context: Context) -> Expression
     return ex.times(factor, of_atom(Atom(Kind.PRIME, str(prime)), rest), context.work)
 
 
-def _polynomial_root(polynomial: Polynomial, degree: int, context: Context) -> Expression:
+def _polynomial_power(polynomial: Polynomial, exponent: Fraction, context: Context) -> Expression:
     monomial, content, rest = _content(polynomial, context.work)
-    result = _numeric_root(content, degree, context)
+    root_ = _numeric_root(content, exponent.denominator, context)
+    result = ex.to_integer_power(root_, exponent.numerator, context.work)
     if len(rest) > 1:
         radicand = Expression(rest, UNIT)
         atom = context.atom(Kind.RADICAND, f"({radicand.text})", arguments=(radicand,))
-        result = ex.times(result, of_atom(atom, Fraction(1, degree)), context.work)
-    for atom, exponent in monomial:
-        result = ex.times(result, _atom_root(atom, exponent, degree, context), context.work)
+        result = ex.times(result, of_atom(atom, exponent), context.work)
+    for atom, inner in monomial:
+        result = ex.times(result, _atom_power(atom, inner, exponent, context), context.work)
     return result
 
 
-def _atom_root(atom: Atom, exponent: Fraction, degree: int, context: Context) -> Expression:
-    lowered = exponent / degree
+def _atom_power(atom: Atom, inner: Fraction, outer: Fraction, context: Context) -> Expression:
+    """(atom ** inner) ** outer, the sign kept where an even power lost it."""
+    total = inner * outer
     if atom.kind is Kind.IMAGINARY:
         raise Unreadable("roots of imaginary numbers are not read")
     if atom.kind is Kind.PRIME:
-        return _prime_power(int(atom.text), lowered, context)
-    sign_lost = exponent.denominator == 1 and exponent % 2 == 0 and lowered.numerator % 2 == 1
+        return _prime_power(int(atom.text), total, context)
+    sign_lost = inner.denominator == 1 and inner % 2 == 0 and total.numerator % 2 == 1
     real = atom.kind is Kind.SYMBOL and not context.positive
-    if sign_lost and degree % 2 == 0 and (real or atom.kind is Kind.FUNCTION):
-        size = absolute(of_atom(atom), context).atoms[-1]
-        return ex.times(number(1), of_atom(size, lowered), context.work)
-    if atom.kind is Kind.FUNCTION and atom.square is not None and lowered >= 2:
-        return ex.to_integer_power(of_atom(atom), int(lowered), context.work)
-    return of_atom(atom, lowered)
+    if sign_lost and outer.denominator % 2 == 0 and (real or atom.kind is Kind.FUNCTION):
+        atom = absolute(of_atom(atom), context).atoms[-1]
+    return ex.times(number(1), of_atom(atom, total), context.work)
 
 
 def _denested(value: Expression, context: Context) -> Expression | None:

@@ -18,7 +18,10 @@ _BASE_NAMES = {
     "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16,
 }  # fmt: skip
 _CHOICE = re.compile(r"\(?\s*([A-J])\s*(?:\)|[.:]|\))?")
-_CHOICE_WITH = re.compile(r"(?:\(\s*([A-J])\s*\)|([A-J])\s*[):.](?=\s))\s*(?:[:.]\s*)?(\S.*)")
+_CHOICE_WITH = re.compile(
+    r"(?:\(\s*([A-J])\s*\)|([A-J])(?:\s*[):.](?=\s)|\s+-(?=[^\\]*[A-Za-z]{4}[^\\]*$)))"
+    r"\s*(?:[:.]\s*)?(\S.*)"
+)
 _COUNT_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
     "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
