@@ -45,9 +45,9 @@ class Gauge(Protocol):
 class Meters(Protocol):
     """What makes metrics: `ray.util.metrics`."""
 
-    def Counter(self, name: str, description: str, tag_keys: tuple[str, ...]) -> Counter: ...  # Ray's name
+    def Counter(self, name: str, description: str, tag_keys: tuple[str, ...]) -> Counter: ...
 
-    def Gauge(self, name: str, description: str, tag_keys: tuple[str, ...]) -> Gauge: ...  # Ray's name
+    def Gauge(self, name: str, description: str, tag_keys: tuple[str, ...]) -> Gauge: ...
 
 
 class RunMetrics:

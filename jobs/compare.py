@@ -5,9 +5,9 @@
     python -m jobs.compare RUN RUN --strategy markovscale_t --rule last
     python -m jobs.compare PILOT PILOT PILOT --n 64
 
-Prints the exact McNemar test, the paired bootstrap of the differences in accuracy and in
-tokens, and p-values corrected for everything printed (Holm). Where the runs have different backbones, they are
-ranked by L with expected accuracy and tokens at N, as the paper proposes for pilots. Reads run
+Prints the exact McNemar test, the paired bootstrap of the differences in accuracy and in tokens,
+and p-values corrected for everything printed (Holm). Where the runs have different backbones, they
+are ranked by L with expected accuracy and tokens at N, as the paper proposes for pilots. Reads run
 directories, needs no cluster, writes nothing. Exits with 0, or with 2 for input that does not fit.
 """
 

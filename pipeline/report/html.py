@@ -6,6 +6,13 @@ from collections.abc import Iterable
 from html import escape
 from typing import Union
 
+_HIDDEN = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n\r"},
+    0x7F: "\N{SYMBOL FOR DELETE}",
+    **{code: f"[U+{code:04X}]" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
+}
+"""Control characters, and those that turn the direction of what follows, made visible."""
+
 _VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta"})
 
 
@@ -37,6 +44,12 @@ def join(children: Iterable[Child]) -> Html:
     return Html("".join(_text(child) for child in children))
 
 
+def visible(content: str) -> str:
+    """Text in which no character hides or moves others; lone surrogates, which no encoding takes,
+    as "?"."""
+    return content.encode("utf-8", "replace").decode("utf-8").translate(_HIDDEN)
+
+
 def script_json(text: str) -> Html:
     """JSON as the content of a script element: nothing in it can end the element."""
     return Html(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
@@ -62,7 +75,7 @@ def _text(child: Child) -> str:
 
 
 def _plain(value: str | float) -> str:
-    """Coordinates to a tenth of a pixel; lone surrogates, which no encoding takes, as "?"."""
+    """Coordinates to a tenth of a pixel."""
     if isinstance(value, float):
         return f"{value:.1f}".rstrip("0").rstrip(".")
-    return str(value).encode("utf-8", "replace").decode("utf-8")
+    return visible(str(value))

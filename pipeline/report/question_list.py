@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.report.html import Html, h, script_json
+from pipeline.report.html import Html, h, script_json, visible
 from pipeline.report.question_page import Shown, question_page
 from pipeline.report.run_data import Cell, RunData, right_of
 from pipeline.trajectory import Row
@@ -116,7 +116,7 @@ def _listed(
 ) -> list[object]:
     """[benchmark, id, title, address of the page, [cell, verdict, completions, stop reason]...]."""
     address = f"#question-{entry.number}" if embedded else files.get(entry.number)
-    title = " ".join(entry.question["text"][: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
+    title = " ".join(visible(entry.question["text"][: 4 * _TITLE_CHARS]).split())[:_TITLE_CHARS]
     ends = [
         [
             places[cell],
@@ -126,7 +126,7 @@ def _listed(
         ]
         for cell, row in entry.outcomes
     ]
-    return [*entry.key, title, address, ends]
+    return [entry.key[0], visible(entry.key[1]), title, address, ends]
 
 
 def _how_many(questions: int, embedded: int, files: int) -> str:

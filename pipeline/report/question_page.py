@@ -11,11 +11,12 @@ from pipeline.protocol import Completion, Stop, StopReason
 from pipeline.report import words
 from pipeline.report.figure import facts
 from pipeline.report.html import Html, h
-from pipeline.report.run_data import Cell
+from pipeline.report.run_data import OURS, Cell
 from pipeline.report.svg import Size, line, mark, path, picture, plot, text
 from pipeline.trajectory import Row
 
 _VERDICTS = {"right": "✓ right", "wrong": "✗ wrong", "ungraded": "? ungraded"}
+_CHAINS = OURS | {"base", "mr_thinking"}
 _CHAIN = Size(width=340, height=104, narrow=False)
 
 
@@ -108,11 +109,11 @@ def _chain(shown: Shown, most_chars: int) -> Html:
             _isolated(row[f"answer_{rule}"] or "none"),
             f". {words.count(row['completion_tokens'])} completion tokens.",
         ),
-        _beliefs(cell, row) if any(s is not None for s in row["round_scores"]) else None,
+        _beliefs(cell, row) if sum(s is not None for s in row["round_scores"]) > 1 else None,
         h(
             "ol",
             *(
-                _round(row, r, texts[r], most_chars, chosen=r == chosen, last=r == rounds - 1)
+                _round(cell, row, r, texts[r], most_chars, chosen=r == chosen)
                 for r in range(rounds)
             ),
             cls="rounds",
@@ -126,10 +127,12 @@ def _chain(shown: Shown, most_chars: int) -> Html:
 
 
 def _round(
-    row: Row, r: int, recorded: Row | None, most_chars: int, *, chosen: bool, last: bool
+    cell: Cell, row: Row, r: int, recorded: Row | None, most_chars: int, *, chosen: bool
 ) -> Html:
     score, path = row["round_scores"][r], row["posterior_path"]
-    told = [h("span", f"round {r}" if row["posterior_path"] else f"#{r}", cls="which")]
+    last = r == len(row["round_answers"]) - 1
+    which = f"round {r}" if cell.kind in _CHAINS else f"sample {r}"
+    told = [h("span", which, cls="which")]
     told.append(h("span", "answer ", _isolated(row["round_answers"][r] or "none"), cls="answer"))
     told.append(_badge(row["round_verdicts"][r]))
     if score is not None:

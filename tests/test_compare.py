@@ -1,0 +1,239 @@
+"""Paired comparisons in the terminal, and the views behind them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs import compare as job
+from pipeline.answer_rules import AnswerRule
+from pipeline.report.comparison import (
+    adjusted_wald,
+    against_rivals,
+    compare,
+    family,
+    least_discordant,
+    mean_interval,
+    rival_of,
+    share_saved,
+)
+from pipeline.report.run_data import Cell, RunData, read_run
+from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
+
+STRATEGIES = ["base", "mr_thinking", "markovscale_t", "markovscale_star"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of one backbone and one of another, and a parallel run without MR-Thinking."""
+    folder = tmp_path_factory.mktemp("runs")
+    rows = question_rows(24, ["made-up"])
+    config = made_up_config(folder, strategies=STRATEGIES)
+    write_run(config, "one", rows, metrics=False)
+    write_run(config, "two", rows, MadeUp(chain=(0.7, 0.05, 0.4)), metrics=False)
+    other = made_up_config(folder, strategies=["mr_thinking"], generator="made-up/large")
+    write_run(other, "large", rows, MadeUp(chain=(0.8, 0.02, 0.5)), metrics=False)
+    parallel = made_up_config(folder, strategies=["self_consistency"], benchmarks=["other"])
+    write_run(parallel, "parallel", question_rows(8, ["other"]), metrics=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one(folder: Path) -> RunData:
+    """The first run."""
+    return read_run(str(folder / "one"))
+
+
+def cell(run: RunData, label: str) -> Cell:
+    """A cell by its label."""
+    return next(c for c in run.cells if c.label == label)
+
+
+def test_one_run_is_held_against_mr_thinking(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without labels every strategy meets MR-Thinking at its N, with what one question weighs."""
+    assert job.main([str(folder / "one")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "SYNTHETIC: scripted engines made one, no model did" in said
+    assert "Base against MR-Thinking, both" in said
+    assert "On 24 questions one question is worth 4.2 points" in said
+    assert "calls no difference below 6 questions (25.0 points)" in said
+
+
+def test_two_runs_share_a_strategy(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A label in both runs is paired by question, read by the rule asked for."""
+    arguments = [str(folder / "one"), str(folder / "two"), "--strategy", "markovscale_t"]
+
+    assert job.main([*arguments, "--rule", "last"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "MarkovScaleᵗ in one" in said
+    assert "both by last" in said
+
+
+def test_two_rules_are_named_where_they_differ(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Headline rules that differ are said on both sides."""
+    labels = ["--strategy", "markovscale_t", "--strategy", "base"]
+
+    assert job.main([str(folder / "one"), *labels]) == 0
+    assert "by prm_argmax against Base by last" in " ".join(capsys.readouterr().out.split())
+
+
+def test_pilots_are_ranked_by_their_limit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The backbone with the higher L comes first, with accuracy and tokens expected at N."""
+    assert job.main([str(folder / "one"), str(folder / "large"), "--n", "64"]) == 0
+    said = capsys.readouterr().out
+    assert said.index("made-up/large") < said.index("made-up/small")
+    assert "% at 64" in said
+    runs = [str(folder / name) for name in ("one", "two", "large")]
+    assert job.main(runs) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{f}/nowhere"], "a run directory must hold config.json"),
+        (["{f}/one", "--strategy", "base"], "one run needs two strategies to compare"),
+        (["{f}/one", "--strategy", "base", "--strategy", "x"], "outcomes of strategy 'x'"),
+        (["{f}/one", *["--strategy", "base"] * 3], "twice, not more"),
+        (["{f}/one", "--n", "0"], "--n must be >= 1, got 0"),
+        (["{f}/parallel"], "parallel has no MR-Thinking to compare with"),
+        (["{f}/one", "{f}/parallel"], "must share a strategy and questions"),
+        (["{f}/one", "{f}/two", "{f}/parallel"], "three runs and more are ranked as pilots"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    """Exit 2 and one clear line."""
+    assert job.main([argument.format(f=folder) for argument in arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_p_values_are_corrected_for_all_that_is_shown(one: RunData) -> None:
+    """Holm: the smallest of m p-values is multiplied by m, none falls below its own."""
+    made = against_rivals(one.cells)
+    raw = [c.test.p_value for c in made if c.test is not None]
+    corrected = [c.p_adjusted for c in made if c.p_adjusted is not None]
+
+    assert len(corrected) == len(raw) == 3
+    assert min(corrected) == pytest.approx(min(1.0, 3 * min(raw)))
+    assert all(p >= q for p, q in zip(corrected, raw, strict=True))
+
+
+def test_a_cell_against_itself_shows_no_difference(one: RunData) -> None:
+    """Zero difference, no discordant question, and an interval that is not empty for all that."""
+    made = compare(cell(one, "mr_thinking"), cell(one, "mr_thinking"))
+    assert made is not None
+    assert made.accuracy is not None
+    assert made.test is not None
+    low, high = made.gain_ends
+
+    assert (made.accuracy.value, made.tokens.value) == (0.0, 0.0)
+    assert (made.test.only_first, made.test.only_second) == (0, 0)
+    assert low == -high < 0
+    assert not made.distinguishable
+
+
+def test_ungraded_questions_leave_the_pairs(one: RunData) -> None:
+    """What is ungraded on one side is left out of both and counted."""
+    first, second = cell(one, "base"), cell(one, "mr_thinking")
+    rows = [dict(row) for row in first.rows]
+    rows[0]["verdict_last"] = "ungraded"
+    made = compare(replace(first, rows=tuple(rows)), second)
+    assert made is not None
+
+    assert (made.n_questions, made.left_out) == (23, 1)
+
+
+def test_without_grades_only_tokens_are_compared(one: RunData) -> None:
+    """Nothing graded: no test, no difference in accuracy, tokens all the same."""
+    first, second = cell(one, "base"), cell(one, "mr_thinking")
+    blind = tuple({**row, "verdict_last": None, "error": None} for row in first.rows)
+    made = compare(replace(first, rows=blind), second)
+    assert made is not None
+
+    assert (made.test, made.accuracy, made.p_adjusted) == (None, None, None)
+    assert all(math.isnan(end) for end in made.gain_ends)
+    assert made.tokens.value < 0
+    assert family([made, None])[0].p_adjusted is None
+
+
+def test_cells_without_common_questions_are_not_compared(one: RunData) -> None:
+    """None rather than a comparison of nothing."""
+    first = cell(one, "base")
+
+    assert compare(first, replace(first, rows=())) is None
+
+
+def test_rivals_are_of_the_same_n(one: RunData) -> None:
+    """A cell of another N has no rival; MR-Thinking has none in itself; Base takes the only one."""
+    rival = cell(one, "mr_thinking")
+    longer = replace(cell(one, "markovscale_t"), n=16)
+
+    assert rival_of(longer, one.cells) is None
+    assert rival_of(rival, one.cells) is None
+    assert rival_of(cell(one, "base"), one.cells) is rival
+    assert rival_of(cell(one, "base"), [rival, replace(rival, label="b")]) is None
+
+
+def test_a_rule_that_the_rival_cannot_follow_falls_back(one: RunData) -> None:
+    """Where MR-Thinking has no scores its own rule is read."""
+    ours, rival = cell(one, "markovscale_t"), cell(one, "mr_thinking")
+    unscored = tuple({**row, "verdict_prm_argmax": None} for row in rival.rows)
+    made = against_rivals([ours, replace(rival, rows=unscored)])
+
+    assert (made[0].rule_first, made[0].rule_second) == (AnswerRule.PRM_ARGMAX, AnswerRule.LAST)
+
+
+def test_the_adjusted_interval_is_that_of_bonett_and_price() -> None:
+    """Their worked form: ((f12 + 1) - (f21 + 1)) / (n + 2) and its half width."""
+    low, high = adjusted_wald(2, 0, 30)
+    one, other = 3 / 32, 1 / 32
+    half = 1.959964 * math.sqrt((one + other - (one - other) ** 2) / 32)
+
+    assert (low, high) == pytest.approx((one - other - half, one - other + half), abs=1e-6)
+
+
+def test_the_adjusted_interval_covers() -> None:
+    """With few discordant questions it holds the true difference in 95 % of draws or nearly."""
+    rng = np.random.default_rng(0)
+    draws = rng.multinomial(40, [0.05, 0.02, 0.93], size=2_000)
+    ends = [adjusted_wald(int(a), int(b), 40) for a, b, _ in draws]
+    covered = np.mean([low <= 0.03 <= high for low, high in ends])
+
+    assert covered > 0.94
+
+
+def test_the_least_number_that_the_exact_test_calls() -> None:
+    """Six of six: 2 / 64 < 0.05; five of five: 2 / 32 is not."""
+    assert (least_discordant(), least_discordant(0.01), least_discordant(0.0625)) == (6, 8, 6)
+
+
+def test_means_have_the_interval_of_student() -> None:
+    """Against the textbook: 1, 2, 3 has mean 2 and half width 4.303 / sqrt(3)."""
+    found, single = mean_interval([1.0, 2.0, 3.0]), mean_interval([5.0])
+
+    assert (found.value, found.half_width) == pytest.approx((2.0, 4.3027 / math.sqrt(3)), abs=1e-4)
+    assert (single.low, single.high) == (5.0, 5.0)
+
+
+def test_the_share_saved_covers() -> None:
+    """The delta method's interval of a ratio of paired means holds its level in simulation."""
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(1_000):
+        second = rng.gamma(4, 100, size=60)
+        first = second * rng.uniform(0.2, 0.8, size=60)
+        saved = share_saved(first.tolist(), second.tolist())
+        assert saved is not None
+        hits += saved.low <= 0.5 <= saved.high
+
+    assert 0.93 < hits / 1_000 < 0.97
+    assert share_saved([0.0], [0.0]) is None

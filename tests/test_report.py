@@ -1,0 +1,348 @@
+"""The report as a whole: what it says, holds and leaves out."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jobs import report as job
+from pipeline.report.build import build
+from pipeline.report.page import report_page
+from pipeline.report.question_list import EMBEDDED_QUESTIONS
+from pipeline.report.run_data import RunData, read_run
+from pipeline.sweep_table import SCHEMA as SWEEP
+from tests.report_runs import (
+    STRATEGIES,
+    MadeUp,
+    made_up_config,
+    question_rows,
+    write_run,
+)
+
+HOSTILE = "</script></template><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x00"
+QWEN = "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"
+
+
+class Outline(HTMLParser):
+    """Elements that a page has, and whether they are closed in order."""
+
+    VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.counts: dict[str, int] = {}
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        self.addresses += [v or "" for n, v in attrs if n in ("href", "src")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def outline(page: str) -> Outline:
+    """The elements of a whole page."""
+    parser = Outline()
+    parser.feed(page)
+    parser.close()
+    return parser
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    """A finished run of every sequential strategy and of a parallel pool, with a hostile reply."""
+    strategies = [*STRATEGIES, "self_consistency", {"kind": "markovscale_star", "tau": 0.7}]
+    strategies[-1]["label"] = "early"  # type: ignore[index]  # the last one is a mapping
+    config = made_up_config(tmp_path_factory.mktemp("runs"), strategies=strategies)
+    engine = MadeUp(replies={"q3": HOSTILE}, failing=["q5"])
+    write_run(config, "one", question_rows(60, ["made-up"]), engine)
+    return read_run(f"{config.runtime.runs}/one")
+
+
+@pytest.fixture(scope="module")
+def page(run: RunData) -> str:
+    """The report of that run."""
+    return report_page(build([run], price_per_million=0.5)[0])
+
+
+def test_the_page_is_whole_and_asks_nothing_of_the_network(page: str) -> None:
+    """Elements close in order, every address stays within the page, and only its script may run."""
+    parsed = outline(page)
+
+    assert parsed.open == []
+    assert {a for a in parsed.addresses if not a.startswith(("#", "data:"))} == set()
+    assert parsed.counts["script"] == 2  # the list of questions as JSON, and the script
+    assert "default-src 'none'" in unescape(page)
+
+
+def test_hostile_text_is_text(page: str) -> None:
+    """What a model wrote cannot open an element, end the data, or turn the reading direction."""
+    data = re.search(r'id="question-data">(.*?)</script>', page, re.S)
+    assert data is not None
+
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "\u202e" not in page
+    assert "\x00" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert json.loads(data[1])["questions"][3][1] == "q3"
+
+
+def test_synthetic_data_is_announced(page: str) -> None:
+    """A run of scripted engines says so in large letters before anything else."""
+    assert page.index("<b>SYNTHETIC</b>") < page.index("<main>")
+
+
+def test_every_section_is_there(page: str) -> None:
+    """A run with chains, a pool and metrics fills every section but those of sweeps and pilots."""
+    names = re.findall(r'<section id="([a-z]+)">', page)
+
+    assert names == [
+        "result",
+        "accuracy",
+        "rounds",
+        "stopping",
+        "trust",
+        "tokens",
+        "time",
+        "paper",
+        "failures",
+        "questions",
+        "run",
+    ]
+
+
+def test_every_chart_has_words_for_those_who_do_not_see_it(page: str) -> None:
+    """Every drawing has the role of an image and a label."""
+    drawings = re.findall(r"<svg [^>]*>", page)
+
+    assert len(drawings) > 40
+    assert [
+        d for d in drawings if 'role="img"' not in d or not re.search('aria-label="[^"]', d)
+    ] == []
+
+
+def test_failures_are_shown_with_an_example(page: str) -> None:
+    """The failed question and its error stand in the table of failures."""
+    failures = page[page.index('id="failures"') :]
+
+    assert "EngineDeadError: the replica was lost" in failures
+
+
+def test_a_question_says_why_it_stopped(page: str) -> None:
+    """Gated and confident chains are explained with the numbers of their rule."""
+    assert re.search(r"Gated after 1 completion: p0 = 0\.\d+ \(first_score\) is not below", page)
+    assert re.search(r"the stopping rule holds at i = \d+: λ\^i", page)
+
+
+def test_the_same_run_gives_the_same_report(run: RunData, page: str) -> None:
+    """Nothing in a report depends on chance or on the clock."""
+    assert report_page(build([run], price_per_million=0.5)[0]) == page
+
+
+def test_pages_beyond_the_cap_become_files(run: RunData, tmp_path: Path) -> None:
+    """`--questions N` embeds what fits and writes the others beside, each a whole page."""
+    out = tmp_path / "out" / "report.html"
+
+    assert job.main([run.run.address, "--out", str(out), "--questions", "all"]) == 0
+    assert not (tmp_path / "out" / "report-questions").exists()  # all fit into the report
+    report, pages = build([run], most_questions=4)
+    assert (len(report.embedded), len(report.files), list(pages)) == (4, 0, [])
+
+
+def test_a_large_run_links_its_pages(tmp_path: Path) -> None:
+    """More questions than the cap: the telling ones within, the rest in files that open."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    rows = question_rows(EMBEDDED_QUESTIONS + 2, ["made-up"])
+    write_run(config, "large", rows, metrics=False)
+    address = str(tmp_path / "large")
+
+    assert job.main([address, "--questions", "all"]) == 0
+    files = sorted(p.name for p in (tmp_path / "large" / "report-questions").iterdir())
+    assert len(files) == 2
+    beside = (tmp_path / "large" / "report-questions" / files[0]).read_text()
+    assert outline(beside).open == []
+    assert "script-src 'none'" in unescape(beside)
+    assert "SYNTHETIC" in beside
+    text = (tmp_path / "large" / "report.html").read_text()
+    assert "and 2 in files beside it" in text
+    assert f"report-questions/{files[0]}" in text
+    assert job.main([address]) == 0
+    text = (tmp_path / "large" / "report.html").read_text()
+    assert "The 2 others show how they ended" in text
+
+
+def test_two_runs_are_compared_by_benchmark_and_backbone(tmp_path: Path) -> None:
+    """Two backbones on one benchmark: both named, ranked by L, the paper's numbers beside ours."""
+    paper = tmp_path / "paper"
+    paper.mkdir()
+    (paper / "main_accuracy.csv").write_text(
+        "backbone,method,benchmark,n,accuracy_percent\n"
+        "DeepSeek-R1-Distill-Qwen-7B,MR-Thinking,AIME 2024,8,1.0\n"
+        "DeepSeek-R1-Distill-Qwen-7B,Best-of-N,AIME 2024,8,70.0\n"
+    )
+    questions = question_rows(30, ["aime24"])
+    for name, model, chain in (
+        ("two", QWEN, (0.6, 0.06, 0.3)),
+        ("three", "Qwen/QwQ-32B", (0.75, 0.05, 0.5)),
+    ):
+        config = made_up_config(tmp_path, benchmarks=["aime24"], generator=model, scripted=False)
+        write_run(config, name, questions, MadeUp(chain=chain))
+    out, tables = tmp_path / "both.html", tmp_path / "tables"
+    status = job.main(
+        [
+            *(str(tmp_path / "two"), str(tmp_path / "three"), "--out", str(out)),
+            *("--paper", str(paper), "--tables", str(tables)),
+        ]
+    )
+    page = out.read_text()
+
+    assert status == 0
+    assert "SYNTHETIC" not in page
+    assert 'id="backbones"' in page
+    assert "MR-Thinking in two" in page
+    assert "paper 1.0 differs" in page
+    assert "one question is worth 3.3 points" in page
+    assert "below 6 questions (20.0 points)" in page
+    assert "not run (70.0)" in (tables / "tables.tex").read_text()
+    assert (
+        "main,Qwen/QwQ-32B,8,Best-of-N,aime24,accuracy,,,,,False,not run"
+        in (tables / "tables.csv").read_text().splitlines()
+    )
+
+
+def test_a_sweep_beside_the_run_is_drawn(run: RunData, tmp_path: Path) -> None:
+    """Grid, test-chosen and held-out-chosen settings are told apart."""
+    path = tmp_path / "sweep.parquet"
+    sweep_file(path)
+    out = tmp_path / "report.html"
+
+    assert job.main([run.run.address, "--sweep", str(path), "--out", str(out)]) == 0
+    text = out.read_text()
+    assert "Accuracy over tau: MarkovScale*, made-up, N = 8, prm_argmax" in text
+    assert "Tokens over gamma: MarkovScale*" in text
+    assert "the test questions themselves" in text
+    assert "held-out questions" in text
+    assert "each half judged with the setting of the other" in text
+    assert "MarkovScale* by τ, γ = 10, N = 8" in text
+
+
+def sweep_file(path: Path) -> None:
+    """Two taus by two gammas, and three chosen settings."""
+    import pyarrow.parquet as pq
+
+    base = {
+        "strategy": "markovscale_star",
+        "kind": "markovscale_star",
+        "n": 8,
+        "sigma": 0.0,
+        "settings": "{}",
+        "answer_rule": "prm_argmax",
+        "headline": True,
+        "benchmark": "made-up",
+        "split": "all",
+        "questions": 60,
+        "right": 45,
+        "graded": 60,
+        "ungraded": 0,
+        "accuracy": 0.75,
+        "low": 0.62,
+        "high": 0.84,
+        "tokens_per_question": 300.0,
+        "completions_per_question": 4.0,
+    }
+    rows = [{**base, "tau": t, "gamma": g} for t in (0.8, 0.9) for g in (4.0, 10.0)]
+    rows += [{**base, "tau": 0.9, "gamma": 10.0, "chosen_on": "test"}]
+    rows += [{**base, "split": "cross_fit", "chosen_on": "held_out"}]
+    rows += [{**base, "tau": 0.8, "gamma": 4.0, "chosen_on": "other-pool"}]
+    pq.write_table(pa.Table.from_pylist(rows, schema=SWEEP), path)
+
+
+def test_a_partial_run_says_so(tmp_path: Path) -> None:
+    """A run that is not done is reported as far as it went, without chains where there are none."""
+    config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
+    write_run(config, "part", question_rows(20, ["made-up"]), done=10, metrics=False)
+    page = report_page(build([read_run(str(tmp_path / "part"))])[0])
+
+    assert "Partial: 10 of 40 chains of part are done." in page
+    assert "The chain of made-up is not shown" in page
+    assert "No MR-Thinking run of the same N stands beside it" in page
+
+
+def test_a_run_that_has_just_begun_opens(tmp_path: Path) -> None:
+    """Without a single outcome there is still a page."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    write_run(config, "new", question_rows(3, ["made-up"]), done=0, metrics=False)
+    page = report_page(build([read_run(str(tmp_path / "new"))])[0])
+
+    assert "No question has been answered yet." in page
+    assert outline(page).open == []
+
+
+def test_without_gold_there_is_no_accuracy(tmp_path: Path) -> None:
+    """Tokens are reported, accuracy is not, and nothing is invented."""
+    config = made_up_config(tmp_path, strategies=["base", "mr_thinking", "markovscale_t"])
+    write_run(config, "blind", question_rows(12, ["made-up"], gold=None))
+    page = report_page(build([read_run(str(tmp_path / "blind"))])[0])
+
+    assert "No gold answers are known for made-up: tokens are reported, accuracy is not." in page
+    assert "Accuracy against tokens" not in page
+    assert outline(page).open == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "a run directory must hold config.json, nowhere does not"),
+        (["{run}", "--paper", "nowhere"], "--paper must be a folder with any of main_accuracy.csv"),
+        (["{run}", "--sweep", "{run}/questions.parquet"], "a sweep must have the columns of"),
+        (["{run}", "--sweep", "{run}/nowhere.parquet"], "No such file"),
+    ],
+)
+def test_bad_input_is_named(
+    run: RunData, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    """Exit 2 and one clear line."""
+    status = job.main([argument.format(run=run.run.address) for argument in arguments])
+
+    assert status == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--questions", "few"], ["--price-per-million", "-1"]])
+def test_bad_options_are_refused(arguments: list[str]) -> None:
+    """Options out of range end the job before anything is read."""
+    with pytest.raises(SystemExit) as ended:
+        job.main(["run", *arguments])
+
+    assert ended.value.code == 2
+
+
+def test_a_folder_without_questions_is_no_run(tmp_path: Path) -> None:
+    """A configuration alone is not enough."""
+    from pipeline.run_dir import RunDir
+
+    RunDir.create(made_up_config(tmp_path), "empty")
+
+    assert job.main([str(tmp_path / "empty")]) == 2
+
+
+def test_ten_thousand_questions_stay_small(run: RunData) -> None:
+    """The list of 10,000 questions takes little room; their pages stay outside."""
+    report, _ = build([run], most_questions=0)
+    many = [replace(report.entries[i % 60], number=i) for i in range(10_000)]
+    page = report_page(replace(report, entries=many))
+
+    assert len(page) < 6_000_000
+    assert "10,000 questions, 0 with their chains in this file" in page

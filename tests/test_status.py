@@ -1,0 +1,154 @@
+"""How a run is going, from what is durable of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import status as job
+from pipeline.report.forecast import expected_completions, progress_of
+from pipeline.report.run_data import RunData, read_run
+from pipeline.strategies import STRATEGIES
+from tests.report_runs import made_up_config, question_rows, write_run
+
+RULED = {"a": 0.1, "b": 0.4}  # L = 0.8
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> RunData:
+    """Twenty of forty chains done: Base whole, MR-Thinking not begun."""
+    config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
+    write_run(config, "part", question_rows(20, ["made-up"]), done=20)
+    return read_run(str(tmp_path / "part"))
+
+
+def test_the_rounds_to_come_are_those_of_the_chains_left(part: RunData) -> None:
+    """Twenty chains of eight rounds are left, at the speed of the last two minutes."""
+    progress = progress_of(part)
+    metrics = part.metrics
+    drawn = metrics[-1]["rounds"] - metrics[0]["rounds"]
+    span = metrics[-1]["time"] - metrics[0]["time"]
+
+    assert (progress.done, progress.asked, progress.rounds) == (20, 40, 20)
+    assert progress.rounds_to_come == 160.0
+    assert progress.rounds_per_s == pytest.approx(drawn / span)
+    assert progress.seconds_left == pytest.approx(160 * span / drawn)
+    assert [(s.label, s.done, s.asked) for s in progress.strategies] == [
+        ("base", 20, 20),
+        ("mr_thinking", 0, 20),
+    ]
+
+
+def test_rounds_of_chains_under_way_are_counted_once(part: RunData) -> None:
+    """What unfinished chains have drawn is no longer to come; attempts add up."""
+    again = {**part.metrics[-1], "attempt": 2, "rounds": 30, "time": part.metrics[-1]["time"] + 9}
+    progress = progress_of(replace(part, metrics=[*part.metrics, again]))
+
+    assert progress.rounds == 50
+    assert progress.rounds_to_come == 130.0
+    assert (progress.rounds_per_s, progress.seconds_left) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "beliefs", "expected"),
+    [
+        ("base", {}, {}, 1.0),
+        ("mr_thinking", {"n": 16}, {}, 16.0),
+        ("self_consistency", {"n": 16}, {"p0": 0.9, **RULED}, 16.0),
+        ("markovscale_t", {"n": 16}, {"p0": 0.9, **RULED}, 1.0),
+        ("markovscale_t", {"n": 16}, {"p0": 0.5, **RULED}, 16.0),
+        ("markovscale_t", {"n": 16}, {"p0": None, **RULED}, 16.0),
+        ("markovscale_t", {"n": 16}, {"p0": 0.5, "a": None, "b": None}, 16.0),
+        ("markovscale_star", {"n": 16, "tau": 0.95}, {"p0": 0.5, **RULED}, 16.0),
+        ("markovscale_star", {"n": 16, "tau": 0.7}, {"p0": 0.5, **RULED}, 3.0),
+        ("markovscale_star", {"n": 2, "tau": 0.7}, {"p0": 0.5, **RULED}, 2.0),
+        ("markovscale_star", {"n": 16, "stopping": False}, {"p0": 0.5, **RULED}, 16.0),
+        ("markovscale_star", {"n": 16, "gate": False, "tau": 0.7}, {"p0": 0.9, **RULED}, 1.0),
+        ("markovscale_0", {"n": 16, "tau": 0.7}, {"p0": None, **RULED}, 4.0),
+    ],
+)
+def test_a_chain_is_expected_to_draw(
+    kind: str, fields: dict[str, Any], beliefs: dict[str, Any], expected: float
+) -> None:
+    """One where the gate holds, the closed form's round where the rule decides, else the budget.
+
+    With p0 = 0.5, a = 0.1, b = 0.4: p_1 = 0.65, p_2 = 0.725, so 0.7 is reached by three completions.
+    """
+    strategy = STRATEGIES[kind](**fields)
+    known = {"p0": None, "a": None, "b": None, **beliefs}
+
+    assert expected_completions(strategy, **known) == expected
+
+
+def test_status_tells_a_run_that_has_stopped(
+    part: RunData, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counts, speed, time left and that nothing has been heard of it."""
+    assert job.main([part.run.address]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "part: attempt 1, phase 0, 20 of 40 chains done (50 %), 0 in flight" in said
+    assert "left at this speed: about 160 rounds still to come" in said
+    assert "no news for" in said
+    assert "SYNTHETIC" in said
+    assert "budget 20" in said
+
+
+def test_status_of_a_run_that_goes_on(part: RunData, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fresh counters, too few for a speed: no time is made up."""
+    part.run.write_metrics([{**part.metrics[0], "time": time.time()}])
+
+    assert job.main([part.run.address]) == 0
+    said = capsys.readouterr().out
+    assert "speed not known yet" in said
+    assert "time left not known" in said
+    assert "no news" not in said
+
+
+def test_status_before_the_first_counters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run without metrics is starting."""
+    config = made_up_config(tmp_path, strategies=["base"], scripted=False)
+    write_run(config, "new", question_rows(2, ["made-up"]), done=0, metrics=False)
+
+    assert job.main([str(tmp_path / "new")]) == 0
+    assert "no counters yet" in capsys.readouterr().out
+
+
+def test_status_of_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Done is done, however long ago."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    write_run(config, "done", question_rows(4, ["made-up"]))
+
+    assert job.main([str(tmp_path / "done")]) == 0
+    said = capsys.readouterr().out
+    assert "4 of 4 chains done (100 %)" in said
+    assert "\ndone\n" in said
+    assert progress_of(read_run(str(tmp_path / "done"))).seconds_left == 0.0
+
+
+def test_status_of_what_is_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2 and one clear line."""
+    assert job.main(["nowhere"]) == 2
+    assert "a run directory must hold config.json" in capsys.readouterr().err
+
+
+def test_warm_up_outcomes_are_not_final(tmp_path: Path) -> None:
+    """A MarkovScale^0 chain that has only warmed up is not done."""
+    config = made_up_config(tmp_path, strategies=["markovscale_0"])
+    run = write_run(config, "warm", question_rows(3, ["made-up"]), metrics=False)
+    part = run.folder.child("outcomes", "phase-0")
+    table = part.read_table("part-0.parquet")
+    rows = [{**row, "phase": "warm_up"} for row in table.to_pylist()]
+    from pipeline.strategies.markovscale_0 import MarkovScale0
+
+    names = [phase.name for phase in MarkovScale0().phases()]
+    rows = [{**row, "phase": names[0]} for row in rows]
+    part.write_table("part-0.parquet", table.from_pylist(rows, schema=table.schema))
+    data = read_run(run.address)
+
+    assert (data.chains_done, data.cells) == (0, ())
