@@ -6,7 +6,17 @@ import importlib
 import sys
 from pathlib import Path
 
-_NOT_VERBS = {"cluster", "dry_run", "logs", "progress", "results", "run_options", "tables"}
+_NOT_VERBS = {
+    "cluster",
+    "dry_run",
+    "logs",
+    "priors",
+    "progress",
+    "results",
+    "run_options",
+    "tables",
+    "training",
+}
 
 
 def verbs() -> list[str]:

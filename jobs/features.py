@@ -1,0 +1,46 @@
+"""Make and cache the features of a run's questions, so that a predictor can be used offline.
+
+    python -m jobs.features --run RUN --pooling last
+
+Needs the backbone (and its GPUs) once; ``jobs.sweep`` with ``priors.predictor`` then needs neither.
+``jobs.train`` and ``jobs.evaluate`` make what they need themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from jobs.logs import log_to_stderr
+from pipeline.errors import ConfigError, DataError
+from pipeline.features import POOLINGS
+from pipeline.run_dir import RunDir, rows_of
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    options = argparse.ArgumentParser(prog="markovscale features", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("--run", required=True, metavar="RUN", help="run directory")
+    options.add_argument("--pooling", choices=POOLINGS, default="last")
+    arguments = options.parse_args(argv)
+    log_to_stderr()
+    try:
+        run = RunDir.open(arguments.run)
+        config = run.config()
+        rows = rows_of(run.folder.read_table("questions.parquet"))
+        from actors.features import backbone_of, features_of
+        from jobs.cluster import start_ray
+
+        backbone = backbone_of(config.science.generator)
+        start_ray(config.runtime)
+        features = features_of(config, backbone, rows, arguments.pooling)
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"features of {len(features):,} questions are cached for {backbone.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

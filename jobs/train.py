@@ -1,0 +1,90 @@
+"""Train predictors of p0, a, b and tokens for one backbone, from a pool of it.
+
+    python -m jobs.collect --config FILE --rounds 8 --samples 60   # on training questions
+    python -m jobs.train --pool RUN --out predictors/mine
+    python -m jobs.train --pool RUN --out predictors/mine --use tuned --pooling mean
+
+Reads the pool's counts; makes features of its questions with the pool's own generator (cached, so
+that another training takes seconds); fits the heads in the paper's setting and in a tuned one;
+writes ``predictor.json``, ``heads.safetensors`` and ``priors.json`` (the averages of a and b) to
+OUT, and prints how each head does on held-out questions. Use it as
+``science.priors.predictor: OUT``. Exits with 0, or with 2 for input that does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from jobs.logs import log_to_stderr
+from pipeline.config.run import RunConfig, override_field
+from pipeline.errors import ConfigError, DataError
+from pipeline.features import POOLINGS
+from pipeline.pools import read_pool
+from pipeline.predictor_targets import PAPER_ANSWERS
+from pipeline.run_dir import RunDir
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale train", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("--pool", required=True, metavar="RUN", help="run of jobs.collect")
+    options.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
+    options.add_argument(
+        "--benchmark", action="append", default=[], help="only this one of the pool"
+    )
+    options.add_argument(
+        "--answers", type=int, default=PAPER_ANSWERS, help="samples a question for p0 (60)"
+    )
+    options.add_argument(
+        "--pooling", choices=POOLINGS, default="last", help="of the prompt's states"
+    )
+    options.add_argument(
+        "--use", choices=("paper", "tuned"), default="paper", help="which heads predict (paper)"
+    )
+    options.add_argument("--epochs", type=int, help="of the paper's setting (30)")
+    options.add_argument("--learning-rate", type=float, help="of the paper's setting (1e-5)")
+    options.add_argument("--seed", type=int, default=0, help="of split and fit")
+    options.add_argument(
+        "--set",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override one field of the run's runtime section (repeatable)",
+    )
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    log_to_stderr()
+    try:
+        config = _config(arguments.pool, arguments.overrides)
+        if config.runtime.scripted is not None:
+            raise ConfigError("a predictor needs a backbone, scripted engines have none")
+        pool = read_pool(arguments.pool).of_benchmarks(arguments.benchmark)
+        from jobs.training import train
+
+        lines = train(config, pool, arguments)
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print("\n".join(lines))
+    return 0
+
+
+def _config(run: str, overrides: list[str]) -> RunConfig:
+    values: dict[str, Any] = RunDir.open(run).config().model_dump(mode="json")
+    for override in overrides:
+        if not override.startswith("runtime."):
+            raise ConfigError(f"--set must name a field of runtime, got {override!r}")
+        override_field(values, override)
+    return RunConfig.parse(values, run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

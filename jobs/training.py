@@ -1,0 +1,128 @@
+"""The steps of jobs.train: features, targets, heads, card."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from actors.features import backbone_of, features_of
+from actors.predictor import PAPER, fit_heads
+from jobs.cluster import start_ray
+from pipeline.config.run import RunConfig
+from pipeline.errors import ConfigError
+from pipeline.features import template_digest
+from pipeline.pools import CompletionPool
+from pipeline.predictor import PREDICTOR_VERSION, Averages, PredictorCard, save_predictor
+from pipeline.predictor_targets import Head, Part, Target, constant, in_part, targets_of
+from pipeline.storage import Folder
+from pipeline.transitions import (
+    Chain,
+    average_over_questions,
+    count_by_question,
+    labels_of_verdicts,
+)
+
+
+def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:
+    """Fit and save a predictor; returns what to print.
+
+    Raises:
+        ConfigError: where the pool cannot train one.
+    """
+    targets = targets_of(pool, answers=arguments.answers)
+    training = in_part(targets, Part.TRAINING, seed=arguments.seed)
+    averages = averages_of(pool, training)
+    backbone = backbone_of(config.science.generator)
+    start_ray(config.runtime)
+    rows = [
+        {"benchmark": t.benchmark, "question_id": t.question_id, "text": t.text} for t in targets
+    ]
+    features = features_of(config, backbone, rows, arguments.pooling)
+    paper = replace(
+        PAPER,
+        epochs=arguments.epochs or PAPER.epochs,
+        learning_rate=arguments.learning_rate or PAPER.learning_rate,
+    )
+    fit = fit_heads(targets, features, paper=paper, seed=arguments.seed)
+    card = PredictorCard(
+        version=PREDICTOR_VERSION,
+        backbone=backbone,
+        pooling=arguments.pooling,
+        prompt_digest=template_digest(config.science.prompts),
+        benchmarks=pool.benchmarks,
+        questions=fit.questions,
+        answers=arguments.answers,
+        averages=averages,
+        tokens_per_round=constant(training, Head.TOKENS) or 0.0,
+        fitted=fit.fitted,
+        use=arguments.use,
+        synthetic=pool.synthetic,
+    )
+    save_predictor(arguments.out, card, fit.heads)
+    source = f"jobs.train on {pool.address}: {averages.meaning}"
+    Folder(arguments.out).write_json(
+        "priors.json", {"a": averages.a, "b": averages.b, "labels": "gold", "source": source}
+    )
+    return described(card, arguments.out)
+
+
+def averages_of(pool: CompletionPool, training: list[Target]) -> Averages:
+    """a and b of the training questions, each question weighing the same.
+
+    Raises:
+        ConfigError: where no training question was ever right, or none ever wrong.
+    """
+    keys = {target.key for target in training}
+    chains = [
+        Chain(
+            benchmark=question.question.benchmark,
+            question_id=question.question.question_id,
+            labels=labels_of_verdicts(question.round_verdicts),
+        )
+        for question in pool.questions
+        if question.key in keys
+    ]
+    means = average_over_questions(count_by_question(chains))
+    if means.a is None or means.b is None:
+        raise ConfigError(
+            f"training questions must have left right and wrong answers, {means.n_a} left a right "
+            f"and {means.n_b} a wrong one"
+        )
+    return Averages(
+        a=means.a,
+        b=means.b,
+        meaning=(
+            f"a: mean over the {means.n_a} of {len(chains)} training questions that left a right "
+            f"answer, b: over the {means.n_b} that left a wrong one; by gold, in chains of "
+            f"{pool.rounds} rounds of {', '.join(pool.benchmarks)}"
+        ),
+    )
+
+
+def described(card: PredictorCard, address: str) -> list[str]:
+    """How each head does, under both settings."""
+    lines = [
+        f"{card.backbone.name}, {card.pooling} state of the prompt; questions: "
+        + ", ".join(f"{count} {part}" for part, count in card.questions.items()),
+        f"a {card.averages.a:.3f}, b {card.averages.b:.3f} ({card.averages.meaning})",
+        "",
+        "setting head   held out  loss    constant  gain, 95 %           Brier   constant  ECE    "
+        "rank",
+    ]
+    for name, fitted in card.fitted.items():
+        for head, report in fitted.reports.items():
+            lines.append(
+                f"{name:<7} {head.value:<6} {report.n_questions:>8}  {report.loss:.4f}  "
+                f"{report.loss_constant:.4f}    [{report.gain_low:+.4f}, {report.gain_high:+.4f}]  "
+                f"{_number(report.brier)}  {_number(report.brier_constant)}    "
+                f"{_number(report.ece)} {_number(report.rank_correlation)}"
+            )
+    lines.append("")
+    for name, fitted in card.fitted.items():
+        lines += [f"{name}: {report.sentence}" for report in fitted.reports.values()]
+    lines.append(f"written to {address}; a run that names it predicts with the {card.use} heads")
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-     " if value is None else f"{value:.4f}"
