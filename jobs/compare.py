@@ -17,6 +17,7 @@ import argparse
 import sys
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pipeline.answer_rules import AnswerRule
@@ -77,47 +78,38 @@ def main(argv: list[str] | None = None) -> int:
 def _print_comparisons(console: Console, made: list[Comparison]) -> None:
     for benchmark in dict.fromkeys(c.first.benchmark for c in made):
         own = [c for c in made if c.first.benchmark == benchmark]
-        table = Table(title=f"{benchmark}, paired by question", title_justify="left")
-        table.add_column("first against second", overflow="fold")
-        for name in (
-            "questions",
-            "accuracy",
-            "difference in points\n[95 % interval]",
-            "only first,\nonly second",
-            "McNemar,\nHolm",
-            "tokens a question,\ndifference [95 %]",
-            "tokens saved",
-            "reading",
-        ):
-            table.add_column(name, justify="right")
+        console.print(f"\n[bold]{escape(benchmark)}[/bold]")
         for c in own:
-            table.add_row(*_row(c))
-        console.print(table)
-        counts = sorted({c.n_questions for c in own if c.n_questions})
-        for n in counts:
-            console.print(f"On {n} questions {one_question(n)}.")
-        left_out = max(c.left_out for c in own)
-        if left_out:
-            console.print(f"Left out, answered or graded on one side alone: {left_out} at most.")
+            console.print(f"\n  {escape(_sides(c))}", soft_wrap=True)
+            for text in (_accuracy(c), _tokens(c)):
+                console.print(f"    {escape(text)}", soft_wrap=True)
+        for n in sorted({c.n_questions for c in own if c.n_questions}):
+            console.print(f"\nOn {n} questions {one_question(n)}.", soft_wrap=True)
+    tested = sum(c.p_adjusted is not None for c in made)
+    if tested > 1:
+        console.print(f"p-values are corrected for {tested} comparisons (Holm).")
 
 
-def _row(c: Comparison) -> list[str]:
-    sides = [(c.first, c.rule_first), (c.second, c.rule_second)]
-    values = [accuracy(cell, rule) for cell, rule in sides]
-    tokens = [words.count(end) for end in (c.tokens.low, c.tokens.high)]
-    return [
-        _sides(c),
-        str(c.n_questions),
-        "\n".join(words.percent(None if value is None else value.value) for value in values),
-        words.NONE
-        if c.accuracy is None
-        else f"{words.points(c.accuracy.value)}\n{words.points_range(*c.gain_ends)}",
-        words.NONE if c.test is None else f"{c.test.only_first}, {c.test.only_second}",
-        words.NONE if c.p_adjusted is None else words.p_value(c.p_adjusted),
-        f"{words.count(c.tokens.value)}\n[{', '.join(tokens)}]",
-        words.percent_with(c.saved),
-        verdict_words(c),
-    ]
+def _accuracy(c: Comparison) -> str:
+    if c.accuracy is None or c.test is None or c.p_adjusted is None:
+        return "accuracy: no question is graded on both sides"
+    first, second = accuracy(c.first, c.rule_first), accuracy(c.second, c.rule_second)
+    left_out = f", {c.left_out} left out" if c.left_out else ""
+    return (
+        f"accuracy: {words.percent_with(first)} against {words.percent_with(second)}; difference "
+        f"{words.points(c.accuracy.value)} points {words.points_range(*c.gain_ends)}; right on one "
+        f"side alone {c.test.only_first} and {c.test.only_second} of "
+        f"{words.plural(c.n_questions, 'question')}{left_out}; McNemar "
+        f"{words.p_value(c.p_adjusted)}: {verdict_words(c)}"
+    )
+
+
+def _tokens(c: Comparison) -> str:
+    ends = ", ".join(words.count(end) for end in (c.tokens.low, c.tokens.high))
+    return (
+        f"tokens a question: difference {words.count(c.tokens.value)} [{ends}]; saved "
+        f"{words.percent_with(c.saved)}"
+    )
 
 
 def _sides(c: Comparison) -> str:

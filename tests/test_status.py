@@ -13,6 +13,7 @@ from jobs import status as job
 from pipeline.report.forecast import expected_completions, progress_of
 from pipeline.report.run_data import RunData, read_run
 from pipeline.strategies import STRATEGIES
+from pipeline.strategies.markovscale_0 import MarkovScale0
 from tests.report_runs import made_up_config, question_rows, write_run
 
 RULED = {"a": 0.1, "b": 0.4}  # L = 0.8
@@ -76,7 +77,7 @@ def test_a_chain_is_expected_to_draw(
 ) -> None:
     """One where the gate holds, the closed form's round where the rule decides, else the budget.
 
-    With p0 = 0.5, a = 0.1, b = 0.4: p_1 = 0.65, p_2 = 0.725, so 0.7 is reached by three completions.
+    With p0 = 0.5, a = 0.1, b = 0.4: p_1 = 0.65, p_2 = 0.725, so 0.7 takes three completions.
     """
     strategy = STRATEGIES[kind](**fields)
     known = {"p0": None, "a": None, "b": None, **beliefs}
@@ -143,11 +144,8 @@ def test_warm_up_outcomes_are_not_final(tmp_path: Path) -> None:
     run = write_run(config, "warm", question_rows(3, ["made-up"]), metrics=False)
     part = run.folder.child("outcomes", "phase-0")
     table = part.read_table("part-0.parquet")
-    rows = [{**row, "phase": "warm_up"} for row in table.to_pylist()]
-    from pipeline.strategies.markovscale_0 import MarkovScale0
-
-    names = [phase.name for phase in MarkovScale0().phases()]
-    rows = [{**row, "phase": names[0]} for row in rows]
+    first = MarkovScale0().phases()[0].name
+    rows = [{**row, "phase": first} for row in table.to_pylist()]
     part.write_table("part-0.parquet", table.from_pylist(rows, schema=table.schema))
     data = read_run(run.address)
 
