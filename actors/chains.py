@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from actors.interfaces import Generator, Verifier
-from actors.journal_writer import JournalWriter
+from actors.journal_writer import JournalError, JournalWriter
 from pipeline.answers import extract
-from pipeline.journal import Recording
+from pipeline.journal import QuestionKey, Recording
 from pipeline.outcome import outcome_of
 from pipeline.protocol import (
     Completion,
@@ -32,7 +32,7 @@ from pipeline.protocol import (
     Strategy,
     decisions,
 )
-from pipeline.trajectory import Row, row_of
+from pipeline.trajectory import Row, observation_of, row_of
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,11 @@ class Work:
     statistics: Statistics | None = None
     expected_tokens: float | None = None
     """Expected completion tokens of the whole chain; long chains are served first."""
+
+    @property
+    def key(self) -> QuestionKey:
+        """(strategy, benchmark, question_id), as the journal is grouped."""
+        return (self.label, self.question.benchmark, self.question.question_id)
 
     @property
     def session(self) -> str:
@@ -99,13 +104,26 @@ class Counters:
         return {**values, "stops": dict(self.stops), "verdicts": dict(self.verdicts)}
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What tries cost that gave no completion."""
+
+    tokens: int = 0
+    """As far as known."""
+    unknown: int = 0
+    """Tries whose tokens no engine can tell."""
+
+    def __add__(self, other: Lost) -> Lost:
+        return Lost(self.tokens + other.tokens, self.unknown + other.unknown)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """A chain that stopped, before it is graded."""
 
     stop: Stop
     observations: tuple[Observation, ...]
-    wasted_tokens: int
+    lost: Lost
     seconds: float
     error: str | None = None
     """What broke the chain itself; failed requests carry their own error."""
@@ -156,6 +174,7 @@ class Chains:
         self._admission = asyncio.Semaphore(in_flight)
         self._headline = headline or {}
         self._live: set[asyncio.Task[Ended]] = set()
+        self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
         self.draining = False
         self.counters = Counters()
 
@@ -167,11 +186,30 @@ class Chains:
     async def run(self, work: Work) -> Row | None:
         """Take a question to its stop; None where the run drains before that.
 
-        Never raises for a question's sake: what goes wrong is an outcome with an error.
+        Never raises for a question's sake: what goes wrong is an outcome with an error. A question
+        that is given twice (Ray runs a task again where it lost the answer) is run once.
 
         Raises:
             JournalError: where rounds cannot be made durable any more.
         """
+        running = self._running.get(work.key)
+        if running is not None:
+            return await asyncio.shield(running)
+        self._running[work.key] = asyncio.get_running_loop().create_future()
+        try:
+            row = await self._run(work)
+        except JournalError as error:
+            future = self._running.pop(work.key)
+            future.set_exception(error)
+            future.exception()  # seen, whether or not anyone else waits for it
+            raise
+        except BaseException:
+            self._running.pop(work.key).cancel()
+            raise
+        self._running.pop(work.key).set_result(row)
+        return row
+
+    async def _run(self, work: Work) -> Row | None:
         self.counters.waiting += 1
         async with self._admission:
             self.counters.waiting -= 1
@@ -195,6 +233,13 @@ class Chains:
         self._count_outcome(work, row)
         return row
 
+    async def wind_down(self, grace_s: float) -> None:
+        """Ask engines for nothing more, wait for what they are at, and drain what is left then."""
+        self.draining = True
+        if self._live:
+            await asyncio.wait(self._live, timeout=grace_s)
+        self.drain()
+
     def drain(self) -> None:
         """Stop asking engines: every chain ends where it is and can be resumed."""
         self.draining = True
@@ -204,15 +249,18 @@ class Chains:
     async def _chain(self, work: Work) -> Ended:
         started = time.monotonic()
         drawn: list[Observation] = []
-        wasted, error = 0, None
+        lost, error = Lost(), None
         try:
             recording = self._recording_of(work)
+            if recording is not None:
+                lost += Lost(recording.retried_tokens, recording.retried_unknown)
             game = decisions(work.strategy, work.question, work.statistics)
             requests = next(game)
             while True:
-                told, lost = await self._serve(work, requests, recording)
+                served = await self._serve(work, requests, recording)
+                told = [observation for observation, _ in served]
+                lost = sum((cost for _, cost in served), lost)
                 drawn += told
-                wasted += lost
                 requests = game.send(told)
         except StopIteration as end:
             stop: Stop = end.value
@@ -223,30 +271,31 @@ class Chains:
         return Ended(
             stop=stop,
             observations=tuple(drawn),
-            wasted_tokens=wasted,
+            lost=lost,
             seconds=time.monotonic() - started,
             error=error,
         )
 
     async def _serve(
         self, work: Work, requests: Sequence[Request], recording: Recording | None
-    ) -> tuple[list[Observation], int]:
-        """Observations in request order, in whatever order they come; and tokens lost meanwhile."""
+    ) -> list[tuple[Observation, Lost]]:
+        """Observations in request order, in whatever order they come; and what was lost."""
         if len(requests) == 1:  # a sequential chain: no task of its own for each round
-            served = [await self._one(work, requests[0], recording)]
-        else:
-            served = await asyncio.gather(*(self._one(work, r, recording) for r in requests))
-        return [observation for observation, _ in served], sum(lost for _, lost in served)
+            return [await self._one(work, requests[0], recording)]
+        return await asyncio.gather(*(self._one(work, r, recording) for r in requests))
 
     async def _one(
         self, work: Work, request: Request, recording: Recording | None
-    ) -> tuple[Observation, int]:
-        found = recording.take(request) if recording is not None else None
+    ) -> tuple[Observation, Lost]:
+        found = recording.find(request) if recording is not None else None
         if found is not None:
             self.counters.recorded += 1
-            return found, 0
+            cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
+            return observation_of(found), cost
+        if self.draining:
+            raise asyncio.CancelledError
         started = time.monotonic()
-        observation, wasted = await self._draw(work, request)
+        observation, lost = await self._draw(work, request)
         self._journal.append(
             row_of(
                 run=self._identity.run,
@@ -255,21 +304,23 @@ class Chains:
                 question=work.question,
                 request=request,
                 observation=observation,
-                wasted_tokens=wasted,
+                wasted_tokens=lost.tokens,
+                unknown_tries=lost.unknown,
                 generator=self._identity.generator,
                 verifier=self._identity.verifier if request.score else None,
                 seconds=time.monotonic() - started,
             )
         )
-        self._count_round(observation, wasted)
-        return observation, wasted
+        self._count_round(observation, lost.tokens)
+        return observation, lost
 
-    async def _draw(self, work: Work, request: Request) -> tuple[Observation, int]:
+    async def _draw(self, work: Work, request: Request) -> tuple[Observation, Lost]:
         """One completion from the engines, scored where asked for."""
         priority = -(work.expected_tokens or 0.0)
         made = await self._generator.generate(request, session=work.session, priority=priority)
         if isinstance(made, Failure):
-            return made, 0
+            return made, Lost()
+        lost = Lost(made.wasted_tokens, made.unknown_attempts)
         completion = Completion(
             text=made.text,
             answer=extract(made.text),
@@ -280,13 +331,11 @@ class Chains:
             thinking_tokens=made.thinking_tokens,
         )
         if not request.score or self._verifier is None:
-            return completion, made.wasted_tokens
+            return completion, lost
         scored = await self._verifier.score(work.question.text, made.text, session=work.session)
         if isinstance(scored, Failure):
             error = f"verifier: {scored.error}"
-            return Failure(
-                error=error, completion_tokens=made.completion_tokens
-            ), made.wasted_tokens
+            return Failure(error=error, completion_tokens=made.completion_tokens), lost
         scored_completion = replace(
             completion,
             verifier_tokens=scored.tokens,
@@ -294,9 +343,10 @@ class Chains:
             score=scored.score,
             prm_truncated=scored.truncated,
         )
-        return scored_completion, made.wasted_tokens
+        return scored_completion, lost
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:
+        epoch, sequence = self._journal.reached
         verdicts = [await self._verdict(work, o) for o in ended.observations]
         return outcome_of(
             run=self._identity.run,
@@ -309,9 +359,12 @@ class Chains:
             stop=ended.stop,
             observations=ended.observations,
             verdicts=verdicts,
-            wasted_tokens=ended.wasted_tokens,
+            wasted_tokens=ended.lost.tokens,
+            unknown_tries=ended.lost.unknown,
             seconds=ended.seconds,
             error=ended.error,
+            epoch=epoch,
+            sequence=sequence,
         )
 
     async def _verdict(self, work: Work, observation: Observation) -> str | None:

@@ -8,8 +8,8 @@ would cost the other rows of its block.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -19,9 +19,11 @@ from actors.chains import Chains, RunIdentity, Work, spare_collector
 from actors.client import clients_of
 from actors.grading import GradingPool
 from actors.journal_writer import JournalError, JournalWriter
+from actors.patience import GIVE_UP_S, patiently
 from actors.watch import NAMESPACE, watch_name
 from pipeline.config.strategies import rule_of, strategies_of
-from pipeline.journal import Recording
+from pipeline.epochs import Epoch
+from pipeline.journal import QuestionKey, Recording
 from pipeline.phases import phases_of
 from pipeline.protocol import Completion, Statistics
 from pipeline.questions import question_of
@@ -40,17 +42,28 @@ class Controller:
         address: the run directory.
         attempt: number of the attempt.
         phase: number of the phase.
+        token: of the attempt.
         engines: plain description of the engine pools (`actors.hosts`).
     """
 
-    def __init__(self, address: str, attempt: int, phase: int, engines: dict[str, Any]) -> None:
-        self._run = RunDir.open(address)
-        self._config = self._run.config()
-        self._attempt, self._phase, self._engines = attempt, phase, engines
-        self._id = uuid.uuid4().hex[:8]
+    def __init__(
+        self, address: str, attempt: int, phase: int, token: str, engines: dict[str, Any]
+    ) -> None:
+        self._run = patiently(lambda: RunDir.open(address), "open the run directory")
+        entry = patiently(lambda: self._run.attempt(attempt), "read attempts.json")
+        self._config = entry.config
+        self._phase, self._engines = phase, engines
         self._strategies = strategies_of(self._config.science)
         self._statistics: dict[tuple[str, str], dict[str, Statistics]] = {}
-        self._recorded = RecordedWork(self._run, attempt, phase)
+        self._watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
+        slot = ray.get_runtime_context().get_actor_id()[:12]  # the same for every life of the actor
+        life = ray.get(self._watch.enlist.remote(slot))
+        self._epoch = Epoch(attempt, token, phase, slot, life)
+        self._recorded = patiently(
+            lambda: RecordedWork(self._run, self._epoch, retry_before=entry.retry_before),
+            "read what is recorded",
+        )
+        self._met: set[QuestionKey] = set()
         self._chains: Chains | None = None
 
     async def __call__(self, row: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
@@ -70,18 +83,23 @@ class Controller:
         """What needs the event loop; runs at the first row, before anything awaits."""
         spare_collector()
         runtime, science = self._config.runtime, self._config.science
-        self._journal = JournalWriter(self._run.journal, flush_s=runtime.journal_flush_s)
+        self._journal = JournalWriter(
+            self._run.journal,
+            flush_s=runtime.journal_flush_s,
+            give_up_s=GIVE_UP_S,
+            epoch=self._epoch,
+            base=self._recorded.base,
+        )
         self._journal.on_failure = self._fail
         self._grading = GradingPool(workers=runtime.grading_workers)
         generator, verifier = clients_of(self._engines, runtime.requests)
         rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
         self._fatal: str | None = None
         self._lag_ms = 0.0
-        self._watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
         self._chains = Chains(
             identity=RunIdentity(
                 run=self._run.run_id,
-                attempt=self._attempt,
+                attempt=self._epoch.attempt,
                 generator=science.generator.model,
                 verifier=None if science.verifier is None else science.verifier.model,
             ),
@@ -93,7 +111,8 @@ class Controller:
             in_flight=max(1, self._engines["in_flight"] // runtime.controllers.actors),
             headline=rules,
         )
-        self._reporting = asyncio.get_running_loop().create_task(self._report())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._report()), loop.create_task(self._drain_when_told())]
         return self._chains
 
     def _work(self, row: dict[str, Any]) -> Work:
@@ -119,8 +138,10 @@ class Controller:
         return self._statistics[key]
 
     def _recording(self, work: Work) -> Recording | None:
-        question = work.question
-        return self._recorded.of((work.label, question.benchmark, question.question_id))
+        if work.key in self._met:  # Ray lost the answer of a task, and runs it once more
+            return self._recorded.again(work.key)
+        self._met.add(work.key)
+        return self._recorded.of(work.key)
 
     async def _grade(self, gold: str, completion: Completion) -> str:
         grader = self._config.science.grader
@@ -134,23 +155,29 @@ class Controller:
             self._chains.drain()
 
     async def _report(self) -> None:
-        """Tell the watch every second how it goes; drain when it says so."""
+        """Tell the watch every second how it goes."""
         assert self._chains is not None
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
             await asyncio.sleep(_REPORT_EVERY_S)
             self._lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
-            if await self._tell() and not self._chains.draining:
-                self._chains.drain()
-                await self._journal.close()
+            await self._tell()
 
-    async def _tell(self) -> bool:
-        """Report the counters; returns whether to drain."""
+    async def _drain_when_told(self) -> None:
+        assert self._chains is not None
+        try:
+            await self._watch.until_drain.remote()
+            await self._chains.wind_down(self._config.runtime.drain_s)
+        except ray.exceptions.RayActorError:  # the driver is gone: nobody will take the outcomes
+            logger.warning("the run's driver is gone, keeping what is finished")
+            self._chains.drain()
+        await self._journal.close()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        """Report the counters."""
         assert self._chains is not None
         counters = {**self._chains.counters.as_dict(), "loop_lag_ms": self._lag_ms}
-        try:
-            drain: bool = await self._watch.report.remote(self._id, counters, self._fatal)
-        except ray.exceptions.RayActorError:
-            return True  # the driver is gone, and nobody will take the outcomes
-        return drain
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            await self._watch.report.remote(self._epoch.name, counters, self._fatal)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,13 +11,15 @@ from typing import Any
 
 import ray
 
+from actors.account import EngineAccount
 from actors.flow import PhaseFlow
+from actors.guard import RunInterruptedError, Signals, reap_orphans, watching
 from actors.hosts import start_engines
-from actors.watch import NAMESPACE, Watch, watch_name
+from actors.patience import patiently
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.errors import MarkovScaleError
-from pipeline.journal import read_journal
+from pipeline.journal import JournalRead, read_journal
 from pipeline.phases import phases_of
 from pipeline.plan import (
     PREPARED,
@@ -35,17 +35,13 @@ from pipeline.trajectory import Row
 
 logger = logging.getLogger(__name__)
 
-_POLL_S = 0.5
+_POLL_S = 0.2
 _METRICS_EVERY_S = 10.0
 _DRAIN_S = 120.0
 
 
 class RunFailedError(MarkovScaleError, RuntimeError):
     """The run was ended because going on would only cost."""
-
-
-class RunInterruptedError(MarkovScaleError, RuntimeError):
-    """The run was asked to stop; everything durable is kept and it can be resumed."""
 
 
 Progress = Callable[[dict[str, Any]], None]
@@ -69,25 +65,54 @@ class Attempt:
         self._strategies = strategies_of(config.science)
         self._questions = rows_of(run.folder.read_table("questions.parquet"))
         self._metrics = run.metrics()
-        self._stop = threading.Event()
+        self._signals = Signals()
+        self._entry = run.attempt(number)
+        self._taken_over = False
+        self._account: EngineAccount
+        self._resume = f"resume with --resume {run.address}"
 
     def execute(self) -> None:
         """Take every question to its outcome.
 
         Raises:
-            RunInterruptedError: after SIGTERM or SIGINT; resume later.
-            RunFailedError: where nothing but failures comes, nothing comes at all, or the journal
-                cannot be written.
+            RunInterruptedError: after SIGTERM or SIGINT, where another attempt has taken the run
+                over, or where Ray is gone; resume later.
+            RunFailedError: where nothing but failures comes, nothing comes at all, or the run
+                directory cannot be written.
+            EngineError: where an engine does not start.
         """
-        corrupt = read_journal(self._run.journal, set_aside=True).corrupt
+        reap_orphans()
+        corrupt = patiently(
+            lambda: read_journal(self._run.journal, set_aside=True).corrupt, "read the journal"
+        )
         for segment in corrupt:
             logger.warning("journal segment %s set aside: %s", segment.name, segment.why)
         if not self._pending():
             logger.info("nothing left to do in %s", self._run.address)
             return
-        with self._signals(), self._watching() as watch, self._engines() as engines:
-            for phase in range(phase_count(self._strategies)):
-                self._phase(phase, watch, engines)
+        try:
+            with self._signals.installed(), watching(self._run.run_id) as watch:
+                self._phases(watch)
+        except ray.exceptions.RayError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise RunInterruptedError(
+                f"Ray failed ({type(error).__name__}: {reason}); {self._resume}"
+            ) from error
+
+    def _phases(self, watch: Any) -> None:
+        with self._engines() as engines:
+            self._account = EngineAccount(engines)
+            self._signals.raising = False
+            try:
+                for phase in range(phase_count(self._strategies)):
+                    self._phase(phase, watch, engines)
+                failed = self._failures(ray.get(watch.totals.remote()), least=1)
+                if failed is not None:
+                    raise failed
+            finally:
+                self._account.last_look()
+                self._account.close()
+                self._close_metrics()
 
     def _pending(self) -> bool:
         done = self._done()
@@ -113,21 +138,24 @@ class Attempt:
         )
         logger.info("phase %d: %d chains to run", phase, len(work))
         if work:
-            journal = read_journal(self._run.journal).table
+            journal = self._journal()
             wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]
-            write_recorded(self._run, self._number, phase, journal, wanted)
+            patiently(
+                lambda: write_recorded(self._run, self._number, phase, journal, wanted),
+                "write what is recorded",
+            )
             flow = PhaseFlow(
                 self._run,
-                self._number,
+                self._entry,
                 phase,
                 work,
                 engines.address,
                 self._config.runtime.controllers,
             )
-            self._attend(flow, watch, engines, phase, len(work))
+            self._attend(flow, watch, phase, len(work))
         self._fold(phase)
 
-    def _attend(self, flow: PhaseFlow, watch: Any, engines: Any, phase: int, chains: int) -> None:
+    def _attend(self, flow: PhaseFlow, watch: Any, phase: int, chains: int) -> None:
         """Watch a phase to its end; drain it where it must not go on."""
         reason: MarkovScaleError | None = None
         began = told = time.monotonic()
@@ -146,36 +174,50 @@ class Attempt:
                 raise reason
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
                 told = time.monotonic()
-                self._tell(totals, engines, phase, (before, chains), told - began)
+                self._account.look()
+                self._tell(totals, phase, (before, chains), told - began)
         flow.result()
         if reason is not None:
             raise reason
 
     def _reason_to_end(self, totals: dict[str, Any]) -> MarkovScaleError | None:
         runtime = self._config.runtime
-        resume = f"resume with --resume {self._run.address}"
-        if self._stop.is_set():
-            return RunInterruptedError(f"stopped by a signal; {resume}")
+        if self._signals.stop:
+            return RunInterruptedError(f"stopped by a signal; {self._resume}")
+        if self._taken_over:
+            return RunInterruptedError(f"another attempt has taken {self._run.address} over")
         if totals["fatal"] is not None:
-            return RunFailedError(f"{totals['fatal']}; {resume}")
-        finished, failed = sum(totals["stops"].values()), totals["stops"].get("failed", 0)
-        enough = finished >= runtime.min_questions_before_giving_up
-        if enough and failed > runtime.max_failed_share * finished:
-            return RunFailedError(
-                f"failed questions must be at most {runtime.max_failed_share:.0%} of those "
-                f"finished, got {failed} of {finished}, the last with: {totals['last_error']}"
-            )
+            return RunFailedError(f"{totals['fatal']}; {self._resume}")
         if totals["idle_s"] > runtime.no_progress_timeout_s:
             return RunFailedError(
                 f"a round must end every {runtime.no_progress_timeout_s:g} s, none did for "
-                f"{totals['idle_s']:.0f} s; {resume}"
+                f"{totals['idle_s']:.0f} s; {self._resume}"
             )
-        return None
+        return self._failures(totals, least=runtime.min_questions_before_giving_up)
+
+    def _failures(self, totals: dict[str, Any], *, least: int) -> RunFailedError | None:
+        """Why the run must end, where too many of at least `least` finished questions failed."""
+        share = self._config.runtime.max_failed_share
+        finished, failed = sum(totals["stops"].values()), totals["stops"].get("failed", 0)
+        if finished < least or failed <= share * finished:
+            return None
+        return RunFailedError(
+            f"failed questions must be at most {share:.0%} of those finished, got {failed} of "
+            f"{finished}, the last with: {totals['last_error']}; once that is mended, "
+            f"{self._resume} --retry-failed"
+        )
+
+    def _look_for_others(self) -> None:
+        """Note whether another attempt has begun since this one."""
+        try:
+            newest = self._run.attempts()[-1]
+        except OSError:
+            return  # storage fails for the moment: the next look will tell
+        self._taken_over = newest["token"] != self._entry.token
 
     def _tell(
         self,
         totals: dict[str, Any],
-        engines: Any,
         phase: int,
         chains: tuple[int, int],
         seconds: float,
@@ -190,34 +232,56 @@ class Attempt:
             "phase_seconds": seconds,
             "engines": {
                 pool: [asdict(replica) for replica in replicas]
-                for pool, replicas in engines.stats().items()
+                for pool, replicas in self._account.latest.items()
             },
+            "engines_say": self._account.totals(),
         }
-        self._metrics.append(row)
-        self._run.write_metrics(self._metrics)
+        self._look_for_others()
+        self._write_metrics(row)
         if self._progress is not None:
             self._progress(row)
+
+    def _close_metrics(self) -> None:
+        """Complete the attempt's last row by what the engines said last."""
+        if self._metrics and self._metrics[-1]["attempt"] == self._number:
+            self._write_metrics({**self._metrics.pop(), "engines_say": self._account.totals()})
+
+    def _write_metrics(self, row: dict[str, Any]) -> None:
+        self._metrics.append(row)
+        try:
+            self._run.write_metrics(self._metrics)
+        except OSError as error:  # figures can wait; the journal is the controllers' business
+            logger.warning("metrics.jsonl not written: %s", error)
+
+    def _journal(self) -> JournalRead:
+        return patiently(lambda: read_journal(self._run.journal), "read the journal")
 
     def _prepare(self) -> None:
         for label, strategy in self._strategies.items():
             if self._run.statistics(label, PREPARED) is None:
                 learnt = prepared_statistics(strategy, self._questions)
                 if learnt is not None:
-                    self._run.write_statistics(label, PREPARED, learnt)
+                    self._write_statistics(label, PREPARED, learnt)
 
     def _fold(self, phase: int) -> None:
         """Learn from a finished phase, once."""
         labels = self._unfolded(phase)
         if not labels:
             return
-        journal = read_journal(self._run.journal).table
+        journal = self._journal().table
         known = self._statistics()
         for label in labels:
             strategy = self._strategies[label]
             phases = phases_of(strategy)
             before = known.get((label, phases[phase - 1].name if phase else PREPARED), {})
             learnt = folded_statistics(label, strategy, phase, self._questions, journal, before)
-            self._run.write_statistics(label, phases[phase].name, learnt)
+            self._write_statistics(label, phases[phase].name, learnt)
+
+    def _write_statistics(self, label: str, phase: str, learnt: dict[str, Statistics]) -> None:
+        patiently(
+            lambda: self._run.write_statistics(label, phase, learnt, attempt=self._number),
+            "write statistics",
+        )
 
     def _statistics(self) -> dict[tuple[str, str], dict[str, Statistics]]:
         names = [
@@ -225,24 +289,19 @@ class Attempt:
             for label, strategy in self._strategies.items()
             for name in (PREPARED, *(phase.name for phase in phases_of(strategy)))
         ]
-        read = {key: self._run.statistics(*key) for key in names}
+        read = patiently(
+            lambda: {key: self._run.statistics(*key) for key in names}, "read statistics"
+        )
         return {key: value for key, value in read.items() if value is not None}
 
     def _done(self) -> set[tuple[str, str, str, str]]:
-        rows: list[Row] = rows_of(self._run.outcomes())
-        return {(r["strategy"], r["phase"], r["benchmark"], r["question_id"]) for r in rows}
-
-    @contextmanager
-    def _watching(self) -> Iterator[Any]:
-        watch = (
-            ray.remote(Watch)
-            .options(name=watch_name(self._run.run_id), namespace=NAMESPACE, num_cpus=0)
-            .remote()
-        )
-        try:
-            yield watch
-        finally:
-            ray.kill(watch)
+        rows: list[Row] = rows_of(patiently(self._run.outcomes, "read outcomes"))
+        retry_before = self._entry.retry_before or 0
+        return {
+            (r["strategy"], r["phase"], r["benchmark"], r["question_id"])
+            for r in rows
+            if not (r["error"] is not None and r["attempt"] < retry_before)
+        }
 
     @contextmanager
     def _engines(self) -> Iterator[Any]:
@@ -251,15 +310,3 @@ class Attempt:
             yield engines
         finally:
             engines.stop()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT drain the run. Installed after ray.init, which overwrites them."""
-        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-        for number in before:
-            signal.signal(number, lambda *_: self._stop.set())
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -14,13 +14,17 @@ from typing import Any
 import pyarrow as pa
 
 from actors.controller import Controller
+from actors.patience import patiently
 from pipeline.config.runtime import ControllerConfig
 from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
 from pipeline.plan import SCHEMA as WORK_SCHEMA
 from pipeline.recorded import work_folder
-from pipeline.run_dir import RunDir
+from pipeline.run_dir import AttemptEntry, RunDir
 from pipeline.storage import resolve
 from pipeline.trajectory import Row
+
+_TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")
+"""Errors of storage after which Ray Data writes again, ten times in about two minutes."""
 
 
 class PhaseFlow:
@@ -28,7 +32,7 @@ class PhaseFlow:
 
     Args:
         run: the run directory.
-        attempt: number of the attempt.
+        attempt: the attempt.
         phase: number of the phase.
         rows: work rows, in the order in which they should start.
         engines: plain description of the engine pools.
@@ -38,18 +42,20 @@ class PhaseFlow:
     def __init__(
         self,
         run: RunDir,
-        attempt: int,
+        attempt: AttemptEntry,
         phase: int,
         rows: list[Row],
         engines: dict[str, Any],
         controllers: ControllerConfig,
     ) -> None:
         self._error: BaseException | None = None
-        folder = work_folder(run, attempt, phase)
-        folder.write_table("questions.parquet", pa.Table.from_pylist(rows, schema=WORK_SCHEMA))
+        folder = work_folder(run, attempt.number, phase)
+        table = pa.Table.from_pylist(rows, schema=WORK_SCHEMA)
+        patiently(lambda: folder.write_table("questions.parquet", table), "write the work list")
         source = folder.child("questions.parquet").address
-        target = run.folder.child("outcomes", f"attempt-{attempt}-phase-{phase}").address
-        plan = (run.address, attempt, phase, engines)
+        outcomes = f"attempt-{attempt.number}-phase-{phase}"
+        target = run.folder.child("outcomes", outcomes).address
+        plan = (run.address, attempt.number, phase, attempt.token, engines)
         self._thread = threading.Thread(
             target=self._write, args=(source, target, plan, controllers, len(rows)), daemon=True
         )
@@ -74,7 +80,7 @@ class PhaseFlow:
         self,
         source: str,
         target: str,
-        plan: tuple[str, int, int, dict[str, Any]],
+        plan: tuple[str, int, int, str, dict[str, Any]],
         controllers: ControllerConfig,
         rows: int,
     ) -> None:
@@ -87,7 +93,7 @@ class PhaseFlow:
 def _write_outcomes(
     source: str,
     target: str,
-    plan: tuple[str, int, int, dict[str, Any]],
+    plan: tuple[str, int, int, str, dict[str, Any]],
     controllers: ControllerConfig,
     rows: int,
 ) -> None:
@@ -100,6 +106,7 @@ def _write_outcomes(
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.max_consecutive_actor_init_deaths = 3
+    context.retried_io_errors = [*context.retried_io_errors, *_TRIED_AGAIN]
     read_fs, read_path = resolve(source)
     write_fs, write_path = resolve(target)
     write_fs.create_dir(write_path, recursive=True)

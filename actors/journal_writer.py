@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable
 
+from pipeline.epochs import Base, Epoch
 from pipeline.errors import MarkovScaleError
-from pipeline.journal import epoch_name, write_segment
+from pipeline.journal import write_segment
 from pipeline.storage import Folder
 from pipeline.trajectory import Row
 
@@ -32,13 +33,24 @@ class JournalWriter:
         journal: folder of segments.
         flush_s: longest time a row stays in memory only, in seconds.
         give_up_s: how long failing storage is retried before the writer fails for good.
+        epoch: of this life of the writer; None for a writer without predecessors.
+        base: what this life has read of its predecessors (`pipeline.epochs`).
     """
 
-    def __init__(self, journal: Folder, *, flush_s: float, give_up_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        journal: Folder,
+        *,
+        flush_s: float,
+        give_up_s: float = 600.0,
+        epoch: Epoch | None = None,
+        base: Base | None = None,
+    ) -> None:
         self._journal = journal
         self._flush_s = flush_s
         self._give_up_s = give_up_s
-        self._epoch = epoch_name(time.time_ns() // 1_000, uuid.uuid4().hex[:8])
+        self._epoch = epoch or Epoch(1, secrets.token_hex(3), 0, "alone", 1)
+        self._base = {} if base is None else base
         self._sequence = 0
         self._waiting: list[Row] = []
         self._appended = 0
@@ -56,22 +68,28 @@ class JournalWriter:
         """Why nothing can be made durable any more; None while all is well."""
         return self._failure
 
+    @property
+    def reached(self) -> tuple[str, int]:
+        """(epoch, sequence) of the last durable segment; -1 before the first."""
+        return self._epoch.name, self._sequence - 1
+
     def append(self, row: Row) -> None:
         """Take a row; it is durable within `flush_s` where storage works."""
         self._waiting.append(row)
         self._appended += 1
-        if self._loop_task is None:
-            self._loop_task = asyncio.get_running_loop().create_task(self._run())
+        self._keep_running()
         if len(self._waiting) >= _MOST_ROWS:
             self._wake.set()
 
     async def durable(self) -> None:
-        """Wait until everything appended so far is durable.
+        """Wait until everything appended so far is durable, and the writer's claim in any case.
 
         Raises:
             JournalError: where storage was given up.
         """
-        if self._durable < self._appended and self._failure is None:
+        claimed = self._sequence > 0
+        if (self._durable < self._appended or not claimed) and self._failure is None:
+            self._keep_running()
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._awaited.append((self._appended, future))
             await future
@@ -87,12 +105,16 @@ class JournalWriter:
         if self._failure is not None:
             raise self._failure
 
+    def _keep_running(self) -> None:
+        if self._loop_task is None or self._loop_task.done():
+            self._loop_task = asyncio.get_running_loop().create_task(self._run())
+
     async def _run(self) -> None:
         while self._failure is None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._flush_s)
             self._wake.clear()
-            if self._waiting:
+            if self._waiting or not self._sequence:
                 await self._flush()
             elif self._closing:
                 return
@@ -103,9 +125,11 @@ class JournalWriter:
         while True:
             try:
                 await asyncio.to_thread(
-                    write_segment, self._journal, self._epoch, self._sequence, rows
+                    write_segment, self._journal, self._epoch, self._sequence, rows, self._base
                 )
                 break
+            except UnicodeEncodeError:
+                rows = [_encodable(row) for row in rows]
             except OSError as error:
                 if time.monotonic() + pause > deadline:
                     await self._give_up(error)
@@ -141,3 +165,11 @@ class JournalWriter:
             woken += 1
             if woken % _WOKEN_AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+
+def _encodable(row: Row) -> Row:
+    """A row whose text any file can hold: what is no character becomes a question mark."""
+    return {
+        name: value.encode(errors="replace").decode() if isinstance(value, str) else value
+        for name, value in row.items()
+    }

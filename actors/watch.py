@@ -6,6 +6,7 @@ the driver reads them for progress, metrics, the watchdog and the circuit breake
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from typing import Any
@@ -30,29 +31,43 @@ def watch_name(run_id: str) -> str:
 
 
 class Watch:
-    """Sums the counters of all controllers, lives of dead controllers included."""
+    """Sums the counters of all controllers, lives of dead controllers included.
+
+    An async actor: `until_drain` is open for as long as the run goes on.
+    """
 
     def __init__(self) -> None:
+        self._lives: Counter[str] = Counter()
+        self._drained = asyncio.Event()
         self._reports: dict[str, dict[str, Any]] = {}
-        self._draining = False
         self._fatal: str | None = None
         self._last_round_at = time.monotonic()
         self._rounds = 0
 
-    def report(self, controller: str, counters: dict[str, Any], fatal: str | None = None) -> bool:
-        """Take a controller's counters; returns whether it must drain."""
+    async def enlist(self, writer: str) -> int:
+        """Number a life of a writer: 1, 2, ... in the order in which they ask."""
+        self._lives[writer] += 1
+        return self._lives[writer]
+
+    async def until_drain(self) -> None:
+        """Return when controllers are to stop asking engines."""
+        await self._drained.wait()
+
+    async def report(
+        self, controller: str, counters: dict[str, Any], fatal: str | None = None
+    ) -> None:
+        """Take a controller's counters."""
         self._reports[controller] = counters
         self._fatal = self._fatal or fatal
         rounds = sum(r["rounds"] + r["recorded"] for r in self._reports.values())
         if rounds > self._rounds:
             self._rounds, self._last_round_at = rounds, time.monotonic()
-        return self._draining
 
-    def drain(self) -> None:
-        """Tell every controller, at its next report, to stop asking engines."""
-        self._draining = True
+    async def drain(self) -> None:
+        """Tell every controller to stop asking engines."""
+        self._drained.set()
 
-    def totals(self) -> dict[str, Any]:
+    async def totals(self) -> dict[str, Any]:
         """Sums over controllers, and seconds since the last round anywhere."""
         reports = list(self._reports.values())
         totals: dict[str, Any] = {name: sum(r[name] for r in reports) for name in _SUMMED}
@@ -65,6 +80,6 @@ class Watch:
         errors = [r["last_error"] for r in reports if r["last_error"] is not None]
         totals["last_error"] = errors[-1] if errors else None
         totals["fatal"] = self._fatal
-        totals["draining"] = self._draining
+        totals["draining"] = self._drained.is_set()
         totals["idle_s"] = time.monotonic() - self._last_round_at
         return totals

@@ -16,10 +16,11 @@ import argparse
 import sys
 
 from jobs.logs import log_to_stderr
+from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
 from jobs.tables import print_summary
 from pipeline.config.run import RunConfig
-from pipeline.errors import ConfigError, DataError
+from pipeline.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.run_dir import RunDir
 
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
@@ -51,24 +52,31 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
 
     start_ray(config.runtime)
 
-    from actors.driver import Attempt, RunFailedError, RunInterruptedError
+    from actors.driver import Attempt
+    from actors.guard import RunInterruptedError
     from jobs.progress import Progress
     from jobs.results import write_summary
 
-    progress = Progress(run.address)
+    progress, status = Progress(run.address), 0
     try:
+        fill_priors(run, config)
         Attempt(run, config, attempt, progress).execute()
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
-        return EXIT_RESUMABLE
-    except RunFailedError as error:
+        status = EXIT_RESUMABLE
+    except MarkovScaleError as error:
         print(f"failed: {error}", file=sys.stderr)
-        return 1
+        status = 1
     finally:
         progress.close()
+    try:
         summary = write_summary(run)
-    print_summary(summary, run.address)
-    return 0
+    except OSError as error:
+        print(f"failed: {run.address} must take summary.json: {error}", file=sys.stderr)
+        return status or 1
+    if status == 0:
+        print_summary(summary, run.address)
+    return status
 
 
 if __name__ == "__main__":

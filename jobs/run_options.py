@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.dry_run import print_dry_run
+from jobs.priors import keep_predictions, predictor_of
 from pipeline.benchmarks import describe_rows, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.errors import ConfigError
@@ -76,6 +77,7 @@ def opened_run(
     if arguments.show_rows is not None:
         _show_rows(config, arguments.show_rows)
         raise SystemExit(0)
+    predictor_of(config)  # refused here where it is for another backbone
     loaded = [load(source) for source in config.science.benchmarks]
     items = [item for benchmark in loaded for item in benchmark.items]
     questions = questions_table(
@@ -88,6 +90,7 @@ def opened_run(
     if address:
         run = RunDir.open(address)
         check_same_questions(run, questions, predicted=bool(config.science.priors.predictor))
+        questions = keep_predictions(run, questions)
         attempt = run.resume(config, retry_failed=arguments.retry_failed)
     else:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")

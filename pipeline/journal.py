@@ -1,50 +1,78 @@
 """The journal: immutable segments of completions, and the recordings that are read from it.
 
-A segment is a Parquet file named ``<epoch>-<sequence>-<checksum>.parquet``. The epoch is unique to
-one life of one writer and grows with time, so names sort in the order of writing; the checksum
-covers the whole file, so a torn or changed segment is known before it is read. A segment that
-fails is moved to ``corrupt/``, named, and only its rounds are redone.
+A segment is a Parquet file named ``<epoch>-<sequence>-<checksum>.parquet``. The epoch is one life
+of one writer (`pipeline.epochs`), which numbers its segments from 0, one after the other; the
+checksum covers the whole file, so a torn or changed segment is known before it is read. A segment
+that fails is moved to ``corrupt/``, named, and only its rounds are redone. The first segment of an
+epoch is its claim: it comes before every outcome of the writer, even if it has no rows.
 
-Of several records of one key the first durable one counts (the order of names, then of rows); the
-others are discarded work, which is counted and never used.
+Rows of segments that do not count, and failures that were tried again, are discarded work, which is
+counted and never used.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pipeline.epochs import Base, Epoch, Fences, base_of
 from pipeline.errors import DataError
-from pipeline.protocol import Completion, Observation, Request
+from pipeline.protocol import Observation, Request
 from pipeline.storage import Folder, checksum, parquet_bytes, parquet_table
 from pipeline.trajectory import SCHEMA, Row, address_of, check_schema, observation_of, table_of
 
 _SEGMENT = re.compile(
-    r"(?P<epoch>\d{16}-[0-9a-z]+)-(?P<sequence>\d{6})-(?P<sum>[0-9a-f]{16})\.parquet"
+    r"(?P<epoch>\d{4}-[0-9a-f]{6}-\d{2}-[0-9a-z]+-\d{4})"
+    r"-(?P<sequence>\d{6})-(?P<sum>[0-9a-f]{16})\.parquet"
 )
+_BASE = b"markovscale_base"
 
 QuestionKey = tuple[str, str, str]
 """(strategy, benchmark, question_id)."""
 
 
-def epoch_name(microseconds: int, writer: str) -> str:
-    """The epoch of a writer started at `microseconds` since 1970; `writer` tells twins apart."""
-    return f"{microseconds:016d}-{writer}"
+def write_segment(
+    journal: Folder,
+    epoch: Epoch,
+    sequence: int,
+    rows: Iterable[Row],
+    base: Base | None = None,
+) -> str:
+    """Make rows durable as one new segment; returns its name.
 
-
-def write_segment(journal: Folder, epoch: str, sequence: int, rows: Iterable[Row]) -> str:
-    """Make rows durable as one new segment; returns its name."""
-    data = parquet_bytes(table_of(rows))
-    name = f"{epoch}-{sequence:06d}-{checksum(data)}.parquet"
-    if not _SEGMENT.fullmatch(name):
-        raise ValueError(
-            f"epoch must be 16 digits, '-' and lower-case letters or digits, got {epoch!r}"
+    Args:
+        journal: the folder of segments.
+        epoch: of the writer.
+        sequence: 0 for its first segment, then one more each time.
+        rows: in the trajectory schema.
+        base: what the writer had read when it began; None where it takes over from nobody.
+    """
+    table = table_of(rows)
+    if base is not None:
+        table = table.replace_schema_metadata(
+            {**table.schema.metadata, _BASE: json.dumps(base).encode()}
         )
+    data = parquet_bytes(table)
+    name = f"{epoch.name}-{sequence:06d}-{checksum(data)}.parquet"
     journal.write(name, data)
     return name
+
+
+def segment_of(name: str) -> tuple[str, int] | None:
+    """(epoch, sequence) of a segment's name; None for other files."""
+    match = _SEGMENT.fullmatch(name)
+    return None if match is None else (match["epoch"], int(match["sequence"]))
+
+
+def listed(names: Iterable[str]) -> Base:
+    """The segments among names of files, as a base."""
+    return base_of(filter(None, map(segment_of, names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,32 +88,107 @@ class JournalRead:
     """What a journal holds."""
 
     table: pa.Table
+    """Rows that count, older epochs first."""
+    names: list[str] = field(default_factory=list)
+    """The segments that were read."""
+    discarded: pa.Table = field(default_factory=SCHEMA.empty_table)
+    """Rows of segments that do not count, and failures that were tried again."""
     corrupt: list[Corrupt] = field(default_factory=list)
 
 
 def read_journal(
     journal: Folder, *, set_aside: bool = False, skip: frozenset[str] = frozenset()
 ) -> JournalRead:
-    """All durable rows, oldest first.
+    """All durable rows, those that count apart from the others.
 
     Args:
         journal: the folder of segments.
         set_aside: whether to move corrupt segments to ``corrupt/``; they are never read either way.
         skip: names of segments to leave out.
     """
-    tables: list[pa.Table] = []
+    return read_segments(
+        journal, [name for name in journal.names() if name not in skip], set_aside=set_aside
+    )
+
+
+def read_segments(journal: Folder, names: Iterable[str], *, set_aside: bool = False) -> JournalRead:
+    """As `read_journal`, of some segments alone: only what they know of each other decides."""
+    tables: dict[str, pa.Table] = {}
     corrupt: list[Corrupt] = []
-    for name in journal.names():
-        if name in skip:
-            continue
+    for name in names:
         try:
-            tables.append(read_segment(journal, name))
+            tables[name] = read_segment(journal, name)
         except DataError as error:
             corrupt.append(Corrupt(name, str(error)))
             if set_aside:
                 journal.move(name, f"corrupt/{name}")
-    table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
-    return JournalRead(table, corrupt)
+    bases: dict[str, Base] = {}
+    for name, table in tables.items():
+        epoch, _ = _place(name)
+        if epoch not in bases and (base := _base(table.schema)) is not None:
+            bases[epoch] = base
+    fences = Fences(listed(tables), bases)
+    counting: list[pa.Table] = []
+    late: list[pa.Table] = []
+    for name, table in tables.items():
+        plain = table.replace_schema_metadata(SCHEMA.metadata)
+        (counting if fences.counts(*_place(name)) else late).append(plain)
+    table, retried = _without_retried(_joined(counting))
+    return JournalRead(table, list(tables), _joined([*late, retried]), corrupt)
+
+
+def fences_of(journal: Folder) -> Fences:
+    """What counts in a journal, from one segment of each epoch; segments are not checked."""
+    segments = [(name, *place) for name in journal.names() if (place := segment_of(name))]
+    bases: dict[str, Base] = {}
+    epochs = {epoch for _, epoch, _ in segments}
+    for name, epoch, _ in segments if len(epochs) > 1 else ():
+        if epoch not in bases:
+            try:
+                bases[epoch] = _base(read_segment(journal, name).schema) or {}
+            except DataError:
+                continue  # the next segment of that epoch has the same base
+    return Fences(base_of((epoch, sequence) for _, epoch, sequence in segments), bases)
+
+
+def _place(name: str) -> tuple[str, int]:
+    place = segment_of(name)
+    assert place is not None  # it was read under this name
+    return place
+
+
+def _base(schema: pa.Schema) -> Base | None:
+    text = (schema.metadata or {}).get(_BASE)
+    return None if text is None else json.loads(text)
+
+
+def _joined(tables: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([SCHEMA.empty_table(), *tables])
+
+
+def _without_retried(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """A table, and apart from it its failures for which a later row answers the same request."""
+    failed = pc.is_valid(table["error"])
+    if not pc.any(failed).as_py():
+        return table, SCHEMA.empty_table()
+    columns = [table[name].to_pylist() for name in _REQUEST]
+    last = {key: index for index, key in enumerate(zip(*columns, strict=True))}
+    latest = [last[key] for key in zip(*columns, strict=True)]
+    again = pa.array([index != at for at, index in enumerate(latest)], type=pa.bool_())
+    retried = pc.and_(failed, again)
+    return table.filter(pc.invert(retried)), table.filter(retried)
+
+
+_REQUEST = (
+    "strategy",
+    "benchmark",
+    "question_id",
+    "pool",
+    "chain",
+    "round",
+    "sample",
+    "request_digest",
+)
 
 
 def read_segment(journal: Folder, name: str) -> pa.Table:
@@ -111,30 +214,46 @@ class Recording:
 
     Several rows of one address may exist (redone work); each request takes the first whose digest
     is its own.
+
+    Args:
+        rows: of one question, older first.
+        retry_before: an attempt; failures of earlier ones are no record but cost, since they are to
+            be tried again.
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, object]], *, failures: bool = True) -> None:
-        self._rows: dict[tuple[str, int, int, int], list[Mapping[str, object]]] = {}
+    def __init__(
+        self, rows: Iterable[Mapping[str, Any]], *, retry_before: int | None = None
+    ) -> None:
+        self._rows: dict[tuple[str, int, int, int], list[Mapping[str, Any]]] = {}
+        self.retried_tokens = 0
+        """Completion tokens of the failures that are tried again, as far as known."""
+        self.retried_unknown = 0
+        """Failures that are tried again and whose tokens nobody knows."""
         for row in rows:
-            if row["error"] is not None and not failures:
+            if retry_before is not None and row["error"] and row["attempt"] < retry_before:
+                self.retried_tokens += (row["completion_tokens"] or 0) + (row["wasted_tokens"] or 0)
+                self.retried_unknown += row["completion_tokens"] is None
                 continue
             self._rows.setdefault(address_of(row), []).append(row)
         self._used: set[int] = set()
 
     def take(self, request: Request) -> Observation | None:
         """The observation recorded for a request, or None."""
+        row = self.find(request)
+        return None if row is None else observation_of(row)
+
+    def find(self, request: Request) -> Mapping[str, Any] | None:
+        """The row recorded for a request, or None."""
         for row in self._rows.get(request.address, ()):
             if row["request_digest"] != request.digest():
                 continue
-            observation = observation_of(row)
-            unscored = isinstance(observation, Completion) and observation.score is None
-            if request.score and unscored:
+            if request.score and row["error"] is None and row["score"] is None:
                 continue
             self._used.add(id(row))
-            return observation
+            return row
         return None
 
-    def discarded(self) -> Iterator[Mapping[str, object]]:
+    def discarded(self) -> Iterator[Mapping[str, Any]]:
         """Rows that no request has taken: losers of a race, or of another configuration."""
         for rows in self._rows.values():
             for row in rows:

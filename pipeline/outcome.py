@@ -46,6 +46,9 @@ SCHEMA = pa.schema(
         pa.field("posterior_path", pa.list_(pa.float64()), nullable=False),
         pa.field("seconds", pa.float64()),
         pa.field("error", pa.string()),
+        # what the outcome rests on: its writer, and the writer's last durable segment
+        pa.field("epoch", pa.string()),
+        pa.field("sequence", pa.int32()),
     ]
 )
 
@@ -65,6 +68,9 @@ def outcome_of(
     wasted_tokens: int,
     seconds: float,
     error: str | None = None,
+    unknown_tries: int = 0,
+    epoch: str | None = None,
+    sequence: int | None = None,
 ) -> Row:
     """The outcome row of a question that stopped.
 
@@ -74,6 +80,8 @@ def outcome_of(
         wasted_tokens: tokens of attempts that gave no completion.
         seconds: wall time from admission to stop.
         error: what broke the chain itself, where it was no failed request.
+        unknown_tries: tries that gave no completion and whose tokens nobody knows.
+        epoch, sequence: writer of the journal, and its last durable segment (`pipeline.epochs`).
     """
     belief = stop.belief or Belief()
     failures = [o for o in observations if isinstance(o, Failure)]
@@ -96,7 +104,7 @@ def outcome_of(
         "round_verdicts": list(verdicts),
         "round_tokens": [o.completion_tokens for o in observations],
         "wasted_tokens": wasted_tokens + sum(f.completion_tokens or 0 for f in failures),
-        "tokens_unknown": sum(f.completion_tokens is None for f in failures),
+        "tokens_unknown": unknown_tries + sum(f.completion_tokens is None for f in failures),
         "p0": belief.p0,
         "p0_source": belief.p0_source,
         "a": belief.a,
@@ -104,6 +112,8 @@ def outcome_of(
         "posterior_path": list(belief.path),
         "seconds": seconds,
         "error": error,
+        "epoch": epoch,
+        "sequence": sequence,
     }
     for kind in TOKEN_KINDS:
         row[kind] = sum(getattr(completion, kind) for completion in completions)

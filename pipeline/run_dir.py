@@ -42,8 +42,8 @@ class AttemptEntry:
     number: int
     token: str
     """Tells apart two attempts that took the same number at once."""
-    retry_failed: bool
-    """Whether questions that failed before are taken up again."""
+    retry_before: int | None
+    """Questions that failed in attempts before this one are taken up again."""
     config: RunConfig
 
 
@@ -76,8 +76,8 @@ class RunDir:
                 f"a new run needs a new directory, {run.address} holds a run: "
                 f"continue it with --resume {run.address}"
             )
-        run.folder.write_json("config.json", config.model_dump(mode="json"))
         run._log_attempt(1, config, retry_failed=False)
+        run.folder.write_json("config.json", config.model_dump(mode="json"))  # the last: it opens
         return run
 
     @classmethod
@@ -128,11 +128,13 @@ class RunDir:
 
     def attempt(self, number: int) -> AttemptEntry:
         """What was written down of one attempt."""
-        entry = self.attempts()[number - 1]
+        entries = self.attempts()[:number]
+        entry = entries[-1]
+        retries = [e["attempt"] for e in entries if e["retry_failed"]]
         return AttemptEntry(
             number=number,
             token=entry["token"],
-            retry_failed=entry["retry_failed"],
+            retry_before=retries[-1] if retries else None,
             config=RunConfig.parse(entry["config"], self.address),
         )
 
@@ -267,7 +269,7 @@ def _standing(table: pa.Table, depths: dict[str, int]) -> pa.Table:
         rank = (attempts[index], drawn[index])
         if key not in best or rank > (attempts[best[key]], drawn[best[key]]):
             best[key] = index
-    return table.take(sorted(best.values()))
+    return table.take(pa.array(sorted(best.values()), type=pa.int64()))
 
 
 def rows_of(table: pa.Table) -> list[Row]:

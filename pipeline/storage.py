@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import posixpath
 import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,12 +56,7 @@ class Folder:
             with fs.open_output_stream(target) as stream:
                 stream.write(data)
             return
-        unfinished = posixpath.join(
-            posixpath.dirname(target), f".unfinished-{posixpath.basename(target)}"
-        )
-        with fs.open_output_stream(unfinished) as stream:
-            stream.write(data)
-        fs.move(unfinished, target)
+        _write_local(Path(target), data)
 
     def read(self, name: str) -> bytes:
         """The bytes of an object; FileNotFoundError where there is none."""
@@ -115,6 +112,20 @@ class Folder:
 
     def _resolve(self) -> tuple[pafs.FileSystem, str]:
         return resolve(self.address)
+
+
+def _write_local(target: Path, data: bytes) -> None:
+    """Let a file appear under its name when all of it is on the disk."""
+    unfinished = target.with_name(f".unfinished-{target.name}-{secrets.token_hex(4)}")
+    try:
+        with unfinished.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.replace(target)
+    except OSError:
+        unfinished.unlink(missing_ok=True)  # a full disk must not be filled further
+        raise
 
 
 def resolve(address: str) -> tuple[pafs.FileSystem, str]:

@@ -36,7 +36,8 @@ SCHEMA = pa.schema(
         pa.field("completion_tokens", pa.int64()),  # null where the engine could not say
         pa.field("thinking_tokens", pa.int64()),
         pa.field("verifier_tokens", pa.int64()),
-        pa.field("wasted_tokens", pa.int64()),  # of attempts that were cut, lost or cancelled
+        pa.field("wasted_tokens", pa.int64()),  # of tries that were cut, lost or cancelled
+        pa.field("unknown_tries", pa.int32()),  # tries whose tokens no engine can tell
         pa.field("text", pa.string()),
         pa.field("finish_reason", pa.string()),
         pa.field("answer", pa.string()),
@@ -65,6 +66,7 @@ def row_of(
     request: Request,
     observation: Observation,
     wasted_tokens: int = 0,
+    unknown_tries: int = 0,
     generator: str | None = None,
     verifier: str | None = None,
     seconds: float | None = None,
@@ -84,6 +86,7 @@ def row_of(
         sample=sample,
         request_digest=request.digest(),
         wasted_tokens=wasted_tokens,
+        unknown_tries=unknown_tries,
         seed=request.seed,
         generator=generator,
         verifier=verifier,

@@ -2,10 +2,10 @@
 
 import pytest
 
+from pipeline.epochs import Epoch
 from pipeline.journal import (
     Recording,
     by_question,
-    epoch_name,
     read_journal,
     write_segment,
 )
@@ -31,6 +31,10 @@ def make_row(observation=SCORED, request=REQUEST, question=QUESTION, **more):
     )
 
 
+def life(number, slot="a", attempt=1, phase=0):
+    return Epoch(attempt, "00000a", phase, slot, number)
+
+
 @pytest.fixture
 def journal(tmp_path):
     return Folder(str(tmp_path / "journal"))
@@ -41,7 +45,7 @@ def journal(tmp_path):
 )
 def test_what_is_written_is_what_is_read(journal, observation):
     """A row survives the file, and gives back the very observation."""
-    write_segment(journal, epoch_name(1, "a"), 0, [make_row(observation)])
+    write_segment(journal, life(1), 0, [make_row(observation)])
 
     (row,) = read_journal(journal).table.to_pylist()
     assert observation_of(row) == observation
@@ -51,7 +55,7 @@ def test_segments_are_read_in_the_order_of_writing(journal):
     """Epoch, then sequence, decide; not the order of creation on disk."""
     for epoch, sequence, text in ((2, 0, "c"), (1, 1, "b"), (1, 0, "a")):
         rows = [make_row(Completion(text=text))]
-        write_segment(journal, epoch_name(epoch, "w"), sequence, rows)
+        write_segment(journal, life(epoch), sequence, rows)
 
     assert read_journal(journal).table["text"].to_pylist() == ["a", "b", "c"]
 
@@ -59,8 +63,8 @@ def test_segments_are_read_in_the_order_of_writing(journal):
 @pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: b"\0" + data[1:]])
 def test_a_damaged_segment_is_named_and_set_aside(journal, tmp_path, damage):
     """A torn or changed segment costs its own rounds only, and is kept for a look."""
-    kept = write_segment(journal, epoch_name(1, "a"), 0, [make_row()])
-    torn = write_segment(journal, epoch_name(1, "a"), 1, [make_row()])
+    kept = write_segment(journal, life(1), 0, [make_row()])
+    torn = write_segment(journal, life(1), 1, [make_row()])
     path = tmp_path / "journal" / torn
     path.write_bytes(damage(path.read_bytes()))
 
@@ -104,7 +108,7 @@ def test_an_unscored_record_does_not_serve_a_request_for_a_score():
 def test_rows_are_grouped_by_strategy_and_question(journal):
     """A question id means something within its benchmark only."""
     other = Question(benchmark="gsm8k", question_id="1", text="1+1?")
-    write_segment(journal, epoch_name(1, "a"), 0, [make_row(), make_row(question=other)])
+    write_segment(journal, life(1), 0, [make_row(), make_row(question=other)])
 
     grouped = by_question(read_journal(journal).table)
     assert set(grouped) == {("s", "arithmetic", "1"), ("s", "gsm8k", "1")}

@@ -91,6 +91,19 @@ class RequestConfig(Section):
     """A chain leaves its replica once that has this many more requests than the least loaded."""
 
 
+class FeatureConfig(Section):
+    """The phase that makes the features of a predictor, before the engines start."""
+
+    backend: Literal["vllm", "transformers"] = "vllm"
+    """What runs the backbone; vllm splits a large one over the GPUs of a replica."""
+    batch_size: int = Field(64, ge=1)
+    """Prompts a batch."""
+    pool: PoolConfig | None = None
+    """Actors that make features; None takes number and size of those of `generator`."""
+    cache: str | None = None
+    """Folder of cached features; None takes ``features`` below `runs`."""
+
+
 class RuntimeConfig(Section):
     """Everything that may differ between two attempts of the same run."""
 
@@ -103,9 +116,14 @@ class RuntimeConfig(Section):
     generator: PoolConfig = PoolConfig()
     verifier: PoolConfig = PoolConfig()
     controllers: ControllerConfig = ControllerConfig()
+    features: FeatureConfig = FeatureConfig()
     requests: RequestConfig = RequestConfig()
     journal_flush_s: float = Field(5.0, gt=0, le=60)
     """Longest time that a finished round stays in memory only."""
+    drain_s: float = Field(1.0, ge=0)
+    """How long a run that is told to stop (SIGTERM) waits for completions in flight before it cuts
+    them. Ray kills a stopped job after 3 s unless RAY_JOB_STOP_WAIT_TIME_S in the job's environment
+    says otherwise: raise both together."""
     grading_workers: int = Field(1, ge=1)
     """Processes that grade what needs computer algebra, a controller."""
     max_failed_share: float = Field(0.5, gt=0, le=1)

@@ -1,0 +1,103 @@
+"""What surrounds an attempt: signals, its watch, and the leftovers of attempts that were killed."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+from actors.watch import NAMESPACE, Watch, watch_name
+from pipeline.errors import MarkovScaleError
+
+logger = logging.getLogger(__name__)
+
+_TAKEN_S = 30.0  # how long the watch of a killed driver may take to die
+_POLL_S = 0.5
+
+
+class RunInterruptedError(MarkovScaleError, RuntimeError):
+    """The run was asked to stop; everything durable is kept and it can be resumed."""
+
+
+class Signals:
+    """SIGTERM and SIGINT, as a wish to stop.
+
+    The first one is noted; while `raising`, as during a long start, it is raised as well. A second
+    one is always raised. Handlers are installed after ray.init, which overwrites them.
+    """
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self.raising = True
+
+    @property
+    def stop(self) -> bool:
+        """Whether the run is to stop."""
+        return self._stop.is_set()
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """The handlers, for as long as this lasts."""
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self._note) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, frame: Any) -> None:
+        del frame
+        again = self._stop.is_set()
+        self._stop.set()
+        if self.raising or again:
+            raise RunInterruptedError(f"stopped by {signal.Signals(number).name}")
+
+
+@contextmanager
+def watching(run_id: str) -> Iterator[Any]:
+    """The run's watch actor.
+
+    Raises:
+        RunInterruptedError: where another driver has this run at work in the same cluster.
+    """
+    watch = _new_watch(run_id)
+    try:
+        yield watch
+    finally:
+        ray.kill(watch)
+
+
+def _new_watch(run_id: str) -> Any:
+    actor = ray.remote(Watch).options(
+        name=watch_name(run_id), namespace=NAMESPACE, num_cpus=0, max_concurrency=10_000
+    )
+    give_up = time.monotonic() + _TAKEN_S
+    while True:
+        try:
+            watch = actor.remote()
+            ray.get(watch.totals.remote())
+            return watch
+        except ValueError as error:  # the name is taken
+            if time.monotonic() > give_up:
+                raise RunInterruptedError(
+                    f"{run_id} is at work in this cluster already: stop that job first"
+                ) from error
+        time.sleep(_POLL_S)
+
+
+def reap_orphans() -> None:
+    """Delete Serve applications of runs whose driver is gone; nobody else's are touched."""
+    try:
+        ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
+    except ValueError:
+        return  # no Serve here; asking Serve itself would start one
+    from actors.serve_host import reap
+
+    reap()
