@@ -29,6 +29,7 @@ from pipeline.answers.extract import last_box
 from pipeline.answers.grading import Finding, find
 
 _STARTUP_S = 60.0
+_PATIENCE = 1.8
 _MAX_CHARS = 20_000
 _SHORT_CHARS = 300
 _ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +52,8 @@ class GradingPool:
 
     Args:
         workers: how many pairs may be with the computer algebra system at a time.
-        timeout_s: wall time that one pair may take there; an overrun is UNGRADED.
+        timeout_s: wall time that one pair may take there; an overrun is UNGRADED. A worker that the
+            machine starves of processor time may take 1.8 times as long.
         memory_bytes: address space of a worker.
         leniencies: rules of the `markovscale` grader that are on.
     """
@@ -79,7 +81,7 @@ class GradingPool:
     async def grade(
         self, gold: str, prediction: str | None, grader: str = Grader.MARKOVSCALE
     ) -> Verdict:
-        """The verdict on an extracted answer (for `paper`: on a whole reply)."""
+        """The verdict on an extracted answer; replies go to `grade_reply`, which extracts."""
         if len(gold) + len(prediction or "") > _SHORT_CHARS:  # may take a while: not in the loop
             future = await asyncio.to_thread(self.submit, gold, prediction, grader)
         else:
@@ -222,14 +224,23 @@ class _Worker:
         return self.read(timeout_s)
 
     def read(self, timeout_s: float) -> Judgement | None:
-        """The next line from the worker."""
-        deadline = time.monotonic() + timeout_s
+        """The next line from the worker.
+
+        A worker that is late because it was given little processor time, not because its pair is
+        hard, gets `_PATIENCE` times as long: a verdict should not depend on a machine's load.
+        """
+        start, used_s = time.monotonic(), self._processor_s()
         line = b""
         try:
             while not line.endswith(b"\n"):
-                left = deadline - time.monotonic()
-                if left <= 0 or not select.select([self.stdout], [], [], left)[0]:
-                    return None
+                waited_s = time.monotonic() - start
+                left_s = timeout_s - waited_s
+                if left_s <= 0:
+                    left_s = _PATIENCE * timeout_s - waited_s
+                    if left_s <= 0 or self._processor_s() - used_s > timeout_s / 2:
+                        return None
+                if not select.select([self.stdout], [], [], min(left_s, 0.1))[0]:
+                    continue
                 chunk = os.read(self.stdout.fileno(), 4096)
                 if not chunk:
                     return None
@@ -237,6 +248,15 @@ class _Worker:
             return Judgement(line.decode().strip())
         except (OSError, ValueError):
             return None
+
+    def _processor_s(self) -> float:
+        """Processor time that the worker has used; 0 once it is gone."""
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
+        except OSError:
+            return 0.0
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
         """End the process and its pipes; may be called more than once, from any thread."""

@@ -18,6 +18,9 @@ from collections.abc import Iterator
 from enum import StrEnum
 from queue import SimpleQueue
 
+_WARM_UP = (("1", "2"), (r"\sin 2x", r"2\sin x\cos x"), (r"\int_0^1 x dx", r"\frac{1}{2}"))
+"""Judged before the first request, so that no request waits for imports and caches."""
+
 
 class Judgement(StrEnum):
     """What a computer algebra system made of a pair."""
@@ -77,7 +80,8 @@ def main(arguments: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.setrecursionlimit(2_000)
     logging.disable(logging.CRITICAL)  # math-verify warns of every parse without a time limit
-    judge("1", "2")
+    for gold, prediction in _WARM_UP:
+        judge(gold, prediction)
     _say(Judgement.READY)
     for line in _lines():
         usage = resource.getrusage(resource.RUSAGE_SELF)

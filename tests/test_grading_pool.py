@@ -22,7 +22,13 @@ HANGS = r"\int 9^{9^{9^9}} dx"  # no reading of ours; keeps sympy busy for longe
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[GradingPool]:
-    with GradingPool(workers=1, timeout_s=1.0) as opened:
+    with GradingPool(workers=1, timeout_s=10.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+def hasty() -> Iterator[GradingPool]:
+    with GradingPool(workers=1, timeout_s=1.5) as opened:
         yield opened
 
 
@@ -73,30 +79,34 @@ def test_graders_differ_where_they_should(pool: GradingPool) -> None:
     assert verdicts == [Verdict.WRONG, Verdict.WRONG, Verdict.RIGHT]
 
 
-def test_an_overrun_is_killed_and_replaced(pool: GradingPool) -> None:
+def test_an_overrun_is_killed_and_replaced(hasty: GradingPool) -> None:
     """A pair that hangs is UNGRADED in time (wrong for the paper), and the next one runs."""
-    pool.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
-    (before,) = pool.process_ids
+    hasty.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
+    (before,) = hasty.process_ids
     start = time.monotonic()
-    verdict = pool.grade_many([("5", HANGS)])
+    verdict = hasty.grade_many([("5", HANGS)])
     seconds = time.monotonic() - start
-    after = pool.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
+    after = hasty.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
 
     assert verdict == [Verdict.UNGRADED]
-    assert seconds < 3
+    assert seconds < 5
     assert after == [Verdict.RIGHT]
     assert not running(before)
-    assert before not in pool.process_ids
-    assert pool.grade_many([("5", HANGS)], Grader.PAPER) == [Verdict.WRONG]
+    assert before not in hasty.process_ids
 
 
-def test_a_worker_that_dies_gives_ungraded(pool: GradingPool) -> None:
+def test_an_overrun_is_wrong_for_the_paper(hasty: GradingPool) -> None:
+    """The grader of the paper knows no third verdict."""
+    assert hasty.grade_many([("5", HANGS)], Grader.PAPER) == [Verdict.WRONG]
+
+
+def test_a_worker_that_dies_gives_ungraded(hasty: GradingPool) -> None:
     """A crash costs one verdict and no exception."""
-    pool.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
-    (pid,) = pool.process_ids
+    hasty.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
+    (pid,) = hasty.process_ids
     killer = threading.Timer(0.3, os.kill, (pid, 9))
     killer.start()
-    verdict = pool.grade_many([("5", HANGS)])
+    verdict = hasty.grade_many([("5", HANGS)])
     killer.join()
 
     assert verdict == [Verdict.UNGRADED]
@@ -121,7 +131,7 @@ def test_works_from_any_thread_and_loop(pool: GradingPool) -> None:
 
 def test_memory_is_bounded() -> None:
     """A worker cannot take more memory than it was given."""
-    with GradingPool(workers=1, timeout_s=1.0, memory_bytes=300 << 20) as small:
+    with GradingPool(workers=1, timeout_s=2.0, memory_bytes=300 << 20) as small:
         verdict = small.grade_many([("5", HANGS), (r"\int_0^1 x dx", "1/2")])
         (pid,) = small.process_ids
         limits = Path(f"/proc/{pid}/limits").read_text()
