@@ -37,6 +37,9 @@ def environment(pool: PoolConfig) -> dict[str, str]:
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": str(max(1, round(pool.num_cpus))),
         }
+        if pool.engine.tensor_parallel_size == 1:
+            # lets the engine's process hold the model itself (see `engine_args`)
+            variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     return variables | pool.env
 
 
@@ -80,6 +83,10 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
     defaults: dict[str, Any] = {"scheduling_policy": "priority"}
     if engine.tensor_parallel_size > 1:
         defaults["distributed_executor_backend"] = "mp"  # all ranks inside this one actor
+    elif on_cpu(pool):
+        # no worker process: a third less work at the start and 0.7 GB less memory. vLLM wants one
+        # to bind threads to cores, which `environment` turns off
+        defaults["distributed_executor_backend"] = "uni"
     if on_cpu(pool):
         # the share of the machine's memory that vLLM checks for at the start; what it takes for
         # the KV cache is set by VLLM_CPU_KVCACHE_SPACE

@@ -26,7 +26,7 @@ TINY_VERIFIER = {**TINY_GENERATOR, "model": "models/tiny-verifier", "system": No
 TINY_POOL: dict[str, Any] = {
     "num_gpus": 0,
     "num_cpus": 0.3,
-    "start_timeout_s": 240,
+    "start_timeout_s": 290,
     "engine": {"max_num_seqs": 16, "max_num_batched_tokens": 2048, "enforce_eager": True},
 }
 

@@ -51,6 +51,7 @@ def test_a_pool_without_gpus_gets_vllms_cpu_settings_and_the_users_win() -> None
     assert on_cpu["VLLM_CPU_OMP_THREADS_BIND"] == "nobind"
     assert on_cpu["OMP_NUM_THREADS"] == "4"
     assert environment(pool(num_gpus=0, num_cpus=0.3))["OMP_NUM_THREADS"] == "1"
+    assert engine_args(MODEL, pool(num_gpus=0))["distributed_executor_backend"] == "uni"
     assert not [name for name in environment(pool()) if "CPU" in name or "OMP" in name]
 
 
