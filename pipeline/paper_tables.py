@@ -155,9 +155,14 @@ def _methods(
         labels = list(dict.fromkeys(cell.label for cell in of_kind)) or [kind]
         for label in labels:
             found = {c.benchmark: c for c in reversed(of_kind) if c.label == label}
+            plain = label == kind or len(labels) == 1  # a variant of ours has no number there
             title = METHODS[kind] if label == kind else f"{METHODS[kind]} ({label})"
             entries = tuple(
-                _entry(found.get(benchmark), measure, paper_of(kind, benchmark, measure))
+                _entry(
+                    found.get(benchmark),
+                    measure,
+                    paper_of(kind, benchmark, measure) if plain else None,
+                )
                 for benchmark in benchmarks
                 for measure in measures
             )

@@ -34,9 +34,9 @@ def message_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
         cells: of the run and benchmark.
         made: comparisons with MR-Thinking, of this run and of those beside it.
 
-    The headline speaks of the MarkovScale variant (of any strategy, where none was run) that saves
-    most tokens among those not distinguishably worse than MR-Thinking at the same N; the p-value it
-    quotes is corrected for having looked at all of them.
+    The headline speaks of the MarkovScale variant (of any strategy, where none was run) with most
+    right answers above MR-Thinking at the same N, of equals the one that saves most tokens; the
+    p-value it quotes is corrected for having looked at all of them.
     """
     lead = _lead([c for c in made if any(c.first is cell for cell in cells)])
     graded = any(accuracy(cell, cell.rule) is not None for cell in cells)
@@ -83,12 +83,11 @@ def verdict_words(comparison: Comparison) -> str:
 
 def _lead(made: Sequence[Comparison]) -> Comparison | None:
     candidates = [c for c in made if c.first.kind in OURS] or list(made)
-    if not candidates:
-        return None
-    no_worse = [c for c in candidates if not (c.distinguishable and _gain(c) < 0)]
-    if no_worse:
-        return max(no_worse, key=lambda c: -1.0 if c.saved is None else c.saved.value)
-    return max(candidates, key=_gain)
+    return max(candidates, key=lambda c: (_gain(c), _saving(c)), default=None)
+
+
+def _saving(comparison: Comparison) -> float:
+    return 0.0 if comparison.saved is None else comparison.saved.value
 
 
 def _gain(comparison: Comparison) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from pipeline.answer_rules import apply
 from pipeline.markov import second_eigenvalue, stationary_accuracy
@@ -71,6 +72,8 @@ def why(cell: Cell, row: Row) -> str:
             return f"The budget of {words.plural(drawn, 'completion')} was drawn{ended}."
         case StopReason.FINISHED:
             return f"The method's own steps were done, {words.plural(drawn, 'completion')} in all."
+        case other:
+            assert_never(other)
 
 
 def _rule(cell: Cell, row: Row) -> str:

@@ -38,8 +38,8 @@ def percent_with(interval: Interval | None, digits: int = 1) -> str:
 
 def points(share: float, digits: int = 1) -> str:
     """A difference of shares in percentage points, signed: ``+2.5``."""
-    text = f"{share * 100:+.{digits}f}"
-    return text.replace("+", "") if float(text) == 0 else text.replace("-", _MINUS)
+    rounded = round(share * 100, digits) or 0.0  # no minus before a zero
+    return f"{rounded:{'+' if rounded else ''}.{digits}f}".replace("-", _MINUS)
 
 
 def magnitude(share: float, digits: int = 1) -> str:

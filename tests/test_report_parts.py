@@ -1,0 +1,629 @@
+"""The small parts of a report: words, markup, drawing, folds and tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import paper_tables
+from pipeline.answer_rules import AnswerRule
+from pipeline.epochs import Epoch
+from pipeline.journal import read_segment, write_segment
+from pipeline.report import words
+from pipeline.report.build import build
+from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve
+from pipeline.report.charts import accuracy_by_round, pareto
+from pipeline.report.charts_time import chains_at_work, slots_in_use, throughput
+from pipeline.report.comparison import Comparison, compare
+from pipeline.report.failures import troubles
+from pipeline.report.html import Html, h, script_json
+from pipeline.report.message import message_of, one_question, verdict_words
+from pipeline.report.page import report_page
+from pipeline.report.question_page import Shown, cut, question_page, why
+from pipeline.report.question_texts import completions_of
+from pipeline.report.run_data import Cell, RunData, read_run
+from pipeline.report.spending import bill_of, time_line
+from pipeline.report.svg import NARROW, Scale, axes, nice_step, plot
+from pipeline.report.sweep import sweep_rows, sweep_section
+from pipeline.report.table_formats import csv_of, html_of, latex, latex_of
+from pipeline.statistics.intervals import Interval
+from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
+
+STAR = {"kind": "markovscale_star", "tau": 0.7}
+STRATEGIES = [
+    "base",
+    "mr_thinking",
+    "markovscale_star",
+    "self_consistency",
+    "best_of_n",
+    {**STAR, "label": "forecast", "stop_rule": "forecast"},
+    {**STAR, "label": "no-gate", "gate": False},
+    {**STAR, "label": "no-stopping", "stopping": False},
+    "esc",
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    """A run of many strategies."""
+    config = made_up_config(tmp_path_factory.mktemp("runs"), strategies=STRATEGIES)
+    write_run(config, "parts", question_rows(40, ["made-up"]), MadeUp(failing=["q5"]))
+    return read_run(f"{config.runtime.runs}/parts")
+
+
+def cell(run: RunData, label: str) -> Cell:
+    """A cell by its label."""
+    return next(c for c in run.cells if c.label == label)
+
+
+def changed(cell: Cell, number: int, **fields: Any) -> Cell:
+    """A cell with one outcome changed."""
+    rows = list(cell.rows)
+    rows[number] = {**rows[number], **fields}
+    return replace(cell, rows=tuple(rows))
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (words.percent(0.875), "87.5 %"),
+        (words.percent(None), "–"),
+        (words.percent(math.nan), "–"),
+        (words.percent_with(None), "–"),
+        (words.percent_with(Interval(value=0.5, low=math.nan, high=math.nan)), "50.0 %"),
+        (words.percent_range(Interval(value=0.0, low=-0.1, high=0.1)), "[−10.0, 10.0]"),
+        (words.points(0.025), "+2.5"),
+        (words.points(-0.025), "−2.5"),
+        (words.points(-0.0001), "0.0"),
+        (words.magnitude(-0.033), "3.3"),
+        (words.count(1234.5), "1,234"),
+        (words.count(None), "–"),
+        (words.count(-0.2), "0"),
+        (words.decimal(None), "–"),
+        (words.decimal(-0.5, 2), "−0.50"),
+        (words.p_value(0.0004), "p < 0.001"),
+        (words.p_value(0.0312), "p = 0.031"),
+        (words.p_value(0.5), "p = 0.50"),
+        (words.duration(41), "41 s"),
+        (words.duration(700), "12 min"),
+        (words.duration(3 * 3600 + 1400), "3.4 h"),
+        (words.duration(2.1 * 86400), "2.1 days"),
+        (words.plural(1, "question"), "1 question"),
+        (words.plural(1200, "question"), "1,200 questions"),
+        (words.listed(["a"]), "a"),
+        (words.listed(["a", "b", "c"]), "a, b and c"),
+    ],
+)
+def test_numbers_are_written_as_people_read_them(said: str, expected: str) -> None:
+    """Digits, signs and dashes are decided in one place."""
+    assert said == expected
+
+
+def test_markup_escapes_everything_but_markup() -> None:
+    """Text and attributes are escaped, markup is not, and what hides is made visible."""
+    made = h("a", "<b>", Html("<i>"), None, [1, 2.25], cls='"', hidden=True, open=False, x=1.0)
+
+    assert made == '<a class="&quot;" hidden x="1">&lt;b&gt;<i>12.2</a>'
+    assert h("br", id="x") == '<br id="x">'
+    assert h("p", "\u202ea\x07b\ud800\tc\n") == "<p>[U+202E]a␇b?\tc\n</p>"
+    assert script_json('{"a": "</script>&"}') == '{"a": "\\u003c/script\\u003e\\u0026"}'
+
+
+def test_scales_have_round_ticks_within_them() -> None:
+    """Linear ticks step by 1, 2 or 5; logarithmic ones are 1, 2, 5 or powers of ten alone."""
+    linear = Scale(low=0.53, high=0.97, start=0, end=100)
+    near = Scale(low=80, high=700, start=0, end=100, log=True)
+    far = Scale(low=10, high=200_000, start=0, end=100, log=True)
+
+    assert linear.ticks(4) == pytest.approx([0.6, 0.8])
+    assert near.ticks(4) == [100, 200, 500]
+    assert far.ticks(4) == [10, 100, 1_000, 10_000, 100_000]
+    assert (linear(0.0), linear(0.75), linear(2.0)) == (0.0, 50.0, 100.0)
+    assert near(math.sqrt(80 * 700)) == pytest.approx(50)
+    assert [nice_step(v) for v in (0.9, 1.0, 1.1, 3.0, 7.0)] == [1.0, 1.0, 2.0, 5.0, 10.0]
+
+
+def test_the_front_holds_what_nothing_beats() -> None:
+    """Cheapest first; a point as accurate for more tokens is not on it."""
+    assert pareto([(100, 0.5), (50, 0.4), (200, 0.5), (150, 0.9), (50, 0.3)]) == [1, 0, 3]
+
+
+def made(run: RunData, gain: float, saved: Interval | None, p: float) -> Comparison:
+    """A comparison with a chosen result."""
+    found = compare(cell(run, "markovscale_star"), cell(run, "mr_thinking"))
+    assert found is not None
+    assert found.accuracy is not None
+    return replace(found, accuracy=replace(found.accuracy, value=gain), saved=saved, p_adjusted=p)
+
+
+SAVED = Interval(value=0.4, low=0.3, high=0.5)
+SPENT = Interval(value=-0.4, low=-0.5, high=-0.3)
+
+
+@pytest.mark.parametrize(
+    ("gain", "saved", "p", "headline"),
+    [
+        (0.0, SAVED, 1.0, "cannot be told from MR-Thinking in accuracy on 40 questions of made-up, "
+         "and spends 40 % fewer tokens"),
+        (0.0, None, 1.0, "questions of made-up, but spends about as many tokens"),
+        (0.1, SAVED, 0.01, "answers more questions of made-up right than MR-Thinking (+10.0 points)"
+         ", and spends 40 % fewer tokens"),
+        (0.1, SPENT, 0.01, "(+10.0 points), but spends 40 % more tokens"),
+        (-0.1, SAVED, 0.01, "fewer questions of made-up right than MR-Thinking (−10.0 points"
+         "), but spends 40 % fewer tokens"),
+        (-0.1, SPENT, 0.01, "(−10.0 points), and spends 40 % more tokens"),
+    ],
+)  # fmt: skip
+def test_the_headline_says_what_was_found(
+    run: RunData, gain: float, saved: Interval | None, p: float, headline: str
+) -> None:
+    """Accuracy first, told apart or not; then tokens; and never more than the test allows."""
+    lead = made(run, gain, saved, p)
+    message = message_of("made-up", run.cells, [lead])
+
+    assert message.lead is lead
+    assert headline in message.headline
+    assert ("no proof of equal accuracy" in " ".join(message.sentences)) == (p > 0.05)
+
+
+def test_the_headline_speaks_of_the_most_accurate_variant(run: RunData) -> None:
+    """Gain first, then tokens; a comparison of another run is left alone."""
+    worse, better = made(run, -0.1, SAVED, 1.0), made(run, 0.1, SPENT, 1.0)
+    cheaper = replace(better, saved=SAVED)
+    foreign = replace(better, first=replace(better.first, run="other"))
+
+    assert message_of("made-up", run.cells, [worse, better, cheaper]).lead is cheaper
+    assert message_of("made-up", run.cells, [worse, foreign]).lead is worse
+
+
+def test_rules_that_differ_are_named(run: RunData) -> None:
+    """Each side's rule where they are not the same, and no word on selection then."""
+    lead = replace(made(run, 0.0, SAVED, 1.0), rule_second=AnswerRule.LAST)
+    said = " ".join(message_of("made-up", run.cells, [lead]).sentences)
+
+    assert "read by prm_argmax and last" in said
+    assert "choosing among the same completions" not in said
+
+
+def test_verdicts_in_words(run: RunData) -> None:
+    """Four readings of a comparison."""
+    found = [made(run, g, None, p) for g, p in ((0.1, 0.01), (-0.1, 0.01), (0.1, 0.5))]
+
+    assert [verdict_words(c) for c in [*found, replace(found[0], accuracy=None)]] == [
+        "more accurate",
+        "less accurate",
+        "cannot be told apart",
+        "not graded",
+    ]
+
+
+def test_few_questions_can_prove_nothing() -> None:
+    """With fewer questions than the test needs, only their weight is told."""
+    assert one_question(4) == "one question is worth 25.0 points"
+
+
+def test_a_curve_follows_its_closed_form(run: RunData) -> None:
+    """p_r starts at the observed p_0; the tests of the chain and the forecast follow from it."""
+    curve = round_curve(cell(run, "mr_thinking"))
+    assert curve is not None
+    found = diagnose(curve)
+    first, *_ = curve.observed
+    assert first is not None
+    longer = candidates([curve], 16)[0]
+
+    assert curve.predicted[0] == first.value
+    assert len(curve.observed) == len(curve.tokens) == 8
+    assert list(curve.tokens) == sorted(curve.tokens)
+    assert found.fit is not None
+    assert found.order.df == 2
+    later = (curve.tokens[-1] - curve.tokens[0]) / 7
+    assert longer.expected_tokens == pytest.approx(curve.tokens[0] + 15 * later)
+
+
+def test_cells_without_a_chain_have_no_curve(run: RunData) -> None:
+    """Other strategies, a budget of one and ungraded chains."""
+    chain = cell(run, "mr_thinking")
+    blind = tuple({**row, "round_verdicts": [None] * 8} for row in chain.rows)
+
+    assert round_curve(cell(run, "base")) is None
+    assert round_curve(replace(chain, n=1)) is None
+    assert round_curve(replace(chain, rows=blind)) is None
+
+
+def test_a_curve_with_a_hole_is_drawn(run: RunData) -> None:
+    """A round in which nothing is graded is left out; no whole chain leaves no goodness of fit."""
+    chain = cell(run, "mr_thinking")
+    holed = tuple(
+        {**row, "round_verdicts": [*row["round_verdicts"][:3], None, *row["round_verdicts"][4:]]}
+        for row in chain.rows
+    )
+    curve = round_curve(replace(chain, rows=holed))
+    assert curve is not None
+
+    assert curve.observed[3] is None
+    assert diagnose(curve).fit is None
+    assert "round 4:" in accuracy_by_round(curve, 0)
+
+
+def test_a_long_curve_has_no_marks(run: RunData) -> None:
+    """64 rounds are drawn as a line."""
+    chain = cell(run, "mr_thinking")
+    long = tuple(
+        {
+            **row,
+            "round_verdicts": (row["round_verdicts"] * 8)[:64],
+            "round_tokens": (row["round_tokens"] * 8)[:64],
+        }
+        for row in chain.rows
+    )
+    curve = round_curve(replace(chain, rows=long, n=64))
+    assert curve is not None
+
+    assert "data-tip" not in accuracy_by_round(curve, 0)
+
+
+def test_bounds_need_independent_samples(run: RunData) -> None:
+    """The pool with most samples splits the questions; without one the report says what lacks."""
+    curve = round_curve(cell(run, "mr_thinking"))
+    assert curve is not None
+    pool = cell(run, "self_consistency")
+    blind = tuple({**row, "round_verdicts": [None] * 8} for row in pool.rows)
+
+    found = bounds_view(curve, run.cells)
+    assert found.bounds is not None
+    assert sum(found.bounds.n_questions.values()) == 40
+    assert "8 samples" in found.source
+    missing = bounds_view(curve, [curve.cell])
+    assert (missing.bounds, "were not run" in missing.source) == (None, True)
+    ungraded = bounds_view(curve, [replace(pool, rows=blind)])
+    assert (ungraded.bounds, "is graded" in ungraded.source) == (None, True)
+
+
+def test_the_bill_adds_up(run: RunData) -> None:
+    """Parts that do not overlap come to all that was read and written, priced by what was made."""
+    bill = bill_of(cell(run, "mr_thinking"), 2.0)
+    total = bill.totals
+
+    assert sum(bill.parts().values()) == (
+        total["completion_tokens"]
+        + total["wasted_tokens"]
+        + total["prompt_tokens"]
+        + total["verifier_tokens"]
+    )
+    made_tokens = total["completion_tokens"] + total["wasted_tokens"]
+    assert bill.cost == pytest.approx(made_tokens * 2e-6)
+    assert bill_of(cell(run, "base"), None).cost is None
+
+
+def test_the_line_of_time_leaves_out_the_time_between_attempts(run: RunData) -> None:
+    """A resume a day later goes on where the run stopped; a replica that restarted counts anew."""
+    later = [{**row, "attempt": 2, "time": row["time"] + 86_400} for row in run.metrics]
+    later[3]["engines"] = {
+        "generator": [{**later[3]["engines"]["generator"][0], "up_s": 1.0, "slot_s": 0.5}]
+    }
+    later.insert(5, later[4])
+    moments = time_line([*run.metrics, *later])
+
+    assert [m.seconds for m in moments] == pytest.approx([10.0 * (i + 1) for i in range(24)])
+    assert moments[0].slots == pytest.approx({"generator": 0.7, "verifier": 0.2})
+    assert "generator" not in moments[15].slots
+    assert moments[15].replicas == {"generator": 1}
+
+
+def test_charts_of_time_in_hours_and_without_engines(run: RunData) -> None:
+    """A long run is drawn in hours, thinned; a pool that never spoke is left out."""
+    hour = [
+        {**run.metrics[0], "time": 1e9 + 60.0 * i, "phase_seconds": 60.0 * i, "engines": {}}
+        for i in range(1, 1_500)
+    ]
+    moments = time_line(hour)
+
+    assert "hours since the start" in throughput(moments)
+    assert throughput(moments).count("L") < 2 * 700
+    assert slots_in_use(moments) is None
+    assert "<circle" in chains_at_work(moments[:1])
+
+
+def test_what_went_wrong_is_grouped_with_examples(run: RunData) -> None:
+    """Failed, ungraded and unanswered, each with its question."""
+    first = cell(run, "base")
+    broken = changed(first, 0, error="EngineDeadError: gone")
+    broken = changed(broken, 1, verdict_last="ungraded", answer_last="x")
+    broken = changed(broken, 2, answer_last=None)
+    found = troubles([broken], {"parts": dict(list(run.questions.items())[:1])})
+
+    assert [(t.what, t.count, t.examples) for t in found] == [
+        ("failed: EngineDeadError", 1, (("q0", "EngineDeadError: gone"),)),
+        ("ungraded answer", 1, (("q1", "answer 'x', gold None"),)),
+        ("no answer", 1, (("q2", "none in 1 completions"),)),
+    ]
+
+
+def test_every_reason_to_stop_is_explained(run: RunData) -> None:
+    """One sentence a reason, with its numbers where it has some."""
+    star, row = cell(run, "markovscale_star"), dict(cell(run, "markovscale_star").rows[0])
+    row.update(a=0.1, b=0.3, posterior_path=[0.8, 0.9], completions=2, p0=0.4, error=None)
+
+    def said(reason: str, of: Cell = star, **fields: Any) -> str:
+        return why(of, {**row, "stop_reason": reason, **fields})
+
+    assert said("failed") == "Failed: a completion could not be had."
+    assert said("gated", p0=0.8, p0_source="predictor") == (
+        "Gated after 2 completions: p0 = 0.800 (predictor) is not below L + σ = 0.750, so further "
+        "rounds are not expected to help (Theorem 1)."
+    )
+    assert said("confident") == (
+        "Confident after 2 completions: with p_MAP = 0.900 the stopping rule holds at i = 2: "
+        "λ^i((a+b)p_MAP − b) = 0.0216 ≥ (a+b)τ − b = 0.0800 (τ = 0.95, a = 0.100, b = 0.300)."
+    )
+    assert "no round still to come" in said("confident", cell(run, "forecast"))
+    assert said("agreed") == "The samples agreed after 2 completions."
+    assert said("budget").endswith("was drawn, with a belief of p_MAP = 0.900.")
+    assert said("budget", posterior_path=[]).endswith("completions was drawn.")
+    assert said("finished") == "The method's own steps were done, 2 completions in all."
+
+
+def test_long_texts_lose_their_middle() -> None:
+    """The end is kept longer than the start, and what is left out is counted."""
+    text = "a" * 50 + "b" * 100 + "c" * 50
+
+    assert cut(text, 200) == text
+    assert cut(text, 60) == (
+        f"{'a' * 20}\n\n[… 140 characters left out; the journal has them …]\n\n{'c' * 40}"
+    )
+
+
+def test_a_page_shows_failures_notes_and_missing_texts(run: RunData) -> None:
+    """A failed round shows its error, a cut one its reason; without the journal it says so."""
+    key = ("made-up", "q5")
+    chain, texts = cell(run, "mr_thinking"), completions_of(run.run, [key])
+    recorded = texts["mr_thinking", *key]
+    noted = [{**recorded[0], "finish_reason": "length", "prm_truncated": True}, recorded[1]]
+    shown = Shown(cell=chain, outcome=chain.by_question[key], completions=noted)
+    page = question_page(run.questions[key], [shown], most_chars=100)
+    bare = question_page(run.questions[key], [replace(shown, completions=())], most_chars=100)
+
+    assert '<pre class="text" dir="auto">EngineDeadError: the replica was lost</pre>' in page
+    assert "(length, leading steps dropped for the verifier)" in page
+    assert "is not in the journal as they were asked for" in bare
+
+
+def test_an_answer_that_cannot_be_traced_is_not_marked(run: RunData) -> None:
+    """Where the rule gives another answer than was recorded, no round is called the answer."""
+    key = ("made-up", "q0")
+    odd = changed(cell(run, "base"), 0, answer_last="odd")
+    shown = Shown(cell=odd, outcome=odd.by_question[key], completions=())
+
+    assert "the answer</span>" not in question_page(run.questions[key], [shown], most_chars=10)
+
+
+def test_torn_segments_and_strangers_are_left_out(tmp_path: Path) -> None:
+    """Texts are read from segments that are whole and count; a later success beats a failure."""
+    config = made_up_config(tmp_path, strategies=["base"], benchmarks=["made-up", "other"])
+    rows = question_rows(4, ["made-up", "other"])
+    run = write_run(config, "torn", rows, metrics=False)
+    first, second = run.journal.names()
+    run.journal.write("stray.txt", b"")
+    run.journal.write(first, run.journal.read(first)[:-7])
+    found = completions_of(run, [("other", "q1"), ("made-up", "q2")])
+
+    assert set(found) == {("base", "other", "q1")}
+    assert second in run.journal.names()
+
+
+def test_the_first_record_of_an_address_counts(tmp_path: Path) -> None:
+    """Work that was done twice is shown once, as it was first recorded."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    run = write_run(config, "twice", question_rows(2, ["made-up"]), metrics=False)
+    rows = read_segment(run.journal, run.journal.names()[0]).to_pylist()
+    again = [{**row, "text": "again"} for row in rows]
+    write_segment(run.journal, Epoch(1, "abcdef", 0, "w", 1), 2, again)
+    found = completions_of(run, [("made-up", "q0")])
+
+    assert [row["text"] == "again" for row in found["base", "made-up", "q0"]] == [False]
+
+
+def test_a_report_of_parts_that_lack_something(run: RunData) -> None:
+    """No scores on one side, no whole chain, no thinking: the tables and charts say so."""
+    chain, base = cell(run, "mr_thinking"), cell(run, "base")
+    holed = tuple(
+        {**row, "round_verdicts": [*row["round_verdicts"][:3], None, *row["round_verdicts"][4:]]}
+        for row in chain.rows
+    )
+    unscored = tuple({**row, "verdict_prm_argmax": None, "thinking_tokens": 0} for row in base.rows)
+    cells = (replace(chain, rows=holed), replace(base, rows=unscored))
+    page = report_page(build([replace(run, cells=cells)])[0])
+
+    assert '<th scope="row">Base</th>' in page
+    assert "p_r follows the curve" not in page
+    assert "Base, thinking" not in page
+    assert "MR-Thinking, thinking" in page
+
+
+def test_gains_from_selection_need_both_rules(run: RunData) -> None:
+    """Where MR-Thinking has no answer by its own rule, nothing is said on selection."""
+    rival = cell(run, "mr_thinking")
+    unread = tuple({**row, "verdict_last": None, "error": None} for row in rival.rows)
+    lead = replace(made(run, 0.0, SAVED, 1.0), second=replace(rival, rows=unread))
+    said = " ".join(message_of("made-up", run.cells, [lead]).sentences)
+
+    assert "choosing among the same completions" not in said
+
+
+def test_labels_of_ticks_keep_apart() -> None:
+    """Where ticks are closer than their labels are wide, some go without."""
+    area = plot(NARROW, (0.0, 1.0), (0.0, 1.0))
+    ticks = [i / 50 for i in range(51)]
+    drawn = axes(area, x_label="", y_label="", x_text=lambda v: f"{v:.2f}",
+                 y_text=str, x_ticks=ticks)  # fmt: skip
+    shown = [element for element in drawn if 'text-anchor="middle"' in element]
+
+    assert 5 < len(shown) < 20
+
+
+def test_pages_stop_at_the_cap_of_bytes(run: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains that are too long to embed stay outside."""
+    monkeypatch.setattr("pipeline.report.build.EMBEDDED_BYTES", 60_000)
+    report, _ = build([run])
+
+    assert 0 < len(report.embedded) < 10
+
+
+def test_versions_and_hardware_are_told_where_recorded(run: RunData) -> None:
+    """What the driver wrote about an attempt stands in the last section."""
+    run.run.folder.child("environment").write_json(
+        "attempt-1.json", {"versions": {"ray": "2.60.0"}, "cluster": {"gpus": 8.0}}
+    )
+    again = read_run(run.run.address)
+
+    assert "versions, attempt 1</dt><dd>ray 2.60.0</dd>" in report_page(build([again])[0])
+
+
+PAPER = {
+    "main_accuracy.csv": "backbone,method,benchmark,n,accuracy_percent\n"
+    "Small,Base,Made Up,8,99.0\nSmall,MarkovScale^*,Made-up,8,70.0\nLarge,Base,Made Up,8,1.0\n",
+    "variants.csv": "backbone,method,benchmark,n,accuracy_percent,tokens_per_question\n"
+    "small,MR-Thinking,MADE-UP,8,85.4,21868\n",
+    "ablation.csv": "variant,benchmark,accuracy_percent,tokens_per_question\n"
+    "w/o OS + SG,Made-up,91.2,21396\n",
+    "tau.csv": "backbone,benchmark,tau,accuracy_percent,tokens_per_question\n"
+    "small,made-up,0.90,89.6,2939\n",
+    "gamma.csv": "gamma,tau,accuracy_percent,tokens_per_question\n10,0.80,53.33,9884\n",
+}
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> paper_tables.PaperNumbers:
+    """Numbers that a paper might have."""
+    for name, text in PAPER.items():
+        (tmp_path / name).write_text(text)
+    return paper_tables.read_paper(str(tmp_path))
+
+
+def entry(table: paper_tables.PaperTable, row: str, column: int) -> paper_tables.Entry:
+    """One entry of a table."""
+    return dict(table.rows)[row][column]
+
+
+def test_the_paper_stands_beside_ours_where_it_matches(
+    run: RunData, paper: paper_tables.PaperNumbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Backbone, benchmark and N must be the same, whatever owner and punctuation; what was not run
+    has only the paper's number, and only what lies outside the interval differs."""
+    monkeypatch.setattr(paper_tables, "ABLATION_SETTING", ("small", 8))
+    tables = {table.name: table for table in paper_tables.paper_tables(run.cells, paper)}
+    main, ablation = tables["main"], tables["ablation"]
+    base = entry(main, "Base", 0)
+
+    assert (base.paper, base.differs) == (0.99, True)
+    assert entry(main, "DSC", 0) == paper_tables.Entry(measure="accuracy")
+    assert entry(main, "MarkovScale*", 0).paper == 0.70
+    assert entry(main, "MarkovScale* (forecast)", 0).paper is None
+    assert entry(tables["variants"], "MR-Thinking", 1).paper == 21868
+    assert entry(ablation, "w/o OS + SG", 0).paper == 0.912
+    assert entry(ablation, "w/o Scaling Gating (SG)", 0).ours is not None
+    assert entry(ablation, "w/o Optimal Stopping (OS)", 1).ours is not None
+
+
+def sweep(**fields: Any) -> dict[str, Any]:
+    """One row of a sweep."""
+    return {
+        "strategy": "markovscale_star",
+        "kind": "markovscale_star",
+        "n": 64,
+        "tau": 0.8,
+        "gamma": 10.0,
+        "sigma": 0.0,
+        "headline": True,
+        "answer_rule": "prm_argmax",
+        "benchmark": "made-up",
+        "split": "all",
+        "chosen_on": None,
+        "accuracy": 0.75,
+        "low": 0.6,
+        "high": 0.85,
+        "tokens_per_question": 300.0,
+        **fields,
+    }
+
+
+def test_tables_of_tau_and_gamma_come_from_a_sweep(
+    run: RunData, paper: paper_tables.PaperNumbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings of the grid, not chosen ones; holes say that they were not run."""
+    monkeypatch.setattr(paper_tables, "GAMMA_SETTING", ("small", 64, "madeup"))
+    rows = [
+        sweep(),
+        sweep(tau=0.9),
+        sweep(gamma=4.0),
+        sweep(tau=0.9, gamma=4.0, accuracy=None),
+        sweep(benchmark="other", tau=0.9),
+        sweep(chosen_on="test", accuracy=1.0),
+    ]
+    tables = {t.name: t for t in paper_tables.paper_tables(run.cells, paper, rows)}
+    tau, gamma = tables["tau"], tables["gamma"]
+
+    right, tokens = entry(tau, "0.90", 0), entry(tau, "0.90", 1)
+    assert (right.paper, right.differs) == (pytest.approx(0.896), True)
+    assert (tokens.paper, tokens.differs) == (2939, False)
+    assert entry(tau, "0.80", 2) == paper_tables.Entry(measure="accuracy")
+    assert entry(gamma, "0.80", 2).paper == pytest.approx(0.5333)
+    assert entry(gamma, "0.90", 0).ours is None
+
+
+def test_tables_are_written_for_pages_sheets_and_papers(
+    run: RunData, paper: paper_tables.PaperNumbers
+) -> None:
+    """The same numbers as HTML, CSV and LaTeX, with what was not run in words."""
+    main = paper_tables.paper_tables(run.cells, paper)[0]
+    page, sheet, typeset = html_of(main), csv_of([main]), latex_of(main)
+    lines = sheet.splitlines()
+
+    assert '<small class="differs">paper 99.0 differs</small>' in page
+    assert "not run" in page
+    assert lines[0].startswith("table,backbone,n,row,column,measure,ours")
+    assert len(lines) == 1 + len(main.rows)
+    assert r"(99.0$^\dagger$)" in typeset
+    assert r"MarkovScale\textsuperscript{t} & not run \\" in typeset
+    assert r"\toprule" in typeset
+    assert latex("50 % a_b & {x}") == r"50 \% a\_b \& \{x\}"
+
+
+def test_a_folder_of_a_few_numbers_will_do(tmp_path: Path) -> None:
+    """Files that are not there are empty."""
+    (tmp_path / "tau.csv").write_text(PAPER["tau.csv"])
+    found = paper_tables.read_paper(str(tmp_path))
+
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "main_accuracy": 0,
+        "variants": 0,
+        "ablation": 0,
+        "tau": 1,
+        "gamma": 0,
+    }
+
+
+def test_sweeps_without_a_range_have_no_chart() -> None:
+    """A single tau is no line, a strategy without gamma has one line, and a pool is named."""
+    assert sweep_section([sweep()]) == []
+    body = sweep_section(
+        [sweep(gamma=None, sigma=None), sweep(gamma=None, tau=0.9), sweep(chosen_on="pool-7")]
+    )
+    text = "".join(str(part) for part in body)
+
+    assert text.count("<figure") == 2
+    assert "the pool pool-7" in text
+    assert "tau = 0.8, gamma = 10" in text
+
+
+def test_a_sweep_of_another_kind_is_refused(run: RunData) -> None:
+    """The columns that lack are named."""
+    table = pq.read_table(f"{run.run.address}/questions.parquet")
+
+    with pytest.raises(ValueError, match="lacks strategy, kind, n, tau"):
+        sweep_rows(table, "questions.parquet")
