@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from mpmath import MPContext  # type: ignore[import-untyped]  # mpmath ships no types
+from mpmath import MPContext
 
 from pipeline.answers.expression import Expression
 from pipeline.answers.polynomial import Atom, Kind, Polynomial
