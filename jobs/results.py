@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.ledger import ledger
 from pipeline.run_dir import RunDir, rows_of
 from pipeline.summary import SUMMARY_VERSION, chain_fits, final_outcomes, summarise
 
@@ -26,6 +27,7 @@ def write_summary(run: RunDir) -> dict[str, Any]:
         "attempts": len(run.attempts()),
         "strategies": summarise(outcomes, strategies, rules),
         "chain_fits": chain_fits(outcomes, strategies),
+        "ledger": ledger(run.metrics(), len(run.attempts()), run.journal),
     }
     run.folder.write_json("summary.json", summary)
     return summary

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.answer_rules import AnswerRule
+from pipeline.ledger import as_sentence
 
 _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
 """Rules that get a column always; others only where they are some strategy's headline."""
@@ -30,6 +31,7 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
             f"L {fit['L']:.3f}, lambda {fit['lambda']:.3f}; accuracy of the last round "
             f"{fit['predicted']:.3f} predicted, {fit['reached']:.3f} reached"
         )
+    console.print(as_sentence(summary["ledger"]), soft_wrap=True)
     console.print(f"run directory: {address}", soft_wrap=True)
 
 

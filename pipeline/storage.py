@@ -110,6 +110,15 @@ class Folder:
         """The table of a Parquet object; DataError names a file that is none."""
         return parquet_table(self.read(name), posixpath.join(self.address, name))
 
+    def read_columns(self, name: str, columns: list[str]) -> pa.Table:
+        """Some columns of a Parquet object, without reading the others."""
+        fs, base = self._resolve()
+        where = posixpath.join(self.address, name)
+        try:
+            return pq.read_table(posixpath.join(base, name), columns=columns, filesystem=fs)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{where} must be a whole Parquet file, got: {error}") from error
+
     def _resolve(self) -> tuple[pafs.FileSystem, str]:
         return resolve(self.address)
 

@@ -1,0 +1,204 @@
+"""Lives of writers: who has taken over from whom, and what counts then."""
+
+import asyncio
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from pipeline.epochs import Epoch, Fences, base_of, holds
+from pipeline.journal import by_question, fences_of, listed, read_journal, write_segment
+from pipeline.protocol import Completion, Decoding, Question, Statistics, Stop, decisions
+from pipeline.storage import Folder
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.trajectory import row_of
+
+STRATEGY = MRThinking(n=5, decoding=Decoding(max_tokens=8))
+QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
+
+
+def life(number, *, slot="a", attempt=1, phase=0):
+    return Epoch(attempt, "00000a", phase, slot, number)
+
+
+def test_names_are_read_back_and_sort_as_epochs():
+    """A name says all of an epoch, and sorts by attempt, phase, writer and life."""
+    epochs = [life(2, attempt=2), life(1, phase=1), life(10), life(2), life(1, slot="b")]
+
+    assert [Epoch.parse(epoch.name) for epoch in epochs] == epochs
+    assert [e.name for e in sorted(epochs)] == sorted(e.name for e in epochs)
+
+
+@pytest.mark.parametrize("name", ["", "0001-00000a-00-a", "1-00000a-00-a-0001", "../../x"])
+def test_other_names_are_refused(name):
+    """What is no epoch's name raises and is quoted."""
+    with pytest.raises(ValueError, match="an epoch must be attempt"):
+        Epoch.parse(name)
+
+
+def test_who_takes_over_from_whom():
+    """A later attempt, a later phase, and a later life of the same writer; never one beside it."""
+    assert life(2).fences(life(1))
+    assert life(1, phase=1).fences(life(9))
+    assert life(1, attempt=2).fences(life(9, phase=3))
+    assert not life(2).fences(life(1, slot="b"))
+    assert not life(1).fences(life(1))
+    assert not life(1).fences(life(2))
+
+
+@given(st.sets(st.integers(0, 40), min_size=1))
+def test_a_base_holds_exactly_the_segments_it_was_made_of(numbers):
+    """However many are missing in between."""
+    base = base_of(("e", number) for number in numbers)
+
+    assert {n for n in range(50) if holds(base, "e", n)} == numbers
+    assert not holds(base, "other", 0)
+
+
+def test_an_outcome_counts_with_every_segment_before_it():
+    """One segment of its writer or of its base that is gone, or was not taken over, voids it."""
+    old, new = life(1).name, life(2).name
+    whole = base_of([(old, 0), (old, 1), (new, 0)])
+    torn = base_of([(old, 1), (new, 0)])
+    taken = {new: base_of([(old, 0)])}
+
+    assert Fences(whole, {}).outcome_counts(old, 1)
+    assert not Fences(torn, {}).outcome_counts(old, 1)
+    assert Fences(whole, taken).outcome_counts(old, 0)
+    assert not Fences(whole, taken).outcome_counts(old, 1)
+    assert Fences(whole, taken).outcome_counts(new, 0)
+    assert not Fences(torn, taken).outcome_counts(new, 0)
+
+
+class Life:
+    """One life of a controller on one question, paused wherever the test likes.
+
+    It draws rounds (each life draws another answer, as engines do), keeps them in memory, and makes
+    them durable when it is told to.
+    """
+
+    def __init__(self, journal, epoch):
+        self.journal, self.epoch = journal, epoch
+        read = read_journal(journal)
+        self.base = listed(read.names)
+        self.rows = by_question(read.table).get(("s", "arithmetic", "1"), [])
+        self.waiting, self.sequence = [], 0
+        self.drawn = []
+        self.stop = None
+        self.game = decisions(STRATEGY, QUESTION, Statistics())
+        self.asked = next(self.game)
+
+    def draw(self):
+        """One round, from the record or from an engine."""
+        if self.stop is not None:
+            return
+        (request,) = self.asked
+        found = fold_take(self.rows, request)
+        if found is None:
+            answer = f"{self.epoch.life}{request.round}"
+            found = Completion(text=f"\\boxed{{{answer}}}", answer=answer, score=0.5)
+            self.waiting.append(
+                row_of(
+                    run="r",
+                    attempt=self.epoch.attempt,
+                    strategy="s",
+                    question=QUESTION,
+                    request=request,
+                    observation=found,
+                )
+            )
+        self.drawn.append(found.answer)
+        try:
+            self.asked = self.game.send([found])
+        except StopIteration as end:
+            self.stop = end.value
+
+    def flush(self):
+        """Make durable what waits; the first time, the claim."""
+        rows, self.waiting = self.waiting, []
+        write_segment(self.journal, self.epoch, self.sequence, rows, self.base)
+        self.sequence += 1
+
+    def outcome(self):
+        """(epoch, sequence, answers), once the chain has stopped and all is durable."""
+        if self.stop is None or self.waiting or not self.sequence:
+            return None
+        return (self.epoch.name, self.sequence - 1, self.drawn)
+
+
+def fold_take(rows, request):
+    from pipeline.journal import Recording
+
+    return Recording(rows).take(request)
+
+
+def folded(journal):
+    """The chain that the journal holds, as far as it goes, and whether it stopped."""
+    rows = by_question(read_journal(journal).table).get(("s", "arithmetic", "1"), [])
+    game = decisions(STRATEGY, QUESTION, Statistics())
+    asked, answers = next(game), []
+    while True:
+        found = fold_take(rows, asked[0])
+        if found is None:
+            return answers, None
+        answers.append(found.answer)
+        try:
+            asked = game.send([found])
+        except StopIteration as end:
+            stop: Stop = end.value
+            return answers, stop
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_whoever_wakes_up_the_fold_is_the_chain_of_an_outcome_that_counts(tmp_path_factory, data):
+    """Lives of one writer, paused and woken in any order, never fork a chain.
+
+    Every outcome that counts has the answers that the journal folds to, and once the newest life
+    has stopped, its outcome counts.
+    """
+    journal = Folder(str(tmp_path_factory.mktemp("journal")))
+    lives = [Life(journal, life(1))]
+    outcomes = []
+    for _ in range(data.draw(st.integers(5, 40))):
+        step = data.draw(st.sampled_from(["draw", "draw", "flush", "die", "attempt"]))
+        chosen = data.draw(st.sampled_from(lives))
+        newest = lives[-1].epoch
+        if step == "draw":
+            chosen.draw()
+        elif step == "flush":
+            chosen.flush()
+            outcomes += [made for made in [chosen.outcome()] if made]
+        elif step == "die":
+            lives.append(Life(journal, life(newest.life + 1, attempt=newest.attempt)))
+        else:
+            lives.append(Life(journal, life(1, attempt=newest.attempt + 1)))
+    last = lives[-1]
+    while last.stop is None:
+        last.draw()
+    last.flush()
+    outcomes.append(last.outcome())
+    answers, stop = folded(journal)
+    fences = fences_of(journal)
+    counting = [o for o in outcomes if fences.outcome_counts(o[0], o[1])]
+
+    assert outcomes[-1] in counting
+    assert stop is not None
+    assert all(made[2] == answers for made in counting)
+
+
+async def test_a_writer_claims_its_epoch_before_its_first_outcome(tmp_path):
+    """A life that draws nothing still says in the journal what it took over."""
+    from actors.journal_writer import JournalWriter
+
+    journal = Folder(str(tmp_path))
+    write_segment(journal, life(1), 0, [])
+    base = listed(journal.names())
+    writer = JournalWriter(journal, flush_s=0.01, epoch=life(2), base=base)
+    await asyncio.wait_for(writer.durable(), 10)
+    await writer.close()
+    write_segment(journal, life(1), 1, [])  # the first life wakes up
+
+    assert writer.reached == (life(2).name, 0)
+    assert not fences_of(journal).outcome_counts(life(1).name, 1)
+    assert fences_of(journal).outcome_counts(life(2).name, 0)
