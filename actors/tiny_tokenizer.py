@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +76,9 @@ def save_tokenizer(folder: Path, model: Literal["generator", "verifier"]) -> Non
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL_TOKENS])
-    tokenizer.save(str(folder / "tokenizer.json"))
+    written_out = json.loads(tokenizer.to_str())
+    written_out["model"]["vocab"] = vocabulary  # to_str keeps one of the bytes that share <unk>
+    _write_json(folder / "tokenizer.json", written_out)
     configuration = {
         "tokenizer_class": "Qwen2Tokenizer",
         "bos_token": SPECIAL_TOKENS[BOS],
@@ -89,5 +91,8 @@ def save_tokenizer(folder: Path, model: Literal["generator", "verifier"]) -> Non
         "padding_side": "left",
         "chat_template": _GENERATOR_TEMPLATE if model == "generator" else _VERIFIER_TEMPLATE,
     }
-    text = json.dumps(configuration, indent=2) + "\n"
-    (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
+    _write_json(folder / "tokenizer_config.json", configuration)
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
