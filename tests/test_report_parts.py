@@ -68,6 +68,12 @@ def changed(cell: Cell, number: int, **fields: Any) -> Cell:
     return replace(cell, rows=tuple(rows))
 
 
+def without_round(row: dict[str, Any], number: int) -> dict[str, Any]:
+    """An outcome in which one round could not be graded."""
+    verdicts = [v if r != number else None for r, v in enumerate(row["round_verdicts"])]
+    return {**row, "round_verdicts": verdicts}
+
+
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
@@ -238,10 +244,7 @@ def test_cells_without_a_chain_have_no_curve(run: RunData) -> None:
 def test_a_curve_with_a_hole_is_drawn(run: RunData) -> None:
     """A round in which nothing is graded is left out; no whole chain leaves no goodness of fit."""
     chain = cell(run, "mr_thinking")
-    holed = tuple(
-        {**row, "round_verdicts": [*row["round_verdicts"][:3], None, *row["round_verdicts"][4:]]}
-        for row in chain.rows
-    )
+    holed = tuple(without_round(row, 3) for row in chain.rows)
     curve = round_curve(replace(chain, rows=holed))
     assert curve is not None
 
@@ -431,10 +434,7 @@ def test_the_first_record_of_an_address_counts(tmp_path: Path) -> None:
 def test_a_report_of_parts_that_lack_something(run: RunData) -> None:
     """No scores on one side, no whole chain, no thinking: the tables and charts say so."""
     chain, base = cell(run, "mr_thinking"), cell(run, "base")
-    holed = tuple(
-        {**row, "round_verdicts": [*row["round_verdicts"][:3], None, *row["round_verdicts"][4:]]}
-        for row in chain.rows
-    )
+    holed = tuple(without_round(row, 3) for row in chain.rows)
     unscored = tuple({**row, "verdict_prm_argmax": None, "thinking_tokens": 0} for row in base.rows)
     cells = (replace(chain, rows=holed), replace(base, rows=unscored))
     page = report_page(build([replace(run, cells=cells)])[0])
@@ -449,7 +449,11 @@ def test_gains_from_selection_need_both_rules(run: RunData) -> None:
     """Where MR-Thinking has no answer by its own rule, nothing is said on selection."""
     rival = cell(run, "mr_thinking")
     unread = tuple({**row, "verdict_last": None, "error": None} for row in rival.rows)
-    lead = replace(made(run, 0.0, SAVED, 1.0), second=replace(rival, rows=unread))
+    lead = replace(
+        made(run, 0.0, SAVED, 1.0),
+        second=replace(rival, rows=unread),
+        rule_second=AnswerRule.PRM_ARGMAX,
+    )
     said = " ".join(message_of("made-up", run.cells, [lead]).sentences)
 
     assert "choosing among the same completions" not in said
