@@ -106,6 +106,7 @@ def _write_outcomes(
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.max_consecutive_actor_init_deaths = 3
+    _keep_off_gpu_nodes(context.execution_options, controllers)
     context.retried_io_errors = [*context.retried_io_errors, *_TRIED_AGAIN]
     read_fs, read_path = resolve(source)
     write_fs, write_path = resolve(target)
@@ -126,6 +127,19 @@ def _write_outcomes(
     )
     outcomes.map_batches(_in_schema, batch_format="pyarrow", batch_size=None).write_parquet(
         write_path, filesystem=write_fs
+    )
+
+
+def _keep_off_gpu_nodes(options: Any, controllers: ControllerConfig) -> None:
+    """Where Ray Data may run, and how much it may ask the cluster's autoscaler for.
+
+    Without limits it asks for ever more CPUs while it is busy, and on an elastic cluster those come
+    with GPUs.
+    """
+    options.label_selector = dict(controllers.label_selector) or None
+    reading_and_writing = 3
+    options.resource_limits = options.resource_limits.copy(
+        cpu=controllers.actors * controllers.num_cpus + reading_and_writing
     )
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.watch import NAMESPACE, Watch, watch_name
 from pipeline.errors import MarkovScaleError
@@ -75,8 +76,14 @@ def watching(run_id: str) -> Iterator[Any]:
 
 
 def _new_watch(run_id: str) -> Any:
+    # beside the driver: on a node that can be lost it would take the whole run with it
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     actor = ray.remote(Watch).options(
-        name=watch_name(run_id), namespace=NAMESPACE, num_cpus=0, max_concurrency=10_000
+        name=watch_name(run_id),
+        namespace=NAMESPACE,
+        num_cpus=0,
+        max_concurrency=10_000,
+        scheduling_strategy=here,
     )
     give_up = time.monotonic() + _TAKEN_S
     while True:

@@ -73,6 +73,9 @@ class ControllerConfig(Section):
     """Ray Data tasks that one actor works on at once."""
     in_flight: int | None = Field(None, ge=1)
     """Chains that work at once in the whole run; None sizes it from the generator pool."""
+    label_selector: dict[str, str] = Field(default_factory=dict)
+    """Ray node labels that the nodes of controllers and of all Ray Data tasks must have: keeps them
+    off GPU nodes, which come, go and may be lost."""
 
 
 class RequestConfig(Section):
