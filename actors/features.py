@@ -25,6 +25,7 @@ from pipeline.config.runtime import PoolConfig
 from pipeline.errors import ConfigError
 from pipeline.features import FeatureCache, digest_of, messages_of, table_of
 from pipeline.predictor import Backbone
+from pipeline.prompts import Prompts
 from pipeline.storage import Folder, resolve
 from pipeline.trajectory import Row
 
@@ -96,15 +97,21 @@ def features_of(
 
 
 def cached_features(
-    config: RunConfig, backbone: Backbone, questions: Sequence[Row], pooling: str
+    address: str, prompts: Prompts, backbone: Backbone, questions: Sequence[Row], pooling: str
 ) -> Features:
     """As `features_of`, without Ray and without a GPU.
+
+    Args:
+        address: folder of the cache.
+        prompts: of the run or pool that the questions are of.
+        backbone: whose features.
+        questions: with benchmark, question_id and text.
+        pooling: ``last`` or ``mean``.
 
     Raises:
         ConfigError: where features are not cached yet.
     """
-    cache = FeatureCache.of(cache_address(config), backbone, pooling)
-    prompts = config.science.prompts
+    cache = FeatureCache.of(address, backbone, pooling)
     digests = {
         (row["benchmark"], row["question_id"]): digest_of(messages_of(prompts, row["text"]))
         for row in questions

@@ -14,6 +14,7 @@ _NOT_VERBS = {
     "progress",
     "results",
     "run_options",
+    "sweep_tables",
     "tables",
     "training",
 }

@@ -1,0 +1,110 @@
+"""Try strategies and settings over a pool, without any model.
+
+    python -m jobs.sweep --pool RUN --config configs/sweep.yaml
+    python -m jobs.sweep --pool RUN --config configs/sweep.yaml --choose-on TRAINING_RUN
+
+Reads a pool (a run of ``jobs.collect``, or its export) and the grids of a YAML file
+(`pipeline.config.sweep`); writes a Parquet table (`pipeline.sweep_table`) and prints the settings
+that stand alone and the chosen ones. Values chosen on the other half of the questions, on another
+pool, and on the very questions that they are judged on are told apart by ``chosen_on``. Exits with
+0, or with 2 for input that does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from pathlib import PurePosixPath
+
+from jobs.logs import log_to_stderr
+from jobs.sweep_tables import print_sweep
+from pipeline.config.sweep import SweepConfig, grid
+from pipeline.errors import ConfigError, DataError, ReplayMissError
+from pipeline.features import template_digest
+from pipeline.pools import CompletionPool, read_pool
+from pipeline.predictor import load_predictor
+from pipeline.storage import Folder
+from pipeline.sweep import SweepResult, sweep
+from pipeline.sweep_priors import question_rows, with_priors
+from pipeline.sweep_table import sweep_table
+
+logger = logging.getLogger(__name__)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale sweep", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
+    options.add_argument("--config", required=True, metavar="FILE", help="YAML file of grids")
+    options.add_argument(
+        "--choose-on", metavar="RUN", help="another pool on which tuned fields are chosen too"
+    )
+    options.add_argument(
+        "--features", metavar="FOLDER", help="cache of features; by default beside the pool's run"
+    )
+    options.add_argument("--out", metavar="FILE", help="Parquet file to write")
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    log_to_stderr()
+    try:
+        config = SweepConfig.load(arguments.config)
+        pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
+        settings = grid(config, pool.science)
+        result = _swept(pool, config, arguments.features)
+        others: dict[str, SweepResult] = {}
+        if arguments.choose_on:
+            others[_name(arguments.choose_on)] = _swept(
+                read_pool(arguments.choose_on), config, arguments.features
+            )
+    except (ConfigError, DataError, ReplayMissError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    table = sweep_table(result, config.choose, others)
+    out = arguments.out or f"{pool.address}/sweeps/{PurePosixPath(arguments.config).stem}.parquet"
+    folder, _, name = out.rpartition("/")
+    Folder(folder or ".").write_table(name, table)
+    print_sweep(table, config.choose, synthetic=pool.synthetic)
+    print(f"{len(settings):,} settings over {len(pool.questions):,} questions: {out}")
+    return 0
+
+
+def _swept(pool: CompletionPool, config: SweepConfig, features: str | None) -> SweepResult:
+    started = time.perf_counter()
+    pool = _believed(pool, config, features)
+    settings = grid(config, pool.science)
+    result = sweep(pool, settings, seed=config.seed)
+    seconds = time.perf_counter() - started
+    logger.info("%d settings over %s in %.1f s", len(settings), pool.address, seconds)
+    return result
+
+
+def _believed(pool: CompletionPool, config: SweepConfig, features: str | None) -> CompletionPool:
+    """The pool with the priors of the sweep's configuration."""
+    if config.priors.predictor is None:
+        return with_priors(pool, config.priors)
+    from actors.features import backbone_of, cached_features
+
+    predictor = load_predictor(config.priors.predictor)
+    backbone = backbone_of(pool.science.generator)
+    predictor.check_backbone(backbone, template_digest(pool.science.prompts))
+    for warning in predictor.warnings():
+        logger.warning("predictor: %s", warning)
+    address = features or str(PurePosixPath(pool.address).parent / "features")
+    rows = question_rows(pool, config.priors)
+    known = cached_features(address, pool.science.prompts, backbone, rows, predictor.card.pooling)
+    return with_priors(pool, config.priors, predictor, known)
+
+
+def _name(address: str) -> str:
+    return address.rstrip("/").rpartition("/")[2]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Tables of sweeps for the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+_SHOWN = ("last", "prm_argmax")
+"""Answer rules that are printed of every setting, besides its own."""
+
+_CHOSEN = {None: "", "held_out": "other half", "test": "these questions (too good)"}
+
+Row = dict[str, Any]
+
+
+def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> None:
+    """One table a benchmark: chosen settings, and those that had no alternative."""
+    console = Console(width=None if Console().is_terminal else 150)
+    if synthetic:
+        console.print("SYNTHETIC: scripted engines made this pool, no model did")
+    rows = [r for r in table.to_pylist() if r["headline"] or r["answer_rule"] in _SHOWN]
+    for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
+        console.print(_table(benchmark, [r for r in rows if r["benchmark"] == benchmark], choose))
+    console.print("* the rule that defines the strategy's answer; all rules are in the file")
+
+
+def _table(benchmark: str, rows: list[Row], choose: Sequence[str]) -> Table:
+    questions = max(row["questions"] for row in rows)
+    shown = Table(title=f"{benchmark}: {questions} questions", title_justify="left")
+    for name in ("strategy", "N", "settings", "chosen on", "answer rule"):
+        shown.add_column(name)
+    for name in ("accuracy [95 % interval]", "tokens a question", "completions"):
+        shown.add_column(name, justify="right")
+    for row in _lines(rows, choose):
+        shown.add_row(
+            row["strategy"],
+            str(row["n"]),
+            _settings(row, rows),
+            _CHOSEN.get(row["chosen_on"], row["chosen_on"]),
+            row["answer_rule"] + (" *" if row["headline"] else ""),
+            _accuracy(row),
+            f"{row['tokens_per_question']:,.0f}",
+            f"{row['completions_per_question']:.2f}",
+        )
+    return shown
+
+
+def _lines(rows: list[Row], choose: Sequence[str]) -> list[Row]:
+    """Chosen settings, and settings that differ from no other in tuned fields alone."""
+    alternatives: dict[str, set[str]] = {}
+    for row in rows:
+        if row["chosen_on"] is None:
+            alternatives.setdefault(_fixed(row, choose), set()).add(row["settings"])
+    kept = [
+        row
+        for row in rows
+        if row["chosen_on"] is not None or len(alternatives[_fixed(row, choose)]) == 1
+    ]
+    order = list(dict.fromkeys(_fixed(row, choose) for row in rows))
+    return sorted(kept, key=lambda row: order.index(_fixed(row, choose)))
+
+
+def _fixed(row: Row, choose: Sequence[str]) -> str:
+    settings = json.loads(row["settings"])
+    return json.dumps(
+        [row["strategy"], {k: v for k, v in settings.items() if k not in choose}], sort_keys=True
+    )
+
+
+def _settings(row: Row, rows: list[Row]) -> str:
+    """The settings that tell this strategy's rows apart; both halves' where they chose apart."""
+    mine = json.loads(row["settings"])
+    others = [json.loads(r["settings"]) for r in rows if r["strategy"] == row["strategy"]]
+    varied = [
+        name
+        for name, value in mine.items()
+        if name != "n" and any(other.get(name) != value for other in others)
+    ]
+    return ", ".join(f"{name} {_value(mine[name])}" for name in varied)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return " | ".join(_value(one) for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _accuracy(row: Row) -> str:
+    if row["accuracy"] is None:
+        return "-"
+    return f"{row['accuracy']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
