@@ -129,12 +129,12 @@ def test_padding_changes_no_step_score(trained: Path) -> None:
 
 
 def test_a_short_training_learns() -> None:
-    """40 small batches bring the loss from that of guessing, ln 101, to less than half of it."""
+    """40 small batches bring the loss from that of guessing, ln 101, to below 0.6 of it."""
     recipe = Recipe(batch=8, worked_batches=40, own_batches=0)
     _, fit = train_generator(recipe, seed=0, device="cpu", workers=0)
 
     assert fit.batches == 40
-    assert fit.loss < math.log(VOCABULARY_TOKENS) / 2
+    assert fit.loss < 0.6 * math.log(VOCABULARY_TOKENS)
 
 
 def test_training_keeps_to_its_time() -> None:
