@@ -25,7 +25,7 @@ from pipeline.arithmetic import answer_of, parse, questions, slipped_solution, s
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
 FIGURES = json.loads((MODELS / GENERATOR / "figures.json").read_text(encoding="utf-8"))
-FRESH_SEED = 4_1968
+FRESH_SEED = 41968
 """Not the seed of the card (2026) nor of its priors (2027)."""
 
 pytestmark = pytest.mark.vllm
