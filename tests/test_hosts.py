@@ -77,7 +77,7 @@ async def settled(engines: Engines, **expected: int) -> bool:
 
 async def test_a_replica_killed_with_requests_in_it_loses_none_of_them() -> None:
     """They are served by the other replica with the same seed; the dead one comes back."""
-    with scripted(replicas=2, tokens=100, tokens_per_s=100.0) as engines:
+    with scripted(replicas=2, tokens=100, tokens_per_s=25.0) as engines:
         client = client_of(engines)
         before = pids(engines)
         tasks = [
