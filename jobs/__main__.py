@@ -10,6 +10,7 @@ _NOT_VERBS = {
     "cluster",
     "dry_run",
     "logs",
+    "miniature_tables",
     "priors",
     "progress",
     "results",

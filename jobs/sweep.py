@@ -45,6 +45,14 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--features", metavar="FOLDER", help="cache of features; by default beside the pool's run"
     )
+    options.add_argument(
+        "--set",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override one field, such as priors.predictor=FOLDER (repeatable)",
+    )
     options.add_argument("--out", metavar="FILE", help="Parquet file to write")
     return options
 
@@ -54,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr()
     try:
-        config = SweepConfig.load(arguments.config)
+        config = SweepConfig.load(arguments.config, arguments.overrides)
         pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
         settings = grid(config, pool.science)
         result = _swept(pool, config, arguments.features)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.config.errors import described
+from pipeline.config.run import override_field
 from pipeline.config.schema import Section
 from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
 from pipeline.config.strategies import strategies_of
@@ -59,8 +61,8 @@ class SweepConfig(Section):
     """Of the split into halves."""
 
     @classmethod
-    def load(cls, path: str) -> SweepConfig:
-        """Read a YAML file.
+    def load(cls, path: str, overrides: Sequence[str] = ()) -> SweepConfig:
+        """Read a YAML file and apply ``dotted.field=value`` overrides, values being YAML.
 
         Raises:
             ConfigError: naming the field, what must hold and what came.
@@ -69,6 +71,10 @@ class SweepConfig(Section):
             values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise ConfigError(f"a sweep must be a readable YAML file, got {error}") from error
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path} must hold fields, got {type(values).__name__}")
+        for override in overrides:
+            override_field(values, override)
         try:
             return cls.model_validate(values)
         except ValidationError as error:
