@@ -329,7 +329,10 @@ def test_charts_of_time_in_hours_and_without_engines(run: RunData) -> None:
     assert "hours since the start" in throughput(moments)
     assert throughput(moments).count("L") < 2 * 700
     assert slots_in_use(moments) is None
-    assert "<circle" in chains_at_work(moments[:1])
+    single = chains_at_work(moments[:1])
+    assert single is not None
+    assert "<circle" in single
+    assert chains_at_work([replace(moments[0], in_flight=0, waiting=0)]) is None
 
 
 def test_what_went_wrong_is_grouped_with_examples(run: RunData) -> None:

@@ -25,7 +25,7 @@ def throughput(moments: Sequence[Moment]) -> Html:
     highest = max(v for _, v in points)
     return _over_time(
         "Completion tokens per second",
-        {"tokens per second": points},
+        {"tokens per second": _steps(points)},
         y_text=short,
         top=highest,
         says=f"Completion tokens per second over {words.duration(points[-1][0])}, at most "
@@ -34,13 +34,15 @@ def throughput(moments: Sequence[Moment]) -> Html:
     )
 
 
-def chains_at_work(moments: Sequence[Moment]) -> Html:
-    """Chains in flight and waiting."""
+def chains_at_work(moments: Sequence[Moment]) -> Html | None:
+    """Chains in flight and waiting; None for a run that was done between two looks at it."""
     series: Series = {
         "in flight": [(m.seconds, float(m.in_flight)) for m in moments],
         "waiting": [(m.seconds, float(m.waiting)) for m in moments],
     }
     highest = max(v for points in series.values() for _, v in points)
+    if not highest:
+        return None
     return _over_time(
         "Chains",
         series,
@@ -63,7 +65,7 @@ def slots_in_use(moments: Sequence[Moment]) -> Html | None:
     means = {pool: sum(v for _, v in points) / len(points) for pool, points in series.items()}
     return _over_time(
         "Engine pools: slots in use",
-        series,
+        {pool: _steps(points) for pool, points in series.items()},
         y_text=whole_percent,
         top=1.0,
         says="Share of sequence slots in use: "
@@ -116,6 +118,12 @@ def _over_time(
 
 
 _UNITS = (("seconds", 1.0), ("minutes", 60.0), ("hours", 3600.0))
+
+
+def _steps(points: list[Point]) -> list[Point]:
+    """Each value held over the time that it is the mean of: since the point before."""
+    starts = [0.0, *(t for t, _ in points)]
+    return [p for start, (t, v) in zip(starts, points, strict=False) for p in ((start, v), (t, v))]
 
 
 def _thin(points: list[Point]) -> list[Point]:

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.paper_tables import PaperNumbers, PaperTable, paper_tables
-from pipeline.report import charts, charts_stops, charts_time, sections, words
+from pipeline.report import (
+    charts,
+    charts_stops,
+    charts_time,
+    sections_chain,
+    sections_record,
+    sections_result,
+    words,
+)
 from pipeline.report.chain_view import (
     RoundCurve,
     bounds_view,
@@ -132,7 +140,7 @@ def _sections(report: Report) -> list[Part]:
         ("failures", "Failures", _failures(report)),
         ("questions", "Questions", [question_section(report.entries, report.embedded,
                                                      report.files)]),
-        ("run", "What was run", [sections.run_facts(run) for run in report.runs]),
+        ("run", "What was run", [sections_record.run_facts(run) for run in report.runs]),
     ]  # fmt: skip
     return [part for part in parts if part[2]]
 
@@ -144,7 +152,7 @@ def _messages(
     for name, cells in by_benchmark.items():
         for run in dict.fromkeys(cell.run for cell in cells):
             own = [cell for cell in cells if cell.run == run]
-            body.append(sections.message_block(message_of(name, own, made[name])))
+            body.append(sections_result.message_block(message_of(name, own, made[name])))
     return body
 
 
@@ -166,8 +174,8 @@ def _accuracy(
         body += _titled(name, len(by_benchmark) > 1)
         if any(cell.rights(cell.rule) for cell in cells):
             body.append(charts.accuracy_against_tokens(cells, curves[name], _series(cells)))
-        body.append(sections.results_table(name, cells, made[name]))
-        body.append(sections.selection_table(made[name]))
+        body.append(sections_result.results_table(name, cells, made[name]))
+        body.append(sections_result.selection_table(made[name]))
     return body
 
 
@@ -187,7 +195,7 @@ def _rounds(
             )
         for curve in curves[name]:
             body.append(charts.accuracy_by_round(curve, _series(cells)[curve.cell.name]))
-            body.append(sections.diagnosis_table(curve, diagnose(curve)))
+            body.append(sections_chain.diagnosis_table(curve, diagnose(curve)))
             view = bounds_view(curve, cells)
             limits = view.bounds
             body.append(charts.strategies_and_bounds(cells, limits, _series(cells)))
@@ -220,7 +228,7 @@ def _tokens(report: Report, by_benchmark: Mapping[str, Sequence[Cell]]) -> list[
     for name, cells in by_benchmark.items():
         body += _titled(name, len(by_benchmark) > 1)
         bills = [bill_of(cell, report.price_per_million) for cell in cells]
-        body += [charts_stops.tokens_by_kind(bills), sections.bills_table(bills)]
+        body += [charts_stops.tokens_by_kind(bills), sections_record.bills_table(bills)]
     if report.price_per_million is not None:
         body.append(
             h(
@@ -256,7 +264,7 @@ def _backbones(curves: Mapping[str, Sequence[RoundCurve]]) -> list[Child]:
     for name, found in curves.items():
         if len({curve.cell.backbone for curve in found}) > 1:
             n = max(curve.cell.n for curve in found)
-            body.append(sections.candidates_table(name, candidates(found, n)))
+            body.append(sections_chain.candidates_table(name, candidates(found, n)))
     if body:
         body.append(
             h(
@@ -288,4 +296,4 @@ def _paper(report: Report) -> list[Child]:
 
 def _failures(report: Report) -> list[Child]:
     questions = {run.run_id: run.questions for run in report.runs}
-    return [sections.troubles_table(troubles(report.cells, questions))]
+    return [sections_record.troubles_table(troubles(report.cells, questions))]

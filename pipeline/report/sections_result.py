@@ -1,0 +1,188 @@
+"""The result and its table: the main message in words and in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.answer_rules import AnswerRule
+from pipeline.report import words
+from pipeline.report.comparison import Comparison, accuracy, mean_interval
+from pipeline.report.figure import table
+from pipeline.report.html import Child, Html, h
+from pipeline.report.message import Message, one_question, verdict_words
+from pipeline.report.run_data import OURS, Cell
+
+
+def message_block(message: Message) -> Html:
+    """The headline of a benchmark, its sentences and its figures in large type."""
+    return h(
+        "div",
+        h("h2", f"{message.headline}."),
+        _tiles(message),
+        *(h("p", sentence) for sentence in message.sentences),
+        cls="message",
+    )
+
+
+def _tiles(message: Message) -> Html | None:
+    lead = message.lead
+    if lead is None or lead.accuracy is None:
+        return None
+    own = accuracy(lead.first, lead.rule_first)
+    saved = lead.saved
+    tiles = [
+        ("accuracy", words.percent(None if own is None else own.value), words.percent_range(own)),
+        (
+            "difference in points",
+            words.points(lead.accuracy.value),
+            words.points_range(*lead.gain_ends),
+        ),
+        (
+            "tokens saved",
+            words.percent(None if saved is None else saved.value, 0),
+            words.percent_range(saved, 0),
+        ),
+        (
+            "questions",
+            f"{lead.n_questions:,}",
+            f"each {words.magnitude(1 / lead.n_questions)} points",
+        ),
+    ]
+    return h(
+        "ul",
+        *(h("li", h("b", value), h("span", name), h("small", ends)) for name, value, ends in tiles),
+        cls="tiles",
+    )
+
+
+def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]) -> Html:
+    """Every cell: accuracy by rule, completions, tokens and the paired test."""
+    headlines = {AnswerRule.LAST, AnswerRule.PRM_ARGMAX, *(cell.rule for cell in cells)}
+    known = [r for r in AnswerRule if any(accuracy(cell, r) for cell in cells)]
+    rules = [rule for rule in known if rule in headlines]
+    paired = {comparison.first: comparison for comparison in made}
+    rows: list[list[Child]] = []
+    for cell in cells:
+        tokens = mean_interval(cell.tokens)
+        against = paired.get(cell)
+        rows.append(
+            [
+                cell.name,
+                str(cell.n),
+                *(_rule_entry(cell, rule) for rule in rules),
+                f"{sum(row['completions'] for row in cell.rows) / len(cell.rows):.2f}",
+                [
+                    words.count(tokens.value),
+                    h("small", f"[{words.count(tokens.low)}, {words.count(tokens.high)}]"),
+                ],
+                words.NONE
+                if against is None
+                else [
+                    words.percent(None if against.saved is None else against.saved.value),
+                    h("small", words.percent_range(against.saved)),
+                ],
+                words.NONE if against is None else _test_entry(against),
+                str(sum(row["error"] is not None for row in cell.rows)),
+            ]
+        )
+    n = max(len(cell.rows) for cell in cells)
+    return h(
+        "div",
+        table(
+            (
+                "strategy",
+                "N",
+                *(f"accuracy, {rule.value}" for rule in rules),
+                "completions a question",
+                "tokens a question",
+                "tokens saved",
+                "against MR-Thinking, points",
+                "failed",
+            ),
+            rows,
+            caption=f"{benchmark}: {words.plural(n, 'question')}; {one_question(n)}",
+        ),
+        h(
+            "p",
+            "★ marks the headline answer rule of a strategy. Intervals are 95 %: Wilson for "
+            "accuracies, Student for tokens, the paired bootstrap over questions for differences; "
+            "p-values are of McNemar's exact test, corrected (Holm) for all strategies of the "
+            "table. Where only one of two strategies has questions to itself, the ends are of the "
+            "adjusted Wald interval (Bonett and Price). Ungraded answers are left out, failed "
+            "questions count as wrong.",
+            cls="hint",
+        ),
+        h(
+            "details",
+            h("summary", "Every answer rule"),
+            table(
+                ("strategy", *(rule.value for rule in known)),
+                [(cell.name, *(_rule_entry(cell, rule) for rule in known)) for cell in cells],
+            ),
+        ),
+    )
+
+
+def _rule_entry(cell: Cell, rule: AnswerRule) -> Child:
+    interval = accuracy(cell, rule)
+    if interval is None:
+        return words.NONE
+    star = " ★" if rule is cell.rule else ""
+    return [f"{words.percent(interval.value)}{star}", h("small", words.percent_range(interval))]
+
+
+def _test_entry(comparison: Comparison) -> Child:
+    if comparison.accuracy is None or comparison.p_adjusted is None:
+        return words.NONE
+    return [
+        words.points(comparison.accuracy.value),
+        h("small", words.points_range(*comparison.gain_ends)),
+        h("small", words.p_value(comparison.p_adjusted)),
+        h("small", verdict_words(comparison)),
+    ]
+
+
+def selection_table(made: Sequence[Comparison]) -> Html | None:
+    """Gain from choosing among completions and gain from stopping, apart."""
+    rows: list[list[Child]] = []
+    for comparison in made:
+        cell, rival = comparison.first, comparison.second
+        if cell.kind not in OURS:
+            continue
+        own, last = accuracy(rival, cell.rule), accuracy(rival, AnswerRule.LAST)
+        mine, mine_last = accuracy(cell, cell.rule), accuracy(cell, AnswerRule.LAST)
+        if own is None or last is None or mine is None or mine_last is None:
+            continue
+        rows.append(
+            [
+                cell.name,
+                words.percent(last.value),
+                words.points(own.value - last.value),
+                words.points(mine.value - own.value),
+                words.percent(mine.value),
+                words.percent(mine_last.value),
+            ]
+        )
+    if not rows:
+        return None
+    return h(
+        "div",
+        table(
+            (
+                "strategy",
+                "MR-Thinking, last round",
+                "from selection, points",
+                "from stopping, points",
+                "strategy, its own rule",
+                "strategy, last round",
+            ),
+            rows,
+            caption="Selection and stopping apart",
+        ),
+        h(
+            "p",
+            "Selection: MR-Thinking's own completions read by the strategy's answer rule. "
+            "Stopping: what is left of the difference when both are read by that rule.",
+            cls="hint",
+        ),
+    )
