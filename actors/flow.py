@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from math import ceil
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from pipeline.run_dir import AttemptEntry, RunDir
 from pipeline.storage import resolve
 from pipeline.trajectory import Row
 
+_MOST_CALLS = 1_024  # each is a thread of the controller
 _TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")
 """Errors of storage after which Ray Data writes again, ten times in about two minutes."""
 
@@ -111,8 +113,12 @@ def _write_outcomes(
     read_fs, read_path = resolve(source)
     write_fs, write_path = resolve(target)
     write_fs.create_dir(write_path, recursive=True)
-    blocks = max(1, -(-rows // controllers.rows_per_block))
-    calls = min(controllers.calls_per_actor, max(1, -(-blocks // controllers.actors)))
+    blocks = max(1, ceil(rows / controllers.rows_per_block))
+    in_flight: int = plan[-1]["in_flight"]
+    wanted = controllers.calls_per_actor or ceil(
+        2 * in_flight / (controllers.actors * controllers.rows_per_block)
+    )
+    calls = min(wanted, _MOST_CALLS, max(1, ceil(blocks / controllers.actors)))
     pool = ray.data.ActorPoolStrategy(
         size=controllers.actors,
         max_concurrent_calls_per_actor=calls,

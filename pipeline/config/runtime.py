@@ -69,8 +69,9 @@ class ControllerConfig(Section):
     num_cpus: float = Field(1, ge=0)
     rows_per_block: int = Field(8, ge=1, le=16)
     """Questions a Ray Data task; a slow question holds back the outcome rows of its own block."""
-    calls_per_actor: int = Field(64, ge=1, le=512)
-    """Ray Data tasks that one actor works on at once."""
+    calls_per_actor: int | None = Field(None, ge=1, le=1024)
+    """Ray Data tasks that one actor works on at once, each with `rows_per_block` questions; None
+    takes what holds twice `in_flight`, since a block waits for its slowest question."""
     in_flight: int | None = Field(None, ge=1)
     """Chains that work at once in the whole run; None sizes it from the generator pool."""
     label_selector: dict[str, str] = Field(default_factory=dict)
