@@ -1,0 +1,187 @@
+"""Command lines of the offline jobs: what they take, write, print and refuse."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.replay import agree, believed, settings
+from benchmarks.synthetic_pool import write_synthetic_pool
+from jobs import collect, evaluate, miniature, sweep, train
+from jobs.run_options import opened_run
+from pipeline.config.collection import make_collection
+from pipeline.config.run import RunConfig
+from pipeline.config.sweep import SweepConfig, grid
+from pipeline.errors import ConfigError
+from pipeline.pools import read_pool
+from pipeline.sweep_table import SCHEMA
+
+GRIDS = """
+strategies:
+  - base
+  - {kind: mr_thinking, n: [2, 4]}
+  - {kind: markovscale_star, n: 4, tau: [0.6, 0.9], gamma: [2, 10]}
+  - {kind: esc, n: 4, window: 2}
+priors: {a: 0.06, b: 0.3}
+"""
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> str:
+    """An exported pool of 24 made-up questions."""
+    address = str(tmp_path / "pool")
+    write_synthetic_pool(address, questions=24, rounds=4, samples=4)
+    return address
+
+
+def test_a_sweep_writes_its_table_and_prints_what_stands_out(
+    pool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row a setting, benchmark and rule, chosen settings apart; synthetic pools say so."""
+    (tmp_path / "grids.yaml").write_text(GRIDS)
+    status = sweep.main(["--pool", pool, "--config", str(tmp_path / "grids.yaml")])
+    printed = capsys.readouterr().out
+    table = pq.read_table(Path(pool) / "sweeps" / "grids.parquet")
+
+    assert status == 0
+    assert table.schema.equals(SCHEMA)
+    rows = table.to_pylist()
+    grid_rows = [row for row in rows if row["chosen_on"] is None]
+    assert len(grid_rows) == 8 * 4 * len(read_pool(pool).benchmarks)
+    assert {row["chosen_on"] for row in rows} <= {None, "held_out", "test"}
+    assert printed.startswith("SYNTHETIC")
+    assert "8 settings over 24 questions" in printed
+    assert "these questions (too good)" in printed
+
+
+def test_a_sweep_can_choose_on_another_pool(pool: str, tmp_path: Path) -> None:
+    """The row names the pool that the values were chosen on."""
+    other = str(tmp_path / "training")
+    write_synthetic_pool(other, questions=24, rounds=4, samples=4, seed=5)
+    (tmp_path / "grids.yaml").write_text(GRIDS)
+    out = str(tmp_path / "swept.parquet")
+    command = ["--pool", pool, "--config", str(tmp_path / "grids.yaml"), "--out", out]
+
+    assert sweep.main([*command, "--choose-on", other]) == 0
+    assert "training" in set(pq.read_table(out)["chosen_on"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GRIDS + "nonsense: 1\n", "nonsense is not a field"),
+        (GRIDS.replace("[2, 4]", "[2, 8]"), "n of mr_thinking must be at most 4, the depth of the"),
+        (GRIDS.replace("priors: {a: 0.06, b: 0.3}", ""), "markovscale_star needs a and b"),
+        ("- base\n", "must hold fields, got list"),
+    ],
+)
+def test_a_sweep_that_cannot_be_is_refused_in_words(
+    pool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    """Exit status 2 and one message on what must hold."""
+    (tmp_path / "grids.yaml").write_text(text)
+
+    assert sweep.main(["--pool", pool, "--config", str(tmp_path / "grids.yaml")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_benchmarks_comparison_compares(pool: str) -> None:
+    """Both paths over the made-up pool; an outcome a setting and question."""
+    assert agree(believed(read_pool(pool)), settings(25, 4)) == (True, 25 * 24)
+
+
+@pytest.mark.parametrize("path", sorted(Path("configs/sweeps").glob("*.yaml")), ids=str)
+def test_every_sweep_file_can_be_built(path: Path) -> None:
+    """With the prompts and the decoding of the embedded configuration."""
+    science = RunConfig.load("configs/laptop.yaml").science
+
+    assert grid(SweepConfig.load(str(path)), science)
+
+
+def collected(values: dict[str, Any], rounds: int | None, samples: int | None) -> list[Any]:
+    make_collection(values, rounds, samples)
+    return [(e["label"], e["fields"]["n"]) for e in values["science"]["strategies"]]
+
+
+def test_any_runs_configuration_makes_a_collection() -> None:
+    """64 and 64 unless told otherwise; on a resume the depth stays unless told otherwise."""
+    values = RunConfig.read("configs/laptop.yaml")
+
+    assert collected(values, None, None) == [("sequential", 64), ("parallel", 64)]
+    assert values["science"].keys().isdisjoint({"strategy", "priors", "answer_rule"})
+    again = RunConfig.parse(values).model_dump(mode="json")
+    assert collected(again, 128, None) == [("sequential", 128), ("parallel", 64)]
+    assert collected(again, None, 0) == [("sequential", 128)]
+    assert collected(again, None, None) == [("sequential", 128)]
+
+
+@pytest.mark.parametrize(("rounds", "samples"), [(-1, 1), (0, 0), (1, -3)])
+def test_a_depth_that_cannot_be_is_refused(rounds: int, samples: int) -> None:
+    """Negative, or nothing at all."""
+    with pytest.raises(ConfigError, match="must"):
+        make_collection(RunConfig.read("configs/laptop.yaml"), rounds, samples)
+
+
+def test_the_steps_of_the_miniature_are_command_lines_that_parse(tmp_path: Path) -> None:
+    """Every step's configuration can be made, and 60 answers a training question are drawn."""
+    names = []
+    for name, job, command in miniature.steps(str(tmp_path), quick=True):
+        names.append(name)
+        if job is collect.main:
+            arguments = collect.parser().parse_args(command)
+            values = RunConfig.read(arguments.config, arguments.overrides)
+            make_collection(values, arguments.rounds, arguments.samples)
+            config = RunConfig.parse(values)
+            assert config.runtime.runs == str(tmp_path)
+            assert config.science.benchmarks[0].size in (32, 40)
+        elif job is evaluate.main:
+            arguments = evaluate.parser().parse_args(command)
+            config = RunConfig.load(arguments.config, arguments.overrides)
+            assert config.science.priors.predictor == f"{tmp_path}/predictor"
+            assert config.science.priors.file is None
+        elif job is sweep.main:
+            arguments = sweep.parser().parse_args(command)
+            grids = SweepConfig.load(arguments.config, arguments.overrides)
+            assert grids.priors.predictor == f"{tmp_path}/predictor"
+        else:
+            assert job is train.main
+            assert train.parser().parse_args(command).use == "tuned"
+
+    assert names == [
+        "collect training questions",
+        "collect test questions",
+        "train",
+        "evaluate",
+        "sweep",
+    ]
+
+
+def test_training_needs_a_backbone(pool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An export has no runtime section, and scripted engines no states."""
+    assert train.main(["--pool", pool, "--out", "/nonexistent"]) == 2
+    assert "must hold config.json" in capsys.readouterr().err
+
+
+def test_a_resume_of_a_collection_is_a_collection(tmp_path: Path) -> None:
+    """Opened again with more rounds, the run directory takes the deeper configuration."""
+    base = ["--config", "configs/laptop.yaml", "--name", "c", "--set", f"runtime.runs={tmp_path}"]
+    first = collect.parser().parse_args([*base, "--rounds", "2", "--samples", "3"])
+    run, _, attempt = opened_run(
+        first, partial(make_collection, rounds=first.rounds, samples=first.samples)
+    )
+    deeper = collect.parser().parse_args(["--resume", run.address, "--rounds", "4"])
+    again, config, number = opened_run(
+        deeper, partial(make_collection, rounds=deeper.rounds, samples=deeper.samples)
+    )
+
+    assert (attempt, number, again.address) == (1, 2, run.address)
+    entries = json.loads(config.model_dump_json())["science"]["strategies"]
+    assert [(e["label"], e["fields"]) for e in entries] == [
+        ("sequential", {"n": 4}),
+        ("parallel", {"n": 3}),
+    ]
