@@ -4,8 +4,8 @@
     python -m jobs.sweep --pool RUN --config configs/sweep.yaml --choose-on TRAINING_RUN
 
 Reads a pool (a run of ``jobs.collect``, or its export) and the grids of a YAML file
-(`pipeline.config.sweep`); writes a Parquet table (`pipeline.sweep_table`) and prints the settings
-that stand alone and the chosen ones. Values chosen on the other half of the questions, on another
+(`pipeline.config.sweep`); writes a Parquet table (`pipeline.sweep_table`), by default where
+``jobs.report`` looks for it, and prints the settings that stand alone and the chosen ones. Values chosen on the other half of the questions, on another
 pool, and on the very questions that they are judged on are told apart by ``chosen_on``. Exits with
 0, or with 2 for input that does not fit.
 """
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
         dest="overrides",
         help="override one field, such as priors.predictor=FOLDER (repeatable)",
     )
-    options.add_argument("--out", metavar="FILE", help="Parquet file to write")
+    options.add_argument("--out", metavar="FILE", help="Parquet file to write (RUN/sweep.parquet)")
     return options
 
 
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     table = sweep_table(result, config.choose, others)
-    out = arguments.out or f"{pool.address}/sweeps/{PurePosixPath(arguments.config).stem}.parquet"
+    out = arguments.out or f"{pool.address}/sweep.parquet"
     folder, _, name = out.rpartition("/")
     Folder(folder or ".").write_table(name, table)
     print_sweep(table, config.choose, synthetic=pool.synthetic)

@@ -46,7 +46,7 @@ def test_a_sweep_writes_its_table_and_prints_what_stands_out(
     (tmp_path / "grids.yaml").write_text(GRIDS)
     status = sweep.main(["--pool", pool, "--config", str(tmp_path / "grids.yaml")])
     printed = capsys.readouterr().out
-    table = pq.read_table(Path(pool) / "sweeps" / "grids.parquet")
+    table = pq.read_table(Path(pool) / "sweep.parquet")
 
     assert status == 0
     assert table.schema.equals(SCHEMA)
