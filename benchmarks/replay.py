@@ -95,13 +95,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     tried = settings(n_settings, rounds)
     with tempfile.TemporaryDirectory() as folder:
         rows = write_synthetic_pool(folder, questions=n_questions, rounds=rounds)
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         pool = believed(read_pool(folder))
         read_s = time.perf_counter() - started
     result = sweep(pool, tried)
     swept_s = time.perf_counter() - started - read_s
     table = sweep_table(result, ("tau", "gamma"))
-    seconds = time.perf_counter() - started
+    seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     compared = replace(pool, questions=pool.questions[:: 1 if quick else 20])
     equal, outcomes = agree(compared, tried[:: 1 if quick else 25])
@@ -118,6 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "outcomes_compared": outcomes,
                 "question_settings_per_s": n_questions * n_settings / seconds,
                 "seconds": seconds,
+                "cpu_s": cpu_s,
                 "read_s": read_s,
                 "swept_s": swept_s,
                 "peak_mib": peak_mib,
