@@ -24,7 +24,6 @@ from pipeline.run_dir import AttemptEntry, RunDir
 from pipeline.storage import resolve
 from pipeline.trajectory import Row
 
-_MOST_CALLS = 1_024  # each is a thread of the controller
 _TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")
 """Errors of storage after which Ray Data writes again, ten times in about two minutes."""
 
@@ -114,11 +113,8 @@ def _write_outcomes(
     write_fs, write_path = resolve(target)
     write_fs.create_dir(write_path, recursive=True)
     blocks = max(1, ceil(rows / controllers.rows_per_block))
-    in_flight: int = plan[-1]["in_flight"]
-    wanted = controllers.calls_per_actor or ceil(
-        2 * in_flight / (controllers.actors * controllers.rows_per_block)
-    )
-    calls = min(wanted, _MOST_CALLS, max(1, ceil(blocks / controllers.actors)))
+    wanted = controllers.calls(plan[-1]["in_flight"])
+    calls = min(wanted, max(1, ceil(blocks / controllers.actors)))
     pool = ray.data.ActorPoolStrategy(
         size=controllers.actors,
         max_concurrent_calls_per_actor=calls,

@@ -112,6 +112,7 @@ def _product(options: argparse.Namespace, work: list[Job], model: Path) -> dict[
     assert sum(row["completions"] for row in outcomes) == sum(job.rounds for job in work)
     tokens = sum(row["completion_tokens"] for row in outcomes)
     seconds = max(engine["span_s"] for engine in engines)
+    assert seconds > 0, "no engine may have been replaced on the way"
     busy = sum(engine["slot_s"] for engine in engines) / (seconds * len(engines))
     return {
         "seconds": seconds,

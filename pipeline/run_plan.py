@@ -176,7 +176,8 @@ def held_by(controllers: ControllerConfig, in_flight: int, chains: int) -> int:
     Raises:
         ConfigError: where those are fewer than could work at once.
     """
-    held = controllers.actors * controllers.calls_per_actor * controllers.rows_per_block
+    calls = controllers.calls(in_flight)
+    held = controllers.actors * calls * controllers.rows_per_block
     if held < min(in_flight, chains):
         raise ConfigError(
             f"runtime.controllers must hold the {min(in_flight, chains):,} chains that work at "

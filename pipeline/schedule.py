@@ -31,9 +31,12 @@ def expected_completions(
     a, b = source.a, source.b
     if p0 is None or a is None or b is None:
         return budget
-    sigma = getattr(strategy, "sigma", None)
-    gated = sigma is not None and getattr(strategy, "gate", True)
-    if gated and regime(p0=p0, a=a, b=b, sigma=sigma) is not Regime.BENEFICIAL:
+    sigma: float | None = getattr(strategy, "sigma", None)
+    if (
+        sigma is not None
+        and getattr(strategy, "gate", True)
+        and regime(p0=p0, a=a, b=b, sigma=sigma) is not Regime.BENEFICIAL
+    ):
         return 1
     tau = getattr(strategy, "tau", None)
     if tau is None:

@@ -1,11 +1,14 @@
 """Where and how a run executes: free to change on resume, never part of its results."""
 
+from math import ceil
 from typing import Any, Literal
 
 from pydantic import Field
 
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
+
+_MOST_CALLS = 1_024
 
 
 class EngineConfig(Section):
@@ -69,7 +72,7 @@ class ControllerConfig(Section):
     num_cpus: float = Field(1, ge=0)
     rows_per_block: int = Field(8, ge=1, le=16)
     """Questions a Ray Data task; a slow question holds back the outcome rows of its own block."""
-    calls_per_actor: int | None = Field(None, ge=1, le=1024)
+    calls_per_actor: int | None = Field(None, ge=1, le=_MOST_CALLS)
     """Ray Data tasks that one actor works on at once, each with `rows_per_block` questions; None
     takes what holds twice `in_flight`, since a block waits for its slowest question."""
     in_flight: int | None = Field(None, ge=1)
@@ -77,6 +80,12 @@ class ControllerConfig(Section):
     label_selector: dict[str, str] = Field(default_factory=dict)
     """Ray node labels that the nodes of controllers and of all Ray Data tasks must have: keeps them
     off GPU nodes, which come, go and may be lost."""
+
+    def calls(self, in_flight: int) -> int:
+        """Calls of one actor that hold its share of `in_flight` chains; each is a thread there."""
+        if self.calls_per_actor is not None:
+            return self.calls_per_actor
+        return min(_MOST_CALLS, ceil(2 * in_flight / (self.actors * self.rows_per_block)))
 
 
 class RequestConfig(Section):
