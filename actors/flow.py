@@ -107,6 +107,9 @@ def _write_outcomes(
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.max_consecutive_actor_init_deaths = 3
+    # the newer reader starts 32 actors for the footer of one file, each a process and a CPU: half a
+    # minute on a small machine, GPU nodes on an elastic cluster
+    context.use_datasource_v2 = False
     _keep_off_gpu_nodes(context.execution_options, controllers)
     context.retried_io_errors = [*context.retried_io_errors, *_TRIED_AGAIN]
     read_fs, read_path = resolve(source)
