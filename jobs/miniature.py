@@ -81,6 +81,7 @@ def steps(out: str, *, quick: bool) -> list[Step]:
                 f"priors.predictor={predictor}",
                 "--out",
                 f"{out}/sweep.parquet",
+                "--quiet",
             ],
         ),
     ]

@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
         dest="overrides",
         help="override one field, such as priors.predictor=FOLDER (repeatable)",
     )
+    options.add_argument("--quiet", action="store_true", help="print no table")
     options.add_argument("--out", metavar="FILE", help="Parquet file to write (RUN/sweep.parquet)")
     return options
 
@@ -78,7 +79,8 @@ def main(argv: list[str] | None = None) -> int:
     out = arguments.out or f"{pool.address}/sweep.parquet"
     folder, _, name = out.rpartition("/")
     Folder(folder or ".").write_table(name, table)
-    print_sweep(table, config.choose, synthetic=pool.synthetic)
+    if not arguments.quiet:
+        print_sweep(table, config.choose, synthetic=pool.synthetic)
     print(f"{len(settings):,} settings over {len(pool.questions):,} questions: {out}")
     return 0
 
