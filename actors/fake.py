@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from actors.address import PoolAddress
@@ -20,6 +20,7 @@ from actors.meter import EngineStats, Meter
 from actors.router import RouterStats
 from actors.script import Fault, reply, rows, script_of
 from actors.transport import ReplicaLostError
+from actors.witness import Witness
 from pipeline import prm
 from pipeline.errors import EngineDeadError, VerifierError
 from pipeline.protocol import Failure, Request
@@ -70,8 +71,11 @@ class Slots:
 class Held:
     """A request that a scripted engine works on."""
 
-    def __init__(self, tokens: int, tokens_per_s: float | None) -> None:
+    def __init__(
+        self, tokens: int, tokens_per_s: float | None, noted: Callable[[int], None] | None = None
+    ) -> None:
         self.tokens, self._tokens_per_s = tokens, tokens_per_s
+        self.noted = noted or (lambda tokens: None)
         self.started: float | None = None
         self.task: asyncio.Task[None]
 
@@ -107,6 +111,7 @@ class ScriptedEngine:
         self._meter.aborted += 1
         self._meter.aborted_tokens += tokens
         self._meter.completion_tokens += tokens
+        held.noted(tokens)
         return tokens
 
     async def health(self, stall_s: float = 120.0) -> None:
@@ -153,6 +158,7 @@ class ScriptedEngine:
         del self._held[request_id]
         held.task.result()
         self._meter.completion_tokens += held.tokens
+        held.noted(held.tokens)
         if fault == "error":
             self._meter.failed += 1
             return Failure(error="engine: scripted", completion_tokens=held.tokens)
@@ -179,6 +185,14 @@ class ScriptedGenerator(ScriptedEngine):
 
     kind = "generator"
 
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self._witness = None if self.script.witness is None else Witness(self.script.witness)
+
+    def _noting(self, seed: int) -> Callable[[int], None] | None:
+        witness = self._witness
+        return None if witness is None else lambda tokens: witness.note(seed, tokens)
+
     async def generate(
         self, request: Request, request_id: str, priority: float = 0.0, deadline_s: float = 3600.0
     ) -> Generated | Failure:
@@ -190,7 +204,7 @@ class ScriptedGenerator(ScriptedEngine):
             self._meter.prompt_tokens += len(prompt)
             speed = self.script.tokens_per_s
             failure = await self._serve(
-                Held(tokens, speed),
+                Held(tokens, speed, self._noting(request.seed)),
                 request_id,
                 0.0 if speed is None else tokens / speed,
                 self._fault(prompt, self.script.faults),

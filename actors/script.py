@@ -55,6 +55,9 @@ class Script(Section):
     """What a generator does when the prompt holds a text."""
     score_faults: dict[str, Fault] = Field(default_factory=dict)
     """What a verifier does when question or reply holds a text."""
+    witness: str | None = None
+    """Folder in which each generator writes down what it made, a line a completion: what it says of
+    itself even after it was killed."""
     fault_times: int | None = Field(None, ge=1)
     """How often, in one process, each piece of text provokes its fault; None is always."""
 

@@ -1,14 +1,14 @@
 """Who wrote what in a journal, and whose late writes do not count.
 
 Every life of every writer has an epoch, and each of its segments says its *base*: the segments of
-others that it had read when it began. A writer that is taken for dead may wake up and write beside
-its successor. Nothing can stop that write on an object store, so readers judge it:
+others that counted for it when it began. A writer that is taken for dead may wake up and write
+beside its successor. Nothing can stop that write on an object store, so readers judge it:
 
-* Epoch f **fences** epoch e where f belongs to a later attempt, to a later phase, or is a later
+* Epoch f **succeeds** epoch e where f belongs to a later attempt, to a later phase, or is a later
   life of the same writer. f has taken e's work over, as far as f's base holds it.
-* A segment of e **counts** if every epoch that fences e has it in its base.
-* An outcome says its epoch and the last segment that was durable then. It counts if those segments,
-  and the base of its epoch, count.
+* A segment of e **counts** if the newest epoch that succeeds e has it in its base, or none does.
+* An outcome says its epoch and the last segment that was durable then. It counts if all segments of
+  its epoch up to that one count, and the base of its epoch is still there.
 
 So the rounds that count for a question are those that its last owner saw or wrote itself: driving
 the strategy over them gives that owner's decisions again, whatever its predecessors still write.
@@ -74,7 +74,7 @@ class Epoch:
         """Whether both are lives of one writer in one phase of one attempt."""
         return self.stage == other.stage and self.slot == other.slot
 
-    def fences(self, other: Epoch) -> bool:
+    def succeeds(self, other: Epoch) -> bool:
         """Whether this epoch has taken over what `other` was doing."""
         if self.stage != other.stage:
             return self.stage > other.stage
@@ -115,13 +115,15 @@ class Fences:
 
     def __init__(self, segments: Base, bases: Mapping[str, Base]) -> None:
         self._segments, self._bases = segments, bases
-        self._fencing: dict[str, list[Base]] = {}
+        self._parsed = [(Epoch.parse(name), base) for name, base in bases.items()]
+        self._successors: dict[str, Base | None] = {}
         self._whole: dict[str, int] = {}
 
     def counts(self, epoch: str, sequence: int) -> bool:
-        """Whether a segment is there, and taken by all who fence its writer."""
-        return holds(self._segments, epoch, sequence) and all(
-            holds(base, epoch, sequence) for base in self._fencing_bases(epoch)
+        """Whether a segment is there, and was taken over if its writer has a successor."""
+        base = self._successor(epoch)
+        return holds(self._segments, epoch, sequence) and (
+            base is None or holds(base, epoch, sequence)
         )
 
     def outcome_counts(self, epoch: str, sequence: int) -> bool:
@@ -133,13 +135,17 @@ class Fences:
         """
         return sequence <= self._whole_until(epoch)
 
-    def _fencing_bases(self, epoch: str) -> list[Base]:
-        if epoch not in self._fencing:
+    def _successor(self, epoch: str) -> Base | None:
+        """The base of the newest epoch that succeeds this one.
+
+        Writers side by side in a later phase have one base for all that was before the phase.
+        """
+        if epoch not in self._successors:
             mine = Epoch.parse(epoch)
-            self._fencing[epoch] = [
-                base for name, base in self._bases.items() if Epoch.parse(name).fences(mine)
-            ]
-        return self._fencing[epoch]
+            later = {each: base for each, base in self._parsed if each.succeeds(mine)}
+            newest = max(later, key=lambda each: (each.stage, each.life), default=None)
+            self._successors[epoch] = None if newest is None else later[newest]
+        return self._successors[epoch]
 
     def _whole_until(self, epoch: str) -> int:
         """The last segment up to which an epoch's base and all its segments count; -1 for none."""

@@ -90,7 +90,7 @@ class JournalRead:
     table: pa.Table
     """Rows that count, older epochs first."""
     names: list[str] = field(default_factory=list)
-    """The segments that were read."""
+    """The segments that count."""
     discarded: pa.Table = field(default_factory=SCHEMA.empty_table)
     """Rows of segments that do not count, and failures that were tried again."""
     corrupt: list[Corrupt] = field(default_factory=list)
@@ -128,21 +128,18 @@ def read_segments(journal: Folder, names: Iterable[str], *, set_aside: bool = Fa
         if epoch not in bases and (base := _base(table.schema)) is not None:
             bases[epoch] = base
     fences = Fences(listed(tables), bases)
-    counting: list[pa.Table] = []
-    late: list[pa.Table] = []
-    for name, table in tables.items():
-        plain = table.replace_schema_metadata(SCHEMA.metadata)
-        (counting if fences.counts(*_place(name)) else late).append(plain)
-    table, retried = _without_retried(_joined(counting))
-    return JournalRead(table, list(tables), _joined([*late, retried]), corrupt)
+    plain = {n: table.replace_schema_metadata(SCHEMA.metadata) for n, table in tables.items()}
+    counting = [name for name in tables if fences.counts(*_place(name))]
+    late = [plain[name] for name in tables.keys() - counting]
+    table, retried = _without_retried(_joined(plain[name] for name in counting))
+    return JournalRead(table, counting, _joined([*late, retried]), corrupt)
 
 
 def fences_of(journal: Folder) -> Fences:
     """What counts in a journal, from one segment of each epoch; segments are not checked."""
     segments = [(name, *place) for name in journal.names() if (place := segment_of(name))]
     bases: dict[str, Base] = {}
-    epochs = {epoch for _, epoch, _ in segments}
-    for name, epoch, _ in segments if len(epochs) > 1 else ():
+    for name, epoch, _ in segments:
         if epoch not in bases:
             try:
                 bases[epoch] = _base(read_segment(journal, name).schema) or {}

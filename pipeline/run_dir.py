@@ -19,7 +19,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -219,7 +219,7 @@ def _extends(before: Any, after: Any) -> bool:
     """Whether `after` is `before`, or the same with a larger limit."""
     if before == after:
         return True
-    same = before.model_copy(update={"limit": after.limit}) == after
+    same = replace(before, limit=after.limit) == after
     if not same or before.limit is None:
         return False
     return after.limit is None or after.limit >= before.limit

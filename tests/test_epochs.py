@@ -38,12 +38,12 @@ def test_other_names_are_refused(name):
 
 def test_who_takes_over_from_whom():
     """A later attempt, a later phase, and a later life of the same writer; never one beside it."""
-    assert life(2).fences(life(1))
-    assert life(1, phase=1).fences(life(9))
-    assert life(1, attempt=2).fences(life(9, phase=3))
-    assert not life(2).fences(life(1, slot="b"))
-    assert not life(1).fences(life(1))
-    assert not life(1).fences(life(2))
+    assert life(2).succeeds(life(1))
+    assert life(1, phase=1).succeeds(life(9))
+    assert life(1, attempt=2).succeeds(life(9, phase=3))
+    assert not life(2).succeeds(life(1, slot="b"))
+    assert not life(1).succeeds(life(1))
+    assert not life(1).succeeds(life(2))
 
 
 @given(st.sets(st.integers(0, 40), min_size=1))
@@ -185,6 +185,25 @@ def test_whoever_wakes_up_the_fold_is_the_chain_of_an_outcome_that_counts(tmp_pa
     assert outcomes[-1] in counting
     assert stop is not None
     assert all(made[2] == answers for made in counting)
+
+
+def test_a_life_that_wakes_up_between_two_others_takes_nothing_back(tmp_path):
+    """The third life took the rounds of the first; the second, awake late, had not seen them."""
+    journal = Folder(str(tmp_path))
+    first, second = Life(journal, life(1)), Life(journal, life(2))
+    while first.stop is None:
+        first.draw()
+    first.flush()
+    third = Life(journal, life(3))
+    second.flush()
+    while third.stop is None:
+        third.draw()
+    third.flush()
+
+    assert third.drawn == first.drawn
+    assert folded(journal)[0] == third.drawn
+    assert fences_of(journal).outcome_counts(*third.outcome()[:2])
+    assert not fences_of(journal).outcome_counts(life(2).name, 0)
 
 
 async def test_a_writer_claims_its_epoch_before_its_first_outcome(tmp_path):
