@@ -12,6 +12,7 @@ from typing import Any
 import ray
 
 from actors.account import EngineAccount
+from actors.environment import write_environment
 from actors.flow import PhaseFlow
 from actors.guard import RunInterruptedError, Signals, reap_orphans, watching
 from actors.hosts import start_engines
@@ -69,6 +70,7 @@ class Attempt:
         self._entry = run.attempt(number)
         self._taken_over = False
         self._account: EngineAccount
+        self._exported: RunMetrics
         self._resume = f"resume with --resume {run.address}"
 
     def execute(self) -> None:
@@ -100,6 +102,8 @@ class Attempt:
             ) from error
 
     def _phases(self, watch: Any) -> None:
+        write_environment(self._run, self._number)
+        self._exported = RunMetrics(self._run.run_id)
         with self._engines() as engines:
             self._account = EngineAccount(engines)
             self._signals.raising = False
@@ -238,6 +242,7 @@ class Attempt:
         }
         self._look_for_others()
         self._write_metrics(row)
+        self._exported.update(row)
         if self._progress is not None:
             self._progress(row)
 

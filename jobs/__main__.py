@@ -1,40 +1,41 @@
-"""The console script: ``markovscale <verb> ...`` is ``python -m jobs.<verb> ...``."""
+"""The console script: ``markovscale VERB ...`` is ``python -m jobs.VERB ...``."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 
-_NOT_VERBS = {
-    "cluster",
-    "dry_run",
-    "logs",
-    "miniature_tables",
-    "priors",
-    "progress",
-    "results",
-    "run_options",
-    "sweep_tables",
-    "tables",
-    "training",
+VERBS = {
+    "evaluate": "run strategies side by side on benchmarks, live",
+    "collect": "record deep pools of completions, once",
+    "train": "train the predictors of p0, a, b and tokens",
+    "features": "cache a run's backbone features, to use a predictor offline",
+    "sweep": "replay grids of settings over a pool, offline",
+    "miniature": "the paper's experiments in miniature on the embedded models",
+    "suite": "run several configurations as one submission",
+    "report": "write one HTML page for a run or several",
+    "compare": "test strategies or runs against each other; rank backbones",
+    "status": "tell from another shell how far a run is",
+    "regrade": "grade stored completions again, by another grader",
+    "train_tiny": "make the embedded models from nothing",
 }
-
-
-def verbs() -> list[str]:
-    """Names of the jobs, one a module."""
-    names = (path.stem for path in Path(__file__).parent.glob("[a-z]*.py"))
-    return sorted(name for name in names if name not in _NOT_VERBS)
+"""Every job and what it does, in the order in which a newcomer meets them."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Hand the rest of the command line to a verb; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
-    if not arguments or arguments[0] not in verbs():
-        print(f"usage: markovscale VERB ..., VERB one of {', '.join(verbs())}", file=sys.stderr)
-        return 2
-    job = importlib.import_module(f"jobs.{arguments[0]}")
-    return int(job.main(arguments[1:]) or 0)
+    if arguments and arguments[0] in VERBS:
+        job = importlib.import_module(f"jobs.{arguments[0]}")
+        return int(job.main(arguments[1:]) or 0)
+    asked = not arguments or arguments[0] in ("-h", "--help", "help")
+    stream = sys.stdout if asked else sys.stderr
+    if not asked:
+        print(f"error: a verb must be one of those below, got {arguments[0]!r}", file=stream)
+    print("usage: markovscale VERB ...    (markovscale VERB --help tells more)\n", file=stream)
+    for verb, purpose in VERBS.items():
+        print(f"  {verb:<11} {purpose}", file=stream)
+    return 0 if asked else 2
 
 
 if __name__ == "__main__":
