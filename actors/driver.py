@@ -16,6 +16,7 @@ from actors.environment import write_environment
 from actors.flow import PhaseFlow
 from actors.guard import RunInterruptedError, Signals, reap_orphans, watching
 from actors.hosts import start_engines
+from actors.metrics import RunMetrics
 from actors.patience import patiently
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
