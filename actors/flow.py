@@ -8,6 +8,7 @@ so that the driver can watch it, log, and drain it.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from math import ceil
 from typing import Any
@@ -107,11 +108,11 @@ def _write_outcomes(
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.max_consecutive_actor_init_deaths = 3
-    # the newer reader starts 32 actors for the footer of one file, each a process and a CPU: half a
-    # minute on a small machine, GPU nodes on an elastic cluster
-    context.use_datasource_v2 = False
     _keep_off_gpu_nodes(context.execution_options, controllers)
     context.retried_io_errors = [*context.retried_io_errors, *_TRIED_AGAIN]
+    # else Ray Data starts 32 actors to read the footer of one file, each a process and a CPU: half
+    # a minute on a small machine, and GPU nodes on an elastic cluster. It reads this when it plans
+    os.environ.setdefault("RAY_DATA_PARQUET_FOOTER_NUM_ACTORS", "1")
     read_fs, read_path = resolve(source)
     write_fs, write_path = resolve(target)
     write_fs.create_dir(write_path, recursive=True)

@@ -50,6 +50,15 @@ def test_pools_grow_while_chains_wait_and_go_with_their_runs(played):
     assert replicas[-1] == 0
 
 
+def test_gpu_nodes_come_for_replicas_alone(played):
+    """Before the first chain works one replica of each pool is up, which one node holds: reading
+    work rows, controllers and watch ask for CPUs of the head and bring up no GPU node."""
+    result, _ = played
+    before = [at["nodes"] for at in result["samples"] if at["s"] < times(result)["small submitted"]]
+
+    assert max(before) == 1
+
+
 def test_a_second_run_shares_the_cluster(played):
     """Both runs have chains in flight at the same moment."""
     result, _ = played
