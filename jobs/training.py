@@ -20,6 +20,7 @@ from pipeline.transitions import (
     average_over_questions,
     count_by_question,
     labels_of_verdicts,
+    total,
 )
 
 
@@ -82,29 +83,38 @@ def averages_of(pool: CompletionPool, training: list[Target]) -> Averages:
         for question in pool.questions
         if question.key in keys
     ]
-    means = average_over_questions(count_by_question(chains))
+    counts = count_by_question(chains)
+    means, pooled = average_over_questions(counts), total(counts.values())
     if means.a is None or means.b is None:
         raise ConfigError(
             f"training questions must have left right and wrong answers, {means.n_a} left a right "
             f"and {means.n_b} a wrong one"
         )
+    source = f"by gold, in chains of {pool.rounds} rounds of {', '.join(pool.benchmarks)}"
     return Averages(
         a=means.a,
         b=means.b,
         meaning=(
             f"a: mean over the {means.n_a} of {len(chains)} training questions that left a right "
-            f"answer, b: over the {means.n_b} that left a wrong one; by gold, in chains of "
-            f"{pool.rounds} rounds of {', '.join(pool.benchmarks)}"
+            f"answer, b: over the {means.n_b} that left a wrong one; {source}"
+        ),
+        pooled_a=pooled.a,
+        pooled_b=pooled.b,
+        pooled_meaning=(
+            f"a: share of {pooled.from_right} transitions from right answers of {len(chains)} "
+            f"training questions, b: of {pooled.from_wrong} from wrong ones; {source}"
         ),
     )
 
 
 def described(card: PredictorCard, address: str) -> list[str]:
     """How each head does, under both settings."""
+    averages = card.averages
     lines = [
         f"{card.backbone.name}, {card.pooling} state of the prompt; questions: "
         + ", ".join(f"{count} {part}" for part, count in card.questions.items()),
-        f"a {card.averages.a:.3f}, b {card.averages.b:.3f} ({card.averages.meaning})",
+        f"a {averages.a:.3f}, b {averages.b:.3f} ({averages.meaning})",
+        f"pooled: a {averages.pooled_a:.3f}, b {averages.pooled_b:.3f}",
         "",
         "setting head   held out  loss    constant  gain, 95 %           Brier   constant  ECE    "
         "rank",

@@ -26,8 +26,9 @@ def with_predictions(
     """Questions with what is predicted of them.
 
     p0 is the predictor's; tokens_per_round where nothing else gave them; a and b where neither the
-    configuration nor a priors file gave them: the average over the training questions, or with
-    ``transitions: question`` what the heads say of each question.
+    configuration nor a priors file gave them: the average over the training questions, with
+    ``transitions: pooled`` that over their transitions, or with ``question`` what the heads say of
+    each question.
 
     Args:
         rows: of questions.parquet.
@@ -47,8 +48,7 @@ def with_predictions(
         if own["tokens_per_round"] is None and Head.TOKENS in predicted:
             own["tokens_per_round"] = float(predicted[Head.TOKENS][i])
         if own["a"] is None:
-            averages = predictor.card.averages
-            own.update(a=averages.a, b=averages.b)
+            own["a"], own["b"], _ = predictor.card.averages.chosen(priors.transitions)
             if priors.transitions == "question":
                 for head, name in ((Head.A, "a"), (Head.B, "b")):
                     if head in predicted:
@@ -60,20 +60,17 @@ def with_predictions(
 def priors_note(predictor: Predictor, priors: PriorsConfig) -> dict[str, Any]:
     """What a run writes down on where its priors come from."""
     card = predictor.card
+    a, b, meaning = card.averages.chosen(priors.transitions)
     if priors.a is not None or priors.file is not None:
         meaning = "as configured (science.priors.a and b, else science.priors.file)"
     elif priors.transitions == "question":
-        meaning = "each question's own, by the heads; where there is no head: " + (
-            card.averages.meaning
-        )
-    else:
-        meaning = card.averages.meaning
+        meaning = f"each question's own, by the heads; where there is no head: {meaning}"
     return {
         "predictor": predictor.address,
         "backbone": {"model": card.backbone.model, "revision": card.backbone.revision},
         "heads": card.use,
-        "a": card.averages.a,
-        "b": card.averages.b,
+        "a": a,
+        "b": b,
         "a_and_b_are": meaning,
         "warnings": predictor.warnings(),
     }

@@ -33,6 +33,9 @@ from tests.live import config_of, create
 from tests.pools import pool_of, pool_question
 
 MEANING = "mean over 7 training questions"
+AVERAGES = Averages(
+    a=0.1, b=0.3, meaning=MEANING, pooled_a=0.05, pooled_b=0.2, pooled_meaning="pooled"
+)
 
 
 def constant_head(logit: float) -> Mlp:
@@ -57,7 +60,7 @@ def card(**fields: Any) -> PredictorCard:
         "benchmarks": ("s",),
         "questions": {"training": 7},
         "answers": 60,
-        "averages": Averages(a=0.1, b=0.3, meaning=MEANING),
+        "averages": AVERAGES,
         "tokens_per_round": 50.0,
         "fitted": {"paper": FittedSetting(settings={}, reports={})},
         "use": "paper",
@@ -97,6 +100,14 @@ def test_transitions_can_be_each_questions_own() -> None:
     assert filled["b"] == pytest.approx(1 / (1 + np.exp(1)))
 
 
+def test_transitions_can_be_pooled() -> None:
+    """With transitions: pooled every transition weighs the same, not every question."""
+    priors = PriorsConfig(predictor="pred", transitions="pooled")
+    (filled,) = with_predictions([row(0)], PREDICTOR, FEATURES, priors)
+
+    assert (filled["a"], filled["b"]) == (0.05, 0.2)
+
+
 def test_configured_transitions_win_and_predicted_p0_wins() -> None:
     """science.priors.a and b, or a file's, stay; p0 is the predictor's in any case."""
     given = row(0, a=0.2, b=0.4, p0=0.9, p0_source="priors_file")
@@ -111,6 +122,7 @@ def test_configured_transitions_win_and_predicted_p0_wins() -> None:
     [
         (PriorsConfig(predictor="pred"), MEANING),
         (PriorsConfig(predictor="pred", transitions="question"), "each question's own"),
+        (PriorsConfig(predictor="pred", transitions="pooled"), "pooled"),
         (PriorsConfig(predictor="pred", a=0.1, b=0.2), "as configured"),
     ],
 )

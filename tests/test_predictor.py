@@ -38,6 +38,9 @@ from tests.generators import completion, question
 from tests.pools import pool_of, pool_question
 
 BACKBONE = Backbone(model="m", revision="r1")
+AVERAGES = Averages(
+    a=0.1, b=0.3, meaning="mean", pooled_a=0.05, pooled_b=0.2, pooled_meaning="pooled"
+)
 
 
 @cache
@@ -199,7 +202,7 @@ def saved(folder: Path) -> Predictor:
         benchmarks=("s",),
         questions=fit.questions,
         answers=60,
-        averages=Averages(a=0.1, b=0.3, meaning="mean over 3 questions"),
+        averages=AVERAGES,
         tokens_per_round=50.0,
         fitted=fit.fitted,
         use="tuned",

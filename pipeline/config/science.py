@@ -27,8 +27,9 @@ class PriorsConfig(Section):
     above win over the file's."""
     predictor: str | None = None
     """Folder that ``jobs.train`` wrote: heads for p0, a, b and tokens on backbone features."""
-    transitions: Literal["average", "question"] = "average"
-    """a and b of a predictor: the average over its training questions, or each question's own."""
+    transitions: Literal["average", "pooled", "question"] = "average"
+    """a and b of a predictor: the mean over its training questions, all their transitions pooled,
+    or each question's own."""
 
     @model_validator(mode="after")
     def _both_or_none(self) -> PriorsConfig:
