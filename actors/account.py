@@ -44,15 +44,15 @@ class EngineAccount:
             self._asking = self._thread.submit(self._engines.stats)
 
     def last_look(self) -> None:
-        """Ask once more and wait a second for the answer: nothing is generated any more."""
-        if self._asking is not None and not self._asking.done():
-            return  # a replica hangs: the last answer has to do
-        last = self._thread.submit(self._engines.stats)
-        try:
-            last.exception(timeout=_LAST_LOOK_S)
-        except FutureTimeoutError:
-            return
-        self._seen_whole = self._take(last)
+        """Ask once more, now that nothing is generated; a replica that hangs is not waited for."""
+        for asked in (self._asking, self._thread.submit(self._engines.stats)):
+            if asked is None:
+                continue
+            try:
+                asked.exception(timeout=_LAST_LOOK_S)
+            except FutureTimeoutError:
+                return
+            self._seen_whole = self._take(asked)
 
     def close(self) -> None:
         """Ask nothing more."""

@@ -32,7 +32,7 @@ from pipeline.protocol import (
     Strategy,
     decisions,
 )
-from pipeline.trajectory import Row, observation_of, row_of
+from pipeline.trajectory import Row, encodable, observation_of, row_of
 
 logger = logging.getLogger(__name__)
 
@@ -321,9 +321,10 @@ class Chains:
         if isinstance(made, Failure):
             return made, Lost()
         lost = Lost(made.wasted_tokens, made.unknown_attempts)
+        text = encodable(made.text)  # one reply must not spoil the file of a thousand others
         completion = Completion(
-            text=made.text,
-            answer=extract(made.text),
+            text=text,
+            answer=extract(text),
             finish_reason=made.finish_reason,
             prompt_tokens=made.prompt_tokens,
             cached_prompt_tokens=made.cached_prompt_tokens,
@@ -332,7 +333,7 @@ class Chains:
         )
         if not request.score or self._verifier is None:
             return completion, lost
-        scored = await self._verifier.score(work.question.text, made.text, session=work.session)
+        scored = await self._verifier.score(work.question.text, text, session=work.session)
         if isinstance(scored, Failure):
             error = f"verifier: {scored.error}"
             return Failure(error=error, completion_tokens=made.completion_tokens), lost

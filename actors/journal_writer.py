@@ -14,7 +14,7 @@ from pipeline.epochs import Base, Epoch
 from pipeline.errors import MarkovScaleError
 from pipeline.journal import write_segment
 from pipeline.storage import Folder
-from pipeline.trajectory import Row
+from pipeline.trajectory import Row, encodable
 
 logger = logging.getLogger(__name__)
 
@@ -168,8 +168,4 @@ class JournalWriter:
 
 
 def _encodable(row: Row) -> Row:
-    """A row whose text any file can hold: what is no character becomes a question mark."""
-    return {
-        name: value.encode(errors="replace").decode() if isinstance(value, str) else value
-        for name, value in row.items()
-    }
+    return {n: encodable(value) if isinstance(value, str) else value for n, value in row.items()}

@@ -22,7 +22,6 @@ class Witness:
 
 def testimony(folder: str) -> list[tuple[int, int]]:
     """(seed, tokens) of everything that all generators of a folder made."""
-    lines = [
-        line.split() for path in sorted(Path(folder).glob("*.txt")) for line in path.open("rb")
-    ]
+    files = sorted(Path(folder).glob("*.txt"))
+    lines = [line.split() for path in files for line in path.read_bytes().splitlines()]
     return [(int(seed), int(tokens)) for seed, tokens in lines]

@@ -41,7 +41,7 @@ def journaled_tokens(journal: Folder) -> tuple[int, int]:
 
 
 def ledger(metrics: Sequence[Row], attempts: int, journal: Folder) -> dict[str, Any]:
-    """What engines say, what the journal holds, and the difference.
+    """What engines say, what the journal holds, and the difference where engines said the last.
 
     Args:
         metrics: rows of metrics.jsonl; the last of each attempt has what its engines said.
@@ -62,7 +62,7 @@ def ledger(metrics: Sequence[Row], attempts: int, journal: Folder) -> dict[str, 
         "engine_aborted_tokens": sum(w["aborted_tokens"] for w in seen) if seen else None,
         "journaled_completion_tokens": journaled,
         "discarded_completion_tokens": discarded,
-        "unjournaled_completion_tokens": None if made is None else made - journaled,
+        "unjournaled_completion_tokens": made - journaled if made is not None and whole else None,
         "exact": whole,
     }
 
@@ -76,9 +76,10 @@ def as_sentence(entry: Mapping[str, Any]) -> str:
     tail = f" ({discarded:,} of them discarded)" if discarded else ""
     if entry["engine_completion_tokens"] is None:
         return f"tokens: {journaled:,} journaled{tail}; the engines did not say what they made"
-    about = "" if entry["exact"] else "at least "
+    made = f"tokens: engines say they made {entry['engine_completion_tokens']:,}"
+    if not entry["exact"]:
+        return f"{made} when last asked; {journaled:,} journaled{tail}; some engines died unasked"
     return (
-        f"tokens: engines say they made {about}{entry['engine_completion_tokens']:,}; "
-        f"{journaled:,} journaled{tail}; {entry['unjournaled_completion_tokens']:,} made and lost "
-        f"unjournaled"
+        f"{made}; {journaled:,} journaled{tail}; "
+        f"{entry['unjournaled_completion_tokens']:,} made and lost unjournaled"
     )

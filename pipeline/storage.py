@@ -24,6 +24,10 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import DataError
 
+MOST_UNPACKED_BYTES = 8 << 30
+"""What one Parquet object may unpack to; a segment of a journal is a thousandth of it."""
+MOST_ROWS = 20_000_000
+
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -157,12 +161,30 @@ def parquet_table(data: bytes, where: str) -> pa.Table:
     """A table from the bytes of a Parquet file.
 
     Raises:
-        DataError: naming the file, where it is cut short or is something else.
+        DataError: naming the file, where it is cut short, is something else, or would fill memory.
     """
     try:
+        check_unpacked_size(pq.read_metadata(pa.BufferReader(data)), where)
         return pq.read_table(pa.BufferReader(data))
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{where} must be a whole Parquet file, got: {error}") from error
+
+
+def check_unpacked_size(
+    metadata: pq.FileMetaData, where: str, most_bytes: int = MOST_UNPACKED_BYTES
+) -> None:
+    """Refuse a Parquet file that says it unpacks to more than a process should hold.
+
+    Raises:
+        DataError: naming the file.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    unpacked = sum(group.total_byte_size for group in groups)
+    if unpacked > most_bytes or metadata.num_rows > MOST_ROWS:
+        raise DataError(
+            f"a Parquet file must unpack to at most {most_bytes:,} bytes and {MOST_ROWS:,} rows, "
+            f"got {unpacked:,} and {metadata.num_rows:,} in {where}"
+        )
 
 
 def checksum(data: bytes) -> str:

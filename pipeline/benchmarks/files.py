@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import DataError
+from pipeline.storage import check_unpacked_size
 
 Row = dict[str, Any]
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
@@ -75,7 +76,7 @@ def read_rows(file: Path, *, max_row_bytes: int, max_file_bytes: int) -> Iterato
         case ".csv":
             return _csv(file, max_row_bytes)
         case _:
-            return _parquet(file)
+            return _parquet(file, max_file_bytes)
 
 
 def _jsonl(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
@@ -165,10 +166,11 @@ def _csv(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
             yield RawRow(where, dict(zip(header, cells, strict=True)))
 
 
-def _parquet(file: Path) -> Iterator[RawRow]:
+def _parquet(file: Path, max_file_bytes: int) -> Iterator[RawRow]:
     try:
         number = 0
         with pq.ParquetFile(file) as table:
+            check_unpacked_size(table.metadata, str(file), max_file_bytes)
             for batch in table.iter_batches(batch_size=256):
                 for row in batch.to_pylist():
                     number += 1

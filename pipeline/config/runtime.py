@@ -1,12 +1,13 @@
 """Where and how a run executes: free to change on resume, never part of its results."""
 
 from math import ceil
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
+from pipeline.config.secrets import without_credentials, without_secrets
 
 _MOST_CALLS = 1_024
 
@@ -24,8 +25,9 @@ class EngineConfig(Section):
     """Tokens a step. vLLM's default inside an actor is 2,048."""
     enforce_eager: bool = False
     """Skip CUDA graphs: a faster start, slower steps."""
-    extra: dict[str, Any] = Field(default_factory=dict)
-    """Further fields of vLLM's AsyncEngineArgs, by name."""
+    extra: Annotated[dict[str, Any], AfterValidator(without_secrets)] = Field(default_factory=dict)
+    """Further fields of vLLM's AsyncEngineArgs, by name. No secrets: they would be written to
+    config.json."""
 
 
 class PoolConfig(Section):
@@ -50,9 +52,9 @@ class PoolConfig(Section):
     """Ray's custom resources a replica, to place pools on kinds of nodes."""
     label_selector: dict[str, str] = Field(default_factory=dict)
     """Ray node labels that a replica's node must have."""
-    env: dict[str, str] = Field(default_factory=dict)
-    """Environment variables of the replica's process. Never put secrets here: they are written to
-    config.json; pass them through the cluster's environment."""
+    env: Annotated[dict[str, str], AfterValidator(without_secrets)] = Field(default_factory=dict)
+    """Environment variables of the replica's process. Names of secrets are refused: what stands
+    here is written to config.json. Pass them through the environment of the cluster or job."""
     start_timeout_s: float = Field(1800, gt=0)
     """How long a replica may take to load its model."""
     health_timeout_s: float = Field(120, gt=0)
@@ -120,8 +122,8 @@ class FeatureConfig(Section):
 class RuntimeConfig(Section):
     """Everything that may differ between two attempts of the same run."""
 
-    runs: str = "runs"
-    """Folder of run directories: a path or an s3:// or gs:// address."""
+    runs: Annotated[str, AfterValidator(without_credentials)] = "runs"
+    """Folder of run directories: a path or an s3:// or gs:// address, without keys in it."""
     ray_address: str | None = None
     """Cluster to join; None joins the one of the job, else starts Ray on this machine."""
     host: Literal["actors", "serve"] = "serve"
