@@ -176,7 +176,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     rows[1].set_ylabel("generator replicas")
     rows[2].set_ylabel("chains in flight")
     rows[2].set_xlabel("seconds")
-    rows[1].legend(loc="upper right", frameon=False)
+    rows[1].legend(loc="upper left", frameon=False)
     for event in result["events"]:
         for row in rows:
             row.axvline(event["s"], color="grey", linewidth=0.6, linestyle=":")
