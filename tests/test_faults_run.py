@@ -1,0 +1,253 @@
+"""Whole runs as processes of their own, with parts of them killed, stopped or starved.
+
+Afterwards `benchmarks.chaos_count` counts independently: every chain and every round once, and the
+decisions of the same run undisturbed.
+"""
+
+import os
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.chaos import Chaos
+from benchmarks.chaos_count import count
+from benchmarks.running import Job, scripted_run, segments, until
+from pipeline.journal import read_journal
+from pipeline.run_dir import RunDir, rows_of
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
+
+START_S = 400.0  # of a run, on a machine that is busy with others
+
+
+class Killed:
+    """A run in a folder of its own, attempt by attempt."""
+
+    def __init__(self, folder: Path, **runtime) -> None:
+        self.folder, self.run = folder, folder / "runs" / "r"
+        self.witness = folder / "witness"
+        self.config = scripted_run(folder, **runtime)
+        self.jobs: list[Job] = []
+
+    def start(self, *more: str, **environment: str) -> Job:
+        """The next attempt, once it has made a round durable."""
+        resume = ["--resume", str(self.run)] if self.run.exists() else ["--name", "r"]
+        before = segments(self.run)
+        log = self.folder / f"log-{len(self.jobs)}.txt"
+        arguments = [*resume, "--config", str(self.config), *more]
+        job = Job(arguments, log, environment)
+        self.jobs.append(job)
+        until(lambda: segments(self.run) > before or not job.running, START_S)
+        return job
+
+    def counted(self):
+        """The independent count."""
+        return count(RunDir.open(str(self.run)), self.witness)
+
+    def durable(self) -> set[int]:
+        """Seeds of the rounds in the journal."""
+        table = read_journal(RunDir.open(str(self.run)).journal).table
+        return {row["seed"] for row in rows_of(table)}
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """Makes a run; ends its processes afterwards."""
+    made = []
+
+    def make(**runtime):
+        made.append(Killed(tmp_path, **runtime))
+        return made[-1]
+
+    yield make
+    for run in made:
+        for job in run.jobs:
+            job.end()
+
+
+SLOW_ENGINES = {"tokens_per_s": 30.0}  # a round takes about 2 s
+
+
+def test_a_stopped_run_flushes_within_the_grace_of_ray_and_is_resumed(killed):
+    """SIGTERM, as `ray job stop` sends it: within 3 s all that is finished is durable and the exit
+    status says that the run can be resumed, which then draws nothing durable again."""
+    run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
+    first = run.start()
+    until(lambda: len(run.durable()) >= 5, 60)
+    family = psutil.Process(first.process.pid).children(recursive=True)
+    first.kill(signal.SIGTERM)
+    status = first.wait(60)
+    durable, made = run.durable(), len(list(run.witness.glob("*.txt")))
+    second = run.start()
+
+    assert status == 75
+    assert f"stopped by a signal; resume with --resume {run.run}" in first.output()
+    assert psutil.wait_procs(family, timeout=30)[1] == []
+    assert second.wait(300) == 0
+    counted = run.counted()
+    assert counted.right, counted
+    assert (counted.chains, counted.rounds) == (20, 80)
+    again = {row["seed"] for row in rows_of(rounds_of(run.run)) if row["attempt"] == 2}
+    assert not durable & again
+    assert made >= 1
+    assert re.search(
+        f"tokens: engines say they made {counted.engine_tokens:,}; {counted.journaled_tokens:,} "
+        f"journaled; {counted.unjournaled_tokens:,} made and lost unjournaled",
+        second.output(),
+    )
+
+
+def rounds_of(run):
+    return read_journal(RunDir.open(str(run)).journal).table
+
+
+def test_a_run_in_which_everything_fails_says_so_once(killed):
+    """Every question fails: one message with the last error, exit status 1, no endless retries."""
+    run = killed(
+        scripted={"faults": {"?": "error"}},
+        requests={"attempts": 2, "backoff_s": 0.01},
+        size=30,
+        strategies=["mr_thinking"],
+    )
+    job = run.start()
+
+    assert job.wait(300) == 1
+    (line,) = [line for line in job.output().splitlines() if line.startswith("failed: ")]
+    assert "failed questions must be at most 50% of those finished" in line
+    assert "engine: scripted (try 2)" in line
+    assert "Traceback" not in job.output()
+
+
+@pytest.mark.slow
+def test_few_questions_that_all_fail_are_no_success(killed):
+    """Fewer than the circuit breaker waits for: the run ends, and still not with status 0."""
+    run = killed(
+        scripted={"faults": {"?": "error"}}, requests={"attempts": 1}, size=3, strategies=["base"]
+    )
+    job = run.start()
+
+    assert job.wait(300) == 1
+    assert "got 3 of 3, the last with: engine: scripted" in job.output()
+
+
+def test_a_short_chaos_loses_nothing(tmp_path):
+    """Random parts are killed for a few seconds; the independent count finds nothing amiss."""
+    chaos = Chaos(tmp_path, chains=60, seconds=8, every_s=1.5, seed=3)
+    chaos.disturb()
+    account = chaos.account()
+
+    assert account["right"], account
+    assert (account["chains"], account["lost"], account["duplicated"]) == (60, 0, 0)
+    assert account["kills"] >= 2
+    assert account["engine_tokens"] == account["journaled_tokens"] + account["unjournaled_tokens"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["generator", "verifier", "controller", "driver"])
+def test_a_killed_part_costs_no_question(killed, victim):
+    """SIGKILL in the middle of requests; what was durable is not made again."""
+    run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
+    job = run.start()
+    until(lambda: len(run.durable()) >= 5, 60)
+    durable = run.durable()
+    if victim == "driver":
+        family = psutil.Process(job.process.pid).children(recursive=True)
+        job.kill()
+        assert job.wait(30) == -signal.SIGKILL
+        assert psutil.wait_procs(family, timeout=60)[1] == []
+        durable = run.durable()
+        job = run.start()
+    else:
+        pids = list(job.controllers()) if victim == "controller" else None
+        for pid in pids or job.replicas(run.witness)[victim]:
+            os.kill(pid, signal.SIGKILL)
+
+    assert job.wait(300) == 0
+    counted = run.counted()
+    assert counted.right, counted
+    assert durable <= run.durable()
+
+
+@pytest.mark.slow
+def test_ray_that_dies_under_a_run_leaves_it_resumable(killed):
+    """Ray's head processes are killed: the driver ends, and the next attempt goes on."""
+    run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
+    job = run.start()
+    until(lambda: len(run.durable()) >= 5, 60)
+    heads = [
+        child
+        for child in psutil.Process(job.process.pid).children(recursive=True)
+        if child.name() in ("gcs_server", "raylet")
+    ]
+    for head in heads:
+        head.kill()
+
+    assert len(heads) == 2
+    assert job.wait(180) != 0
+    assert run.start().wait(300) == 0
+    counted = run.counted()
+    assert counted.right, counted
+
+
+@pytest.mark.slow
+def test_storage_that_fails_for_a_while_stops_nothing(killed):
+    """The run directory cannot be written for 30 s: the run waits, and goes on by itself."""
+    run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
+    job = run.start()
+    hidden = {}
+    for name in ("journal", "outcomes"):
+        place = run.run / name
+        hidden[place] = run.folder / f"{name}-hidden"
+        place.rename(hidden[place])
+        place.write_text("a file where the folder must be")
+    time.sleep(30)
+    for place, aside in hidden.items():
+        place.unlink()
+        aside.rename(place)
+
+    assert job.wait(400) == 0
+    counted = run.counted()
+    assert counted.right, counted
+
+
+@pytest.mark.slow
+def test_two_drivers_of_one_run_do_not_fork_it(killed):
+    """A driver that was paused while another went on with its run ends by itself when it wakes."""
+    run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
+    first = run.start()
+    everyone = [psutil.Process(first.process.pid)]
+    everyone += everyone[0].children(recursive=True)
+    for process in everyone:
+        process.suspend()
+    second = run.start()
+    until(lambda: len(run.durable()) >= 40, 120)
+    for process in everyone:
+        if process.is_running():
+            process.resume()
+
+    assert second.wait(300) == 0
+    assert first.wait(120) == 75
+    assert "has taken" in first.output()
+    counted = run.counted()
+    assert counted.right, counted
+
+
+def test_nothing_listens_beyond_this_machine(killed):
+    """Ray of a run without a cluster binds the loopback interface; there is no dashboard."""
+    run = killed(scripted=SLOW_ENGINES, size=20, strategies=["base"])
+    job = run.start()
+    listening = set()
+    for process in psutil.Process(job.process.pid).children(recursive=True):
+        for connection in process.net_connections(kind="tcp"):
+            if connection.status == psutil.CONN_LISTEN:
+                listening.add(connection.laddr.ip)
+
+    assert listening
+    assert {ip for ip in listening if not ip.startswith("127.") and ip != "::1"} == set(), (
+        f"{socket.gethostname()} listens on {listening}"
+    )
