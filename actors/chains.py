@@ -149,7 +149,8 @@ class Chains:
         journal: where rounds are made durable.
         grade: judges completions once their chain has stopped, off the critical path.
         recording_of: what is recorded of a question already (resume, earlier phases).
-        in_flight: chains that work at once.
+        in_flight: chains that work at once, and apart from that requests of chains that ask for
+            several at once.
         headline: the answer rule whose verdict is counted for progress, by label.
     """
 
@@ -172,6 +173,7 @@ class Chains:
         self._grade = grade
         self._recording_of = recording_of
         self._admission = asyncio.Semaphore(in_flight)
+        self._samples = asyncio.Semaphore(in_flight)
         self._headline = headline or {}
         self._live: set[asyncio.Task[Ended]] = set()
         self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
@@ -282,7 +284,15 @@ class Chains:
         """Observations in request order, in whatever order they come; and what was lost."""
         if len(requests) == 1:  # a sequential chain: no task of its own for each round
             return [await self._one(work, requests[0], recording)]
-        return await asyncio.gather(*(self._one(work, r, recording) for r in requests))
+        return await asyncio.gather(*(self._sample(work, r, recording) for r in requests))
+
+    async def _sample(
+        self, work: Work, request: Request, recording: Recording | None
+    ) -> tuple[Observation, Lost]:
+        """One of several requests at once. They wait here and not in an engine's queue, where their
+        deadline runs and where they would stand before the next rounds of sequential chains."""
+        async with self._samples:
+            return await self._one(work, request, recording)
 
     async def _one(
         self, work: Work, request: Request, recording: Recording | None

@@ -119,6 +119,37 @@ async def test_observations_are_told_in_request_order(tmp_path):
     assert row["round_answers"] == ["0", "1", "2", "3", "4"]
 
 
+async def test_samples_do_not_flood_the_engines(tmp_path):
+    """However many samples a question wants, at most `in_flight` of them are asked for at once; a
+    sequential chain beside them is not held up by those that wait."""
+
+    class Counting(ScriptedGenerator):
+        now = most = 0
+
+        async def generate(self, request, *, session, priority=0.0):
+            self.now += 1
+            self.most = max(self.most, self.now)
+            try:
+                return await super().generate(request, session=session, priority=priority)
+            finally:
+                self.now -= 1
+
+    generator = Counting(delay_s=0.005)
+    chains, _ = make_chains(tmp_path, generator, in_flight=3)
+    decoding = Decoding(max_tokens=8)
+    work = [
+        make_work("many", SelfConsistency(n=40, decoding=decoding)),
+        make_work("more", SelfConsistency(n=40, decoding=decoding)),
+        make_work("chain", MRThinking(n=3, decoding=decoding)),
+    ]
+    rows = await asyncio.gather(*(chains.run(one) for one in work))
+
+    assert [row["completions"] for row in rows] == [40, 40, 3]
+    assert generator.most <= 3 + 1
+    last_round = generator.served.index(("s/arithmetic/chain", 2, 0))
+    assert last_round < 40
+
+
 async def test_recorded_rounds_are_not_drawn_again(tmp_path):
     """A resume asks the engines only for what is not durable yet."""
     first, _ = make_chains(tmp_path, ScriptedGenerator())
