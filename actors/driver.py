@@ -235,11 +235,7 @@ class Attempt:
             "chains": chains[1],
             "chains_stopped": sum(totals["stops"].values()) - chains[0],
             "phase_seconds": seconds,
-            "engines": {
-                pool: [asdict(replica) for replica in replicas]
-                for pool, replicas in self._account.latest.items()
-            },
-            "engines_say": self._account.totals(),
+            **self._engine_figures(),
         }
         self._look_for_others()
         self._write_metrics(row)
@@ -247,10 +243,20 @@ class Attempt:
         if self._progress is not None:
             self._progress(row)
 
+    def _engine_figures(self) -> dict[str, Any]:
+        """What the engines said last."""
+        return {
+            "engines": {
+                pool: [asdict(replica) for replica in replicas]
+                for pool, replicas in self._account.latest.items()
+            },
+            "engines_say": self._account.totals(),
+        }
+
     def _close_metrics(self) -> None:
         """Complete the attempt's last row by what the engines said last."""
         if self._metrics and self._metrics[-1]["attempt"] == self._number:
-            self._write_metrics({**self._metrics.pop(), "engines_say": self._account.totals()})
+            self._write_metrics({**self._metrics.pop(), **self._engine_figures()})
 
     def _write_metrics(self, row: dict[str, Any]) -> None:
         self._metrics.append(row)

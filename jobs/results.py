@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.vllm_setup import gpus
+from pipeline.balance import pool_report
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.ledger import ledger
 from pipeline.run_dir import RunDir, rows_of
@@ -17,6 +19,8 @@ def write_summary(run: RunDir) -> dict[str, Any]:
     rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
     outcomes = final_outcomes(rows_of(run.outcomes()), strategies)
     questions = run.folder.read_table("questions.parquet").num_rows
+    metrics, runtime = run.metrics(), config.runtime
+    a_replica = {"generator": gpus(runtime.generator), "verifier": gpus(runtime.verifier)}
     summary = {
         "version": SUMMARY_VERSION,
         "run": run.run_id,
@@ -27,7 +31,8 @@ def write_summary(run: RunDir) -> dict[str, Any]:
         "attempts": len(run.attempts()),
         "strategies": summarise(outcomes, strategies, rules),
         "chain_fits": chain_fits(outcomes, strategies),
-        "ledger": ledger(run.metrics(), len(run.attempts()), run.journal),
+        "ledger": ledger(metrics, len(run.attempts()), run.journal),
+        "pools": pool_report(metrics, a_replica),
     }
     run.folder.write_json("summary.json", summary)
     return summary

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.answer_rules import AnswerRule
+from pipeline.balance_words import as_lines
 from pipeline.ledger import as_sentence
 
 _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
@@ -15,7 +16,7 @@ _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
 
 
 def print_summary(summary: dict[str, Any], address: str) -> None:
-    """One table a benchmark, the fitted chains, and where the run directory is."""
+    """One table a benchmark, the fitted chains, how busy the pools were, and where it all is."""
     console = Console(width=None if Console().is_terminal else 140)
     if summary["synthetic"]:
         console.print("SYNTHETIC: scripted engines made these figures, no model did")
@@ -32,6 +33,9 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
             f"{fit['predicted']:.3f} predicted, {fit['reached']:.3f} reached"
         )
     console.print(as_sentence(summary["ledger"]), soft_wrap=True)
+    if summary["pools"] is not None:
+        for line in as_lines(summary["pools"]):
+            console.print(line, soft_wrap=True)
     console.print(f"run directory: {address}", soft_wrap=True)
 
 

@@ -1,0 +1,241 @@
+"""What bound a run, from made-up rows of metrics.jsonl in which it is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.balance import EMPTY, pool_report
+from pipeline.balance_words import as_lines
+from pipeline.split import better_split
+
+GPUS = {"generator": 1.0, "verifier": 1.0}
+SLOTS = 10
+
+
+def stats(replica: str = "g0", *, up: float, slot: float, **fields: Any) -> dict[str, Any]:
+    """A replica's figures; `up` and `slot` in seconds."""
+    return {
+        "replica": replica,
+        "max_num_seqs": SLOTS,
+        "running": SLOTS,
+        "waiting": 0,
+        "kv_usage": 0.5,
+        "preemptions": 0,
+        "requests": 100,
+        "prompt_tokens": 1_000,
+        "completion_tokens": 2_000,
+        "up_s": up,
+        "slot_s": slot,
+        **fields,
+    }
+
+
+def row(
+    at: float, left: int, generators: list[dict[str, Any]], verifiers: Any = (), **fields: Any
+) -> dict[str, Any]:
+    """A row `at` seconds into a phase of 100 chains."""
+    return {
+        "attempt": 1,
+        "phase": 0,
+        "chains": 100,
+        "chains_stopped": 100 - left,
+        "phase_seconds": at,
+        "rounds": 1 if at else 0,
+        "recorded": 0,
+        "in_flight": 15,
+        "waiting": 0,
+        "engines": {"generator": generators, "verifier": list(verifiers)},
+        **fields,
+    }
+
+
+def slot_time(**shares: float) -> dict[str, Any]:
+    return pytest.approx({"used": 0.0, **dict.fromkeys(EMPTY, 0.0), **shares})
+
+
+def test_a_full_run_is_bound_by_the_generator() -> None:
+    """Replica figures add up; an even run with full slots needs more of them."""
+    report = pool_report(
+        [
+            row(10, 60, [stats(up=10, slot=9), stats("g1", up=10, slot=10)]),
+            row(20, 20, [stats(up=20, slot=18), stats("g1", up=20, slot=20, kv_usage=0.7)]),
+        ],
+        GPUS,
+    )
+
+    assert report == {
+        "generator": {
+            "replicas": 2,
+            "up_s": 40,
+            "slot_s": 38,
+            "used": 0.95,
+            "least_used": 0.9,
+            "most_used": 1.0,
+            "kv_usage_peak": 0.7,
+            "preemptions": 0,
+            "requests": 200,
+            "prompt_tokens": 2_000,
+            "completion_tokens": 4_000,
+        },
+        "verifier": None,
+        "slot_time": slot_time(used=0.95, control_plane=0.05),
+        "bound_by": "generator",
+        "better_split": None,
+    }
+
+
+def test_the_tail_is_where_fewer_chains_are_left_than_slots() -> None:
+    """From 10 chains for 10 slots evenly down to none, half of the slot time has no chain."""
+    report = pool_report(
+        [row(10, 10, [stats(up=10, slot=10)]), row(30, 0, [stats(up=30, slot=20)])], GPUS
+    )
+    assert report is not None
+
+    assert report["slot_time"] == slot_time(used=2 / 3, tail=1 / 3)
+    assert report["bound_by"] == "tail"
+
+
+def test_a_step_into_the_tail_is_divided() -> None:
+    """From 20 chains to none: full for half of the step, then half empty on average."""
+    report = pool_report(
+        [row(10, 20, [stats(up=10, slot=10)]), row(20, 0, [stats(up=20, slot=16)])], GPUS
+    )
+    assert report is not None
+
+    assert report["slot_time"] == slot_time(used=0.8, tail=0.125, control_plane=0.075)
+
+
+def test_start_and_the_time_between_phases_are_apart() -> None:
+    """Engines that are up before a phase begins wait for it."""
+    first = row(10, 0, [stats(up=20, slot=10)], chains=100, chains_stopped=0)
+    second = row(10, 50, [stats(up=40, slot=20)], phase=1)
+    report = pool_report([first, second], GPUS)
+    assert report is not None
+
+    assert report["slot_time"] == slot_time(used=0.5, start=0.25, between_phases=0.25)
+
+
+def test_nothing_before_the_first_round_is_anyones_fault() -> None:
+    """Until a round has come, empty slots are the start's."""
+    rows = [
+        row(10, 100, [stats(up=10, slot=1)], rounds=0),
+        row(20, 60, [stats(up=20, slot=11)]),
+    ]
+    report = pool_report(rows, GPUS)
+    assert report is not None
+
+    assert report["slot_time"] == slot_time(used=0.55, start=0.45)
+    assert report["bound_by"] == "start"
+
+
+@pytest.mark.parametrize(
+    ("generator", "verifier", "fields", "reason"),
+    [
+        ({"preemptions": 3}, 0.0, {}, "kv_cache"),
+        ({"waiting": 4, "running": 6}, 0.0, {}, "kv_cache"),
+        ({"waiting": 4}, 0.0, {}, "control_plane"),
+        ({}, 2.5, {}, "verifier"),
+        ({}, 2.4, {}, "control_plane"),
+        ({}, 0.0, {"in_flight": 5, "waiting": 20}, "admission"),
+        ({}, 0.0, {"in_flight": 15, "waiting": 20}, "control_plane"),
+    ],
+)
+def test_why_slots_were_empty(
+    generator: dict[str, Any], verifier: float, fields: dict[str, Any], reason: str
+) -> None:
+    """Half of the slots are empty although chains are left: where the chains were says why."""
+    judges = [stats("v0", up=10, slot=verifier)]
+    report = pool_report([row(10, 50, [stats(up=10, slot=5, **generator)], judges, **fields)], GPUS)
+    assert report is not None
+
+    assert report["slot_time"] == slot_time(used=0.5, **{reason: 0.5})
+    assert report["bound_by"] == reason
+
+
+def test_many_preemptions_are_the_kv_cache_even_of_a_full_run() -> None:
+    """What is generated twice keeps slots full too."""
+    report = pool_report([row(10, 50, [stats(up=10, slot=10, preemptions=6)])], GPUS)
+    assert report is not None
+
+    assert report["bound_by"] == "kv_cache"
+
+
+def test_lives_of_replicas_and_attempts_add_up() -> None:
+    """A replica whose figures begin anew has died; the next attempt's are others."""
+    rows = [
+        row(10, 80, [stats(up=10, slot=10, preemptions=2)]),
+        row(20, 60, [stats(up=5, slot=5, preemptions=1)]),
+        row(10, 50, [stats("h0", up=10, slot=10)], attempt=2),
+    ]
+    report = pool_report(rows, GPUS)
+    assert report is not None
+
+    generator = report["generator"]
+    assert (generator["replicas"], generator["up_s"], generator["slot_s"]) == (1, 25, 25)
+    assert (generator["preemptions"], generator["requests"]) == (3, 300)
+
+
+def test_rows_without_news_of_engines_are_skipped() -> None:
+    """Engines that had not answered yet change nothing; without any answer there is no report."""
+    silent = row(5, 90, [])
+    told = [row(10, 80, [stats(up=10, slot=9)]), row(20, 60, [stats(up=20, slot=19)])]
+
+    assert pool_report([silent], GPUS) is None
+    assert pool_report([silent, told[0], told[0], told[1]], GPUS) == pool_report(told, GPUS)
+
+
+def used(replicas: int, seconds: float) -> dict[str, Any]:
+    return {"replicas": replicas, "slot_s": seconds}
+
+
+@pytest.mark.parametrize(
+    ("generator", "verifier", "gpus", "expected"),
+    [
+        # an idle verifier gives a GPU to the generator
+        (used(2, 200), used(2, 20), GPUS, {"generator": 3, "verifier": 1, "time": 2 / 3}),
+        # a swamped one takes two
+        (used(3, 100), used(1, 300), GPUS, {"generator": 1, "verifier": 3, "time": 1 / 3}),
+        # replicas of two GPUs move in pairs
+        (
+            used(2, 100),
+            used(4, 20),
+            {"generator": 2.0, "verifier": 1.0},
+            {"generator": 3, "verifier": 2, "time": 2 / 3},
+        ),
+        # on CPU a replica counts as one
+        (
+            used(2, 200),
+            used(2, 20),
+            {"generator": 0.0, "verifier": 0.0},
+            {"generator": 3, "verifier": 1, "time": 2 / 3},
+        ),
+        (used(3, 300), used(1, 90), GPUS, None),
+        (used(1, 10), None, GPUS, None),
+        (used(1, 0), used(1, 0), GPUS, None),
+    ],
+)
+def test_better_splits(generator: Any, verifier: Any, gpus: Any, expected: Any) -> None:
+    """The work of both pools, divided over the GPUs that there are, in whole replicas."""
+    found = better_split({"generator": generator, "verifier": verifier}, gpus)
+
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_words() -> None:
+    """Two lines, and a third where another split is better."""
+    judges = [stats("v0", up=10, slot=0.2), stats("v1", up=10, slot=0.2)]
+    report = pool_report(
+        [row(10, 60, [stats(up=10, slot=9), stats("g1", up=10, slot=7)], judges)], GPUS
+    )
+    assert report is not None
+
+    assert as_lines(report) == [
+        "generator: 2 replicas 80% used (70% to 90%), KV cache at most 50%, 0 preemptions; "
+        "verifier: 2 replicas 2% used (2% to 2%), KV cache at most 50%, 0 preemptions",
+        "slot time of the generator: 80% used, 20% empty while controllers worked; bound by the "
+        "generator's slots: more replicas make the run shorter",
+        "a better split of the same GPUs: 3 generator and 1 verifier replicas, about 67% of the "
+        "time",
+    ]
