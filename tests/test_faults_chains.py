@@ -1,0 +1,218 @@
+"""Faults inside one controller, with scripted engines behind the real client: who pays for them."""
+
+import asyncio
+
+import pytest
+
+from actors.chains import Chains, RunIdentity, Work
+from actors.client import EngineClient
+from actors.fake import ProcessTransport
+from actors.journal_writer import JournalWriter
+from pipeline.arithmetic import questions
+from pipeline.config.runtime import RequestConfig
+from pipeline.journal import read_journal
+from pipeline.prompts import Prompts
+from pipeline.protocol import Decoding, Question
+from pipeline.storage import Folder
+from pipeline.strategies.mr_thinking import MRThinking
+
+STRATEGY = MRThinking(
+    n=3,
+    decoding=Decoding(max_tokens=256),
+    prompts=Prompts(first="{question}", revise="{question} was {answer}"),
+)
+SETTINGS = RequestConfig(
+    deadline_s=0.3, score_deadline_s=0.3, attempts=2, backoff_s=0.0, no_replica_timeout_s=1
+)
+QUESTIONS = [
+    Question(benchmark="arithmetic", question_id=i, text=t, seed=number)
+    for number, (i, t, _) in enumerate(questions(8, split="test", seed=0))
+]
+ILL = QUESTIONS[3]
+
+
+def client(kind, **script):
+    scripted = {"in_process": True, **script}
+    address = {"host": "process", "kind": kind, "replicas": [], "app": "", "scripted": scripted}
+    return EngineClient(ProcessTransport(address), SETTINGS, kind)
+
+
+def make_chains(folder, flush_s=0.02, **script):
+    journal = JournalWriter(Folder(str(folder)), flush_s=flush_s)
+    chains = Chains(
+        identity=RunIdentity(run="r", attempt=1),
+        generator=client("generator", **script),
+        verifier=client("verifier", **script),
+        journal=journal,
+        grade=_grade,
+        recording_of=lambda work: None,
+        in_flight=8,
+    )
+    return chains, journal
+
+
+async def _grade(gold, completion):
+    return "wrong"
+
+
+def work(question):
+    return Work(label="s", phase="p", strategy=STRATEGY, question=question, gold="1")
+
+
+async def ended(folder, **script):
+    """Outcomes by question, without times."""
+    chains, journal = make_chains(folder, **script)
+    rows = await asyncio.gather(*(chains.run(work(q)) for q in QUESTIONS))
+    await journal.close()
+    return {
+        row["question_id"]: {
+            k: v for k, v in row.items() if k not in ("seconds", "epoch", "sequence")
+        }
+        for row in rows
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "error", "known"),
+    [
+        ({"faults": {ILL.text: "bad_request"}}, "bad_request: scripted", True),
+        ({"faults": {ILL.text: "error"}}, "engine: scripted (try 2)", True),
+        ({"faults": {ILL.text: "crash"}}, "replica_lost: scripted (try 2)", False),
+        ({"faults": {ILL.text: "dead"}}, "replica_lost: scripted (try 2)", False),
+        ({"faults": {ILL.text: "hang"}}, "deadline: not within 0.3 s (try 2)", True),
+        ({"faults": {ILL.text: "freeze"}}, "deadline: process did not answer in 0.3 s", False),
+        ({"score_faults": {ILL.text: "nan"}}, "verifier: verifier: nan: ", True),
+        ({"score_faults": {ILL.text: "range"}}, "verifier: verifier: range: ", True),
+        ({"score_faults": {ILL.text: "count"}}, "verifier: verifier: count: ", True),
+        ({"score_faults": {ILL.text: "empty"}}, "verifier: verifier: empty: ", True),
+        ({"score_faults": {ILL.text: "hang"}}, "verifier: deadline: ", True),
+        ({"score_faults": {ILL.text: "crash"}}, "verifier: replica_lost: ", True),
+    ],
+    ids=lambda value: (
+        str(next(iter(next(iter(value.values())).values()))) if isinstance(value, dict) else None
+    ),
+)
+async def test_a_poisonous_question_is_a_row_and_costs_nobody_else(tmp_path, script, error, known):
+    """It ends with its named error and what it cost; every other chain is as without it."""
+    healthy = await ended(tmp_path / "healthy")
+    disturbed = await ended(tmp_path / "disturbed", **script)
+    ill = disturbed.pop(ILL.question_id)
+    healthy.pop(ILL.question_id)
+
+    assert disturbed == healthy
+    assert ill["error"].startswith(error)
+    assert (ill["stop_reason"], ill["completions"], ill["round_scores"]) == ("failed", 0, [None])
+    assert ill["answer_last"] is None
+    assert (ill["tokens_unknown"] == 0) is known
+
+
+async def test_tries_whose_tokens_nobody_knows_are_counted_in_the_row_and_the_journal(tmp_path):
+    """A round that came at the second try says that one try's tokens are unknown: never 0."""
+    rows = await ended(tmp_path, faults={ILL.text: "crash"}, fault_times=1)
+    journal = read_journal(Folder(str(tmp_path))).table.to_pylist()
+
+    assert rows[ILL.question_id]["error"] is None
+    assert rows[ILL.question_id]["tokens_unknown"] == 1
+    assert [r["unknown_tries"] for r in journal if r["question_id"] == ILL.question_id] == [1, 0, 0]
+
+
+async def test_a_question_given_twice_is_run_once(tmp_path):
+    """Ray may send a task again to the same actor: both get the same row, and each round is drawn
+    once."""
+    chains, journal = make_chains(tmp_path)
+    first, second = await asyncio.gather(chains.run(work(ILL)), chains.run(work(ILL)))
+    await journal.close()
+
+    assert first == second
+    assert read_journal(Folder(str(tmp_path))).table["round"].to_pylist() == [0, 1, 2]
+
+
+async def test_winding_down_lets_finish_what_is_in_flight(tmp_path):
+    """Within the grace a completion ends and is journaled; no further one is asked for."""
+    chains, journal = make_chains(tmp_path, tokens_per_s=1_000.0)
+    running = [asyncio.create_task(chains.run(work(q))) for q in QUESTIONS]
+    while not chains.counters.in_flight:
+        await asyncio.sleep(0.001)
+    await chains.wind_down(5.0)
+    rows = await asyncio.gather(*running)
+    await journal.close()
+    durable = read_journal(Folder(str(tmp_path))).table
+
+    assert rows == [None] * len(QUESTIONS)
+    assert durable["round"].to_pylist() == [0] * len(QUESTIONS)
+    assert chains._generator.counters["cancelled"] == 0
+
+
+async def test_winding_down_cuts_what_takes_longer(tmp_path):
+    """After the grace everything is cancelled in the engine, which says what that cost."""
+    chains, journal = make_chains(tmp_path, tokens_per_s=100.0, tokens=1_000)
+    running = [asyncio.create_task(chains.run(work(q))) for q in QUESTIONS]
+    await asyncio.sleep(0.05)
+    await chains.wind_down(0.05)
+    rows = await asyncio.gather(*running)
+    await journal.close()
+    stats = chains._generator._transport.engine.stats()
+
+    assert rows == [None] * len(QUESTIONS)
+    assert (stats.aborted, stats.running) == (len(QUESTIONS), 0)
+    assert stats.aborted_tokens == stats.completion_tokens > 0
+
+
+async def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path):
+    """Segments wait in memory until there is room, and nothing half-written is left behind."""
+    import ctypes
+    import os
+
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = ctypes.CDLL(None, use_errno=True).mount(
+        b"tmpfs", str(disk).encode(), b"tmpfs", 0, b"size=256k"
+    )
+    if mounted != 0:
+        pytest.skip(
+            f"mounting a small file system is not allowed here ({os.strerror(ctypes.get_errno())})"
+        )
+    try:
+        filler = disk / "filler"
+        with pytest.raises(OSError, match="No space left"):
+            filler.write_bytes(bytes(1 << 20))
+        running = asyncio.create_task(ended(disk / "journal"))
+        await asyncio.sleep(1.0)
+        full = [p.name for p in (disk / "journal").glob("*")] if (disk / "journal").exists() else []
+        filler.unlink()
+        rows = await asyncio.wait_for(running, 30)
+        left = [p.name for p in (disk / "journal").iterdir() if p.name.startswith(".")]
+
+        assert not any(name.endswith(".parquet") for name in full)
+        assert [row["completions"] for row in rows.values()] == [3] * len(QUESTIONS)
+        assert read_journal(Folder(str(disk / "journal"))).table.num_rows == 3 * len(QUESTIONS)
+        assert left == []
+    finally:
+        ctypes.CDLL(None).umount2(str(disk).encode(), 2)
+
+
+async def test_text_that_no_file_can_hold_does_not_stop_the_journal(tmp_path):
+    """A lone surrogate in an error is written as a question mark; others' rows are untouched."""
+    from pipeline.protocol import Failure
+    from pipeline.trajectory import row_of
+
+    journal = JournalWriter(Folder(str(tmp_path)), flush_s=0.01)
+    (request,) = STRATEGY.start(ILL)[1].requests
+    for error in ("engine: \ud800", "engine: fine"):
+        journal.append(
+            row_of(
+                run="r",
+                attempt=1,
+                strategy="s",
+                question=ILL,
+                request=request,
+                observation=Failure(error=error),
+            )
+        )
+    await asyncio.wait_for(journal.durable(), 10)
+    read = read_journal(Folder(str(tmp_path)))
+
+    assert {r["error"] for r in [*read.table.to_pylist(), *read.discarded.to_pylist()]} == {
+        "engine: ?",
+        "engine: fine",
+    }
