@@ -32,6 +32,7 @@ from pipeline.protocol import (
     Strategy,
     decisions,
 )
+from pipeline.schedule import Forecast
 from pipeline.trajectory import Row, encodable, observation_of, row_of
 
 logger = logging.getLogger(__name__)
@@ -60,8 +61,8 @@ class Work:
     gold: str | None
     level: str | None = None
     statistics: Statistics | None = None
-    expected_tokens: float | None = None
-    """Expected completion tokens of the whole chain; long chains are served first."""
+    forecast: Forecast | None = None
+    """What the chain is expected to take; whose most is still to come is served first."""
 
     @property
     def key(self) -> QuestionKey:
@@ -259,7 +260,8 @@ class Chains:
             game = decisions(work.strategy, work.question, work.statistics)
             requests = next(game)
             while True:
-                served = await self._serve(work, requests, recording)
+                priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
+                served = await self._serve(work, requests, recording, priority)
                 told = [observation for observation, _ in served]
                 lost = sum((cost for _, cost in served), lost)
                 drawn += told
@@ -279,23 +281,24 @@ class Chains:
         )
 
     async def _serve(
-        self, work: Work, requests: Sequence[Request], recording: Recording | None
+        self, work: Work, requests: Sequence[Request], recording: Recording | None, priority: float
     ) -> list[tuple[Observation, Lost]]:
         """Observations in request order, in whatever order they come; and what was lost."""
         if len(requests) == 1:  # a sequential chain: no task of its own for each round
-            return [await self._one(work, requests[0], recording)]
-        return await asyncio.gather(*(self._sample(work, r, recording) for r in requests))
+            return [await self._one(work, requests[0], recording, priority)]
+        samples = (self._sample(work, request, recording, priority) for request in requests)
+        return await asyncio.gather(*samples)
 
     async def _sample(
-        self, work: Work, request: Request, recording: Recording | None
+        self, work: Work, request: Request, recording: Recording | None, priority: float
     ) -> tuple[Observation, Lost]:
         """One of several requests at once. They wait here and not in an engine's queue, where their
         deadline runs and where they would stand before the next rounds of sequential chains."""
         async with self._samples:
-            return await self._one(work, request, recording)
+            return await self._one(work, request, recording, priority)
 
     async def _one(
-        self, work: Work, request: Request, recording: Recording | None
+        self, work: Work, request: Request, recording: Recording | None, priority: float
     ) -> tuple[Observation, Lost]:
         found = recording.find(request) if recording is not None else None
         if found is not None:
@@ -305,7 +308,7 @@ class Chains:
         if self.draining:
             raise asyncio.CancelledError
         started = time.monotonic()
-        observation, lost = await self._draw(work, request)
+        observation, lost = await self._draw(work, request, priority)
         self._journal.append(
             row_of(
                 run=self._identity.run,
@@ -324,9 +327,10 @@ class Chains:
         self._count_round(observation, lost.tokens)
         return observation, lost
 
-    async def _draw(self, work: Work, request: Request) -> tuple[Observation, Lost]:
+    async def _draw(
+        self, work: Work, request: Request, priority: float
+    ) -> tuple[Observation, Lost]:
         """One completion from the engines, scored where asked for."""
-        priority = -(work.expected_tokens or 0.0)
         made = await self._generator.generate(request, session=work.session, priority=priority)
         if isinstance(made, Failure):
             return made, Lost()

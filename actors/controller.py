@@ -29,6 +29,7 @@ from pipeline.protocol import Completion, Statistics
 from pipeline.questions import question_of
 from pipeline.recorded import RecordedWork
 from pipeline.run_dir import RunDir
+from pipeline.schedule import Forecast
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +129,10 @@ class Controller:
             gold=row["gold"],
             level=row["level"],
             statistics=known.get(benchmark),
-            expected_tokens=row["expected_tokens"],
+            forecast=Forecast(
+                completions=row["expected_completions"],
+                tokens_each=row["expected_tokens"] / row["expected_completions"],
+            ),
         )
 
     def _known(self, label: str, phase: str) -> dict[str, Statistics]:

@@ -13,14 +13,15 @@ from pipeline.phases import QuestionRecord, phases_of, prepared
 from pipeline.protocol import Observation, Question, Statistics, Stop, Strategy, decisions
 from pipeline.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.questions import question_of
-from pipeline.schedule import expected_tokens
+from pipeline.schedule import forecast
 from pipeline.trajectory import Row
 
 SCHEMA = pa.schema(
     [
         pa.field("strategy", pa.string(), nullable=False),
         *QUESTION_SCHEMA,
-        pa.field("expected_tokens", pa.float64()),
+        pa.field("expected_completions", pa.int32(), nullable=False),
+        pa.field("expected_tokens", pa.float64(), nullable=False),  # of the whole chain
     ]
 )
 
@@ -43,13 +44,16 @@ def phase_work(
     questions: Sequence[Row],
     statistics: Mapping[tuple[str, str], Mapping[str, Statistics]],
     done: set[OutcomeKey],
+    mean_tokens: Mapping[str, float] | None = None,
 ) -> list[Row]:
     """The rows of a phase that have no outcome yet, longest expected chain first.
 
     Args:
         statistics: by (strategy, phase name), then by benchmark.
         done: keys of the outcomes that exist.
+        mean_tokens: of a completion so far, by benchmark (`pipeline.schedule.running_means`).
     """
+    means = mean_tokens or {}
     rows: list[Row] = []
     for label, strategy in strategies.items():
         phases = phases_of(strategy)
@@ -62,8 +66,17 @@ def phase_work(
             key = (label, current.name, row["benchmark"], row["question_id"])
             if key in done or not current.selects(row["question_id"], of_benchmark):
                 continue
-            expected = expected_tokens(current.strategy, question_of(row), of_benchmark)
-            rows.append({**row, "strategy": label, "expected_tokens": expected})
+            expected = forecast(
+                current.strategy, question_of(row), of_benchmark, means.get(row["benchmark"])
+            )
+            rows.append(
+                {
+                    **row,
+                    "strategy": label,
+                    "expected_completions": expected.completions,
+                    "expected_tokens": expected.tokens,
+                }
+            )
     rows.sort(key=lambda row: -row["expected_tokens"])  # stable: arrival order among equals
     return rows
 

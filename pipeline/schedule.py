@@ -1,24 +1,68 @@
 """How much work a chain is expected to be, so that the longest start first.
 
 A question's completions are sequential, so the last long chain to start decides when a run ends.
+Expected work is expected completions times expected tokens of one: the question's own forecast,
+else the mean of what its benchmark has been seen to take. Once a chain has drawn, what it drew is
+the better forecast of what it will draw.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipeline.markov import Regime, regime, rounds_to_reach
-from pipeline.protocol import Question, Statistics, Strategy
+from pipeline.protocol import Completion, Observation, Question, Statistics, Strategy
 
 _TOKENS_UNKNOWN = 1_000.0  # of a round, where nothing is known; only ratios matter
 
 
-def expected_tokens(
-    strategy: Strategy[Any], question: Question, statistics: Statistics | None = None
-) -> float:
-    """Expected completion tokens of a whole chain, > 0."""
-    a_round = question.priors.tokens_per_round or _TOKENS_UNKNOWN
-    return expected_completions(strategy, question, statistics) * a_round
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a chain is expected to take."""
+
+    completions: int
+    """Of the whole chain, >= 1."""
+    tokens_each: float
+    """Completion tokens of one, > 0."""
+
+    @property
+    def tokens(self) -> float:
+        """Completion tokens of the whole chain, > 0."""
+        return self.completions * self.tokens_each
+
+    def remaining(self, drawn: Sequence[Observation]) -> float:
+        """Completion tokens that are still to come, > 0, given what came so far.
+
+        A chain that goes on draws one completion at least. Failed requests are no completions.
+        """
+        made = [o.completion_tokens for o in drawn if isinstance(o, Completion)]
+        each = sum(made) / len(made) if any(made) else self.tokens_each
+        return max(1, self.completions - len(made)) * each
+
+
+def forecast(
+    strategy: Strategy[Any],
+    question: Question,
+    statistics: Statistics | None = None,
+    mean_tokens: float | None = None,
+) -> Forecast:
+    """What a chain is expected to take before its first completion.
+
+    Args:
+        strategy: its budget, gate and stopping rule bound the completions.
+        question: its priors say p0, a, b and the tokens of a round where they know them.
+        statistics: of the data set; its a and b are taken before those of the priors.
+        mean_tokens: of a completion of this benchmark so far, for questions without a forecast.
+    """
+    each = question.priors.tokens_per_round or mean_tokens or _TOKENS_UNKNOWN
+    return Forecast(
+        completions=expected_completions(strategy, question, statistics), tokens_each=each
+    )
 
 
 def expected_completions(
@@ -43,3 +87,18 @@ def expected_completions(
         return budget
     rounds = rounds_to_reach(tau, p0=p0, a=a, b=b, first=0)
     return budget if rounds is None else min(budget, rounds + 1)
+
+
+def running_means(journal: pa.Table) -> Mapping[str, float]:
+    """Mean tokens of a completion by benchmark, over all that a journal holds.
+
+    Args:
+        journal: in the trajectory schema; failed requests are left out.
+    """
+    made = journal.filter(pc.is_null(journal["error"])).select(["benchmark", "completion_tokens"])
+    means = made.group_by("benchmark").aggregate([("completion_tokens", "mean")]).to_pylist()
+    return {
+        row["benchmark"]: row["completion_tokens_mean"]
+        for row in means
+        if row["completion_tokens_mean"]
+    }

@@ -1,7 +1,7 @@
 """Chains on one event loop: order, failures, durability, drain."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -10,6 +10,7 @@ from actors.interfaces import Generated, Scored
 from actors.journal_writer import JournalError, JournalWriter
 from pipeline.journal import Recording, by_question, read_journal
 from pipeline.protocol import Decoding, Failure, Question
+from pipeline.schedule import Forecast
 from pipeline.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
@@ -100,6 +101,22 @@ async def test_a_chain_ends_with_its_whole_bill(tmp_path):
     assert (row["completion_tokens"], row["verifier_tokens"], row["wasted_tokens"]) == (21, 27, 3)
     assert (row["stop_reason"], row["completions"]) == ("budget", 3)
     assert read(tmp_path)["round"].to_pylist() == [0, 1, 2]
+
+
+async def test_the_chain_with_most_to_come_is_urgent(tmp_path):
+    """Each round's priority is what is expected to come from it on, as vLLM counts: less first."""
+    asked = []
+
+    class Noting(ScriptedGenerator):
+        async def generate(self, request, *, session, priority=0.0):
+            asked.append(priority)
+            return await super().generate(request, session=session, priority=priority)
+
+    chains, _ = make_chains(tmp_path, Noting())
+    work = replace(make_work(), forecast=Forecast(completions=3, tokens_each=100.0))
+    await chains.run(work)
+
+    assert asked == [-300.0, -14.0, -7.0]  # completions turn out to have 7 tokens
 
 
 async def test_an_outcome_comes_after_its_rounds_are_durable(tmp_path):
