@@ -18,10 +18,12 @@ def start_ray(runtime: RuntimeConfig) -> None:
     authentication. On a cluster, ``RAY_AUTH_MODE`` is the cluster's (docs/operations.md).
     """
     joins = runtime.ray_address or os.environ.get("RAY_ADDRESS")
-    # set before Ray is imported: it reads both then
+    # set before Ray is imported: it reads them then
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if not joins:
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+        # despite its name it holds for Linux too: without it every port is open to the network
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     import ray
 
     if ray.is_initialized():
