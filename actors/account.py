@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Protocol
@@ -30,7 +29,7 @@ class EngineAccount:
         self._engines = engines
         self._asking: Future[Stats] | None = None
         self._thread = ThreadPoolExecutor(1, "engine-stats")
-        self._lives: dict[str, list[tuple[float, EngineStats]]] = {}
+        self._lives: dict[str, dict[str, EngineStats]] = {}
         self._seen_whole = False
         self.latest: Stats = {"generator": [], "verifier": []}
         """What answered last, by pool."""
@@ -60,7 +59,7 @@ class EngineAccount:
 
     def totals(self) -> dict[str, Any]:
         """Tokens of all lives of all generators; exact where none died and the end was seen."""
-        lives = [stats for seen in self._lives.values() for _, stats in seen]
+        lives = [stats for seen in self._lives.values() for stats in seen.values()]
         return {
             "completion_tokens": sum(stats.completion_tokens for stats in lives),
             "aborted_tokens": sum(stats.aborted_tokens for stats in lives),
@@ -75,11 +74,6 @@ class EngineAccount:
             logger.warning("engines did not say what they counted: %s", error)
             return False
         self.latest = answer.result()
-        now = time.monotonic()
         for stats in self.latest["generator"]:
-            began = now - stats.up_s
-            seen = self._lives.setdefault(stats.replica, [])
-            if seen and began <= seen[-1][0] + 1:  # the life that was seen before
-                began = seen.pop()[0]
-            seen.append((began, stats))
+            self._lives.setdefault(stats.replica, {})[stats.life] = stats
         return {stats.replica for stats in self.latest["generator"]} == self._lives.keys()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ class EngineStats:
     """Of `up_s`, with at least one request in the replica."""
     slot_s: float
     """Integral of running / max_num_seqs over time: the share of slots used, times seconds."""
+    life: str = ""
+    """Which process of the replica counted this: another one after each restart."""
     span_s: float = 0.0
     """From the first request taken to the last one ended, pauses between them included."""
 
@@ -56,6 +59,7 @@ class Meter:
         self.running = self.waiting = self.in_flight = 0
         self.kv_usage = 0.0
         self._clock = clock
+        self._life = uuid.uuid4().hex[:8]
         self._started = self._at = self.last_progress = clock()
         self._busy_s = self._slot_s = 0.0
         self._first: float | None = None
@@ -117,6 +121,7 @@ class Meter:
             up_s=self._at - self._started,
             busy_s=self._busy_s,
             slot_s=self._slot_s,
+            life=self._life,
             span_s=0.0 if self._first is None else self._last - self._first,
         )
 

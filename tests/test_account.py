@@ -1,0 +1,48 @@
+"""What engines say they made, over all the lives of their replicas."""
+
+from dataclasses import replace
+
+from actors.account import EngineAccount
+from actors.meter import Meter
+
+
+class Pool:
+    """Engines whose figures the test sets."""
+
+    def __init__(self):
+        self.generator = []
+
+    def stats(self):
+        return {"generator": list(self.generator), "verifier": []}
+
+
+def figures(meter, tokens):
+    meter.completion_tokens = tokens
+    return meter.stats("r0", "generator", 0)
+
+
+def test_a_slow_answer_is_no_second_life():
+    """However late a replica answers, its process is counted once, by what it said last."""
+    pool, meter = Pool(), Meter(4)
+    account = EngineAccount(pool)
+    for tokens, late_s in ((10, 0.0), (20, 5.0), (30, 9.0)):
+        stats = figures(meter, tokens)
+        pool.generator = [replace(stats, up_s=stats.up_s - late_s)]
+        account.last_look()
+    account.close()
+
+    assert account.totals()["completion_tokens"] == 30
+    assert (account.totals()["lives"], account.totals()["deaths"]) == (1, 0)
+
+
+def test_a_restarted_replica_adds_to_what_the_dead_one_made():
+    """The tokens of every process of a replica are in the sum."""
+    pool = Pool()
+    account = EngineAccount(pool)
+    for meter, tokens in ((Meter(4), 10), (Meter(4), 5)):
+        pool.generator = [figures(meter, tokens)]
+        account.last_look()
+    account.close()
+
+    assert account.totals()["completion_tokens"] == 15
+    assert (account.totals()["lives"], account.totals()["deaths"]) == (2, 1)
