@@ -27,12 +27,17 @@ class Job:
         arguments: of the command line.
         log: file that its output is appended to.
         environment: further environment variables.
+        above: process whose descendants are the run's; None where Ray is the driver's own.
     """
 
     def __init__(
-        self, arguments: list[str], log: Path, environment: dict[str, str] | None = None
+        self,
+        arguments: list[str],
+        log: Path,
+        environment: dict[str, str] | None = None,
+        above: int | None = None,
     ) -> None:
-        self.log = log
+        self.log, self._above = log, above
         with log.open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "jobs.evaluate", *arguments],
@@ -49,14 +54,8 @@ class Job:
         return self.process.poll() is None
 
     def processes(self, title: str) -> dict[int, psutil.Process]:
-        """Descendants of the driver whose title begins with `title`, by process id."""
-        found = {}
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(self.process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-                    if " ".join(child.cmdline()).startswith(title):
-                        found[child.pid] = child
-        return found
+        """Processes of the run whose title begins with `title`, by process id."""
+        return titled(self._above or self.process.pid, title)
 
     def controllers(self) -> dict[int, psutil.Process]:
         """Controller actors."""
@@ -93,6 +92,17 @@ class Job:
     def output(self) -> str:
         """What it has printed so far."""
         return self.log.read_text(errors="replace")
+
+
+def titled(ancestor: int, title: str) -> dict[int, psutil.Process]:
+    """Descendants of a process whose title begins with `title`, by process id."""
+    found = {}
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(ancestor).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                if " ".join(child.cmdline()).startswith(title):
+                    found[child.pid] = child
+    return found
 
 
 def scripted_run(folder: Path, **runtime: Any) -> Path:

@@ -1,0 +1,233 @@
+"""Runs on a cluster that outlives them: what is killed there, and what must not be left there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.chaos_count import count
+from benchmarks.running import Job, rounds_durable, scripted_run, segments, titled, until
+from pipeline.run_dir import RunDir
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_enable_worker_prestart": "0",
+    "PYTHONPATH": str(ROOT),
+    "RAY_JOB_CONFIG_JSON_ENV_VAR": "{}",  # as in a submitted job: nothing is uploaded
+}
+
+SOMEONE_ELSE = """
+from ray import serve
+import ray
+ray.init(address="auto", namespace="someone-else", log_to_driver=False)
+serve.start(proxy_location="Disabled")
+
+@serve.deployment(ray_actor_options={"num_cpus": 0.1})
+class Hello:
+    def __call__(self):
+        return "hello"
+
+serve.run(Hello.bind(), name="someone-else", route_prefix=None)
+"""
+
+APPS = """
+import json, ray
+from ray import serve
+ray.init(address="auto", log_to_driver=False)
+print(json.dumps({name: app.status for name, app in serve.status().applications.items()}))
+"""
+
+
+class Cluster:
+    """A head and two nodes for controllers, as children of this process."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster as RayCluster
+
+        self.ray = RayCluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 4, "num_gpus": 0, "labels": {"pool": "head"}},
+        )
+        labels = {"pool": "controllers"}
+        self.nodes = [self.ray.add_node(num_cpus=2, num_gpus=0, labels=labels) for _ in range(2)]
+
+    def python(self, code: str) -> str:
+        """What a program that joins the cluster prints last."""
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "RAY_ADDRESS": self.ray.address},
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=True,
+        )
+        lines = done.stdout.splitlines()
+        return lines[-1] if lines else ""
+
+    def apps(self) -> dict[str, str]:
+        """Status of every Serve application."""
+        return json.loads(self.python(APPS))
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    made = Cluster()
+    try:
+        yield made
+    finally:
+        made.ray.shutdown()
+
+
+class Run:
+    """A run on the cluster, attempt by attempt."""
+
+    def __init__(self, cluster, folder, host) -> None:
+        self.cluster, self.folder, self.run = cluster, folder, folder / "runs" / "r"
+        self.jobs: list[Job] = []
+        self.config = scripted_run(
+            folder,
+            host=host,
+            size=20,
+            strategies=["mr_thinking"],
+            controllers={"num_cpus": 0.5, "label_selector": {"pool": "controllers"}},
+            scripted={"tokens_per_s": 30.0},
+        )
+
+    def start(self) -> Job:
+        """The next attempt, once it has made rounds durable."""
+        resume = ["--resume", str(self.run)] if self.run.exists() else ["--name", "r"]
+        before = segments(self.run)
+        job = Job(
+            [*resume, "--config", str(self.config)],
+            self.folder / f"log-{len(self.jobs)}.txt",
+            {"RAY_ADDRESS": self.cluster.ray.address},
+            above=os.getpid(),
+        )
+        self.jobs.append(job)
+        until(lambda: segments(self.run) > before or not job.running, 400)
+        assert job.running, job.output()[-4000:]
+        return job
+
+    def right(self) -> bool:
+        counted = count(RunDir.open(str(self.run)), self.folder / "witness")
+        assert counted.right, counted
+        return counted.chains == 20
+
+
+@pytest.fixture
+def run_on(cluster, tmp_path):
+    """Makes a run on the cluster; ends its drivers afterwards."""
+    made = []
+
+    def make(host):
+        made.append(Run(cluster, tmp_path, host))
+        return made[-1]
+
+    yield make
+    for run in made:
+        for job in run.jobs:
+            job.end()
+
+
+def test_a_killed_driver_leaves_nothing_that_the_next_start_does_not_reap(cluster, run_on):
+    """Plain actors die with their job; Serve's applications outlive it until the next start, which
+    deletes them and touches nobody else's."""
+    cluster.python(SOMEONE_ELSE)
+    run = run_on("serve")
+    first = run.start()
+    ours = {name for name in cluster.apps() if name.startswith("markovscale-r-")}
+    first.kill(signal.SIGKILL)
+    first.wait(30)
+    until(lambda: not first.controllers(), 60)
+    orphans = {name for name in cluster.apps() if name.startswith("markovscale-r-")}
+    second = run.start()
+
+    assert ours == {"markovscale-r-generator", "markovscale-r-verifier"}
+    assert orphans == ours
+    assert second.wait(400) == 0
+    assert run.right()
+    assert cluster.apps() == {"someone-else": "RUNNING"}
+    assert len(titled(os.getpid(), "ray::ServeReplica")) == 1
+
+
+def test_plain_actors_die_with_their_driver(run_on):
+    """After SIGKILL of the driver no engine, controller or watch of it survives a few seconds."""
+    run = run_on("actors")
+    job = run.start()
+    engines = titled(os.getpid(), "ray::EngineHost")
+    job.kill(signal.SIGKILL)
+    job.wait(30)
+    began = time.monotonic()
+    until(
+        lambda: (
+            not any(
+                titled(os.getpid(), title)
+                for title in ("ray::EngineHost", "ray::MapWorker", "ray::Watch")
+            )
+        ),
+        60,
+    )
+
+    assert len(engines) == 2
+    assert time.monotonic() - began < 60
+    assert run.start().wait(400) == 0
+    assert run.right()
+
+
+def test_serve_without_its_controller_goes_on(run_on):
+    """Serve's controller is killed and comes back; no question is lost."""
+    run = run_on("serve")
+    job = run.start()
+    controllers = titled(os.getpid(), "ray::ServeController")
+    for pid in controllers:
+        os.kill(pid, signal.SIGKILL)
+
+    assert len(controllers) == 1
+    assert job.wait(400) == 0, job.output()[-4000:]
+    assert run.right()
+
+
+@pytest.mark.parametrize("how", ["killed", "drained"])
+def test_a_node_with_controllers_that_goes_away(cluster, run_on, how):
+    """Their chains go on from the journal on the other node."""
+    run = run_on("actors")
+    job = run.start()
+    until(lambda: rounds_durable(run.run) >= 5, 100)
+    (controller,) = job.controllers()
+    raylets = {node.node_id: node.all_processes["raylet"][0].process.pid for node in cluster.nodes}
+    under = next(
+        node
+        for node in cluster.nodes
+        if controller in titled(raylets[node.node_id], "ray::MapWorker")
+    )
+    if how == "killed":
+        cluster.ray.remove_node(under, allow_graceful=False)
+    else:
+        subprocess.run(
+            [
+                str(Path(sys.executable).with_name("ray")),
+                "drain-node",
+                *("--address", cluster.ray.address, "--node-id", under.node_id),
+                *("--reason", "DRAIN_REASON_PREEMPTION", "--reason-message", "spot"),
+                *("--deadline-remaining-seconds", "5"),
+            ],
+            check=True,
+            timeout=120,
+        )
+        time.sleep(6)
+        cluster.ray.remove_node(under, allow_graceful=True)
+
+    assert job.wait(400) == 0, job.output()[-4000:]
+    assert run.right()
