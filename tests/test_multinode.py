@@ -1,0 +1,164 @@
+"""Several Ray nodes on one machine: where actors go, and what the loss of a node costs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks.fake_cluster import wait_until
+from pipeline.journal import read_journal
+from pipeline.run_dir import RunDir, rows_of
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_enable_worker_prestart": "0",
+    "PYTHONPATH": str(ROOT),
+    # as in a submitted job: the code is there, nothing is uploaded
+    "RAY_JOB_CONFIG_JSON_ENV_VAR": "{}",
+}
+QUESTIONS = 24
+
+
+@pytest.fixture
+def nodes(monkeypatch):
+    """A head with CPUs, two nodes of four GPUs for generators and one for verifiers."""
+    from ray.cluster_utils import Cluster
+
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 4, "num_gpus": 0, "labels": {"pool": "head"}},
+    )
+    try:
+        gpus = {"num_cpus": 4, "num_gpus": 4}
+        yield (
+            cluster,
+            [cluster.add_node(**gpus, labels={"pool": "generator"}) for _ in range(2)],
+            cluster.add_node(**gpus, labels={"pool": "verifier"}),
+        )
+    finally:
+        cluster.shutdown()
+
+
+def config(runs, host):
+    return {
+        "science": {
+            "benchmarks": [{"name": "arithmetic", "size": QUESTIONS}],
+            "strategies": ["mr_thinking"],
+            "strategy": {"n": 4},
+            "decoding": {"max_tokens": 256},
+            "prompts": {"first": "{question}", "revise": "{question} was {answer}"},
+            "generator": {"model": "scripted"},
+            "verifier": {"model": "scripted"},
+        },
+        "runtime": {
+            "runs": str(runs),
+            "host": host,
+            "journal_flush_s": 0.5,
+            # a whole node each, so that every generator node has one
+            "generator": {
+                "replicas": 2,
+                "engine": {"tensor_parallel_size": 4, "max_num_seqs": 8},
+                "label_selector": {"pool": "generator"},
+            },
+            "verifier": {
+                "replicas": 1,
+                "engine": {"max_num_seqs": 8},
+                "label_selector": {"pool": "verifier"},
+            },
+            "controllers": {
+                "num_cpus": 0.5,
+                "rows_per_block": 4,
+                "label_selector": {"pool": "head"},
+            },
+            "requests": {"backoff_s": 0.2},
+            "scripted": {"slots": 8, "tokens": 55, "tokens_per_s": 10},
+        },
+    }
+
+
+def start(cluster, folder, host):
+    """The job, as a process that joins the cluster."""
+    path = folder / "run.yaml"
+    path.write_text(yaml.safe_dump(config(folder / "runs", host)))
+    command = [sys.executable, "-m", "jobs.evaluate", "--config", str(path), "--name", "run"]
+    log = (folder / "log").open("wb")
+    with log:
+        return subprocess.Popen(
+            command, env={**os.environ, "RAY_ADDRESS": cluster.address}, stdout=log, stderr=log
+        )
+
+
+PLACES = """
+import json, ray, sys
+ray.init(address=sys.argv[1], log_to_driver=False, logging_level="fatal")
+actors = ray._private.state.actors()
+print(json.dumps([
+    [a["ActorClassName"], a["Name"], a["Address"]["NodeID"]]
+    for a in actors.values() if a["State"] == "ALIVE"
+]))
+"""
+
+
+def places(cluster):
+    """(class, name, node) of every actor that lives."""
+    done = subprocess.run(
+        [sys.executable, "-c", PLACES, cluster.address], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def rounds_done(folder):
+    """Completions that are durable so far."""
+    run = folder / "runs" / "run" / "journal"
+    return read_journal(RunDir.open(str(run.parent)).journal).table.num_rows if run.is_dir() else 0
+
+
+@pytest.mark.parametrize("host", ["actors", "serve"])
+def test_a_lost_node_costs_rounds_but_no_question(nodes, tmp_path, host):
+    """Pools are on nodes of their label, the rest beside the driver; with one of two generator
+    nodes killed in the middle, every question still gets its one outcome."""
+    cluster, generators, verifier = nodes
+    process = start(cluster, tmp_path, host)
+    try:
+        wait_until(lambda: rounds_done(tmp_path) >= 8 or process.poll(), 240, "first rounds")
+        assert process.poll() is None, (tmp_path / "log").read_text()[-4_000:]
+        where = places(cluster)
+        cluster.remove_node(generators[0], allow_graceful=False)
+        before = rounds_done(tmp_path)
+        status = process.wait(300)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    head = cluster.head_node.node_id
+    ours = [
+        (kind, name, node)
+        for kind, name, node in where
+        if "engine" in name.lower() or "markov" in name
+    ]
+    by_pool = {
+        pool: {node for _, name, node in ours if pool in name} for pool in ("generator", "verifier")
+    }
+
+    assert status == 0, (tmp_path / "log").read_text()[-4_000:]
+    assert by_pool["generator"] == {node.node_id for node in generators}
+    assert by_pool["verifier"] == {verifier.node_id}
+    assert {node for _, name, node in ours if name.endswith("-watch")} == {head}
+    assert {node for kind, _, node in where if kind.startswith("MapWorker")} == {head}
+    assert 8 <= before < 4 * QUESTIONS
+    run = RunDir.open(str(tmp_path / "runs" / "run"))
+    outcomes = rows_of(run.outcomes())
+    assert len({row["question_id"] for row in outcomes}) == len(outcomes) == QUESTIONS
+    assert {row["stop_reason"] for row in outcomes} == {"budget"}
+    assert {row["completions"] for row in outcomes} == {4}
