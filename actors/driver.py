@@ -33,6 +33,7 @@ from pipeline.plan import (
 from pipeline.protocol import Statistics
 from pipeline.recorded import write_recorded
 from pipeline.run_dir import RunDir, rows_of
+from pipeline.schedule import running_means
 from pipeline.trajectory import Row
 
 logger = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Attempt:
         )
         for segment in corrupt:
             logger.warning("journal segment %s set aside: %s", segment.name, segment.why)
+        self._prepare()
         if not self._pending():
             logger.info("nothing left to do in %s", self._run.address)
             return
@@ -120,11 +122,16 @@ class Attempt:
                 self._close_metrics()
 
     def _pending(self) -> bool:
+        """Whether anything is left. Phase by phase: who takes part in one is known once those
+        before it are done and folded."""
         done = self._done()
-        return any(
-            phase_work(self._strategies, phase, self._questions, self._statistics(), done)
-            for phase in range(phase_count(self._strategies))
-        ) or any(self._unfolded(phase) for phase in range(phase_count(self._strategies) - 1))
+        for phase in range(phase_count(self._strategies)):
+            known = self._statistics()
+            if phase_work(self._strategies, phase, self._questions, known, done):
+                return True
+            if self._unfolded(phase):
+                return True
+        return False
 
     def _unfolded(self, phase: int) -> list[str]:
         """Labels of strategies whose finished phase has not been folded yet."""
@@ -136,14 +143,17 @@ class Attempt:
         return labels
 
     def _phase(self, phase: int, watch: Any, engines: Any) -> None:
-        if phase == 0:
-            self._prepare()
+        journal = self._journal()
         work = phase_work(
-            self._strategies, phase, self._questions, self._statistics(), self._done()
+            self._strategies,
+            phase,
+            self._questions,
+            self._statistics(),
+            self._done(),
+            running_means(journal.table),
         )
         logger.info("phase %d: %d chains to run", phase, len(work))
         if work:
-            journal = self._journal()
             wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]
             patiently(
                 lambda: write_recorded(self._run, self._number, phase, journal, wanted),

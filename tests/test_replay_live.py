@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.vllm, pytest.mark.slow]
 
 STRATEGIES_LIVE = [
     *(kind for kind in STRATEGIES if kind != "budget_forcing"),
-    "{kind: budget_forcing, template_opens_thinking: false, num_ignore: 1}",
+    "{kind: budget_forcing, num_ignore: 1}",
     "{kind: dsc, label: dsc-paper, profile: paper}",
     "{kind: markovscale_star, label: forecast, stop_rule: forecast}",
 ]
