@@ -171,8 +171,8 @@ class Controller:
     async def _drain_when_told(self) -> None:
         assert self._chains is not None
         try:
-            await self._watch.until_drain.remote()
-            await self._chains.wind_down(self._config.runtime.drain_s)
+            grace_s = await self._watch.until_drain.remote()
+            await self._chains.wind_down(grace_s)
         except ray.exceptions.RayActorError:  # the driver is gone: nobody will take the outcomes
             logger.warning("the run's driver is gone, keeping what is finished")
             self._chains.drain()

@@ -12,9 +12,10 @@ from typing import Any
 import ray
 
 from actors.account import EngineAccount
+from actors.breaker import Breaker, RunFailedError
 from actors.environment import write_environment
 from actors.flow import PhaseFlow
-from actors.guard import RunInterruptedError, Signals, reap_orphans, watching
+from actors.guard import RunInterruptedError, Signals, reap_orphans, stop_grace_s, watching
 from actors.hosts import start_engines
 from actors.metrics import RunMetrics
 from actors.patience import patiently
@@ -40,11 +41,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.2
 _METRICS_EVERY_S = 10.0
-_DRAIN_S = 120.0
-
-
-class RunFailedError(MarkovScaleError, RuntimeError):
-    """The run was ended because going on would only cost."""
+_DRAIN_S = 60.0  # beyond the grace: flushing, and rows on their way
 
 
 Progress = Callable[[dict[str, Any]], None]
@@ -73,6 +70,7 @@ class Attempt:
         self._taken_over = False
         self._account: EngineAccount
         self._exported: RunMetrics
+        self._breaker = Breaker(config.runtime, run.address)
         self._resume = f"resume with --resume {run.address}"
 
     def execute(self) -> None:
@@ -113,7 +111,7 @@ class Attempt:
             try:
                 for phase in range(phase_count(self._strategies)):
                     self._phase(phase, watch, engines)
-                failed = self._failures(ray.get(watch.totals.remote()), least=1)
+                failed = self._breaker.failures(ray.get(watch.totals.remote()), least=1)
                 if failed is not None:
                     raise failed
             finally:
@@ -182,45 +180,33 @@ class Attempt:
                 reason = self._reason_to_end(totals)
                 if reason is not None:
                     logger.warning("draining: %s", reason)
-                    ray.get(watch.drain.remote())
-                    drained_at = time.monotonic()
-            elif time.monotonic() - drained_at > _DRAIN_S:
-                logger.warning("chains did not drain within %.0f s, leaving them", _DRAIN_S)
+                    grace_s = stop_grace_s(self._config.runtime) if self._signals.stop else 0.0
+                    ray.get(watch.drain.remote(grace_s))
+                    give_up = time.monotonic() + grace_s + _DRAIN_S
+            elif time.monotonic() > give_up:
+                logger.warning("chains did not drain in time, leaving them")
                 raise reason
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
                 told = time.monotonic()
                 self._account.look()
                 self._tell(totals, phase, (before, chains), told - began)
-        flow.result()
+        try:
+            flow.result()
+        except Exception as error:
+            if reason is None and not isinstance(error, ray.exceptions.RayError):
+                reason = RunFailedError(f"the pipeline of phase {phase} broke: {error}")
+            if reason is None:
+                raise
+            raise reason from error
         if reason is not None:
             raise reason
 
     def _reason_to_end(self, totals: dict[str, Any]) -> MarkovScaleError | None:
-        runtime = self._config.runtime
         if self._signals.stop:
             return RunInterruptedError(f"stopped by a signal; {self._resume}")
         if self._taken_over:
             return RunInterruptedError(f"another attempt has taken {self._run.address} over")
-        if totals["fatal"] is not None:
-            return RunFailedError(f"{totals['fatal']}; {self._resume}")
-        if totals["idle_s"] > runtime.no_progress_timeout_s:
-            return RunFailedError(
-                f"a round must end every {runtime.no_progress_timeout_s:g} s, none did for "
-                f"{totals['idle_s']:.0f} s; {self._resume}"
-            )
-        return self._failures(totals, least=runtime.min_questions_before_giving_up)
-
-    def _failures(self, totals: dict[str, Any], *, least: int) -> RunFailedError | None:
-        """Why the run must end, where too many of at least `least` finished questions failed."""
-        share = self._config.runtime.max_failed_share
-        finished, failed = sum(totals["stops"].values()), totals["stops"].get("failed", 0)
-        if finished < least or failed <= share * finished:
-            return None
-        return RunFailedError(
-            f"failed questions must be at most {share:.0%} of those finished, got {failed} of "
-            f"{finished}, the last with: {totals['last_error']}; once that is mended, "
-            f"{self._resume} --retry-failed"
-        )
+        return self._breaker.reason(totals)
 
     def _look_for_others(self) -> None:
         """Note whether another attempt has begun since this one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.watch import NAMESPACE, Watch, watch_name
+from pipeline.config.runtime import RuntimeConfig
 from pipeline.errors import MarkovScaleError
 
 logger = logging.getLogger(__name__)
@@ -59,6 +61,16 @@ class Signals:
         self._stop.set()
         if self.raising or again:
             raise RunInterruptedError(f"stopped by {signal.Signals(number).name}")
+
+
+def stop_grace_s(runtime: RuntimeConfig) -> float:
+    """How long a run that was told to stop lets completions finish (``runtime.drain_s``).
+
+    Most of what Ray leaves a stopped job; the rest is for flushing and for ending the engines.
+    """
+    if runtime.drain_s is not None:
+        return runtime.drain_s
+    return max(1.0, 0.8 * float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", "3")) - 1.4)
 
 
 @contextmanager

@@ -39,6 +39,7 @@ class Watch:
     def __init__(self) -> None:
         self._lives: Counter[str] = Counter()
         self._drained = asyncio.Event()
+        self._grace_s = 0.0
         self._reports: dict[str, dict[str, Any]] = {}
         self._fatal: str | None = None
         self._last_round_at = time.monotonic()
@@ -49,9 +50,10 @@ class Watch:
         self._lives[writer] += 1
         return self._lives[writer]
 
-    async def until_drain(self) -> None:
-        """Return when controllers are to stop asking engines."""
+    async def until_drain(self) -> float:
+        """Return when controllers are to stop asking engines; how long they may finish, in s."""
         await self._drained.wait()
+        return self._grace_s
 
     async def report(
         self, controller: str, counters: dict[str, Any], fatal: str | None = None
@@ -63,8 +65,9 @@ class Watch:
         if rounds > self._rounds:
             self._rounds, self._last_round_at = rounds, time.monotonic()
 
-    async def drain(self) -> None:
-        """Tell every controller to stop asking engines."""
+    async def drain(self, grace_s: float = 0.0) -> None:
+        """Tell every controller to stop asking engines, and to wait `grace_s` for completions."""
+        self._grace_s = grace_s
         self._drained.set()
 
     async def totals(self) -> dict[str, Any]:

@@ -1,0 +1,158 @@
+"""What the driver decides: when to end a run, how long to let it finish, what to wait for."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from actors.account import EngineAccount
+from actors.breaker import Breaker
+from actors.guard import RunInterruptedError, Signals, stop_grace_s
+from actors.meter import Meter
+from actors.patience import StorageError, patiently
+from actors.watch import Watch
+from pipeline.config.runtime import RuntimeConfig
+
+FINE = {"fatal": None, "idle_s": 0.0, "stops": {"budget": 20}, "last_error": None}
+
+
+def reason(**totals):
+    breaker = Breaker(RuntimeConfig(no_progress_timeout_s=60), "runs/r")
+    return str(breaker.reason({**FINE, **totals}))
+
+
+def test_a_run_goes_on_while_most_questions_succeed():
+    """Half may fail; and a few failures at the start mean nothing yet."""
+    assert reason() == "None"
+    assert reason(stops={"budget": 10, "failed": 10}) == "None"
+    assert reason(stops={"failed": 19}) == "None"
+
+
+def test_a_run_ends_with_one_message_that_says_how_to_go_on():
+    """Failures, a standstill and storage that was given up each have their own."""
+    failed = reason(stops={"budget": 9, "failed": 11}, last_error="engine: x")
+
+    assert failed.startswith("failed questions must be at most 50% of those finished, got 11 of 20")
+    assert "the last with: engine: x" in failed
+    assert failed.endswith("resume with --resume runs/r --retry-failed")
+    assert reason(idle_s=61.0).startswith("a round must end every 60 s, none did for 61 s")
+    assert reason(fatal="disk: no") == "disk: no; resume with --resume runs/r"
+
+
+@pytest.mark.parametrize(
+    ("wait", "drain", "grace"),
+    [(None, None, 1.0), ("3", None, 1.0), ("150", None, 118.6), ("150", 5.0, 5.0), ("3", 0.0, 0.0)],
+)
+def test_the_grace_is_most_of_what_ray_leaves_a_stopped_job(monkeypatch, wait, drain, grace):
+    """Unless the configuration says otherwise."""
+    monkeypatch.delenv("RAY_JOB_STOP_WAIT_TIME_S", raising=False)
+    if wait is not None:
+        monkeypatch.setenv("RAY_JOB_STOP_WAIT_TIME_S", wait)
+
+    assert stop_grace_s(RuntimeConfig(drain_s=drain)) == pytest.approx(grace)
+
+
+def test_a_signal_is_noted_in_a_run_and_raised_in_a_long_start():
+    """While engines load, the first SIGTERM ends the start; later the first one is only noted."""
+    before = signal.getsignal(signal.SIGTERM)
+    signals = Signals()
+    with signals.installed():
+        signals.raising = False
+        os.kill(os.getpid(), signal.SIGTERM)
+        noted = signals.stop
+        with pytest.raises(RunInterruptedError, match="stopped by SIGTERM"):
+            os.kill(os.getpid(), signal.SIGTERM)
+    starting = Signals()
+    with starting.installed(), pytest.raises(RunInterruptedError, match="stopped by SIGINT"):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert noted
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_storage_is_waited_for_and_then_given_up():
+    """A call is made again until it succeeds, or until the time is over."""
+    fails = [OSError("gone"), OSError("gone")]
+
+    def call():
+        if fails:
+            raise fails.pop()
+        return 7
+
+    assert patiently(call, "read") == 7
+    with pytest.raises(StorageError, match="could not read for 0 s: gone"):
+        patiently(lambda: (_ for _ in ()).throw(OSError("gone")), "read", give_up_s=0)
+
+
+async def test_lives_are_numbered_in_the_order_in_which_they_ask():
+    """Each writer has numbers of its own."""
+    watch = Watch()
+
+    assert [await watch.enlist(w) for w in ("a", "b", "a", "a")] == [1, 1, 2, 3]
+
+
+async def test_controllers_learn_of_a_drain_at_once():
+    """Whoever waits is told, with the grace; whoever asks later as well."""
+    watch = Watch()
+    waiting = asyncio.create_task(watch.until_drain())
+    await asyncio.sleep(0)
+    await watch.drain(4.0)
+
+    assert await asyncio.wait_for(waiting, 1) == 4.0
+    assert await watch.until_drain() == 4.0
+    assert (await watch.totals())["draining"]
+
+
+class Reporting:
+    """Engines that say what they are told to say."""
+
+    def __init__(self):
+        began = time.monotonic() - 100
+        self.made = {"g0": (began, 10), "g1": (began, 20)}
+
+    def stats(self):
+        found = []
+        for replica, (began, tokens) in self.made.items():
+            up_s = time.monotonic() - began
+            meter = Meter(8)
+            meter.completion_tokens = tokens
+            stats = meter.stats(replica, "generator", 0)
+            found.append(
+                type(stats)(**{n: getattr(stats, n) for n in stats.__slots__} | {"up_s": up_s})
+            )
+        return {"generator": found, "verifier": []}
+
+
+def seen(account):
+    totals = account.totals()
+    return totals["completion_tokens"], totals["lives"], totals["deaths"], totals["seen_to_the_end"]
+
+
+def test_tokens_of_a_replica_that_died_are_kept():
+    """A replica that begins anew under its name adds to what its earlier life had said."""
+    engines = Reporting()
+    account = EngineAccount(engines)
+    account.last_look()
+    first = seen(account)
+    engines.made["g0"] = (time.monotonic(), 5)
+    account.last_look()
+    account.close()
+
+    assert first == (30, 2, 0, True)
+    assert seen(account) == (35, 3, 1, True)
+
+
+def test_engines_that_do_not_answer_hold_nobody_up():
+    """The last figures stand, and are not called the last word."""
+
+    class Silent:
+        def stats(self):
+            raise RuntimeError("no answer")
+
+    account = EngineAccount(Silent())
+    account.last_look()
+    account.close()
+
+    assert seen(account) == (0, 0, 0, False)
