@@ -142,7 +142,7 @@ def fences_of(journal: Folder) -> Fences:
     for name, epoch, _ in segments:
         if epoch not in bases:
             try:
-                bases[epoch] = _base(read_segment(journal, name).schema) or {}
+                bases[epoch] = _base(journal.read_schema(name)) or {}
             except DataError:
                 continue  # the next segment of that epoch has the same base
     return Fences(base_of((epoch, sequence) for _, epoch, sequence in segments), bases)

@@ -123,6 +123,15 @@ class Folder:
         except pa.ArrowInvalid as error:
             raise DataError(f"{where} must be a whole Parquet file, got: {error}") from error
 
+    def read_schema(self, name: str) -> pa.Schema:
+        """The schema of a Parquet object, without reading its rows."""
+        fs, base = self._resolve()
+        try:
+            return pq.read_schema(posixpath.join(base, name), filesystem=fs)
+        except pa.ArrowInvalid as error:
+            where = posixpath.join(self.address, name)
+            raise DataError(f"{where} must be a whole Parquet file, got: {error}") from error
+
     def _resolve(self) -> tuple[pafs.FileSystem, str]:
         return resolve(self.address)
 
