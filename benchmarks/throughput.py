@@ -51,7 +51,9 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
-def _config(options: argparse.Namespace, model: Path, runs: str) -> dict[str, Any]:
+def _config(options: argparse.Namespace, model: Path) -> dict[str, Any]:
+    from benchmarks.product import SCIENCE
+
     pool: dict[str, Any] = {
         "replicas": options.replicas,
         "num_cpus": 1 if options.gpu else 0.3,
@@ -66,11 +68,9 @@ def _config(options: argparse.Namespace, model: Path, runs: str) -> dict[str, An
     return {
         "name": "throughput",
         "science": {
+            **SCIENCE,
             "benchmarks": [{"name": "arithmetic", "size": options.chains}],
-            "strategies": [{"kind": "markovscale_t", "n": ROUNDS, "p0_source": "priors_file"}],
-            "answer_rule": "last",
             "decoding": {"max_tokens": options.most_tokens},
-            "prompts": {"first": "{question}", "revise": "{question} was {answer}"},
             "generator": {
                 "model": str(model),
                 "max_model_len": options.most_tokens + 64,
@@ -79,7 +79,6 @@ def _config(options: argparse.Namespace, model: Path, runs: str) -> dict[str, An
             },
         },
         "runtime": {
-            "runs": runs,
             "host": options.host,
             "generator": pool,
             "controllers": {
@@ -91,69 +90,11 @@ def _config(options: argparse.Namespace, model: Path, runs: str) -> dict[str, An
     }
 
 
-def _product(options: argparse.Namespace, work: list[Job], model: Path) -> dict[str, float]:
-    """The chains through the product, started cold; its engines' own account of them."""
-    from actors.driver import Attempt
-    from jobs.cluster import start_ray
-    from pipeline.config.run import RunConfig
-    from pipeline.run_dir import RunDir
-
-    with tempfile.TemporaryDirectory() as runs:
-        config = RunConfig.parse(_config(options, model, runs))
-        run = RunDir.create(config, f"throughput-{time.time_ns()}")
-        run.folder.write_table("questions.parquet", _questions(work))
-        start_ray(config.runtime)
-        rows: list[dict[str, Any]] = []
-        Attempt(run, config, 1, rows.append).execute()
-        outcomes = run.outcomes().to_pylist()
-        engines = rows[-1]["engines"]["generator"]
-    assert len(outcomes) == len(work), "every chain must have its outcome"
-    assert not [row for row in outcomes if row["error"]], "no chain may fail"
-    assert sum(row["completions"] for row in outcomes) == sum(job.rounds for job in work)
-    tokens = sum(row["completion_tokens"] for row in outcomes)
-    seconds = max(engine["span_s"] for engine in engines)
-    assert seconds > 0, "no engine may have been replaced on the way"
-    busy = sum(engine["slot_s"] for engine in engines) / (seconds * len(engines))
-    return {
-        "seconds": seconds,
-        "phase_seconds": rows[-1]["phase_seconds"],
-        "tokens": tokens,
-        "tokens_per_s": tokens / seconds,
-        "slots_busy": busy,
-        "loop_lag_ms": max(row["loop_lag_ms"] for row in rows),
-    }
-
-
-def _questions(work: list[Job]) -> Any:
-    import pyarrow as pa
-
-    from pipeline.questions import SCHEMA
-    from pipeline.seeds import question_seed
-
-    rows = [
-        {
-            **dict.fromkeys(SCHEMA.names),
-            "benchmark": "arithmetic",
-            "question_id": job.question_id,
-            "text": job.text,
-            "seed": question_seed(0, "arithmetic", job.question_id),
-            "p0": 0.9 if job.rounds == 1 else 0.1,  # L is 0.5: the first is gated, the other not
-            "p0_source": "priors_file",
-            "a": 0.2,
-            "b": 0.2,
-            "tokens_per_round": float(job.tokens),
-            "max_tokens": job.tokens,
-        }
-        for job in work
-    ]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
-
-
 async def _bare(options: argparse.Namespace, work: list[Job], model: Path) -> dict[str, Any]:
     from actors import vllm_setup
     from pipeline.config.run import RunConfig
 
-    config = RunConfig.parse(_config(options, model, "unused"))
+    config = RunConfig.parse(_config(options, model))
     pool = config.runtime.generator
     os.environ.update(vllm_setup.environment(pool))
     arguments = vllm_setup.engine_args(
@@ -210,7 +151,10 @@ def main() -> None:
         )
         figures = _bare_in_child(options, sys.argv[1:]) if options.loops else {}
         if not options.no_product:
-            runs = [_product(options, work, model) for _ in range(options.repeats)]
+            from benchmarks.product import run_chains  # after the bare loops' process is gone
+
+            config = _config(options, model)
+            runs = [run_chains(config, work) for _ in range(options.repeats)]
             rates = [run["tokens_per_s"] for run in runs]
             figures |= {
                 "product": statistics.median(rates),

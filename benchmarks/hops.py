@@ -1,0 +1,129 @@
+"""What a call of an engine costs by the way it goes: in process, Ray actor, Ray Serve.
+
+    python -m benchmarks.hops --quick
+    python -m benchmarks.hops --calls 20000 --prompt-bytes 20000
+
+A scripted generator answers at once, and one process calls it through the product's own client:
+one call at a time for latency, many at once for calls a second. What Ray and Serve add is the
+difference to the engine in the calling process. A round is one such call, and another where it is
+scored. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.machine import described
+
+HOSTS = ("process", "actors", "serve")
+_AT_ONCE = 64
+
+
+async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str, float]:
+    """Latency of calls one at a time, then the rate of many at once.
+
+    Args:
+        engines: address of the pools.
+        calls: many at once.
+        alone: one at a time.
+        prompt: of each.
+    """
+    from actors.client import clients_of
+    from pipeline.config.runtime import RequestConfig
+    from pipeline.protocol import Failure, Message, Request
+
+    client, _ = clients_of(engines, RequestConfig())
+
+    async def call(number: int) -> None:
+        message = Message(role="user", content=prompt)
+        request = Request(
+            messages=(message,), max_tokens=10_000, temperature=0.7, top_p=0.95, seed=number
+        )
+        got = await client.generate(request, session=str(number % _AT_ONCE))
+        assert not isinstance(got, Failure), got
+
+    for number in range(20):  # connections, handles and routers are made by the first calls
+        await call(number)
+    latencies = []
+    for number in range(alone):
+        began = time.perf_counter()
+        await call(number)
+        latencies.append(time.perf_counter() - began)
+    numbers = iter(range(calls))
+
+    async def worker() -> None:
+        for number in numbers:
+            await call(number)
+
+    began, cpu_began = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(worker() for _ in range(_AT_ONCE)))
+    seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
+    latencies.sort()
+    return {
+        "latency_p50_ms": 1e3 * statistics.median(latencies),
+        "latency_p99_ms": 1e3 * latencies[int(0.99 * len(latencies))],
+        "calls_per_s": calls / seconds,
+        "caller_cpu_ms": 1e3 * cpu_s / calls,
+    }
+
+
+def started(host: str) -> Any:
+    """A pool of one scripted generator that answers at once."""
+    from actors.hosts import start_pools
+    from pipeline.config.models import GeneratorModel
+    from pipeline.config.runtime import RuntimeConfig
+
+    runtime = RuntimeConfig.model_validate(
+        {
+            "host": "actors" if host == "process" else host,
+            "generator": {"num_gpus": 0, "num_cpus": 0.2, "engine": {"max_num_seqs": 256}},
+            "scripted": {"in_process": host == "process"},
+        }
+    )
+    return start_pools(GeneratorModel(model="scripted"), None, runtime, "hops", 1_000)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="benchmarks.hops", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--quick", action="store_true", help="1,000 calls, under 50 s on 2 cores")
+    parser.add_argument("--calls", type=int, default=10_000)
+    parser.add_argument("--prompt-bytes", type=int, default=2_000)
+    parser.add_argument("--hosts", default=",".join(HOSTS), help="comma-separated")
+    options = parser.parse_args(argv)
+    calls = 1_000 if options.quick else options.calls
+    from actors.guard import watching
+    from jobs.cluster import start_ray
+    from pipeline.config.runtime import RuntimeConfig
+
+    prompt = "12*34+56? " + "x" * options.prompt_bytes
+    print(described())
+    print(f"{calls} calls, {_AT_ONCE} at once, prompts of {len(prompt):,} bytes", flush=True)
+    figures: dict[str, Any] = {"benchmark": "hops", "calls": calls}
+    start_ray(RuntimeConfig())
+    with watching("hops"):  # Serve's applications are taken for orphans without it
+        for host in options.hosts.split(","):
+            engines = started(host)
+            try:
+                figures[host] = asyncio.run(
+                    measure(engines.address, calls, max(100, calls // 10), prompt)
+                )
+            finally:
+                engines.stop()
+            print(host, figures[host], flush=True)
+    if "process" in figures:
+        for host in {"actors", "serve"} & figures.keys():
+            added = figures[host]["latency_p50_ms"] - figures["process"]["latency_p50_ms"]
+            figures[host]["added_ms"] = added
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
