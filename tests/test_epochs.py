@@ -221,3 +221,52 @@ async def test_a_writer_claims_its_epoch_before_its_first_outcome(tmp_path):
     assert writer.reached == (life(2).name, 0)
     assert not fences_of(journal).outcome_counts(life(1).name, 1)
     assert fences_of(journal).outcome_counts(life(2).name, 0)
+
+
+def test_the_base_of_an_epoch_is_read_from_its_first_whole_segment(tmp_path):
+    """A torn claim does not hide what the others of its epoch say."""
+    journal = Folder(str(tmp_path))
+    write_segment(journal, life(1), 0, [])
+    base = listed(journal.names())
+    write_segment(journal, life(1), 1, [])
+    claim = write_segment(journal, life(2), 0, [], base)
+    write_segment(journal, life(2), 1, [], base)
+    (tmp_path / claim).write_bytes(b"torn")
+
+    assert fences_of(journal).counts(life(1).name, 0)
+    assert not fences_of(journal).counts(life(1).name, 1)
+
+
+def test_a_life_goes_on_from_the_record_of_the_one_before(tmp_path):
+    """It reads the phase's record and its own earlier lives, later also what it wrote itself."""
+    from pipeline.recorded import RecordedWork, write_recorded
+    from tests.attempts import config_of, new_run
+
+    run = new_run(config_of(tmp_path))
+    key = ("s", "arithmetic", "1")
+    write_recorded(run, 1, 0, read_journal(run.journal), [key])
+    old, new = life(1), life(2)
+    first = RecordedWork(run, old)
+    write_segment(run.journal, old, 0, [drawn(old, "1")], first.base)
+    write_segment(run.journal, life(1, slot="b"), 0, [drawn(old, "2")], first.base)
+    second = RecordedWork(run, new)
+    write_segment(run.journal, new, 0, [drawn(new, "1")], second.base)
+
+    assert first.of(key) is None
+    assert second.base == {old.name: [0]}
+    assert second.of(("s", "arithmetic", "2")) is None
+    assert [row["attempt"] for row in second.of(key).discarded()] == [1]
+    assert len(list(second.again(key).discarded())) == 2
+
+
+def drawn(epoch, question_id):
+    (request,) = STRATEGY.start(QUESTION)[1].requests
+    question = Question(benchmark="arithmetic", question_id=question_id, text="1+1?", seed=7)
+    return row_of(
+        run="r",
+        attempt=epoch.attempt,
+        strategy="s",
+        question=question,
+        request=request,
+        observation=Completion(text="x", score=0.5),
+    )

@@ -1,5 +1,6 @@
 """Files of a run."""
 
+import pyarrow as pa
 import pytest
 
 from pipeline.errors import DataError
@@ -39,3 +40,41 @@ def test_broken_files_are_named(tmp_path):
         folder.read_json("x.json")
     with pytest.raises(DataError, match=r"x\.parquet must be a whole Parquet file"):
         folder.read_table("x.parquet")
+
+
+@pytest.fixture
+def bucket():
+    """A file system that is not the local one, as an object store is."""
+    folder = Folder("fsspec+memory://bucket/runs")
+    yield folder
+    import fsspec
+
+    fsspec.filesystem("memory").store.clear()
+
+
+def test_another_file_system_is_used_by_its_address(bucket):
+    """Objects are written, listed, moved and read alike; an object that is torn is named."""
+    bucket.write("a/b.json", b"{}")
+    bucket.write_table("a/t.parquet", pa.table({"x": [1, 2], "y": [3, 4]}))
+    bucket.write("a/torn.parquet", b"PAR1")
+    bucket.child("a").move("b.json", "c/b.json")
+    folder = bucket.child("a")
+
+    assert (folder.names(), folder.folders()) == (["t.parquet", "torn.parquet"], ["c"])
+    assert folder.read_json("c/b.json") == {}
+    assert folder.read_columns("t.parquet", ["y"]).to_pydict() == {"y": [3, 4]}
+    assert folder.read_schema("t.parquet").names == ["x", "y"]
+    for read in (folder.read_schema, lambda name: folder.read_columns(name, ["y"])):
+        with pytest.raises(DataError, match=r"torn\.parquet must be a whole Parquet file"):
+            read("torn.parquet")
+
+
+def test_a_write_that_fails_leaves_nothing_half_written(tmp_path):
+    """Neither the object nor a part of it stays behind."""
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "x").write_text("in the way")
+    folder = Folder(str(tmp_path))
+
+    with pytest.raises(OSError, match="directory"):
+        folder.write("taken", b"data")
+    assert [p.name for p in tmp_path.iterdir()] == ["taken"]

@@ -1,0 +1,106 @@
+"""Engines' tokens against the journal's."""
+
+import pytest
+
+from pipeline.epochs import Epoch
+from pipeline.journal import listed, read_journal, write_segment
+from pipeline.ledger import as_sentence, journaled_tokens, ledger
+from pipeline.protocol import Completion, Decoding, Failure, Question
+from pipeline.storage import Folder
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.trajectory import row_of
+
+QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
+REQUEST = MRThinking(decoding=Decoding(max_tokens=8)).start(QUESTION)[1].requests[0]
+
+
+def life(number, attempt=1):
+    return Epoch(attempt, "00000a", 0, "a", number)
+
+
+def row(tokens, attempt=1, error=None, wasted=0):
+    observation = (
+        Completion(text="x", score=0.5, completion_tokens=tokens)
+        if error is None
+        else Failure(error=error, completion_tokens=tokens)
+    )
+    return row_of(
+        run="r",
+        attempt=attempt,
+        strategy="s",
+        question=QUESTION,
+        request=REQUEST,
+        observation=observation,
+        wasted_tokens=wasted,
+    )
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return Folder(str(tmp_path))
+
+
+def said(attempt=1, tokens=100, *, lives=1, deaths=0, whole=True):
+    words = {"completion_tokens": tokens, "aborted_tokens": 0, "lives": lives, "deaths": deaths}
+    return {"attempt": attempt, "engines_say": {**words, "seen_to_the_end": whole}}
+
+
+def test_everything_in_the_journal_is_counted_once(journal):
+    """Failures, lost tries and rows that do not count are in; a torn segment is not."""
+    write_segment(journal, life(1), 0, [row(10, wasted=3)])
+    base = listed(journal.names())
+    write_segment(journal, life(2), 0, [row(5, error="engine: no"), row(None, error="x: y")], base)
+    write_segment(journal, life(1), 1, [row(7)])  # the first life woke up
+    journal.write(f"{life(1).name}-000002-{'0' * 16}.parquet", b"torn")
+    journal.write("notes.txt", b"hello")
+
+    assert journaled_tokens(journal) == (25, 7)
+
+
+def test_late_rows_and_failures_that_were_tried_again_are_discarded(journal):
+    """They are in the journal's account and never in its table."""
+    write_segment(journal, life(1), 0, [row(5, error="engine: no")])
+    write_segment(journal, life(1, 2), 0, [row(9, attempt=2)], listed(journal.names()))
+    write_segment(journal, life(1), 1, [row(7)])
+    read = read_journal(journal)
+
+    assert read.table["completion_tokens"].to_pylist() == [9]
+    assert sorted(read.discarded["completion_tokens"].to_pylist()) == [5, 7]
+    assert read.names == [n for n in journal.names() if not n.startswith(f"{life(1).name}-000001")]
+
+
+def test_a_failure_that_was_not_tried_again_stays(journal):
+    """Of two failures of one request the later one is the record."""
+    write_segment(journal, life(1), 0, [row(5, error="a: b")])
+    write_segment(journal, life(1, 2), 0, [row(6, 2, error="c: d")], listed(journal.names()))
+
+    assert read_journal(journal).table["error"].to_pylist() == ["c: d"]
+
+
+def test_the_difference_is_given_where_engines_said_the_last(journal):
+    """Made less journaled is what was lost; otherwise there is no difference to give."""
+    write_segment(journal, life(1), 0, [row(90)])
+    exact = ledger([said(tokens=40, whole=False), said(tokens=100)], 1, journal)
+    died = ledger([said(deaths=1)], 1, journal)
+    silent = ledger([said(lives=0), {"attempt": 1}], 1, journal)
+    killed = ledger([said(tokens=95)], 2, journal)
+
+    assert (exact["unjournaled_completion_tokens"], exact["exact"]) == (10, True)
+    assert [e["unjournaled_completion_tokens"] for e in (died, silent, killed)] == [None] * 3
+    assert silent["engine_completion_tokens"] is None
+
+
+def test_the_ledger_in_words(journal):
+    """One line each."""
+    write_segment(journal, life(1), 0, [row(1_090)])
+
+    assert as_sentence(ledger([said(tokens=1_100)], 1, journal)) == (
+        "tokens: engines say they made 1,100; 1,090 journaled; 10 made and lost unjournaled"
+    )
+    assert as_sentence(ledger([said(tokens=1_100, deaths=1)], 1, journal)) == (
+        "tokens: engines say they made 1,100 when last asked; 1,090 journaled; some engines died "
+        "unasked"
+    )
+    assert as_sentence({**ledger([], 1, journal), "discarded_completion_tokens": 9}) == (
+        "tokens: 1,090 journaled (9 of them discarded); the engines did not say what they made"
+    )
