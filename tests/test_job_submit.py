@@ -20,7 +20,7 @@ from pipeline.run_dir import RunDir, rows_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "cluster.md"
-SIZES = {"first": 12, "second": 150}
+SIZES = {"first": 12, "second": 300}
 """Questions of each run of the rehearsal."""
 
 
@@ -158,6 +158,7 @@ def rehearsal(checkout, tmp_path_factory):
             text=True,
             timeout=1_500,
         )
+        (home / "transcript.txt").write_text(done.stdout)
         yield done, home / "markovscale-runs"
     finally:
         os.killpg(head.pid, signal.SIGINT)  # Ctrl-C
