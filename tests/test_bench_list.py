@@ -1,0 +1,41 @@
+"""The list of benchmarks, and that each can be asked what it takes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.__main__ import benchmarks, has_quick, main
+
+
+def test_every_benchmark_is_listed_with_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line each, from the module itself; what they are made of is not listed."""
+    known = benchmarks()
+
+    assert {"control_plane", "hops", "peers", "scaling", "simulate", "start_up", "throughput"} <= (
+        known.keys()
+    )
+    assert not {"machine", "product", "workload"} & known.keys()
+    assert all(known.values())
+    assert main([]) == 0
+    assert capsys.readouterr().out.count("\n") == len(known)
+    assert not has_quick("autoscaling")
+
+
+def test_a_name_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the names that there are."""
+    with pytest.raises(SystemExit):
+        main(["--quick", "sclaing"])
+
+    assert "got 'sclaing'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_quick_figures_are_collected(capfd: pytest.CaptureFixture[str]) -> None:
+    """The last line has the figures of each by name."""
+    assert main(["--quick", "simulate"]) == 0
+
+    figures = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert figures["simulate"]["questions"] == 1_000_000
+    assert [size["nodes"] for size in figures["simulate"]["sizes"]] == [1, 16, 64, 256] * 2
