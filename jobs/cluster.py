@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from math import ceil
 from pathlib import Path
 
 from pipeline.config.runtime import RuntimeConfig
@@ -38,12 +39,25 @@ def start_ray(runtime: RuntimeConfig) -> None:
         _importable_by_workers()
         ray.init(
             address="local",
+            num_cpus=cpus_of(runtime, os.cpu_count() or 1),
             include_dashboard=False,
             _node_ip_address="127.0.0.1",
             log_to_driver=False,
             logging_level="warning",
         )
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
+
+
+def cpus_of(runtime: RuntimeConfig, cores: int) -> int:
+    """CPUs that Ray on this machine counts: its cores, or more where the run asks for more.
+
+    They are shares, not cores. Were there fewer than pools, controllers and one task that reads or
+    writes ask for, the run would wait for ever.
+    """
+    pools = (runtime.generator, runtime.verifier)
+    asked = sum(pool.num_cpus * (pool.max_replicas or pool.replicas) for pool in pools)
+    asked += runtime.controllers.num_cpus * runtime.controllers.actors
+    return max(cores, ceil(asked + 1))
 
 
 def _importable_by_workers() -> None:
