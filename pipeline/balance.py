@@ -5,12 +5,13 @@ and how many chains were left, every ten seconds. The account is of *slot time*:
 that is up for a second has `max_num_seqs` slot-seconds. Each of them was used, or was empty for one
 reason:
 
-- ``start``: the engines were up and no completion had come yet,
+- ``start``: the engines were up and no request had come yet, or no completion,
 - ``between_phases``: one phase had ended and the next had not begun,
 - ``tail``: fewer chains were left than slots,
 - ``kv_cache``: requests were preempted, or waited in the engine though it had slots,
 - ``verifier``: at least half as many chains were being scored as slots were empty,
 - ``admission``: the controllers held chains back while fewer were at work than there are slots,
+- ``feed``: controllers had fewer chains than there are slots, though that many were left,
 - ``control_plane``: chains were at work, but neither in the generator nor in the verifier.
 """
 
@@ -30,6 +31,7 @@ EMPTY = (
     "kv_cache",
     "verifier",
     "admission",
+    "feed",
     "control_plane",
 )
 """Why a slot was empty."""
@@ -132,9 +134,12 @@ class _Step:
 
     @property
     def _before_phase(self) -> float:
-        """Share of the step that lay before its phase."""
+        """Share of the step that lay before its phase; in the first, before the first request."""
         up_s = max(up_s for _, up_s, _ in self.told["generator"])
-        return max(0.0, 1 - float(self.after["phase_seconds"]) / up_s)
+        began_s = float(self.after["phase_seconds"])
+        if self.before is None:
+            began_s = min(began_s, max(s["span_s"] for s, _, _ in self.told["generator"]))
+        return max(0.0, 1 - began_s / up_s)
 
     @property
     def _has_begun(self) -> bool:
@@ -170,6 +175,8 @@ class _Step:
             return "verifier"
         if any(row["waiting"] and row["in_flight"] < self._slots for row in rows):
             return "admission"
+        if any(row["in_flight"] + row["waiting"] < self._slots <= _left(row) for row in rows):
+            return "feed"
         return "control_plane"
 
 

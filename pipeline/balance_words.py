@@ -15,6 +15,7 @@ _WORDS = {
     "kv_cache": "empty for want of KV cache",
     "verifier": "empty while chains were scored",
     "admission": "empty for want of admission",
+    "feed": "empty for want of chains handed over",
     "control_plane": "empty while controllers worked",
 }
 
@@ -26,6 +27,7 @@ _REMEDIES = {
     "kv_cache": "the KV cache: fewer slots, longer memory or more replicas",
     "verifier": "the verifier: more replicas of it, or more chains in flight",
     "admission": "admission: raise runtime.controllers.in_flight",
+    "feed": "Ray Data's feed: raise runtime.controllers.calls_per_actor or rows_per_block",
     "control_plane": "the control plane: more controllers",
 }
 

@@ -27,6 +27,7 @@ def stats(replica: str = "g0", *, up: float, slot: float, **fields: Any) -> dict
         "prompt_tokens": 1_000,
         "completion_tokens": 2_000,
         "up_s": up,
+        "span_s": up,
         "slot_s": slot,
         **fields,
     }
@@ -44,7 +45,7 @@ def row(
         "phase_seconds": at,
         "rounds": 1 if at else 0,
         "recorded": 0,
-        "in_flight": 15,
+        "in_flight": 25,
         "waiting": 0,
         "engines": {"generator": generators, "verifier": list(verifiers)},
         **fields,
@@ -140,6 +141,8 @@ def test_nothing_before_the_first_round_is_anyones_fault() -> None:
         ({}, 2.4, {}, "control_plane"),
         ({}, 0.0, {"in_flight": 5, "waiting": 20}, "admission"),
         ({}, 0.0, {"in_flight": 15, "waiting": 20}, "control_plane"),
+        ({}, 0.0, {"in_flight": 4, "waiting": 0}, "feed"),
+        ({"span_s": 5.0}, 0.0, {}, "start"),  # the first request came halfway
     ],
 )
 def test_why_slots_were_empty(
