@@ -84,9 +84,13 @@ class Controller:
         """What needs the event loop; runs at the first row, before anything awaits."""
         spare_collector()
         runtime, science = self._config.runtime, self._config.science
+        in_flight = max(1, self._engines["in_flight"] // runtime.controllers.actors)
         self._journal = JournalWriter(
             self._run.journal,
             flush_s=runtime.journal_flush_s,
+            # Ray Data counts chains that wait for the journal among those it has handed over, and
+            # it hands over twice as many as work: short chains would starve the engines
+            most_waiting=max(1, in_flight // 2),
             give_up_s=GIVE_UP_S,
             epoch=self._epoch,
             base=self._recorded.base,
@@ -109,7 +113,7 @@ class Controller:
             journal=self._journal,
             grade=self._grade,
             recording_of=self._recording,
-            in_flight=max(1, self._engines["in_flight"] // runtime.controllers.actors),
+            in_flight=in_flight,
             headline=rules,
         )
         loop = asyncio.get_running_loop()

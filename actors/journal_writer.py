@@ -32,6 +32,7 @@ class JournalWriter:
     Args:
         journal: folder of segments.
         flush_s: longest time a row stays in memory only, in seconds.
+        most_waiting: a segment is written early once so many wait for one; None never is.
         give_up_s: how long failing storage is retried before the writer fails for good.
         epoch: of this life of the writer; None for a writer without predecessors.
         base: what this life has read of its predecessors (`pipeline.epochs`).
@@ -42,12 +43,14 @@ class JournalWriter:
         journal: Folder,
         *,
         flush_s: float,
+        most_waiting: int | None = None,
         give_up_s: float = 600.0,
         epoch: Epoch | None = None,
         base: Base | None = None,
     ) -> None:
         self._journal = journal
         self._flush_s = flush_s
+        self._most_waiting = most_waiting
         self._give_up_s = give_up_s
         self._epoch = epoch or Epoch(1, secrets.token_hex(3), 0, "alone", 1)
         self._base = {} if base is None else base
@@ -92,6 +95,8 @@ class JournalWriter:
             self._keep_running()
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._awaited.append((self._appended, future))
+            if self._most_waiting is not None and len(self._awaited) >= self._most_waiting:
+                self._wake.set()
             await future
         if self._failure is not None:
             raise self._failure

@@ -21,7 +21,7 @@ _WORDS = {
 
 _REMEDIES = {
     "generator": "the generator's slots: more replicas make the run shorter",
-    "start": "the start of the engines: run more questions",
+    "start": "the start, with engines up and nothing for them yet: run more questions",
     "between_phases": "the time between phases",
     "tail": "the tail, with fewer chains left than slots: fewer replicas, or more questions",
     "kv_cache": "the KV cache: fewer slots, longer memory or more replicas",

@@ -1,7 +1,10 @@
 """Segments, corruption, and recordings."""
 
+import asyncio
+
 import pytest
 
+from actors.journal_writer import JournalWriter
 from pipeline.epochs import Epoch
 from pipeline.journal import (
     Recording,
@@ -112,3 +115,18 @@ def test_rows_are_grouped_by_strategy_and_question(journal):
 
     grouped = by_question(read_journal(journal).table)
     assert set(grouped) == {("s", "arithmetic", "1"), ("s", "gsm8k", "1")}
+
+
+async def test_many_that_wait_are_not_kept_waiting(journal):
+    """A segment is written before its time once so many wait for it, and not before."""
+    writer = JournalWriter(journal, flush_s=60.0, most_waiting=2)
+    writer.append(make_row())
+    first = asyncio.create_task(writer.durable())
+    await asyncio.sleep(0.1)
+    alone = first.done()
+    await asyncio.wait_for(writer.durable(), 30)
+    await asyncio.wait_for(first, 30)
+
+    assert not alone
+    assert read_journal(journal).table.num_rows == 1
+    await writer.close()
