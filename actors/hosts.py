@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -55,10 +56,14 @@ class Engines:
         return {"generator": self.generator.stats(), "verifier": verifier}
 
     def stop(self) -> None:
-        """End all of them; may be called twice."""
-        for host in (self.generator, self.verifier):
-            if host is not None:
-                host.stop()
+        """End all of them; may be called twice.
+
+        Side by side: Serve lets a replica end in peace, and the driver may soon be killed.
+        """
+        hosts = [host for host in (self.generator, self.verifier) if host is not None]
+        with ThreadPoolExecutor(len(hosts)) as threads:
+            for ended in [threads.submit(host.stop) for host in hosts]:
+                ended.result()
 
 
 def start_engines(science: ScienceConfig, runtime: RuntimeConfig, run_id: str) -> Engines:

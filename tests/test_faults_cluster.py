@@ -220,7 +220,7 @@ def test_a_node_with_controllers_that_goes_away(cluster, run_on, how):
                 str(Path(sys.executable).with_name("ray")),
                 "drain-node",
                 *("--address", cluster.ray.address, "--node-id", under.node_id),
-                *("--reason", "DRAIN_REASON_PREEMPTION", "--reason-message", "spot"),
+                *("--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot"),
                 *("--deadline-remaining-seconds", "5"),
             ],
             check=True,
