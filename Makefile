@@ -6,10 +6,13 @@ TORCH := 2.13.0
 # PyTorch's CPU build is on an index of its own; a wheel at hand (PIP_FIND_LINKS) is taken first
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all lint bench lock install install-dev clean
+.PHONY: demo miniature test test-all lint audit bench lock install install-dev clean
 
 demo: install
 	$(BIN)/python -m jobs.evaluate --config configs/laptop.yaml
+
+miniature: install
+	$(BIN)/python -m jobs.miniature
 
 test: install-dev
 	$(BIN)/python -m pytest -m "not slow and not gpu"
@@ -22,6 +25,10 @@ lint: install-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: install-dev
+	$(BIN)/pip install -q pip-audit
+	$(BIN)/pip-audit -r requirements/cpu.lock --no-deps --disable-pip
 
 bench: install
 	$(BIN)/python -m benchmarks
