@@ -10,13 +10,12 @@ import asyncio
 import gc
 import logging
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from actors.interfaces import Generator, Verifier
 from actors.journal_writer import JournalError, JournalWriter
+from actors.work import Counters, Ended, Grade, Lost, RunIdentity, Work
 from pipeline.answers import extract
 from pipeline.journal import QuestionKey, Recording
 from pipeline.outcome import outcome_of
@@ -24,15 +23,11 @@ from pipeline.protocol import (
     Completion,
     Failure,
     Observation,
-    Question,
     Request,
-    Statistics,
     Stop,
     StopReason,
-    Strategy,
     decisions,
 )
-from pipeline.schedule import Forecast
 from pipeline.trajectory import Row, encodable, observation_of, row_of
 
 logger = logging.getLogger(__name__)
@@ -47,97 +42,6 @@ def spare_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 1_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """One question under one strategy, in one phase."""
-
-    label: str
-    """The strategy's label in its run."""
-    phase: str
-    strategy: Strategy[Any]
-    question: Question
-    gold: str | None
-    level: str | None = None
-    statistics: Statistics | None = None
-    forecast: Forecast | None = None
-    """What the chain is expected to take; whose most is still to come is served first."""
-
-    @property
-    def key(self) -> QuestionKey:
-        """(strategy, benchmark, question_id), as the journal is grouped."""
-        return (self.label, self.question.benchmark, self.question.question_id)
-
-    @property
-    def session(self) -> str:
-        """What ties the rounds of a chain to one replica."""
-        return f"{self.label}/{self.question.benchmark}/{self.question.question_id}"
-
-
-class Grade(Protocol):
-    """Judges one completion against the gold answer."""
-
-    def __call__(self, gold: str, completion: Completion) -> Awaitable[str]: ...
-
-
-@dataclass(slots=True)
-class Counters:
-    """What has happened so far, for progress, metrics and the watchdog."""
-
-    rounds: int = 0
-    """Completions that came from engines."""
-    recorded: int = 0
-    """Completions that were found in the journal."""
-    completion_tokens: int = 0
-    verifier_tokens: int = 0
-    wasted_tokens: int = 0
-    in_flight: int = 0
-    waiting: int = 0
-    stops: Counter[str] = field(default_factory=Counter)
-    verdicts: Counter[str] = field(default_factory=Counter)
-    """``<label>/<verdict>`` of the headline answers."""
-    last_error: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for other processes."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {**values, "stops": dict(self.stops), "verdicts": dict(self.verdicts)}
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """What tries cost that gave no completion."""
-
-    tokens: int = 0
-    """As far as known."""
-    unknown: int = 0
-    """Tries whose tokens no engine can tell."""
-
-    def __add__(self, other: Lost) -> Lost:
-        return Lost(self.tokens + other.tokens, self.unknown + other.unknown)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """A chain that stopped, before it is graded."""
-
-    stop: Stop
-    observations: tuple[Observation, ...]
-    lost: Lost
-    seconds: float
-    error: str | None = None
-    """What broke the chain itself; failed requests carry their own error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunIdentity:
-    """What every record of this attempt carries."""
-
-    run: str
-    attempt: int
-    generator: str | None = None
-    verifier: str | None = None
 
 
 class Chains:

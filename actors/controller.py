@@ -15,12 +15,13 @@ from typing import Any
 
 import ray
 
-from actors.chains import Chains, RunIdentity, Work, spare_collector
+from actors.chains import Chains, spare_collector
 from actors.client import clients_of
 from actors.grading import GradingPool
 from actors.journal_writer import JournalError, JournalWriter
 from actors.patience import GIVE_UP_S, patiently
 from actors.watch import NAMESPACE, watch_name
+from actors.work import RunIdentity, Work
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.epochs import Epoch
 from pipeline.journal import QuestionKey, Recording
@@ -98,6 +99,7 @@ class Controller:
         self._journal.on_failure = self._fail
         self._grading = GradingPool(workers=runtime.grading_workers)
         generator, verifier = clients_of(self._engines, runtime.requests)
+        self._generator = generator
         rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
         self._fatal: str | None = None
         self._lag_ms = 0.0
@@ -187,5 +189,7 @@ class Controller:
         """Report the counters."""
         assert self._chains is not None
         counters = {**self._chains.counters.as_dict(), "loop_lag_ms": self._lag_ms}
+        routed = self._generator.stats()
+        counters |= {name: routed.get(name, 0) for name in ("returning", "stayed")}
         with contextlib.suppress(ray.exceptions.RayActorError):
             await self._watch.report.remote(self._epoch.name, counters, self._fatal)

@@ -21,9 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from actors.chains import Chains, RunIdentity, Work, spare_collector
+from actors.chains import Chains, spare_collector
 from actors.client import clients_of
 from actors.journal_writer import JournalWriter
+from actors.work import RunIdentity, Work
 from benchmarks.machine import described
 from pipeline.arithmetic import questions
 from pipeline.config.runtime import RequestConfig

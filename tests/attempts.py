@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.chains import Chains, RunIdentity, Work
+from actors.chains import Chains
 from actors.fake import ScriptedGenerator, ScriptedVerifier
 from actors.interfaces import Generated, Scored
 from actors.journal_writer import JournalWriter
+from actors.work import RunIdentity, Work
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of

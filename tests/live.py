@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.chains import Chains, RunIdentity, Work
+from actors.chains import Chains
 from actors.interfaces import Generated, Scored
 from actors.journal_writer import JournalWriter
 from actors.script import Script, reply, rows
+from actors.work import RunIdentity, Work
 from pipeline import prm
 from pipeline.answers import grade
 from pipeline.benchmarks import load

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from actors.chains import Chains, RunIdentity, Work
+from actors.chains import Chains
 from actors.interfaces import Generated, Scored
 from actors.journal_writer import JournalError, JournalWriter
+from actors.work import RunIdentity, Work
 from pipeline.journal import Recording, by_question, read_journal
 from pipeline.protocol import Decoding, Failure, Question
 from pipeline.schedule import Forecast

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from actors.chains import Chains, RunIdentity, Work
+from actors.chains import Chains
 from actors.client import EngineClient
 from actors.fake import ProcessTransport
 from actors.journal_writer import JournalWriter
+from actors.work import RunIdentity, Work
 from pipeline.arithmetic import questions
 from pipeline.config.runtime import RequestConfig
 from pipeline.journal import read_journal
