@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from actors.interfaces import Generated, Generator, Scored, Verifier
+from actors.interfaces import Generated, Scored
 from actors.transport import Call, NoReplicaError, ReplicaLostError, Transport, transport_of
 from pipeline.config.runtime import RequestConfig
 from pipeline.protocol import Failure, Request
@@ -95,7 +95,13 @@ class EngineClient:
         router = self._transport.router_stats()
         if router is None:
             return dict(self.counters)
-        return {**self.counters, "sent": router.sent, "sticky_rate": router.sticky_rate}
+        return {
+            **self.counters,
+            "sent": router.sent,
+            "returning": router.returning,
+            "stayed": router.stayed,
+            "sticky_rate": router.sticky_rate,
+        }
 
     async def _serve(
         self,
@@ -210,7 +216,7 @@ def grace_s(deadline_s: float) -> float:
 
 def clients_of(
     engines: dict[str, Any], settings: RequestConfig
-) -> tuple[Generator, Verifier | None]:
+) -> tuple[EngineClient, EngineClient | None]:
     """The clients for the engines that `actors.hosts.start_engines` described.
 
     Must be called on the event loop that will use them.

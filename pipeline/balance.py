@@ -56,7 +56,8 @@ def pool_report(metrics: Sequence[Row], gpus: Mapping[str, float]) -> dict[str, 
         seconds they were up, share of their slot time used, over all and of the least and most used
         replica, peak KV cache use, preemptions, requests, tokens; ``slot_time``: the shares of the
         generator's slot time, which add up to 1; ``bound_by``: ``generator`` or a reason of
-        `EMPTY`; ``better_split`` (`pipeline.split`) or None.
+        `EMPTY`; ``better_split`` (`pipeline.split`) or None; ``sticky_rate``: of the last row
+        that tells one.
     """
     steps = [step for attempt in _attempts(metrics) for step in _steps(attempt)]
     available_s = sum(step.available_s for step in steps)
@@ -76,6 +77,9 @@ def pool_report(metrics: Sequence[Row], gpus: Mapping[str, float]) -> dict[str, 
         "slot_time": slot_time,
         "bound_by": _bound_by(slot_time, generator),
         "better_split": better_split(pools, gpus),
+        "sticky_rate": next(
+            (r["sticky_rate"] for r in reversed(metrics) if r.get("sticky_rate") is not None), None
+        ),
     }
 
 

@@ -37,6 +37,8 @@ def as_lines(report: Mapping[str, Any]) -> list[str]:
     pools = [_pool_words(pool, report[pool]) for pool in POOLS if report[pool] is not None]
     shares = sorted(report["slot_time"].items(), key=lambda share: (share[0] != "used", -share[1]))
     told = [f"{share:.0%} {_WORDS[name]}" for name, share in shares if share >= 0.005]
+    if report["sticky_rate"] is not None:
+        pools.append(f"{report['sticky_rate']:.0%} of later rounds stayed on their replica")
     lines = [
         "; ".join(pools),
         f"slot time of the generator: {', '.join(told)}; bound by {_REMEDIES[report['bound_by']]}",

@@ -84,6 +84,7 @@ def test_a_full_run_is_bound_by_the_generator() -> None:
         "slot_time": slot_time(used=0.95, control_plane=0.05),
         "bound_by": "generator",
         "better_split": None,
+        "sticky_rate": None,
     }
 
 
@@ -230,13 +231,15 @@ def test_words() -> None:
     """Two lines, and a third where another split is better."""
     judges = [stats("v0", up=10, slot=0.2), stats("v1", up=10, slot=0.2)]
     report = pool_report(
-        [row(10, 60, [stats(up=10, slot=9), stats("g1", up=10, slot=7)], judges)], GPUS
+        [row(10, 60, [stats(up=10, slot=9), stats("g1", up=10, slot=7)], judges, sticky_rate=0.9)],
+        GPUS,
     )
     assert report is not None
 
     assert as_lines(report) == [
         "generator: 2 replicas 80% used (70% to 90%), KV cache at most 50%, 0 preemptions; "
-        "verifier: 2 replicas 2% used (2% to 2%), KV cache at most 50%, 0 preemptions",
+        "verifier: 2 replicas 2% used (2% to 2%), KV cache at most 50%, 0 preemptions; "
+        "90% of later rounds stayed on their replica",
         "slot time of the generator: 80% used, 20% empty while controllers worked; bound by the "
         "generator's slots: more replicas make the run shorter",
         "a better split of the same GPUs: 3 generator and 1 verifier replicas, about 67% of the "
