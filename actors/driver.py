@@ -97,6 +97,7 @@ class Attempt:
             with self._signals.installed(), watching(self._run.run_id) as watch:
                 self._phases(watch)
         except ray.exceptions.RayError as error:
+            logger.error("Ray failed: %s", error)  # the cause may stand in the middle of it
             reason = str(error).strip().splitlines()[-1]
             raise RunInterruptedError(
                 f"Ray failed ({type(error).__name__}: {reason}); {self._resume}"
