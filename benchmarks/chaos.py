@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ from pipeline.run_dir import RunDir
 _NAME = "chaos"
 _RESUMABLE = 75
 _WEIGHTS = {"controller": 4, "generator": 4, "verifier": 3, "driver": 1, "drain": 1}
+_QUICK = ("generator", "controller", "verifier", "generator", "driver")
 _START_S = 400.0
+_ENDS = 4  # attempts that may still fail of what was killed last
 _IN_FLIGHT = 48
 _ROUNDS = 3.6  # of a chain, about
 
@@ -47,15 +50,26 @@ class Chaos:
         seconds: how long parts are killed, counted from the first durable round.
         every_s: mean pause between kills.
         seed: of the choices.
+        victims: killed in this order, and then nothing more; None chooses at random.
+        controllers: how many there are.
     """
 
     def __init__(
-        self, folder: Path, *, chains: int, seconds: float, every_s: float, seed: int
+        self,
+        folder: Path,
+        *,
+        chains: int,
+        seconds: float,
+        every_s: float,
+        seed: int,
+        victims: Sequence[str] | None = None,
+        controllers: int = 2,
     ) -> None:
         self.folder, self.run = folder, folder / "runs" / _NAME
         self.witness = folder / "witness"
         self._seconds, self._every_s = seconds, every_s
         self._random = random.Random(seed)  # noqa: S311 - no secret
+        self._victims = None if victims is None else list(victims)
         self.kills: Counter[str] = Counter()
         self.exits: Counter[int] = Counter()
         self.recovery_s: dict[str, list[float]] = {}
@@ -65,7 +79,7 @@ class Chaos:
             folder,
             size=chains // 2,
             generator={"num_gpus": 0, "num_cpus": 0.1, "replicas": 2},
-            controllers={"actors": 2, "num_cpus": 0.1, "in_flight": _IN_FLIGHT},
+            controllers={"actors": controllers, "num_cpus": 0.1, "in_flight": _IN_FLIGHT},
             scripted={"tokens_per_s": 55 / latency_s, "score_s": 0.05},
         )
 
@@ -74,23 +88,22 @@ class Chaos:
         job = self._start()
         try:
             began = time.monotonic()
-            while time.monotonic() - began < self._seconds and job.running:
+            while time.monotonic() - began < self._seconds and job.running and self._victims != []:
                 time.sleep(self._random.uniform(0.5, 1.5) * self._every_s)
                 job = self._one_kill(job)
-            while True:
+            for _ in range(_ENDS):
                 status = job.wait(600)
                 self.exits[status] += 1
                 if status == 0:
                     return
-                if sum(self.exits.values()) > 20:
-                    raise RuntimeError(f"the run must end, exits so far: {dict(self.exits)}")
                 job = self._start()
+            raise RuntimeError(f"the run must end, exits so far: {dict(self.exits)}")
         finally:
             job.end()
 
     def _start(self) -> Job:
         """A new run or its next attempt, once it makes rounds durable."""
-        resume = self.run.exists()
+        resume = (self.run / "config.json").exists()
         arguments = ["--resume", str(self.run)] if resume else ["--name", _NAME]
         before = segments(self.run)
         job = Job([*arguments, "--config", str(self._config)], self.folder / "log.txt")
@@ -103,7 +116,10 @@ class Chaos:
         return job
 
     def _one_kill(self, job: Job) -> Job:
-        victim = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        if self._victims is None:
+            victim = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        else:
+            victim = self._victims.pop(0)
         if victim in ("driver", "drain"):
             job.kill(signal.SIGKILL if victim == "driver" else signal.SIGTERM)
             self.kills[victim] += 1
@@ -168,7 +184,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
     if arguments.quick:
-        arguments.chains, arguments.seconds, arguments.every = 120, 12.0, 1.5
+        arguments.chains, arguments.seconds, arguments.every = 80, 10.0, 0.5
     print(described())
     with tempfile.TemporaryDirectory() as folder:
         chaos = Chaos(
@@ -177,6 +193,8 @@ def main(argv: list[str] | None = None) -> int:
             seconds=arguments.seconds,
             every_s=arguments.every,
             seed=arguments.seed,
+            victims=_QUICK if arguments.quick else None,
+            controllers=1 if arguments.quick else 2,
         )
         began = time.monotonic()
         try:

@@ -35,7 +35,8 @@ class Killed:
 
     def start(self, *more: str, **environment: str) -> Job:
         """The next attempt, once it has made a round durable."""
-        resume = ["--resume", str(self.run)] if self.run.exists() else ["--name", "r"]
+        begun = (self.run / "config.json").exists()
+        resume = ["--resume", str(self.run)] if begun else ["--name", "r"]
         before = segments(self.run)
         log = self.folder / f"log-{len(self.jobs)}.txt"
         arguments = [*resume, "--config", str(self.config), *more]
