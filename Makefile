@@ -31,7 +31,7 @@ audit: install-dev
 	$(BIN)/pip-audit -r requirements/cpu.lock --no-deps --disable-pip
 
 bench: install
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --quick
 
 install: $(VENV)/.installed-cpu
 install-dev: $(VENV)/.installed-dev
