@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from actors.hosts import Engines
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 # before anything imports Ray: a token in the user's home must not decide whether tests connect
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+# how long an example takes says how busy the machine is, not whether the property holds
+settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("project")
 
 ROOT = Path(__file__).resolve().parent.parent
 
