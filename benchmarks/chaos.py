@@ -36,6 +36,7 @@ _RESUMABLE = 75
 _WEIGHTS = {"controller": 4, "generator": 4, "verifier": 3, "driver": 1, "drain": 1}
 _QUICK = ("generator", "controller", "verifier", "generator", "driver")
 _START_S = 400.0
+_END_S = 3_600.0
 _ENDS = 4  # attempts that may still fail of what was killed last
 _IN_FLIGHT = 48
 _ROUNDS = 3.6  # of a chain, about
@@ -74,7 +75,7 @@ class Chaos:
         self.exits: Counter[int] = Counter()
         self.recovery_s: dict[str, list[float]] = {}
         rounds = chains * _ROUNDS
-        latency_s = seconds * _IN_FLIGHT / rounds  # then undisturbed work ends with the kills
+        latency_s = 0.6 * seconds * _IN_FLIGHT / rounds  # kills take the rest of the time
         self._config = scripted_run(
             folder,
             size=chains // 2,
@@ -92,7 +93,7 @@ class Chaos:
                 time.sleep(self._random.uniform(0.5, 1.5) * self._every_s)
                 job = self._one_kill(job)
             for _ in range(_ENDS):
-                status = job.wait(600)
+                status = job.wait(_END_S)
                 self.exits[status] += 1
                 if status == 0:
                     return
