@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.chaos_count import count
 from benchmarks.machine import described
-from benchmarks.running import Job, scripted_run, segments
+from benchmarks.running import Job, newest_attempt, scripted_run
 from pipeline.run_dir import RunDir
 
 _NAME = "chaos"
@@ -106,10 +106,10 @@ class Chaos:
         """A new run or its next attempt, once it makes rounds durable."""
         resume = (self.run / "config.json").exists()
         arguments = ["--resume", str(self.run)] if resume else ["--name", _NAME]
-        before = segments(self.run)
+        before = newest_attempt(self.run)
         job = Job([*arguments, "--config", str(self._config)], self.folder / "log.txt")
         began = time.monotonic()
-        while job.running and segments(self.run) == before:
+        while job.running and newest_attempt(self.run) == before:
             if time.monotonic() - began > _START_S:
                 job.end()
                 raise TimeoutError(f"an attempt must journal within {_START_S:g} s")

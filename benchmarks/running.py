@@ -145,9 +145,10 @@ def scripted_run(folder: Path, **runtime: Any) -> Path:
     return path
 
 
-def segments(run: str | Path) -> int:
-    """Segments in a run's journal."""
-    return len(list((Path(run) / "journal").glob("*.parquet")))
+def newest_attempt(run: str | Path) -> int:
+    """The latest attempt of a run that has made something durable; 0 before any has."""
+    names = (path.name for path in (Path(run) / "journal").glob("*.parquet"))
+    return max((int(name[:4]) for name in names), default=0)
 
 
 def rounds_durable(run: str | Path) -> int:

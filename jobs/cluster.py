@@ -6,10 +6,16 @@ import logging
 import os
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 from pipeline.config.runtime import RuntimeConfig
+from pipeline.errors import MarkovScaleError
 
 _ROOT = Path(__file__).resolve().parents[1]
+
+
+class ClusterError(MarkovScaleError, RuntimeError):
+    """Ray could not be started or joined."""
 
 
 def start_ray(runtime: RuntimeConfig) -> None:
@@ -17,6 +23,9 @@ def start_ray(runtime: RuntimeConfig) -> None:
 
     A cluster of its own listens on the loopback interface only, without dashboard and without token
     authentication. On a cluster, ``RAY_AUTH_MODE`` is the cluster's (docs/operations.md).
+
+    Raises:
+        ClusterError: saying why there is no Ray.
     """
     joins = runtime.ray_address or os.environ.get("RAY_ADDRESS")
     # set before Ray is imported: it reads them then
@@ -29,6 +38,27 @@ def start_ray(runtime: RuntimeConfig) -> None:
 
     if ray.is_initialized():
         return
+    try:
+        _init(ray, runtime, joins)
+    except Exception as error:  # Ray raises a bare Exception where its processes do not come up
+        what = f"join the Ray cluster at {joins}" if joins else "start Ray on this machine"
+        raise ClusterError(f"could not {what}: {error}") from error
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+
+
+def cpus_of(runtime: RuntimeConfig, cores: int) -> int:
+    """CPUs that Ray on this machine counts: its cores, or more where the run asks for more.
+
+    They are shares, not cores. Were there fewer than pools, controllers and one task that reads or
+    writes ask for, the run would wait for ever.
+    """
+    pools = (runtime.generator, runtime.verifier)
+    asked = sum(pool.num_cpus * (pool.max_replicas or pool.replicas) for pool in pools)
+    asked += runtime.controllers.num_cpus * runtime.controllers.actors
+    return max(cores, ceil(asked + 1))
+
+
+def _init(ray: Any, runtime: RuntimeConfig, joins: str | None) -> None:
     if joins:
         submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
         environment = None if submitted else {"working_dir": str(_ROOT)}
@@ -45,19 +75,6 @@ def start_ray(runtime: RuntimeConfig) -> None:
             log_to_driver=False,
             logging_level="warning",
         )
-    logging.getLogger("ray.serve").setLevel(logging.WARNING)
-
-
-def cpus_of(runtime: RuntimeConfig, cores: int) -> int:
-    """CPUs that Ray on this machine counts: its cores, or more where the run asks for more.
-
-    They are shares, not cores. Were there fewer than pools, controllers and one task that reads or
-    writes ask for, the run would wait for ever.
-    """
-    pools = (runtime.generator, runtime.verifier)
-    asked = sum(pool.num_cpus * (pool.max_replicas or pool.replicas) for pool in pools)
-    asked += runtime.controllers.num_cpus * runtime.controllers.actors
-    return max(cores, ceil(asked + 1))
 
 
 def _importable_by_workers() -> None:

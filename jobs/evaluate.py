@@ -48,9 +48,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
     """Take an attempt of a run to its end and print what came out; returns the exit status."""
-    from jobs.cluster import start_ray
+    from jobs.cluster import ClusterError, start_ray
 
-    start_ray(config.runtime)
+    try:
+        start_ray(config.runtime)
+    except ClusterError as error:
+        print(f"stopped: {error}; resume with --resume {run.address}", file=sys.stderr)
+        return EXIT_RESUMABLE
 
     from actors.driver import Attempt
     from actors.guard import RunInterruptedError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos_count import count
-from benchmarks.running import Job, rounds_durable, scripted_run, segments, titled, until
+from benchmarks.running import Job, newest_attempt, rounds_durable, scripted_run, titled, until
 from pipeline.run_dir import RunDir
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -108,7 +108,7 @@ class Run:
     def start(self) -> Job:
         """The next attempt, once it has made rounds durable."""
         resume = ["--resume", str(self.run)] if self.run.exists() else ["--name", "r"]
-        before = segments(self.run)
+        before = newest_attempt(self.run)
         job = Job(
             [*resume, "--config", str(self.config)],
             self.folder / f"log-{len(self.jobs)}.txt",
@@ -116,7 +116,7 @@ class Run:
             above=os.getpid(),
         )
         self.jobs.append(job)
-        until(lambda: segments(self.run) > before or not job.running, 400)
+        until(lambda: newest_attempt(self.run) > before or not job.running, 400)
         assert job.running, job.output()[-4000:]
         return job
 

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.chaos import Chaos
 from benchmarks.chaos_count import count
-from benchmarks.running import Job, scripted_run, segments, until
+from benchmarks.running import Job, newest_attempt, scripted_run, until
 from pipeline.journal import read_journal
 from pipeline.run_dir import RunDir, rows_of
 
@@ -37,12 +37,12 @@ class Killed:
         """The next attempt, once it has made a round durable."""
         begun = (self.run / "config.json").exists()
         resume = ["--resume", str(self.run)] if begun else ["--name", "r"]
-        before = segments(self.run)
+        before = newest_attempt(self.run)
         log = self.folder / f"log-{len(self.jobs)}.txt"
         arguments = [*resume, "--config", str(self.config), *more]
         job = Job(arguments, log, environment)
         self.jobs.append(job)
-        until(lambda: segments(self.run) > before or not job.running, START_S)
+        until(lambda: newest_attempt(self.run) > before or not job.running, START_S)
         return job
 
     def counted(self):
