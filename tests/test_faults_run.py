@@ -248,3 +248,14 @@ def test_nothing_listens_beyond_this_machine(killed):
                 listening.add(connection.laddr.ip.removeprefix("::ffff:"))
 
     assert listening == {"127.0.0.1"}
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_not_there_is_said_in_one_line(killed):
+    """No traceback: what could not be reached, and that the run can be resumed."""
+    run = killed(size=3, strategies=["base"])
+    job = run.start(RAY_ADDRESS="127.0.0.1:9")
+
+    assert job.wait(300) == 75
+    assert "stopped: could not join the Ray cluster at 127.0.0.1:9: " in job.output()
+    assert "Traceback" not in job.output()
