@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.errors import MarkovScaleError
 
+_CONNECT_S = 30.0
 _ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -60,6 +62,7 @@ def cpus_of(runtime: RuntimeConfig, cores: int) -> int:
 
 def _init(ray: Any, runtime: RuntimeConfig, joins: str | None) -> None:
     if joins:
+        _check_reachable(joins)  # Ray itself would try for ten minutes
         submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
         environment = None if submitted else {"working_dir": str(_ROOT)}
         ray.init(
@@ -75,6 +78,12 @@ def _init(ray: Any, runtime: RuntimeConfig, joins: str | None) -> None:
             log_to_driver=False,
             logging_level="warning",
         )
+
+
+def _check_reachable(address: str) -> None:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():  # not "auto" and the like
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
 
 
 def _importable_by_workers() -> None:

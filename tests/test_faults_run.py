@@ -250,7 +250,6 @@ def test_nothing_listens_beyond_this_machine(killed):
     assert listening == {"127.0.0.1"}
 
 
-@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_said_in_one_line(killed):
     """No traceback: what could not be reached, and that the run can be resumed."""
     run = killed(size=3, strategies=["base"])
