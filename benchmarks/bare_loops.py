@@ -1,5 +1,5 @@
 """The same chains over a bare vLLM AsyncLLM, in the ways people drive it: what the product is
-held against. No Ray, no journal, no verifier.
+held against. No Ray, no journal.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from benchmarks.workload import Job
+from pipeline.errors import VerifierError
+from pipeline.protocol import Failure
 
 Round = Callable[[Job, int], Awaitable[None]]
 
@@ -19,15 +21,21 @@ class BareEngine:
 
     Args:
         seeded: whether each request carries a sampling seed, as the product's do.
+        verifier: a `VerifierEngine` that scores each completion before its chain goes on.
     """
 
-    def __init__(self, llm: Any, tokenizer: Any, *, seeded: bool) -> None:
+    def __init__(self, llm: Any, tokenizer: Any, *, seeded: bool, verifier: Any = None) -> None:
         self._llm, self._tokenizer, self._seeded = llm, tokenizer, seeded
+        self._verifier = verifier
         self._calls = 0
         self.tokens = 0
 
     async def round(self, job: Job, number: int) -> None:
-        """One completion of a chain."""
+        """One completion of a chain, scored where there is a verifier.
+
+        Raises:
+            VerifierError: where it has no score.
+        """
         from vllm import SamplingParams, TokensPrompt
         from vllm.sampling_params import RequestOutputKind
 
@@ -43,9 +51,14 @@ class BareEngine:
             seed=self._calls if self._seeded else None,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        prompt = TokensPrompt(prompt_token_ids=ids)
-        async for output in self._llm.generate(prompt, params, f"bare-{self._calls}"):
+        prompt, name = TokensPrompt(prompt_token_ids=ids), f"bare-{self._calls}"
+        async for output in self._llm.generate(prompt, params, name):
             self.tokens += len(output.outputs[0].token_ids)
+            reply = output.outputs[0].text
+        if self._verifier is not None:
+            scored = await self._verifier.score(job.text, reply, name)
+            if isinstance(scored, Failure):
+                raise VerifierError(f"a completion must have a score, got {scored.error}")
 
     async def reset(self) -> None:
         """Forget prefixes and counts before the next loop."""

@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks.bare_loops import longest_first
 from benchmarks.machine import described
-from benchmarks.workload import Job, jobs, model_folder
+from benchmarks.workload import Job, jobs, model_of
 
 _MEAN_TOKENS, _MOST_TOKENS = 48, 120
 
@@ -60,14 +60,12 @@ def llm_batches(options: argparse.Namespace, work: Sequence[Job]) -> dict[str, f
     from vllm import LLM, SamplingParams, TokensPrompt
 
     with tempfile.TemporaryDirectory() as folder:
-        model = model_folder("tiny", Path(folder) / "model")
         llm = LLM(
-            str(model),
+            **model_of("tiny", Path(folder) / "model", "generator"),
             max_model_len=_MOST_TOKENS + 64,
             max_num_seqs=options.slots,
             max_num_batched_tokens=4_096,
             enforce_eager=not options.gpu,
-            dtype="bfloat16",
             disable_log_stats=True,
         )
         tokenizer = llm.get_tokenizer()
@@ -182,11 +180,9 @@ def _product_on_vllm(options: argparse.Namespace, work: list[Job]) -> dict[str, 
     }
     config["runtime"]["generator"]["num_gpus"] = 1 if options.gpu else 0
     with tempfile.TemporaryDirectory() as folder:
-        model = model_folder("tiny", Path(folder) / "model")
         config["science"]["generator"] = {
-            "model": str(model),
+            **model_of("tiny", Path(folder) / "model", "generator"),
             "max_model_len": _MOST_TOKENS + 64,
-            "dtype": "bfloat16",
         }
         return run_chains(config, work)
 

@@ -1,7 +1,9 @@
 """How much of what vLLM can generate the whole product gets, side by side with bare loops.
 
     python -m benchmarks.throughput --quick
-    python -m benchmarks.throughput --shape 7b --gpu --chains 1024 --mean-tokens 400 --slots 256
+    python -m benchmarks.throughput --shape 7b --gpu --chains 1000 --mean-tokens 160 \\
+        --most-tokens 400 --slots 256
+    python -m benchmarks.throughput --verifier ...    # every completion is scored, in all of them
 
 The same chains of known length (`benchmarks.workload`) run as
 - ``raw``: all completions independent, longest first (no chain can do better),
@@ -9,6 +11,8 @@ The same chains of known length (`benchmarks.workload`) run as
 - ``arrival`` and ``longest_first``: as many chains as slots, next as soon as one ends,
 - ``product``: jobs.evaluate's own path (Ray Data, controllers, client, Serve or actors, journal),
   with the true lengths as its forecast, as ``longest_first`` has them.
+With ``--verifier`` a process reward model scores each completion before its chain goes on. On GPUs
+it has one of its own: two must be visible for the bare loops, and more for more replicas.
 Tokens/s are over the makespan: from the first request taken to the last completion; the product's
 cold start (Ray Data, controllers) is printed beside it. The last line is one JSON object.
 """
@@ -24,12 +28,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bare_loops import LOOPS, BareEngine, measure
 from benchmarks.machine import described
-from benchmarks.workload import ROUNDS, Job, jobs, model_folder
+from benchmarks.workload import ROUNDS, Job, jobs, model_of
 
 
 def _options() -> argparse.ArgumentParser:
@@ -44,6 +50,8 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--most-tokens", type=int, default=240)
     parser.add_argument("--slots", type=int, default=48)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--verifier", action="store_true", help="score every completion")
+    parser.add_argument("--verifiers", type=int, default=1, help="verifier replicas of the product")
     parser.add_argument("--loops", default=",".join(LOOPS), help="comma-separated bare loops")
     parser.add_argument("--host", choices=["actors", "serve"], default="serve")
     parser.add_argument("--no-product", action="store_true")
@@ -51,7 +59,7 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
-def _config(options: argparse.Namespace, model: Path) -> dict[str, Any]:
+def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
     from benchmarks.product import SCIENCE
 
     pool: dict[str, Any] = {
@@ -65,6 +73,12 @@ def _config(options: argparse.Namespace, model: Path) -> dict[str, Any]:
     }
     if not options.gpu:
         pool["num_gpus"] = 0
+    verifier = {
+        **model_of(options.shape, models / "verifier", "verifier"),
+        # the reply once more, and a separator after each step of it
+        "max_model_len": 2 * options.most_tokens + 64,
+        "system": None,
+    }
     return {
         "name": "throughput",
         "science": {
@@ -72,15 +86,15 @@ def _config(options: argparse.Namespace, model: Path) -> dict[str, Any]:
             "benchmarks": [{"name": "arithmetic", "size": options.chains}],
             "decoding": {"max_tokens": options.most_tokens},
             "generator": {
-                "model": str(model),
+                **model_of(options.shape, models / "generator", "generator"),
                 "max_model_len": options.most_tokens + 64,
-                "load_format": "auto" if options.shape == "tiny" else "dummy",
-                "dtype": "bfloat16",
             },
+            **({"verifier": verifier} if options.verifier else {}),
         },
         "runtime": {
             "host": options.host,
             "generator": pool,
+            "verifier": {**pool, "replicas": options.verifiers},
             "controllers": {
                 "num_cpus": 0.3,
                 # slots are the chains at work, as in the bare loops
@@ -90,11 +104,12 @@ def _config(options: argparse.Namespace, model: Path) -> dict[str, Any]:
     }
 
 
-async def _bare(options: argparse.Namespace, work: list[Job], model: Path) -> dict[str, Any]:
+async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> dict[str, Any]:
     from actors import vllm_setup
+    from actors.verifier import VerifierEngine
     from pipeline.config.run import RunConfig
 
-    config = RunConfig.parse(_config(options, model))
+    config = RunConfig.parse(_config(options, models))
     pool = config.runtime.generator
     os.environ.update(vllm_setup.environment(pool))
     arguments = vllm_setup.engine_args(
@@ -104,9 +119,17 @@ async def _bare(options: argparse.Namespace, work: list[Job], model: Path) -> di
     from vllm.v1.engine.async_llm import AsyncLLM
 
     began = time.perf_counter()
-    llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+    with _gpu(0, options):
+        llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+    judge = None
+    if config.science.verifier is not None:
+        with _gpu(1, options):
+            judge = VerifierEngine(
+                config.science.verifier.model_dump(), config.runtime.verifier.model_dump()
+            )
     started_s = time.perf_counter() - began
-    engine = BareEngine(llm, vllm_setup.tokenizer(config.science.generator), seeded=True)
+    tokenizer = vllm_setup.tokenizer(config.science.generator)
+    engine = BareEngine(llm, tokenizer, seeded=True, verifier=judge)
     await measure(engine, "raw", work[: options.slots], options.slots)  # warm
     results: dict[str, Any] = {"start_s": started_s}
     for name in options.loops.split(","):
@@ -117,7 +140,22 @@ async def _bare(options: argparse.Namespace, work: list[Job], model: Path) -> di
         results[f"{name}_s"] = statistics.median(row["seconds"] for row in got)
         print(f"{name}: {results[name]:,.0f} tokens/s, {results[f'{name}_s']:.1f} s", flush=True)
     llm.shutdown()
+    if judge is not None:
+        judge.shutdown()
     return results
+
+
+@contextmanager
+def _gpu(number: int, options: argparse.Namespace) -> Iterator[None]:
+    """The engine started in here sees one of the visible GPUs only."""
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if options.gpu:
+        visible = (before or "0,1").split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible[number]
+    yield
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    if before is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
 def _bare_in_child(options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
@@ -137,24 +175,28 @@ def main() -> None:
         options.repeats = 1
     work = jobs(options.chains, mean_tokens=options.mean_tokens, most_tokens=options.most_tokens)
     with tempfile.TemporaryDirectory() as folder:
-        model = model_folder(options.shape, Path(folder) / "model")
+        models = Path(folder)
         if options.bare_only:
-            results = asyncio.run(_bare(options, work, model))
+            results = asyncio.run(_bare(options, work, models))
             Path(options.bare_only).write_text(json.dumps(results), "utf-8")
             return
         print(described())
         print(
             f"{options.shape}: {len(work)} chains of 1 or {ROUNDS} rounds, "
             f"{sum(job.total for job in work):,} tokens, {options.slots} slots a replica, "
-            f"{options.replicas} replica(s), host {options.host}",
+            f"{options.replicas} replica(s), {options.verifiers if options.verifier else 'no'} "
+            f"verifier(s), host {options.host}",
             flush=True,
         )
         figures = _bare_in_child(options, sys.argv[1:]) if options.loops else {}
         if not options.no_product:
             from benchmarks.product import run_chains  # after the bare loops' process is gone
 
-            config = _config(options, model)
-            runs = [run_chains(config, work) for _ in range(options.repeats)]
+            config = _config(options, models)
+            runs = []
+            for _ in range(options.repeats):
+                runs.append(run_chains(config, work))
+                print("product:", {k: round(v, 2) for k, v in runs[-1].items()}, flush=True)
             rates = [run["tokens_per_s"] for run in runs]
             figures |= {
                 "product": statistics.median(rates),

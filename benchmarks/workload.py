@@ -11,7 +11,7 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,8 @@ SHAPES: dict[str, dict[str, int]] = {
         "num_attention_heads": 28,
         "num_key_value_heads": 4,
         "vocab_size": 152_064,
+        "head_dim": 128,
+        "max_window_layers": 28,
     },
 }
 """The shape of DeepSeek-R1-Distill-Qwen-7B; ``tiny`` is the embedded generator."""
@@ -65,35 +67,63 @@ def jobs(count: int, *, mean_tokens: int, most_tokens: int, seed: int = 0) -> li
     ]
 
 
-def model_folder(shape: str, folder: Path) -> Path:
-    """A model that never ends by itself: the tiny generator, or random weights of a larger shape.
+def model_of(shape: str, folder: Path, kind: Literal["generator", "verifier"]) -> dict[str, Any]:
+    """A model to measure with: the embedded tiny one, or random weights of a larger shape.
 
-    Its tokenizer has no end-of-text token, so a completion is as long as its limit. Larger shapes
-    are for ``load_format: dummy``: configuration and tokenizer without weights.
+    A generator never ends by itself: its tokenizer has no end-of-text token, so a completion is as
+    long as its limit. Larger shapes are for ``load_format: dummy``, configuration and tokenizer
+    without weights; a text has as many tokens for such a verifier as for such a generator.
+
+    Args:
+        shape: ``tiny`` or one of `SHAPES`.
+        folder: is made.
+        kind: which of the tiny models it is made from.
+
+    Returns:
+        Fields of a model's configuration (`pipeline.config.models.ModelConfig`).
     """
-    source = Path(__file__).resolve().parents[1] / "models" / "tiny-generator"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("tokenizer.json", "tokenizer_config.json", "config.json"):
-        shutil.copy(source / name, folder / name)
+    source = Path(__file__).resolve().parents[1] / "models" / f"tiny-{kind}"
+    words = folder / "tokenizer"  # beside no config.json, which would decide its class
+    words.mkdir(parents=True, exist_ok=True)
+    config, tokenizer = _read(source / "config.json"), _read(source / "tokenizer.json")
+    settings = _read(source / "tokenizer_config.json")
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     if shape == "tiny":
         shutil.copy(source / "model.safetensors", folder / "model.safetensors")
-    config = _read(folder / "config.json")
-    config.update(SHAPES.get(shape, {}), eos_token_id=None)
-    if shape != "tiny":
-        config.update(max_position_embeddings=32_768, torch_dtype="bfloat16", dtype="bfloat16")
+    else:
+        config.update(SHAPES[shape], max_position_embeddings=32_768)
+        config.update(torch_dtype="bfloat16", dtype="bfloat16")
         config.pop("layer_types", None)
-        config.update(head_dim=128, max_window_layers=28)
+        tokenizer = _word_tokenizer(tokenizer, config["vocab_size"])
+    if kind == "generator":
+        config["eos_token_id"] = None
+        settings.pop("eos_token", None)
     _write(folder / "config.json", config)
-    settings = _read(folder / "tokenizer_config.json")
-    settings.pop("eos_token", None)
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast"  # which adds no end token of its own
-    _write(folder / "tokenizer_config.json", settings)
-    tokenizer = _read(folder / "tokenizer.json")
-    vocabulary = tokenizer["model"]["vocab"]
-    for number in range(max(vocabulary.values()) + 1, config["vocab_size"]):
-        vocabulary[f"x{number}"] = number  # so that every id that is sampled has a text
-    _write(folder / "tokenizer.json", tokenizer)
-    return folder
+    _write(words / "tokenizer.json", tokenizer)
+    _write(words / "tokenizer_config.json", settings)
+    return {
+        "model": str(folder),
+        "tokenizer": str(words),
+        "load_format": "auto" if shape == "tiny" else "dummy",
+        "dtype": "bfloat16",
+    }
+
+
+_STEP_TOKENS = 60
+
+
+def _word_tokenizer(tokenizer: dict[str, Any], size: int) -> dict[str, Any]:
+    """One word a token, so that a random reply reads back as the tokens that it was written with;
+    one in `_STEP_TOKENS` begins a step."""
+    vocabulary = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+    for number in set(range(size)) - set(vocabulary.values()):
+        vocabulary[f"\n\nw{number}" if number % _STEP_TOKENS == 0 else f"w{number}"] = number
+    return {
+        **tokenizer,
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"},
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "decoder": None,
+    }
 
 
 def _read(path: Path) -> dict[str, Any]:
