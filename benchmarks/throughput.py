@@ -52,6 +52,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--verifier", action="store_true", help="score every completion")
     parser.add_argument("--verifiers", type=int, default=1, help="verifier replicas of the product")
+    parser.add_argument("--controllers", type=int, default=1)
     parser.add_argument("--loops", default=",".join(LOOPS), help="comma-separated bare loops")
     parser.add_argument("--host", choices=["actors", "serve"], default="serve")
     parser.add_argument("--no-product", action="store_true")
@@ -96,6 +97,7 @@ def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
             "generator": pool,
             "verifier": {**pool, "replicas": options.verifiers},
             "controllers": {
+                "actors": options.controllers,
                 "num_cpus": 0.3,
                 # slots are the chains at work, as in the bare loops
                 "in_flight": round(options.slots * options.replicas * 1.1),
