@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from actors.interfaces import Generator, Verifier
 from actors.journal_writer import JournalError, JournalWriter
+from actors.limit import Limit
 from actors.work import Counters, Ended, Grade, Lost, RunIdentity, Work
 from pipeline.answers import extract
 from pipeline.journal import QuestionKey, Recording
@@ -55,7 +56,7 @@ class Chains:
         grade: judges completions once their chain has stopped, off the critical path.
         recording_of: what is recorded of a question already (resume, earlier phases).
         in_flight: chains that work at once, and apart from that requests of chains that ask for
-            several at once.
+            several at once; `limit` changes it.
         headline: the answer rule whose verdict is counted for progress, by label.
     """
 
@@ -77,8 +78,8 @@ class Chains:
         self._journal = journal
         self._grade = grade
         self._recording_of = recording_of
-        self._admission = asyncio.Semaphore(in_flight)
-        self._samples = asyncio.Semaphore(in_flight)
+        self._admission = Limit(in_flight)
+        self._samples = Limit(in_flight)
         self._headline = headline or {}
         self._live: set[asyncio.Task[Ended]] = set()
         self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
@@ -89,6 +90,11 @@ class Chains:
     def idle(self) -> bool:
         """Whether no chain is at work or waits for admission."""
         return self.counters.in_flight == 0 and self.counters.waiting == 0
+
+    def limit(self, in_flight: int) -> None:
+        """Let so many chains work at once from now on; none that works already is stopped."""
+        self._admission.move(in_flight)
+        self._samples.move(in_flight)
 
     async def run(self, work: Work) -> Row | None:
         """Take a question to its stop; None where the run drains before that.

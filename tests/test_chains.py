@@ -233,6 +233,29 @@ async def test_admission_bounds_the_chains_at_work(tmp_path):
     assert chains.counters.stops == {"budget": 6}
 
 
+async def test_the_limit_moves_while_chains_work(tmp_path):
+    """A higher one admits who waits, in the order of coming; a lower one stops nobody. Samples of
+    chains that ask for several at once follow it too."""
+    generator = ScriptedGenerator(delay_s=0.02)
+    chains, _ = make_chains(tmp_path, generator, in_flight=1)
+    running = [asyncio.create_task(chains.run(make_work(str(i)))) for i in range(8)]
+    await asyncio.sleep(0.01)
+    before = (chains.counters.in_flight, chains.counters.waiting)
+    chains.limit(4)
+    await asyncio.sleep(0.01)
+    raised = (chains.counters.in_flight, chains.counters.waiting)
+    chains.limit(2)
+    await asyncio.sleep(0.01)
+    lowered = (chains.counters.in_flight, chains.counters.waiting)
+    many = SelfConsistency(n=6, decoding=Decoding(max_tokens=8))
+    rows = await asyncio.gather(*running, chains.run(make_work("many", many)))
+
+    assert (before, raised, lowered) == ((1, 7), (4, 4), (4, 4))
+    assert [row["completions"] for row in rows] == [3] * 8 + [6]
+    first = dict.fromkeys(session for session, round_, _ in generator.served if round_ == 0)
+    assert list(first)[:4] == [f"s/arithmetic/{i}" for i in range(4)]
+
+
 async def test_a_drain_cancels_in_the_engine_and_leaves_a_resumable_journal(tmp_path):
     """Drained chains give no outcome; what they finished is durable."""
     generator = ScriptedGenerator(delay_s=0.05)

@@ -1,0 +1,82 @@
+"""A limit on how many may be at work at once, which can be moved while they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from types import TracebackType
+
+
+class Limit:
+    """Places for as many as `most`; who waits is let in first come, first served.
+
+    Like `asyncio.Semaphore`, but movable: a lower limit sends nobody away, it lets nobody in until
+    enough have left; a higher one lets in as many as now have room. All of it on one event loop.
+
+    Args:
+        most: that may be in at once, >= 1.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = _checked(most)
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def most(self) -> int:
+        """How many may be in at once."""
+        return self._most
+
+    @property
+    def taken(self) -> int:
+        """How many are in; more than `most` for a while after that was lowered."""
+        return self._taken
+
+    def move(self, most: int) -> None:
+        """Allow `most` from now on.
+
+        Raises:
+            ValueError: unless it is >= 1.
+        """
+        self._most = _checked(most)
+        self._let_in()
+
+    async def __aenter__(self) -> None:
+        """Wait for a place and take it."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._let_in()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it was given a place, and will not use it
+                self._give_back()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the place back."""
+        del kind, error, trace
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._taken -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Hand free places over; they are taken before anyone who comes later can ask for one."""
+        while self._waiting and self._taken < self._most:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else its task was cancelled
+                self._taken += 1
+                turn.set_result(None)
+
+
+def _checked(most: int) -> int:
+    if most < 1:
+        raise ValueError(f"a limit must be >= 1, got {most}")
+    return most

@@ -1,0 +1,172 @@
+"""A movable limit: first come, first served, and no place is lost whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.limit import Limit
+
+
+class Crowd:
+    """Tasks that go through a limit, numbered as they come."""
+
+    def __init__(self, most: int) -> None:
+        self.limit = Limit(most)
+        self.let_in: list[int] = []
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self._leave: dict[int, asyncio.Event] = {}
+        self._came = 0
+
+    def come(self) -> int:
+        """One more asks for a place."""
+        number, self._came = self._came, self._came + 1
+        self._leave[number] = asyncio.Event()
+        self.tasks[number] = asyncio.get_running_loop().create_task(self._go(number))
+        return number
+
+    async def _go(self, number: int) -> None:
+        async with self.limit:
+            self.let_in.append(number)
+            await self._leave[number].wait()
+
+    @property
+    def inside(self) -> list[int]:
+        """Who is in, in the order of coming in."""
+        return [n for n in self.let_in if not self.tasks[n].done()]
+
+    @property
+    def outside(self) -> list[int]:
+        """Who waits, in the order of coming."""
+        return [n for n, task in self.tasks.items() if n not in self.let_in and not task.done()]
+
+    def leave(self, number: int) -> None:
+        """One of those inside goes."""
+        self._leave[number].set()
+
+    async def end(self) -> None:
+        """Send everybody home."""
+        for task in self.tasks.values():
+            task.cancel()
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+
+
+async def settled() -> None:
+    """Let every task run until it waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_higher_limit_lets_in_who_waits_and_a_lower_one_sends_nobody_away() -> None:
+    """Waiters come in in their order; after a cut nobody does before enough have left."""
+    crowd = Crowd(1)
+    for _ in range(6):
+        crowd.come()
+    await settled()
+    first = list(crowd.inside)
+    crowd.limit.move(4)
+    await settled()
+    raised = list(crowd.inside)
+    crowd.limit.move(2)
+    await settled()
+    lowered, taken = list(crowd.inside), crowd.limit.taken
+    for number in (0, 1):
+        crowd.leave(number)
+    await settled()
+    drained = list(crowd.inside)
+    crowd.leave(2)
+    await settled()
+
+    assert (first, raised, lowered, taken) == ([0], [0, 1, 2, 3], [0, 1, 2, 3], 4)
+    assert drained == [2, 3]
+    assert crowd.inside == [3, 4]
+    await crowd.end()
+    assert crowd.limit.taken == 0
+
+
+async def test_who_is_cancelled_in_the_moment_of_its_turn_passes_the_place_on() -> None:
+    """The place was given and not taken yet: it is the next one's."""
+    crowd = Crowd(1)
+    for _ in range(3):
+        crowd.come()
+    await settled()
+    crowd.leave(0)
+    await asyncio.sleep(0)  # 0 leaves and hands its place to 1, which has not run yet
+    assert crowd.limit.taken == 1
+    crowd.tasks[1].cancel()
+    await settled()
+
+    assert crowd.let_in == [0, 2]
+    await crowd.end()
+
+
+async def test_nobody_overtakes() -> None:
+    """Who comes while a place is on its way to another waits behind it."""
+    crowd = Crowd(1)
+    crowd.come()
+    crowd.come()
+    await settled()
+    crowd.leave(0)
+    crowd.come()
+    await settled()
+
+    assert (crowd.inside, crowd.outside) == ([1], [2])
+    await crowd.end()
+
+
+steps = st.one_of(
+    st.just(("come", 0)),
+    st.tuples(st.sampled_from(["leave", "cancel_inside", "cancel_outside"]), st.integers(0, 99)),
+    st.tuples(st.just("move"), st.integers(1, 6)),
+    st.just(("run", 0)),
+)
+
+
+@given(st.integers(1, 6), st.lists(steps, max_size=60))
+def test_whatever_happens(most: int, history: list[tuple[str, int]]) -> None:
+    """Coming, leaving, cancelling and moving in any order, with and without a pause in between.
+
+    Nobody comes in above the limit, everybody in the order of coming, and whenever someone waits
+    all places are taken.
+    """
+
+    async def play() -> None:
+        crowd = Crowd(most)
+        for what, value in history:
+            inside = crowd.inside
+            match what:
+                case "come":
+                    crowd.come()
+                case "leave" if inside:
+                    crowd.leave(inside[value % len(inside)])
+                case "cancel_inside" if inside:
+                    crowd.tasks[inside[value % len(inside)]].cancel()
+                case "cancel_outside" if outside := crowd.outside:
+                    crowd.tasks[outside[value % len(outside)]].cancel()
+                case "move":
+                    crowd.limit.move(value)
+                case "run":
+                    before = list(crowd.let_in)
+                    await settled()
+                    newly = len(crowd.let_in) - len(before)
+
+                    assert crowd.limit.taken == len(crowd.inside)
+                    assert not newly or crowd.limit.taken <= crowd.limit.most
+                    assert not crowd.outside or crowd.limit.taken >= crowd.limit.most
+                    assert crowd.let_in == sorted(crowd.let_in)
+        await crowd.end()
+
+        assert crowd.limit.taken == 0
+
+    asyncio.run(play())
+
+
+def test_a_limit_lets_somebody_in() -> None:
+    """A limit of 0 would never end."""
+    with pytest.raises(ValueError, match="a limit must be >= 1, got 0"):
+        Limit(0)
+    with pytest.raises(ValueError, match="a limit must be >= 1, got -1"):
+        Limit(1).move(-1)
