@@ -68,8 +68,11 @@ def plan_lines(config: RunConfig, plan: PlanConfig, planned: RunPlan) -> Iterato
             f"elastic: from {planned.least_nodes} to {len(planned.nodes)} nodes, so the cluster "
             f"must allow {len(planned.nodes)} and may start with none"
         )
+    adapted = (
+        "" if planned.bounds is None else " at first, then {:,} to {:,}".format(*planned.bounds)
+    )
     yield (
-        f"admission: {planned.in_flight:,} chains work at once, "
+        f"admission: {planned.in_flight:,} chains work at once{adapted}, "
         f"controllers can hold {planned.held:,}"
     )
 

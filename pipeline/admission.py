@@ -1,23 +1,30 @@
 """How many chains to have at work, adapted to what the engines say of themselves.
 
-The most that the KV cache carries is kappa C / G: its tokens over the tokens that a chain holds in
-it, times a factor that is found by trying. Three states, looked at every few seconds:
+More chains than the engines' batches hold keep those full while others are scored or between two
+rounds; too many thrash the KV cache. Three states, looked at every few seconds:
 
 - HARD: a request was preempted, so work is being done twice. The cap falls to three quarters of
-  what is at work, and nobody is admitted until no more than that is left and nothing waits.
-- SOFT: requests wait in the engines. The cap stays.
-- CLEAR: nothing waits. Where the cap is what holds chains back, kappa grows by 2 %.
+  what is at work, and nobody is admitted above the floor until no more than that is left and
+  nothing waits. Then it is refilled in bursts of a tenth.
+- SOFT: requests wait in an engine, so more chains would only wait as well. The cap stays.
+- CLEAR: nothing waits. Where the cap is what holds chains back, it grows: by 2 %, or by up to a
+  tenth where the KV cache has room for more. It is taken to carry kappa C / G chains: its tokens
+  over those that a chain holds in it, times a factor that is found by trying.
 
-Admission is refilled in bursts of a tenth of the cap. The cap is never below `floor`, which is to
-be what keeps the engines' batches full, and never above `ceiling`. This is the controller of
-prime-rl's orchestrator in the form of a pure function; it has no clock but the one it is given.
+The cap is never below `floor`, which keeps the batches full whatever happens, and never above
+`ceiling`. This is the controller of prime-rl's orchestrator in the form of a pure function, but
+that a cap comes down for preemptions alone: tokens a chain are an estimate, a preemption is not.
+It has no clock but the one it is given.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from pipeline.protocol import Completion, Observation
 
 _CUT = 0.75
 _GROWTH = 1.02
@@ -27,7 +34,7 @@ _KAPPA = (0.05, 20.0)  # beyond these the tokens of a chain are wrong, not the f
 
 
 class Pressure(StrEnum):
-    """What the engines say."""
+    """What the engines say; the later, the more."""
 
     CLEAR = "clear"
     SOFT = "soft"
@@ -36,7 +43,7 @@ class Pressure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRule:
-    """What does not change while a run is on."""
+    """What does not follow from what is seen."""
 
     floor: int
     """Chains that keep the engines' batches full; the cap is never lower."""
@@ -53,6 +60,10 @@ class AdmissionRule:
         if not self.window_s > 0:
             raise ValueError(f"window_s must be > 0, got {self.window_s!r}")
 
+    def within(self, cap: float) -> int:
+        """A cap, brought into the bounds."""
+        return max(self.floor, min(self.ceiling, math.floor(cap)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -63,21 +74,27 @@ class Seen:
     preemptions: int
     """Of all generators since they started."""
     waiting: int
-    """Requests that wait in the engines."""
+    """Requests that wait in the generators."""
+    unscored: int = 0
+    """Requests that wait in the verifiers."""
     in_flight: int
     """Chains at work."""
+    held_back: int
+    """Chains that controllers have and do not admit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The state of the rule. `opened` makes the first one, `looked` and `ended` the next."""
+    """The state of the rule. `opened` makes the first one; the methods make the next."""
 
     rule: AdmissionRule
     cap: int
     """Chains that may be at work."""
+    limit: int
+    """Chains that may be at work now: less than `cap` while an overload drains, and after it."""
     kappa: float = 1.0
     frozen: bool = False
-    """Whether nobody is admitted until the overload has drained."""
+    """Whether an overload is draining."""
     pressure: Pressure = Pressure.CLEAR
     preemptions: int = 0
     """That have been answered."""
@@ -93,32 +110,36 @@ class Admission:
         """What a chain holds in the KV cache, long ones counting more; None before one ended."""
         return self.held_token_s / self.held_s if self.held_s else None
 
-    def room(self, in_flight: int) -> int:
-        """How many chains may be admitted now, >= 0."""
-        if self.frozen:
-            return 0
-        return max(0, min(self.cap - in_flight, math.ceil(_BURST * self.cap)))
+    def under(self, rule: AdmissionRule) -> Admission:
+        """Go on within other bounds: replicas came or went."""
+        cap = rule.within(self.cap)
+        return replace(self, rule=rule, cap=cap, limit=max(rule.floor, min(cap, self.limit)))
 
-    def ended(self, tokens: int, seconds: float) -> Admission:
-        """Learn from a chain that ended.
+    def ended(self, chains: int, held_token_s: float, held_s: float) -> Admission:
+        """Learn from chains that ended.
 
         Args:
-            tokens: of its last prompt and completion together, >= 0.
-            seconds: that it was at work, >= 0.
+            chains: how many, >= 0.
+            held_token_s: sum over them of the tokens that each held (`held_tokens`) times the
+                seconds that it was at work, >= 0.
+            held_s: sum of those seconds, >= 0.
         """
-        if tokens < 0 or not seconds >= 0:
-            raise ValueError(f"tokens and seconds must be >= 0, got {tokens!r} and {seconds!r}")
+        if chains < 0 or not (held_token_s >= 0 and held_s >= 0):
+            raise ValueError(
+                f"chains, held_token_s and held_s must be >= 0, got {chains!r}, "
+                f"{held_token_s!r} and {held_s!r}"
+            )
+        weight = _FORGET**chains
         return replace(
             self,
-            held_token_s=_FORGET * self.held_token_s + tokens * seconds,
-            held_s=_FORGET * self.held_s + seconds,
+            held_token_s=weight * self.held_token_s + held_token_s,
+            held_s=weight * self.held_s + held_s,
         )
 
     def looked(self, seen: Seen, now_s: float) -> Admission:
         """Go on with what is seen at `now_s`, in seconds of any clock that does not go back.
 
-        Within `window_s` of the last look nothing changes but that a preemption is answered at
-        once, and that a frozen admission opens as soon as it may.
+        Within `window_s` of the last look the cap changes for a preemption only.
 
         Raises:
             ValueError: if the clock went back.
@@ -126,43 +147,46 @@ class Admission:
         if now_s < self.at_s:
             raise ValueError(f"now_s must be >= {self.at_s!r}, got {now_s!r}")
         preempted = seen.preemptions > self.preemptions
-        state = replace(
-            self,
-            preemptions=seen.preemptions,  # fewer than before: an engine was replaced
-            pressure=_pressure(preempted, seen.waiting),
-        )
+        state = replace(self, preemptions=seen.preemptions, pressure=_pressure(preempted, seen))
         if preempted and not self.frozen:
             return state._cut(seen, now_s)
         if state.frozen:
-            drained = seen.in_flight <= state.cap and not seen.waiting and not preempted
-            return replace(state, frozen=not drained, at_s=now_s if drained else state.at_s)
-        if now_s - state.at_s < state.rule.window_s:
-            return state
-        return state._grown(seen, now_s)
+            if preempted or seen.waiting or seen.in_flight > state.cap:
+                return state
+            state = replace(state, frozen=False, at_s=now_s)
+        elif now_s - state.at_s >= state.rule.window_s:
+            state = state._grown(seen, now_s)
+        return state._refilled(seen.in_flight)
 
     def _cut(self, seen: Seen, now_s: float) -> Admission:
-        cap = self._clamped(_CUT * seen.in_flight)
-        each, kappa = self.tokens_a_chain, self.kappa
-        if each and seen.capacity_tokens:  # so that growth goes on from here
-            kappa = _between(cap * each / seen.capacity_tokens, *_KAPPA)
-        return replace(self, cap=cap, kappa=kappa, frozen=True, at_s=now_s)
+        cap = min(self.cap, self.rule.within(_CUT * seen.in_flight))
+        carried, kappa = self._carried(seen), self.kappa
+        if carried:  # so that growth goes on from here
+            kappa = _between(cap / carried, *_KAPPA)
+        limit = self.rule.floor
+        return replace(self, cap=cap, limit=limit, kappa=kappa, frozen=True, at_s=now_s)
 
     def _grown(self, seen: Seen, now_s: float) -> Admission:
-        kappa = self.kappa
-        if self.pressure is Pressure.SOFT:
+        if self.pressure is not Pressure.CLEAR or not seen.held_back or self.limit < self.cap:
             return replace(self, at_s=now_s)
-        if seen.in_flight >= self.cap:
-            kappa = _between(kappa * _GROWTH, *_KAPPA)
-        each = self.tokens_a_chain
-        if not each or not seen.capacity_tokens:  # nothing to reckon with yet: try
-            wanted = self.cap * kappa / self.kappa
-            cap = self._clamped(math.ceil(wanted))
-        else:
-            cap = self._clamped(kappa * seen.capacity_tokens / each)
-        return replace(self, cap=cap, kappa=kappa, at_s=now_s)
+        kappa = _between(self.kappa * _GROWTH, *_KAPPA)
+        carried = self._carried(seen)
+        wanted = math.ceil(self.cap * _GROWTH)
+        if carried:
+            wanted = max(wanted, min(math.floor(kappa * carried), self.cap + self._burst))
+        return replace(self, cap=self.rule.within(wanted), kappa=kappa, at_s=now_s)
 
-    def _clamped(self, cap: float) -> int:
-        return max(self.rule.floor, min(self.rule.ceiling, math.floor(cap)))
+    def _refilled(self, in_flight: int) -> Admission:
+        return replace(self, limit=min(self.cap, max(self.limit, in_flight + self._burst)))
+
+    @property
+    def _burst(self) -> int:
+        return math.ceil(_BURST * self.cap)
+
+    def _carried(self, seen: Seen) -> float | None:
+        """C / G: chains whose tokens the KV caches hold; None where that cannot be reckoned."""
+        each = self.tokens_a_chain
+        return seen.capacity_tokens / each if each and seen.capacity_tokens else None
 
 
 def opened(rule: AdmissionRule, cap: int, now_s: float) -> Admission:
@@ -173,21 +197,29 @@ def opened(rule: AdmissionRule, cap: int, now_s: float) -> Admission:
         cap: chains to begin with, brought into them.
         now_s: as in `Admission.looked`.
     """
-    return Admission(rule=rule, cap=max(rule.floor, min(rule.ceiling, cap)), at_s=now_s)
+    cap = rule.within(cap)
+    return Admission(rule=rule, cap=cap, limit=cap, at_s=now_s)
 
 
-def shares(cap: int, controllers: int) -> tuple[int, ...]:
-    """The cap divided among controllers as evenly as whole chains go; each has one at least."""
-    if controllers < 1:
-        raise ValueError(f"controllers must be >= 1, got {controllers}")
-    each, over = divmod(cap, controllers)
-    return tuple(max(1, each + (number < over)) for number in range(controllers))
+def held_tokens(told: Sequence[Observation]) -> int:
+    """Tokens that a chain holds in the KV cache at the end of one action.
+
+    Those of a prompt, which its samples share, and of all completions.
+    """
+    prompts = (seen.prompt_tokens for seen in told if isinstance(seen, Completion))
+    return max(prompts, default=0) + sum(seen.completion_tokens or 0 for seen in told)
 
 
-def _pressure(preempted: bool, waiting: int) -> Pressure:
+def worst(pressures: Iterable[Pressure]) -> Pressure:
+    """The highest of some pressures; CLEAR of none."""
+    order = list(Pressure)
+    return max(pressures, key=order.index, default=Pressure.CLEAR)
+
+
+def _pressure(preempted: bool, seen: Seen) -> Pressure:
     if preempted:
         return Pressure.HARD
-    return Pressure.SOFT if waiting else Pressure.CLEAR
+    return Pressure.SOFT if seen.waiting or seen.unscored else Pressure.CLEAR
 
 
 def _between(value: float, low: float, high: float) -> float:

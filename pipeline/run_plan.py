@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from pipeline.admission_bounds import ELASTIC_MARGIN, rule_of, usual
 from pipeline.benchmarks.source import KNOWN, BenchmarkSource
 from pipeline.config.planning import BenchmarkPlan, PlanConfig
 from pipeline.config.run import RunConfig
@@ -20,11 +21,6 @@ from pipeline.phases import phases_of, prepared
 from pipeline.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
 from pipeline.protocol import Generate, Priors, Question, Strategy
 from pipeline.schedule import expected_completions
-
-ELASTIC_MARGIN = 1.2
-"""Serve grows a pool only while more requests are open than it aims at."""
-FIXED_MARGIN = 1.5
-"""A chain is in the verifier, or between rounds, for part of its time."""
 
 
 class Load(NamedTuple):
@@ -51,7 +47,9 @@ class RunPlan:
     least_nodes: int
     """With every pool at its smallest."""
     in_flight: int
-    """Chains that work at once."""
+    """Chains that work at once to begin with."""
+    bounds: tuple[int, int] | None
+    """Between which that number is adapted while the run goes on; None where it is fixed."""
     held: int
     """Chains that the controllers can hold, waiting ones included."""
     loads: tuple[Load, ...]
@@ -103,15 +101,14 @@ def plan_of(config: RunConfig) -> RunPlan:
         verifier = verifier_plan(science.verifier, runtime.verifier, plan)
         pools.append(verifier)
         verify_h = completions / (verifier.replicas * verifier.per_s) / 3600
-    in_flight = admitted(runtime.generator, generator, runtime.controllers)
-    held = held_by(runtime.controllers, in_flight, chains)
     sequence_per_s = generator.per_s / generator.busy
     return RunPlan(
         pools=tuple(pools),
         nodes=tuple(place(pools, plan)),
         least_nodes=len(place([replace(p, replicas=p.least_replicas) for p in pools], plan)),
-        in_flight=in_flight,
-        held=held,
+        in_flight=admitted(runtime.generator, generator, runtime.controllers),
+        bounds=bounds(runtime.generator, generator, runtime.controllers),
+        held=held_by(runtime.controllers, runtime.generator, generator, chains),
         loads=loads,
         generate_h=tokens / (generator.reached * generator.per_s) / 3600,
         verify_h=verify_h,
@@ -152,38 +149,52 @@ def loads_of(config: RunConfig, plan: PlanConfig) -> list[Load]:
 
 
 def admitted(pool: PoolConfig, planned: PoolPlan, controllers: ControllerConfig) -> int:
-    """Chains that work at once.
+    """Chains that work at once to begin with.
 
     Raises:
         ConfigError: where a cap would keep an elastic pool from its largest size.
     """
-    if pool.max_replicas is None:
-        usual = math.ceil(FIXED_MARGIN * planned.slots * planned.replicas)
-        return controllers.in_flight or usual
-    needed = math.ceil(ELASTIC_MARGIN * pool.target_requests * pool.max_replicas)
-    if controllers.in_flight is not None and controllers.in_flight < needed:
+    needed = usual(pool, planned.slots * planned.replicas)
+    fixed = controllers.in_flight
+    if fixed is not None and pool.max_replicas is not None and fixed < needed:
         raise ConfigError(
             f"runtime.controllers.in_flight must be at least {needed:,}, {ELASTIC_MARGIN:g} times "
             f"the target of {pool.max_replicas} replicas, else the pool never grows that far, "
-            f"got {controllers.in_flight:,}"
+            f"got {fixed:,}"
         )
-    return controllers.in_flight or needed
+    return fixed or needed
 
 
-def held_by(controllers: ControllerConfig, in_flight: int, chains: int) -> int:
+def bounds(
+    pool: PoolConfig, planned: PoolPlan, controllers: ControllerConfig
+) -> tuple[int, int] | None:
+    """Between which numbers of chains the run adapts itself once all replicas are up; None where
+    it does not."""
+    if controllers.in_flight is not None:
+        return None
+    slots, places = planned.slots * planned.replicas, _places(pool, planned)
+    rule = rule_of(pool, controllers, slots=slots, most=usual(pool, places))
+    return rule.floor, rule.ceiling
+
+
+def held_by(controllers: ControllerConfig, pool: PoolConfig, planned: PoolPlan, chains: int) -> int:
     """Chains that the controllers can hold.
 
     Raises:
         ConfigError: where those are fewer than could work at once.
     """
-    calls = controllers.calls(in_flight)
-    held = controllers.actors * calls * controllers.rows_per_block
+    in_flight = admitted(pool, planned, controllers)
+    held = controllers.holds(controllers.in_flight or usual(pool, _places(pool, planned)))
     if held < min(in_flight, chains):
         raise ConfigError(
             f"runtime.controllers must hold the {min(in_flight, chains):,} chains that work at "
             f"once, got actors x calls_per_actor x rows_per_block of {held:,}"
         )
     return held
+
+
+def _places(pool: PoolConfig, planned: PoolPlan) -> int:
+    return pool.engine.max_num_seqs * planned.replicas
 
 
 def _questions(source: BenchmarkSource, assumed: BenchmarkPlan) -> int:

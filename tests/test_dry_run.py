@@ -25,8 +25,17 @@ def test_the_plan_names_memory_placement_and_hours(capsys):
     assert "40.5 GiB usable = 15.3 GiB weights + 3.0 GiB overhead + 22.2 GiB KV cache" in printed
     assert "node 4 (pool=verifier): 4 verifiers" in printed
     assert "elastic: from 2 to 4 nodes" in printed
+    assert "admission: 368 chains work at once at first, then 368 to 736, controllers" in printed
     assert "assumed, not measured: decoding at 50% of the memory bandwidth" in printed
     assert "GPU hours on 16 GPUs" in printed
+
+
+def test_a_fixed_number_of_chains_is_not_adapted(capsys):
+    """The plan says the number alone."""
+    fixed = ("--set", "runtime.controllers.in_flight=400")
+    printed = dry_run(capsys, "--config", "configs/qwen-7b.yaml", *fixed)
+
+    assert "admission: 400 chains work at once, controllers can hold 800" in printed
 
 
 def test_the_printed_configuration_is_the_resolved_one(capsys, tmp_path):

@@ -78,7 +78,8 @@ class ControllerConfig(Section):
     """Ray Data tasks that one actor works on at once, each with `rows_per_block` questions; None
     takes what holds twice `in_flight`, since a block waits for its slowest question."""
     in_flight: int | None = Field(None, ge=1)
-    """Chains that work at once in the whole run; None sizes it from the generator pool."""
+    """Chains that work at once in the whole run; None sizes it from the generator pool and adapts
+    it to what the engines say (docs/performance.md)."""
     label_selector: dict[str, str] = Field(default_factory=dict)
     """Ray node labels that the nodes of controllers and of all Ray Data tasks must have: keeps them
     off GPU nodes, which come, go and may be lost."""
@@ -88,6 +89,10 @@ class ControllerConfig(Section):
         if self.calls_per_actor is not None:
             return self.calls_per_actor
         return min(_MOST_CALLS, ceil(2 * in_flight / (self.actors * self.rows_per_block)))
+
+    def holds(self, in_flight: int) -> int:
+        """Chains that all actors hold, waiting ones included, when sized for `in_flight`."""
+        return self.actors * self.calls(in_flight) * self.rows_per_block
 
 
 class RequestConfig(Section):
