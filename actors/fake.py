@@ -6,8 +6,7 @@ They follow `actors.script`. `ProcessTransport` is the way to one in the caller'
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
+import math
 import os
 import time
 from collections import Counter
@@ -19,53 +18,12 @@ from actors.interfaces import Generated, Scored
 from actors.meter import EngineStats, Meter
 from actors.router import RouterStats
 from actors.script import Fault, reply, rows, script_of
+from actors.slots import Slots
 from actors.transport import ReplicaLostError
 from actors.witness import Witness
 from pipeline import prm
 from pipeline.errors import EngineDeadError, VerifierError
 from pipeline.protocol import Failure, Request
-
-_KV_TOKENS_PER_SLOT = 16_384
-
-
-class Slots:
-    """Places in a batch; who waits is let in by priority, lowest first."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-        self._free = meter.max_num_seqs
-        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._arrivals = itertools.count()
-
-    async def acquire(self, priority: float) -> None:
-        """Wait for a place."""
-        if self._free:
-            self._free -= 1
-        else:
-            turn = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._waiting, (priority, next(self._arrivals), turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if not turn.cancelled():
-                    self.release()
-                raise
-        self._note()
-
-    def release(self) -> None:
-        """Give a place back."""
-        while self._waiting:
-            turn = heapq.heappop(self._waiting)[2]
-            if not turn.done():
-                turn.set_result(None)
-                break
-        else:
-            self._free += 1
-        self._note()
-
-    def _note(self) -> None:
-        running = self._meter.max_num_seqs - self._free
-        self._meter.batch(running, len(self._waiting), running / self._meter.max_num_seqs)
 
 
 class Held:
@@ -119,7 +77,7 @@ class ScriptedEngine:
 
     def stats(self, replica: str = "") -> EngineStats:
         """What the engine counted so far."""
-        return self._meter.stats(replica, self.kind, self.script.slots * _KV_TOKENS_PER_SLOT)
+        return self._meter.stats(replica, self.kind, self.script.slots * self.script.kv_tokens)
 
     def _fault(self, text: str, faults: dict[str, Fault]) -> Fault | None:
         """What the first known piece of text in `text` provokes."""
@@ -198,6 +156,8 @@ class ScriptedGenerator(ScriptedEngine):
     ) -> Generated | Failure:
         """See `GeneratorEngine.generate`."""
         with self._meter.request():
+            if self._meter.in_flight > (self.script.preempts_above or math.inf):
+                self._meter.preemptions += 1
             prompt = "\n".join(turn.content for turn in request.messages)
             text, wanted = reply(prompt, request.seed, self.script)
             tokens = min(wanted, request.max_tokens)

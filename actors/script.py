@@ -51,6 +51,10 @@ class Script(Section):
     """Seconds of one score."""
     slots: int = Field(256, ge=1)
     """Requests served at once; others wait, lowest priority value first."""
+    kv_tokens: int = Field(16_384, ge=0)
+    """KV cache that an engine says it has a slot; 0 says nothing."""
+    preempts_above: int | None = Field(None, ge=1)
+    """Requests in a generator beyond which it counts a preemption for each that comes."""
     faults: dict[str, Fault] = Field(default_factory=dict)
     """What a generator does when the prompt holds a text."""
     score_faults: dict[str, Fault] = Field(default_factory=dict)
