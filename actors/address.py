@@ -30,4 +30,7 @@ class EnginesAddress(TypedDict):
     generator: PoolAddress
     verifier: PoolAddress | None
     in_flight: int
-    """Chains that keep the generator pool full without swamping it, over all controllers."""
+    """Chains that keep the generator pool full without swamping it, over all controllers: what a
+    run begins with."""
+    most: int
+    """Chains that the controllers are sized for."""

@@ -17,6 +17,7 @@ from actors.interfaces import Generator, Verifier
 from actors.journal_writer import JournalError, JournalWriter
 from actors.limit import Limit
 from actors.work import Counters, Ended, Grade, Lost, RunIdentity, Work
+from pipeline.admission import held_tokens
 from pipeline.answers import extract
 from pipeline.journal import QuestionKey, Recording
 from pipeline.outcome import outcome_of
@@ -141,6 +142,8 @@ class Chains:
             finally:
                 self.counters.in_flight -= 1
                 self._live.discard(task)
+        self.counters.held_s += ended.seconds
+        self.counters.held_token_s += ended.held_tokens * ended.seconds
         await self._journal.durable()
         row = await self._outcome(work, ended)
         self._count_outcome(work, row)
@@ -162,7 +165,7 @@ class Chains:
     async def _chain(self, work: Work) -> Ended:
         started = time.monotonic()
         drawn: list[Observation] = []
-        lost, error = Lost(), None
+        lost, held, error = Lost(), 0, None
         try:
             recording = self._recording_of(work)
             if recording is not None:
@@ -175,6 +178,7 @@ class Chains:
                 told = [observation for observation, _ in served]
                 lost = sum((cost for _, cost in served), lost)
                 drawn += told
+                held = max(held, held_tokens(told))
                 requests = game.send(told)
         except StopIteration as end:
             stop: Stop = end.value
@@ -187,6 +191,7 @@ class Chains:
             observations=tuple(drawn),
             lost=lost,
             seconds=time.monotonic() - started,
+            held_tokens=held,
             error=error,
         )
 

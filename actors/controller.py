@@ -60,6 +60,7 @@ class Controller:
         self._watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
         slot = ray.get_runtime_context().get_actor_id()[:12]  # the same for every life of the actor
         life = ray.get(self._watch.enlist.remote(slot))
+        self._share: int | None = ray.get(self._watch.share.remote(slot))
         self._epoch = Epoch(attempt, token, phase, slot, life)
         self._recorded = patiently(
             lambda: RecordedWork(self._run, self._epoch, retry_before=entry.retry_before),
@@ -85,7 +86,8 @@ class Controller:
         """What needs the event loop; runs at the first row, before anything awaits."""
         spare_collector()
         runtime, science = self._config.runtime, self._config.science
-        in_flight = max(1, self._engines["in_flight"] // runtime.controllers.actors)
+        usual = max(1, self._engines["in_flight"] // runtime.controllers.actors)
+        in_flight = self._share or usual
         self._journal = JournalWriter(
             self._run.journal,
             flush_s=runtime.journal_flush_s,
@@ -186,10 +188,12 @@ class Controller:
         await self._tell()
 
     async def _tell(self) -> None:
-        """Report the counters."""
+        """Report the counters, and take how many chains may be at work."""
         assert self._chains is not None
         counters = {**self._chains.counters.as_dict(), "loop_lag_ms": self._lag_ms}
         routed = self._generator.stats()
         counters |= {name: routed.get(name, 0) for name in ("returning", "stayed")}
         with contextlib.suppress(ray.exceptions.RayActorError):
-            await self._watch.report.remote(self._epoch.name, counters, self._fatal)
+            share = await self._watch.report.remote(self._epoch.name, counters, self._fatal)
+            if share is not None:
+                self._chains.limit(share)

@@ -12,6 +12,7 @@ from typing import Any
 import ray
 
 from actors.account import EngineAccount
+from actors.admission import AdmissionControl
 from actors.breaker import Breaker, RunFailedError
 from actors.environment import write_environment
 from actors.flow import PhaseFlow
@@ -69,6 +70,7 @@ class Attempt:
         self._entry = run.attempt(number)
         self._taken_over = False
         self._account: EngineAccount
+        self._admission: AdmissionControl
         self._exported: RunMetrics
         self._breaker = Breaker(config.runtime, run.address)
         self._resume = f"resume with --resume {run.address}"
@@ -108,6 +110,7 @@ class Attempt:
         self._exported = RunMetrics(self._run.run_id)
         with self._engines() as engines:
             self._account = EngineAccount(engines)
+            self._admission = self._admission_of(engines, watch)
             self._signals.raising = False
             try:
                 for phase in range(phase_count(self._strategies)):
@@ -119,6 +122,16 @@ class Attempt:
                 self._account.last_look()
                 self._account.close()
                 self._close_metrics()
+
+    def _admission_of(self, engines: Any, watch: Any) -> AdmissionControl:
+        actors = self._config.runtime.controllers.actors
+        return AdmissionControl(
+            self._config.runtime,
+            self._config.science.decoding.max_tokens,
+            engines.address,
+            self._account,
+            lambda limit: ray.get(watch.admit.remote(limit, actors)),
+        )
 
     def _pending(self) -> bool:
         """Whether anything is left. Phase by phase: who takes part in one is known once those
@@ -177,6 +190,8 @@ class Attempt:
         while flow.running:
             flow.wait(_POLL_S)
             totals = ray.get(watch.totals.remote())
+            self._account.look()
+            self._admission.step(totals)
             if reason is None:
                 reason = self._reason_to_end(totals)
                 if reason is not None:
@@ -189,7 +204,6 @@ class Attempt:
                 raise reason
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
                 told = time.monotonic()
-                self._account.look()
                 self._tell(totals, phase, (before, chains), told - began)
         try:
             flow.result()
@@ -232,6 +246,7 @@ class Attempt:
             "chains": chains[1],
             "chains_stopped": sum(totals["stops"].values()) - chains[0],
             "phase_seconds": seconds,
+            "admission": self._admission.figures(),
             **self._engine_figures(),
         }
         self._look_for_others()

@@ -117,7 +117,7 @@ def _write_outcomes(
     write_fs, write_path = resolve(target)
     write_fs.create_dir(write_path, recursive=True)
     blocks = max(1, ceil(rows / controllers.rows_per_block))
-    wanted = controllers.calls(plan[-1]["in_flight"])
+    wanted = controllers.calls(plan[-1]["most"])
     calls = min(wanted, max(1, ceil(blocks / controllers.actors)))
     pool = ray.data.ActorPoolStrategy(
         size=controllers.actors,

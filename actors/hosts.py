@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,8 +11,10 @@ from actors.actor_host import ActorHost
 from actors.address import EnginesAddress, Kind, PoolAddress
 from actors.meter import EngineStats
 from actors.script import script_of
+from pipeline.admission_bounds import usual
 from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
 from pipeline.config.runtime import PoolConfig, RuntimeConfig
+from pipeline.sizing import slots
 
 if TYPE_CHECKING:
     from pipeline.config.science import ScienceConfig
@@ -104,9 +105,9 @@ def start_pools(
         for host in hosts:
             host.wait()
         made, judged = hosts[0], hosts[1] if len(hosts) > 1 else None
-        in_flight = runtime.controllers.in_flight or admitted(
-            runtime.generator, made.stats(), max_tokens
-        )
+        pool, fixed, replicas = runtime.generator, runtime.controllers.in_flight, made.stats()
+        in_flight = fixed or admitted(pool, replicas, max_tokens)
+        most = fixed or max(in_flight, usual(pool, _places(pool, replicas)))
     except BaseException:
         for host in hosts:
             host.stop()
@@ -118,6 +119,7 @@ def start_pools(
             "generator": made.address,
             "verifier": None if judged is None else judged.address,
             "in_flight": in_flight,
+            "most": most,
         },
     )
 
@@ -159,19 +161,17 @@ class InProcess:
         """See `Host.stop`."""
 
 
-def admitted(pool: PoolConfig, replicas: Sequence[EngineStats], max_tokens: int) -> int:
-    """Chains that keep a generator pool full without swamping it.
+def slots_of(replicas: Sequence[EngineStats], max_tokens: int) -> int:
+    """Sequences that generators work on at once; 0 where none tells."""
+    return sum(slots(r.max_num_seqs, r.kv_capacity_tokens, max_tokens) for r in replicas)
 
-    A chain is in the verifier, or between rounds, for part of its time: half as many again as
-    there are slots. An elastic pool must see more requests than its largest size aims at, else
-    Serve never grows it that far. A sequence in the batch has on average written half of its
-    completion, and completions are on average well under `max_tokens`: a quarter of it is
-    what a slot is taken to hold in the KV cache.
-    """
-    if pool.max_replicas is not None:
-        return math.ceil(1.2 * pool.target_requests * pool.max_replicas)
-    slots = 0
-    for replica in replicas:
-        fitting = replica.kv_capacity_tokens // max(1, max_tokens // 4)
-        slots += min(replica.max_num_seqs, fitting) if fitting else replica.max_num_seqs
-    return math.ceil(1.5 * (slots or pool.replicas * pool.engine.max_num_seqs))
+
+def admitted(pool: PoolConfig, replicas: Sequence[EngineStats], max_tokens: int) -> int:
+    """Chains that a run begins with (`pipeline.admission_bounds.usual`)."""
+    return usual(pool, slots_of(replicas, max_tokens) or _places(pool, replicas))
+
+
+def _places(pool: PoolConfig, replicas: Sequence[EngineStats]) -> int:
+    """Sequences that generators would work on at once, were the KV cache no limit."""
+    told = sum(replica.max_num_seqs for replica in replicas)
+    return told or pool.replicas * pool.engine.max_num_seqs

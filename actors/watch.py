@@ -1,7 +1,8 @@
-"""The one place that knows how a run is going, and that tells controllers to drain.
+"""The one place that knows how a run is going, and that tells controllers what to do.
 
-A small Ray actor without a CPU of its own. Controllers report their counters to it every second;
-the driver reads them for progress, metrics, the watchdog and the circuit breaker.
+A small Ray actor without a CPU of its own. Controllers report their counters to it every second,
+and are told how many chains they may have at work; the driver reads the counters for progress,
+metrics, admission, the watchdog and the circuit breaker.
 """
 
 from __future__ import annotations
@@ -11,17 +12,22 @@ import time
 from collections import Counter
 from typing import Any
 
+from pipeline.admission_bounds import shares
+from pipeline.epochs import Epoch
+
 NAMESPACE = "markovscale"
 """Ray namespace of every actor of this project."""
 
+_NOW = ("in_flight", "waiting")  # what a controller that is gone has none of
 _SUMMED = (
     "rounds",
     "recorded",
     "completion_tokens",
     "verifier_tokens",
     "wasted_tokens",
-    "in_flight",
-    "waiting",
+    "held_s",
+    "held_token_s",
+    *_NOW,
 )
 
 
@@ -38,6 +44,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._lives: Counter[str] = Counter()
+        self._limit: int | None = None
+        self._controllers = 1
         self._drained = asyncio.Event()
         self._grace_s = 0.0
         self._reports: dict[str, dict[str, Any]] = {}
@@ -50,6 +58,17 @@ class Watch:
         self._lives[writer] += 1
         return self._lives[writer]
 
+    async def admit(self, limit: int, controllers: int) -> None:
+        """Let `limit` chains be at work in all, divided among `controllers`."""
+        self._limit, self._controllers = limit, controllers
+
+    async def share(self, writer: str) -> int | None:
+        """How many chains a controller may have at work; None before it is known."""
+        if self._limit is None:
+            return None
+        number = list(self._lives).index(writer)  # each phase has new ones, as many as the last
+        return shares(self._limit, self._controllers)[number % self._controllers]
+
     async def until_drain(self) -> float:
         """Return when controllers are to stop asking engines; how long they may finish, in s."""
         await self._drained.wait()
@@ -57,13 +76,25 @@ class Watch:
 
     async def report(
         self, controller: str, counters: dict[str, Any], fatal: str | None = None
-    ) -> None:
-        """Take a controller's counters."""
+    ) -> int | None:
+        """Take a controller's counters; how many chains it may have at work, as far as is known.
+
+        Args:
+            controller: name of its epoch.
+            counters: `actors.work.Counters.as_dict`, and more.
+            fatal: why nothing can be made durable any more.
+        """
+        epoch = Epoch.parse(controller)
+        if controller not in self._reports:
+            for name, report in self._reports.items():
+                if epoch.succeeds(Epoch.parse(name)):  # killed with chains at work, perhaps
+                    report.update(dict.fromkeys(_NOW, 0))
         self._reports[controller] = counters
         self._fatal = self._fatal or fatal
         rounds = sum(r["rounds"] + r["recorded"] for r in self._reports.values())
         if rounds > self._rounds:
             self._rounds, self._last_round_at = rounds, time.monotonic()
+        return await self.share(epoch.slot)
 
     async def drain(self, grace_s: float = 0.0) -> None:
         """Tell every controller to stop asking engines, and to wait `grace_s` for completions."""

@@ -57,6 +57,10 @@ class Counters:
     wasted_tokens: int = 0
     in_flight: int = 0
     waiting: int = 0
+    held_s: float = 0.0
+    """Seconds that chains were at work, summed over those that ended."""
+    held_token_s: float = 0.0
+    """The same seconds times the tokens that a chain held (`pipeline.admission.held_tokens`)."""
     stops: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     """``<label>/<verdict>`` of the headline answers."""
@@ -89,6 +93,8 @@ class Ended:
     observations: tuple[Observation, ...]
     lost: Lost
     seconds: float
+    held_tokens: int
+    """See `pipeline.admission.held_tokens`."""
     error: str | None = None
     """What broke the chain itself; failed requests carry their own error."""
 

@@ -207,11 +207,28 @@ def test_plain_actors_are_a_fixed_pool() -> None:
         start_pools(GENERATOR, VerifierModel(model="none"), runtime, "elastic", 200)
 
 
+async def test_controllers_are_sized_for_what_the_kv_cache_may_turn_out_to_hold() -> None:
+    """A small KV cache bounds what a run begins with, and not what it may come to; a fixed number
+    is both."""
+    with scripted(replicas=2, slots=100, kv_tokens=25) as engines:
+        small = engines.address
+    runtime = RuntimeConfig.model_validate(
+        {"scripted": {"in_process": True}, "controllers": {"in_flight": 33}}
+    )
+    fixed = start_pools(GENERATOR, None, runtime, "fixed", 200).address
+
+    assert (small["in_flight"], small["most"]) == (150, 300)
+    assert (fixed["in_flight"], fixed["most"]) == (33, 33)
+
+
 async def test_admission_follows_the_pool() -> None:
     """Half as many chains again as slots; what the KV cache cannot hold is no slot."""
     with scripted(replicas=2, slots=100) as engines:
         stats = engines.stats()["generator"]
+        address = engines.address
 
+    assert (address["in_flight"], address["most"]) == (300, 300)
     assert admitted(PoolConfig(replicas=2), stats, 1_000) == 300
     assert admitted(PoolConfig(replicas=2), stats, 4 * 16_384 * 2) == 150
+    assert admitted(PoolConfig(replicas=2), [], 1_000) == 768
     assert admitted(PoolConfig(max_replicas=4, target_ongoing_requests=50), stats, 1_000) == 240
