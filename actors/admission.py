@@ -57,6 +57,7 @@ class AdmissionControl:
         self._answers = account.answers
         self._learnt = (0, 0.0, 0.0)
         self._pressures: list[Pressure] = []
+        self._last: list[Pressure] = []
         self._cuts = 0
         tell(self._state.limit)
 
@@ -81,8 +82,10 @@ class AdmissionControl:
             self._tell(self._state.limit)
 
     def figures(self) -> dict[str, Any]:
-        """What stands now, for metrics.jsonl; ``pressure`` is the worst since the last call."""
-        state, pressures, self._pressures = self._state, self._pressures, []
+        """What stands now, for metrics.jsonl; ``pressure`` is the worst since the last call, or the
+        last one that was seen."""
+        state, pressures = self._state, self._pressures or self._last
+        self._pressures, self._last = [], pressures[-1:]
         return {
             "cap": state.cap,
             "limit": state.limit,

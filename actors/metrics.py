@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from pipeline.admission import Pressure
+
 _COUNTED = {
     "rounds": "Completions that came from engines",
     "recorded": "Completions that were found in the journal",
@@ -21,6 +23,10 @@ _MEASURED = {
     "waiting": "Chains that wait to be admitted",
     "idle_s": "Seconds since the last round anywhere",
     "loop_lag_ms": "Lag of the slowest controller's event loop",
+}
+_ADMISSION = {
+    "cap": "Chains that may be at work",
+    "limit": "Chains that may be at work now; less than the cap while an overload drains",
 }
 _REPLICA = {
     "running": "Sequences in a replica's batch",
@@ -73,6 +79,15 @@ class RunMetrics:
             name: meters.Gauge(f"markovscale_{name}", text, tag_keys=("run",))
             for name, text in _MEASURED.items()
         }
+        self._admission = {
+            name: meters.Gauge(f"markovscale_admission_{name}", text, tag_keys=("run",))
+            for name, text in _ADMISSION.items()
+        }
+        self._pressure = meters.Gauge(
+            "markovscale_admission_pressure",
+            "What engines say: 0 nothing waits, 1 requests wait, 2 requests were preempted",
+            ("run",),
+        )
         self._stops = meters.Gauge(
             "markovscale_stopped_chains", "Chains that stopped, by reason", ("run", "reason")
         )
@@ -90,6 +105,11 @@ class RunMetrics:
                 self._before[name] = row[name]
         for name, gauge in self._gauges.items():
             gauge.set(row[name], tags=self._run)
+        admission = row["admission"]
+        for name, gauge in self._admission.items():
+            gauge.set(admission[name], tags=self._run)
+        if admission["pressure"] is not None:
+            self._pressure.set(list(Pressure).index(admission["pressure"]), tags=self._run)
         for reason, number in row["stops"].items():
             self._stops.set(number, tags={**self._run, "reason": reason})
         for pool, replicas in row["engines"].items():

@@ -15,12 +15,18 @@ import time
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.admission import Pressure
 from pipeline.errors import ConfigError, DataError
 from pipeline.report import words
 from pipeline.report.forecast import RunProgress, progress_of
 from pipeline.report.run_data import read_run
 
 _STALE_S = 60.0
+_PRESSURE: dict[str, str] = {
+    Pressure.CLEAR: "nothing waits in the engines",
+    Pressure.SOFT: "requests wait in the engines",
+    Pressure.HARD: "engines preempted requests for want of KV cache",
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -66,6 +72,9 @@ def _lines(run_id: str, progress: RunProgress, now: float) -> list[str]:
     lines.append(f"{progress.rounds:,} rounds drawn, {rates}")
     if progress.done == progress.asked:
         return [*lines, "done"]
+    if progress.cap is not None:
+        engines = "" if progress.pressure is None else f": {_PRESSURE[progress.pressure]}"
+        lines.append(f"at most {progress.cap:,} chains at work{engines}")
     lines.append(_left(progress))
     silent = now - progress.told_at
     if silent > _STALE_S:

@@ -26,7 +26,7 @@ _REMEDIES = {
     "tail": "the tail, with fewer chains left than slots: fewer replicas, or more questions",
     "kv_cache": "the KV cache: fewer slots, longer memory or more replicas",
     "verifier": "the verifier: more replicas of it, or more chains in flight",
-    "admission": "admission: raise runtime.controllers.in_flight",
+    "admission": "admission: raise runtime.controllers.in_flight, or leave it open",
     "feed": "Ray Data's feed: raise runtime.controllers.calls_per_actor or rows_per_block",
     "control_plane": "the control plane: more controllers",
 }

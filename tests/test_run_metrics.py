@@ -18,6 +18,7 @@ ROW: dict[str, Any] = {
     "waiting": 8,
     "idle_s": 0.5,
     "loop_lag_ms": 2.0,
+    "admission": {"cap": 300, "limit": 200, "pressure": "hard"},
     "stops": {"gated": 3},
     "engines": {
         "generator": [
@@ -71,12 +72,25 @@ def test_totals_become_counters_and_states_gauges() -> None:
         "markovscale_waiting": {("run-1",): 8},
         "markovscale_idle_s": {("run-1",): 0.5},
         "markovscale_loop_lag_ms": {("run-1",): 2.0},
+        "markovscale_admission_cap": {("run-1",): 300},
+        "markovscale_admission_limit": {("run-1",): 200},
+        "markovscale_admission_pressure": {("run-1",): 2},
         "markovscale_stopped_chains": {("run-1", "gated"): 3},
         "markovscale_replica_running": {("run-1", "generator", "g0"): 2},
         "markovscale_replica_waiting": {("run-1", "generator", "g0"): 0},
         "markovscale_replica_kv_usage": {("run-1", "generator", "g0"): 0.25},
         "markovscale_replica_preemptions": {("run-1", "generator", "g0"): 1},
     }
+
+
+def test_a_run_that_is_not_adapted_has_no_pressure() -> None:
+    """The number of chains is told all the same."""
+    meters = Meters()
+    fixed = {"cap": 300, "limit": 300, "pressure": None}
+    RunMetrics("run-1", meters).update({**ROW, "admission": fixed})
+
+    assert meters.made["markovscale_admission_cap"].values == {("run-1",): 300}
+    assert meters.made["markovscale_admission_pressure"].values == {}
 
 
 @pytest.mark.ray

@@ -109,6 +109,26 @@ def test_status_of_a_run_that_goes_on(part: RunData, capsys: pytest.CaptureFixtu
     assert "no news" not in said
 
 
+@pytest.mark.parametrize(
+    ("pressure", "words"),
+    [
+        ("clear", "at most 384 chains at work: nothing waits in the engines"),
+        ("soft", "at most 384 chains at work: requests wait in the engines"),
+        ("hard", "at most 384 chains at work: engines preempted requests for want of KV cache"),
+        (None, "at most 384 chains at work\n"),
+    ],
+)
+def test_status_tells_how_many_chains_may_be_at_work(
+    part: RunData, capsys: pytest.CaptureFixture[str], pressure: str | None, words: str
+) -> None:
+    """With what the engines say, where the number is adapted to it."""
+    newest = {**part.metrics[-1], "admission": {"cap": 384, "pressure": pressure}}
+    part.run.write_metrics([newest])
+
+    assert job.main([part.run.address]) == 0
+    assert words in capsys.readouterr().out
+
+
 def test_status_before_the_first_counters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,6 +43,10 @@ class RunProgress:
     asked: int
     in_flight: int
     waiting: int
+    cap: int | None
+    """Chains that may be at work; None where it is not told."""
+    pressure: str | None
+    """What the engines said last (`pipeline.admission.Pressure`); None where nobody asks."""
     rounds: int
     """Completions that came from engines, all attempts together."""
     rounds_per_s: float | None
@@ -76,6 +80,7 @@ def progress_of(run: RunData) -> RunProgress:
             shown.append(_strategy(label, benchmark, len(questions), cell))
             expected += math.fsum(_to_come(strategy, questions, cell))
     newest = run.metrics[-1] if run.metrics else None
+    admission = {} if newest is None else newest.get("admission", {})
     rounds = sum(row["rounds"] for row in _last_of_attempts(run.metrics))
     drawn_by_done = sum(row["completions"] for cell in run.cells for row in cell.rows)
     rate, speed = _rates(run.metrics)
@@ -84,6 +89,8 @@ def progress_of(run: RunData) -> RunProgress:
         asked=run.chains,
         in_flight=0 if newest is None else newest["in_flight"],
         waiting=0 if newest is None else newest["waiting"],
+        cap=admission.get("cap"),
+        pressure=admission.get("pressure"),
         rounds=rounds,
         rounds_per_s=rate,
         tokens_per_s=speed,
