@@ -43,6 +43,9 @@ class Limit:
 
     async def __aenter__(self) -> None:
         """Wait for a place and take it."""
+        if self._taken < self._most and not self._waiting:
+            self._taken += 1
+            return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._let_in()

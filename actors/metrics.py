@@ -85,7 +85,7 @@ class RunMetrics:
         }
         self._pressure = meters.Gauge(
             "markovscale_admission_pressure",
-            "What engines say: 0 nothing waits, 1 requests wait, 2 requests were preempted",
+            "What engines say: 0 no queue, 1 requests wait, 2 requests were preempted",
             ("run",),
         )
         self._stops = meters.Gauge(

@@ -23,7 +23,7 @@ from pipeline.report.run_data import read_run
 
 _STALE_S = 60.0
 _PRESSURE: dict[str, str] = {
-    Pressure.CLEAR: "nothing waits in the engines",
+    Pressure.CLEAR: "no queue in the engines",
     Pressure.SOFT: "requests wait in the engines",
     Pressure.HARD: "engines preempted requests for want of KV cache",
 }

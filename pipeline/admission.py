@@ -4,17 +4,18 @@ More chains than the engines' batches hold keep those full while others are scor
 rounds; too many thrash the KV cache. Three states, looked at every few seconds:
 
 - HARD: a request was preempted, so work is being done twice. The cap falls to three quarters of
-  what is at work, and nobody is admitted above the floor until no more than that is left and
-  nothing waits. Then it is refilled in bursts of a tenth.
-- SOFT: requests wait in an engine, so more chains would only wait as well. The cap stays.
-- CLEAR: nothing waits. Where the cap is what holds chains back, it grows: by 2 %, or by up to a
-  tenth where the KV cache has room for more. It is taken to carry kappa C / G chains: its tokens
-  over those that a chain holds in it, times a factor that is found by trying.
+  what is at work, and nobody is admitted above the floor until no more than that is left and no
+  queue is. Then it is refilled in bursts of a tenth.
+- SOFT: requests queue in an engine, so more chains would only wait as well. The cap stays.
+- CLEAR: neither. Where the cap is what holds chains back, it grows: by 2 %, or by up to a tenth
+  where the KV cache has room for more. It is taken to carry kappa C / G chains: its tokens over
+  those that a chain holds in it, times a factor that is found by trying.
 
-The cap is never below `floor`, which keeps the batches full whatever happens, and never above
-`ceiling`. This is the controller of prime-rl's orchestrator in the form of a pure function, but
-that a cap comes down for preemptions alone: tokens a chain are an estimate, a preemption is not.
-It has no clock but the one it is given.
+A request or two wait at any moment in a large pool: only more than a fiftieth of the chains at work
+are a queue. The cap is never below `floor`, which keeps the batches full whatever happens, and
+never above `ceiling`. This is the controller of prime-rl's orchestrator in the form of a pure
+function, but that a cap comes down for preemptions alone: tokens a chain are an estimate, a
+preemption is not. It has no clock but the one it is given.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pipeline.protocol import Completion, Observation
 _CUT = 0.75
 _GROWTH = 1.02
 _BURST = 0.1
+_QUEUE = 0.02
 _FORGET = 0.98  # weight of older chains, each time one ends
 _KAPPA = (0.05, 20.0)  # beyond these the tokens of a chain are wrong, not the factor
 
@@ -81,6 +83,10 @@ class Seen:
     """Chains at work."""
     held_back: int
     """Chains that controllers have and do not admit."""
+
+    def queued(self, requests: int) -> bool:
+        """Whether so many requests that wait are a queue."""
+        return requests > _QUEUE * self.in_flight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +157,7 @@ class Admission:
         if preempted and not self.frozen:
             return state._cut(seen, now_s)
         if state.frozen:
-            if preempted or seen.waiting or seen.in_flight > state.cap:
+            if preempted or seen.queued(seen.waiting) or seen.in_flight > state.cap:
                 return state
             state = replace(state, frozen=False, at_s=now_s)
         elif now_s - state.at_s >= state.rule.window_s:
@@ -219,7 +225,8 @@ def worst(pressures: Iterable[Pressure]) -> Pressure:
 def _pressure(preempted: bool, seen: Seen) -> Pressure:
     if preempted:
         return Pressure.HARD
-    return Pressure.SOFT if seen.waiting or seen.unscored else Pressure.CLEAR
+    queue = seen.queued(seen.waiting) or seen.queued(seen.unscored)
+    return Pressure.SOFT if queue else Pressure.CLEAR
 
 
 def _between(value: float, low: float, high: float) -> float:

@@ -83,11 +83,21 @@ def test_a_queue_holds_the_cap(history: list[tuple[float, int, int]], scores: bo
     now, state = 0.0, opened(RULE, 100, 0.0)
     for pause, more, others in history:
         now += pause
-        queues = {"waiting": others, "unscored": 1 + more} if scores else {"waiting": 1 + more}
+        queues = {"waiting": others, "unscored": 3 + more} if scores else {"waiting": 3 + more}
         state = state.looked(seen(100, **queues), now)
 
         assert (state.cap, state.limit) == (100, 100)
         assert state.pressure is Pressure.SOFT
+
+
+def test_a_request_or_two_that_wait_are_no_queue() -> None:
+    """More than a fiftieth of the chains at work are: one of ten chains, three of a hundred."""
+    few, many = opened(RULE, 10, 0.0), opened(RULE, 100, 0.0)
+
+    assert few.looked(seen(10, waiting=1), 1.0).pressure is Pressure.SOFT
+    assert many.looked(seen(100, waiting=2, unscored=2), 1.0).pressure is Pressure.CLEAR
+    assert many.looked(seen(100, waiting=3), 1.0).pressure is Pressure.SOFT
+    assert many.looked(seen(100, unscored=3), 1.0).pressure is Pressure.SOFT
 
 
 def test_a_preemption_cuts_and_holds_back_until_drained() -> None:
@@ -95,8 +105,8 @@ def test_a_preemption_cuts_and_holds_back_until_drained() -> None:
     What waits for its score holds no KV cache, and does not count."""
     cut = opened(RULE, 400, 0.0).looked(seen(400, preemptions=1), 1.0)
     still = cut.looked(seen(350, preemptions=4), 9.0)
-    waits = still.looked(seen(300, preemptions=4, waiting=2), 10.0)
-    drained = waits.looked(seen(280, preemptions=4, unscored=7), 11.0)
+    waits = still.looked(seen(300, preemptions=4, waiting=7), 10.0)
+    drained = waits.looked(seen(280, preemptions=4, waiting=5, unscored=7), 11.0)
     refilled = drained.looked(seen(295, preemptions=4), 12.0)
 
     assert (cut.cap, cut.frozen, cut.limit) == (300, True, 10)

@@ -112,7 +112,7 @@ def test_the_pressure_of_a_row_is_the_worst_since_the_row_before() -> None:
     run.go()
     run.pools.say(preemptions=1)
     seen = run.go(looks=4)["pressure"]
-    run.pools.verifier = [replace(run.pools.verifier[0], waiting=2)]
+    run.pools.verifier = [replace(run.pools.verifier[0], waiting=9)]
 
     assert seen == "hard"
     assert run.go(looks=2)["pressure"] == "soft"

@@ -112,7 +112,7 @@ def test_status_of_a_run_that_goes_on(part: RunData, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("pressure", "words"),
     [
-        ("clear", "at most 384 chains at work: nothing waits in the engines"),
+        ("clear", "at most 384 chains at work: no queue in the engines"),
         ("soft", "at most 384 chains at work: requests wait in the engines"),
         ("hard", "at most 384 chains at work: engines preempted requests for want of KV cache"),
         (None, "at most 384 chains at work\n"),
