@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 import ray
@@ -18,34 +17,17 @@ from actors.environment import write_environment
 from actors.flow import PhaseFlow
 from actors.guard import RunInterruptedError, Signals, reap_orphans, stop_grace_s, watching
 from actors.hosts import start_engines
-from actors.metrics import RunMetrics
-from actors.patience import patiently
+from actors.metric_rows import MetricRows, Progress
+from actors.run_phases import RunPhases
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import strategies_of
 from pipeline.errors import MarkovScaleError
-from pipeline.journal import JournalRead, read_journal
-from pipeline.phases import phases_of
-from pipeline.plan import (
-    PREPARED,
-    folded_statistics,
-    phase_count,
-    phase_work,
-    prepared_statistics,
-)
-from pipeline.protocol import Statistics
-from pipeline.recorded import write_recorded
-from pipeline.run_dir import RunDir, rows_of
-from pipeline.schedule import running_means
-from pipeline.trajectory import Row
+from pipeline.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.2
 _METRICS_EVERY_S = 10.0
 _DRAIN_S = 60.0  # beyond the grace: flushing, and rows on their way
-
-
-Progress = Callable[[dict[str, Any]], None]
 
 
 class Attempt:
@@ -63,15 +45,13 @@ class Attempt:
     ) -> None:
         self._run, self._config, self._number = run, config, number
         self._progress = progress
-        self._strategies = strategies_of(config.science)
-        self._questions = rows_of(run.folder.read_table("questions.parquet"))
-        self._metrics = run.metrics()
         self._signals = Signals()
         self._entry = run.attempt(number)
+        self._phases = RunPhases(run, config, self._entry)
         self._taken_over = False
         self._account: EngineAccount
         self._admission: AdmissionControl
-        self._exported: RunMetrics
+        self._rows: MetricRows
         self._breaker = Breaker(config.runtime, run.address)
         self._resume = f"resume with --resume {run.address}"
 
@@ -86,18 +66,13 @@ class Attempt:
             EngineError: where an engine does not start.
         """
         reap_orphans()
-        corrupt = patiently(
-            lambda: read_journal(self._run.journal, set_aside=True).corrupt, "read the journal"
-        )
-        for segment in corrupt:
-            logger.warning("journal segment %s set aside: %s", segment.name, segment.why)
-        self._prepare()
-        if not self._pending():
+        self._phases.prepare()
+        if not self._phases.pending():
             logger.info("nothing left to do in %s", self._run.address)
             return
         try:
             with self._signals.installed(), watching(self._run.run_id) as watch:
-                self._phases(watch)
+                self._go_through(watch)
         except ray.exceptions.RayError as error:
             logger.error("Ray failed: %s", error)  # the cause may stand in the middle of it
             reason = str(error).strip().splitlines()[-1]
@@ -105,15 +80,17 @@ class Attempt:
                 f"Ray failed ({type(error).__name__}: {reason}); {self._resume}"
             ) from error
 
-    def _phases(self, watch: Any) -> None:
+    def _go_through(self, watch: Any) -> None:
         write_environment(self._run, self._number)
-        self._exported = RunMetrics(self._run.run_id)
         with self._engines() as engines:
             self._account = EngineAccount(engines)
             self._admission = self._admission_of(engines, watch)
+            self._rows = MetricRows(
+                self._run, self._number, self._account, self._admission, self._progress
+            )
             self._signals.raising = False
             try:
-                for phase in range(phase_count(self._strategies)):
+                for phase in range(self._phases.count):
                     self._phase(phase, watch, engines)
                 failed = self._breaker.failures(ray.get(watch.totals.remote()), least=1)
                 if failed is not None:
@@ -121,7 +98,7 @@ class Attempt:
             finally:
                 self._account.last_look()
                 self._account.close()
-                self._close_metrics()
+                self._rows.close()
 
     def _admission_of(self, engines: Any, watch: Any) -> AdmissionControl:
         actors = self._config.runtime.controllers.actors
@@ -133,44 +110,10 @@ class Attempt:
             lambda limit: ray.get(watch.admit.remote(limit, actors)),
         )
 
-    def _pending(self) -> bool:
-        """Whether anything is left. Phase by phase: who takes part in one is known once those
-        before it are done and folded."""
-        done = self._done()
-        for phase in range(phase_count(self._strategies)):
-            known = self._statistics()
-            if phase_work(self._strategies, phase, self._questions, known, done):
-                return True
-            if self._unfolded(phase):
-                return True
-        return False
-
-    def _unfolded(self, phase: int) -> list[str]:
-        """Labels of strategies whose finished phase has not been folded yet."""
-        labels = []
-        for label, strategy in self._strategies.items():
-            phases = phases_of(strategy)
-            if phase + 1 < len(phases) and not self._run.statistics(label, phases[phase].name):
-                labels.append(label)
-        return labels
-
     def _phase(self, phase: int, watch: Any, engines: Any) -> None:
-        journal = self._journal()
-        work = phase_work(
-            self._strategies,
-            phase,
-            self._questions,
-            self._statistics(),
-            self._done(),
-            running_means(journal.table),
-        )
+        work = self._phases.work(phase)
         logger.info("phase %d: %d chains to run", phase, len(work))
         if work:
-            wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]
-            patiently(
-                lambda: write_recorded(self._run, self._number, phase, journal, wanted),
-                "write what is recorded",
-            )
             flow = PhaseFlow(
                 self._run,
                 self._entry,
@@ -180,7 +123,7 @@ class Attempt:
                 self._config.runtime.controllers,
             )
             self._attend(flow, watch, phase, len(work))
-        self._fold(phase)
+        self._phases.fold(phase)
 
     def _attend(self, flow: PhaseFlow, watch: Any, phase: int, chains: int) -> None:
         """Watch a phase to its end; drain it where it must not go on."""
@@ -204,7 +147,8 @@ class Attempt:
                 raise reason
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
                 told = time.monotonic()
-                self._tell(totals, phase, (before, chains), told - began)
+                self._look_for_others()
+                self._rows.tell(totals, phase, (before, chains), told - began)
         try:
             flow.result()
         except Exception as error:
@@ -230,102 +174,6 @@ class Attempt:
         except OSError:
             return  # storage fails for the moment: the next look will tell
         self._taken_over = newest["token"] != self._entry.token
-
-    def _tell(
-        self,
-        totals: dict[str, Any],
-        phase: int,
-        chains: tuple[int, int],
-        seconds: float,
-    ) -> None:
-        row = {
-            **totals,
-            "time": time.time(),
-            "attempt": self._number,
-            "phase": phase,
-            "chains": chains[1],
-            "chains_stopped": sum(totals["stops"].values()) - chains[0],
-            "phase_seconds": seconds,
-            "admission": self._admission.figures(),
-            **self._engine_figures(),
-        }
-        self._look_for_others()
-        self._write_metrics(row)
-        self._exported.update(row)
-        if self._progress is not None:
-            self._progress(row)
-
-    def _engine_figures(self) -> dict[str, Any]:
-        """What the engines said last."""
-        return {
-            "engines": {
-                pool: [asdict(replica) for replica in replicas]
-                for pool, replicas in self._account.latest.items()
-            },
-            "engines_say": self._account.totals(),
-        }
-
-    def _close_metrics(self) -> None:
-        """Complete the attempt's last row by what the engines said last."""
-        if self._metrics and self._metrics[-1]["attempt"] == self._number:
-            self._write_metrics({**self._metrics.pop(), **self._engine_figures()})
-
-    def _write_metrics(self, row: dict[str, Any]) -> None:
-        self._metrics.append(row)
-        try:
-            self._run.write_metrics(self._metrics)
-        except OSError as error:  # figures can wait; the journal is the controllers' business
-            logger.warning("metrics.jsonl not written: %s", error)
-
-    def _journal(self) -> JournalRead:
-        return patiently(lambda: read_journal(self._run.journal), "read the journal")
-
-    def _prepare(self) -> None:
-        for label, strategy in self._strategies.items():
-            if self._run.statistics(label, PREPARED) is None:
-                learnt = prepared_statistics(strategy, self._questions)
-                if learnt is not None:
-                    self._write_statistics(label, PREPARED, learnt)
-
-    def _fold(self, phase: int) -> None:
-        """Learn from a finished phase, once."""
-        labels = self._unfolded(phase)
-        if not labels:
-            return
-        journal = self._journal().table
-        known = self._statistics()
-        for label in labels:
-            strategy = self._strategies[label]
-            phases = phases_of(strategy)
-            before = known.get((label, phases[phase - 1].name if phase else PREPARED), {})
-            learnt = folded_statistics(label, strategy, phase, self._questions, journal, before)
-            self._write_statistics(label, phases[phase].name, learnt)
-
-    def _write_statistics(self, label: str, phase: str, learnt: dict[str, Statistics]) -> None:
-        patiently(
-            lambda: self._run.write_statistics(label, phase, learnt, attempt=self._number),
-            "write statistics",
-        )
-
-    def _statistics(self) -> dict[tuple[str, str], dict[str, Statistics]]:
-        names = [
-            (label, name)
-            for label, strategy in self._strategies.items()
-            for name in (PREPARED, *(phase.name for phase in phases_of(strategy)))
-        ]
-        read = patiently(
-            lambda: {key: self._run.statistics(*key) for key in names}, "read statistics"
-        )
-        return {key: value for key, value in read.items() if value is not None}
-
-    def _done(self) -> set[tuple[str, str, str, str]]:
-        rows: list[Row] = rows_of(patiently(self._run.outcomes, "read outcomes"))
-        retry_before = self._entry.retry_before or 0
-        return {
-            (r["strategy"], r["phase"], r["benchmark"], r["question_id"])
-            for r in rows
-            if not (r["error"] is not None and r["attempt"] < retry_before)
-        }
 
     @contextmanager
     def _engines(self) -> Iterator[Any]:
