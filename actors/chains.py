@@ -125,29 +125,41 @@ class Chains:
 
     async def _run(self, work: Work) -> Row | None:
         self.counters.waiting += 1
-        async with self._admission:
+        try:
+            # Ray Data hands over more than may work, and not quite in the order of the work list
+            await self._admission.take(work.expected_tokens)
+        finally:
             self.counters.waiting -= 1
-            if self.draining:
-                return None
-            task = asyncio.get_running_loop().create_task(self._chain(work))
-            self._live.add(task)
-            self.counters.in_flight += 1
-            try:
-                ended = await task
-            except asyncio.CancelledError:
-                if self.draining:
-                    return None
-                task.cancel()
-                raise
-            finally:
-                self.counters.in_flight -= 1
-                self._live.discard(task)
+        try:
+            ended = await self._work_off(work)
+        finally:
+            self._admission.give_back()
+        if ended is None:
+            return None
         self.counters.held_s += ended.seconds
         self.counters.held_token_s += ended.held_tokens * ended.seconds
         await self._journal.durable()
         row = await self._outcome(work, ended)
         self._count_outcome(work, row)
         return row
+
+    async def _work_off(self, work: Work) -> Ended | None:
+        """An admitted chain to its end; None where the run drains before that."""
+        if self.draining:
+            return None
+        task = asyncio.get_running_loop().create_task(self._chain(work))
+        self._live.add(task)
+        self.counters.in_flight += 1
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self.draining:
+                return None
+            task.cancel()
+            raise
+        finally:
+            self.counters.in_flight -= 1
+            self._live.discard(task)
 
     async def wind_down(self, grace_s: float) -> None:
         """Ask engines for nothing more, wait for what they are at, and drain what is left then."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import heapq
 from types import TracebackType
 
 
 class Limit:
-    """Places for as many as `most`; who waits is let in first come, first served.
+    """Places for as many as `most`; of those who wait, whoever has the most to do is let in first.
+
+    Equal ones are let in as they came; ``async with`` is for those of whom nothing is expected.
 
     Like `asyncio.Semaphore`, but movable: a lower limit sends nobody away, it lets nobody in until
     enough have left; a higher one lets in as many as now have room. All of it on one event loop.
@@ -20,7 +22,8 @@ class Limit:
     def __init__(self, most: int) -> None:
         self._most = _checked(most)
         self._taken = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._came = 0
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
 
     @property
     def most(self) -> int:
@@ -41,20 +44,34 @@ class Limit:
         self._most = _checked(most)
         self._let_in()
 
-    async def __aenter__(self) -> None:
-        """Wait for a place and take it."""
+    async def take(self, expected: float = 0.0) -> None:
+        """Wait for a place and take it; `give_back` must follow.
+
+        Args:
+            expected: how much there is to do, in any unit.
+        """
         if self._taken < self._most and not self._waiting:
             self._taken += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._came += 1
+        heapq.heappush(self._waiting, (-expected, self._came, turn))
         self._let_in()
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # it was given a place, and will not use it
-                self._give_back()
+                self.give_back()
             raise
+
+    def give_back(self) -> None:
+        """Leave a place that was taken."""
+        self._taken -= 1
+        self._let_in()
+
+    async def __aenter__(self) -> None:
+        """Wait for a place and take it."""
+        await self.take()
 
     async def __aexit__(
         self,
@@ -64,16 +81,12 @@ class Limit:
     ) -> None:
         """Give the place back."""
         del kind, error, trace
-        self._give_back()
-
-    def _give_back(self) -> None:
-        self._taken -= 1
-        self._let_in()
+        self.give_back()
 
     def _let_in(self) -> None:
         """Hand free places over; they are taken before anyone who comes later can ask for one."""
         while self._waiting and self._taken < self._most:
-            turn = self._waiting.popleft()
+            _, _, turn = heapq.heappop(self._waiting)
             if not turn.done():  # else its task was cancelled
                 self._taken += 1
                 turn.set_result(None)

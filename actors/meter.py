@@ -46,6 +46,11 @@ class EngineStats:
     """Which process of the replica counted this: another one after each restart."""
     span_s: float = 0.0
     """From the first request taken to the last one ended, pauses between them included."""
+    steps: int = 0
+    """Of the engine: each adds a token to every sequence in the batch, or reads prompts."""
+    filled_s: float | None = None
+    """From the first request taken until nine tenths of the slots were first in use; None where
+    they never were."""
 
 
 class Meter:
@@ -55,7 +60,7 @@ class Meter:
         self.max_num_seqs = max_num_seqs
         self.requests = self.aborted = self.failed = 0
         self.prompt_tokens = self.completion_tokens = self.aborted_tokens = 0
-        self.preemptions = 0
+        self.preemptions = self.steps = 0
         self.running = self.waiting = self.in_flight = 0
         self.kv_usage = 0.0
         self._clock = clock
@@ -63,6 +68,7 @@ class Meter:
         self._started = self._at = self.last_progress = clock()
         self._busy_s = self._slot_s = 0.0
         self._first: float | None = None
+        self._filled: float | None = None
         self._last = self._started
 
     def ready(self) -> None:
@@ -94,6 +100,9 @@ class Meter:
         """Note how full the engine is after a step."""
         self._advance()
         self.last_progress = self._at
+        self.steps += 1
+        if self._filled is None and running >= 0.9 * self.max_num_seqs:
+            self._filled = self._at
         self.running, self.waiting, self.kv_usage = running, waiting, kv_usage
 
     def stalled_s(self) -> float:
@@ -123,6 +132,8 @@ class Meter:
             slot_s=self._slot_s,
             life=self._life,
             span_s=0.0 if self._first is None else self._last - self._first,
+            steps=self.steps,
+            filled_s=_between(self._first, self._filled),
         )
 
     def _advance(self) -> None:
@@ -132,3 +143,7 @@ class Meter:
             self._busy_s += elapsed
         self._slot_s += elapsed * self.running / self.max_num_seqs
         self._at = now
+
+
+def _between(began: float | None, ended: float | None) -> float | None:
+    return None if began is None or ended is None else ended - began

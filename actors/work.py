@@ -28,6 +28,11 @@ class Work:
     """What the chain is expected to take; whose most is still to come is served first."""
 
     @property
+    def expected_tokens(self) -> float:
+        """Completion tokens of the whole chain; 0 without a forecast."""
+        return 0.0 if self.forecast is None else self.forecast.tokens
+
+    @property
     def key(self) -> QuestionKey:
         """(strategy, benchmark, question_id), as the journal is grouped."""
         return (self.label, self.question.benchmark, self.question.question_id)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from actors.meter import EngineStats, Meter
 from benchmarks.workload import Job
 from pipeline.errors import VerifierError
 from pipeline.protocol import Failure
@@ -20,13 +21,16 @@ class BareEngine:
     """One AsyncLLM, started with the product's own arguments.
 
     Args:
+        meter: counts its steps.
         seeded: whether each request carries a sampling seed, as the product's do.
         verifier: a `VerifierEngine` that scores each completion before its chain goes on.
     """
 
-    def __init__(self, llm: Any, tokenizer: Any, *, seeded: bool, verifier: Any = None) -> None:
+    def __init__(
+        self, llm: Any, tokenizer: Any, meter: Meter, *, seeded: bool, verifier: Any = None
+    ) -> None:
         self._llm, self._tokenizer, self._seeded = llm, tokenizer, seeded
-        self._verifier = verifier
+        self._meter, self._verifier = meter, verifier
         self._calls = 0
         self.tokens = 0
 
@@ -52,13 +56,18 @@ class BareEngine:
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
         prompt, name = TokensPrompt(prompt_token_ids=ids), f"bare-{self._calls}"
-        async for output in self._llm.generate(prompt, params, name):
-            self.tokens += len(output.outputs[0].token_ids)
-            reply = output.outputs[0].text
+        with self._meter.request():
+            async for output in self._llm.generate(prompt, params, name):
+                self.tokens += len(output.outputs[0].token_ids)
+                reply = output.outputs[0].text
         if self._verifier is not None:
             scored = await self._verifier.score(job.text, reply, name)
             if isinstance(scored, Failure):
                 raise VerifierError(f"a completion must have a score, got {scored.error}")
+
+    def stats(self) -> EngineStats:
+        """What the engine counted so far."""
+        return self._meter.stats("bare", "generator", 0)
 
     async def reset(self) -> None:
         """Forget prefixes and counts before the next loop."""
@@ -113,7 +122,15 @@ async def measure(
     """Run one loop; tokens/s over its makespan."""
     loop, order = LOOPS[name]
     await engine.reset()
+    before = engine.stats()
     began = time.perf_counter()
     await loop(order(jobs), engine.round, slots)
     seconds = time.perf_counter() - began
-    return {"seconds": seconds, "tokens": engine.tokens, "tokens_per_s": engine.tokens / seconds}
+    after = engine.stats()
+    return {
+        "seconds": seconds,
+        "tokens": engine.tokens,
+        "tokens_per_s": engine.tokens / seconds,
+        "slots_busy": (after.slot_s - before.slot_s) / seconds,
+        "ms_a_step": 1_000 * seconds / max(1, after.steps - before.steps),
+    }

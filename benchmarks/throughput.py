@@ -108,21 +108,18 @@ def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
 
 async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> dict[str, Any]:
     from actors import vllm_setup
+    from actors.meter import Meter
     from actors.verifier import VerifierEngine
     from pipeline.config.run import RunConfig
 
     config = RunConfig.parse(_config(options, models))
     pool = config.runtime.generator
     os.environ.update(vllm_setup.environment(pool))
-    arguments = vllm_setup.engine_args(
-        config.science.generator, pool, enable_prefix_caching=True, disable_log_stats=True
-    )
-    from vllm import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
-
+    arguments = vllm_setup.engine_args(config.science.generator, pool, enable_prefix_caching=True)
     began = time.perf_counter()
+    meter = Meter(options.slots)
     with _gpu(0, options):
-        llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+        llm = vllm_setup.start(arguments, meter)
     judge = None
     if config.science.verifier is not None:
         with _gpu(1, options):
@@ -131,16 +128,18 @@ async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> d
             )
     started_s = time.perf_counter() - began
     tokenizer = vllm_setup.tokenizer(config.science.generator)
-    engine = BareEngine(llm, tokenizer, seeded=True, verifier=judge)
+    engine = BareEngine(llm, tokenizer, meter, seeded=True, verifier=judge)
     await measure(engine, "raw", work[: options.slots], options.slots)  # warm
     results: dict[str, Any] = {"start_s": started_s}
     for name in options.loops.split(","):
-        got = [await measure(engine, name, work, options.slots) for _ in range(options.repeats)]
+        got = []
+        for _ in range(options.repeats):
+            got.append(await measure(engine, name, work, options.slots))
+            print(f"{name}:", {k: round(v, 2) for k, v in got[-1].items()}, flush=True)
         rates = [row["tokens_per_s"] for row in got]
         results[name] = statistics.median(rates)
         results[f"{name}_spread"] = (max(rates) - min(rates)) / statistics.median(rates)
         results[f"{name}_s"] = statistics.median(row["seconds"] for row in got)
-        print(f"{name}: {results[name]:,.0f} tokens/s, {results[f'{name}_s']:.1f} s", flush=True)
     llm.shutdown()
     if judge is not None:
         judge.shutdown()

@@ -256,6 +256,29 @@ async def test_the_limit_moves_while_chains_work(tmp_path):
     assert list(first)[:4] == [f"s/arithmetic/{i}" for i in range(4)]
 
 
+async def test_the_longest_chain_that_waits_is_admitted_next(tmp_path):
+    """Whatever the order in which chains are handed over; and one that is called off while it
+    waits is not counted as waiting any more."""
+    generator = ScriptedGenerator(delay_s=0.005)
+    chains, _ = make_chains(tmp_path, generator, in_flight=1)
+    tokens = {"short": 10.0, "long": 900.0, "middle": 50.0, "off": 20.0}
+    running = {
+        name: asyncio.create_task(
+            chains.run(replace(make_work(name), forecast=Forecast(completions=3, tokens_each=each)))
+        )
+        for name, each in {"first": 1.0, **tokens}.items()
+    }
+    await asyncio.sleep(0.001)
+    running.pop("off").cancel()
+    await asyncio.sleep(0)
+    waiting = chains.counters.waiting
+    await asyncio.gather(*running.values())
+
+    assert waiting == 3
+    order = dict.fromkeys(session for session, _, _ in generator.served)
+    assert list(order) == [f"s/arithmetic/{name}" for name in ("first", "long", "middle", "short")]
+
+
 async def test_a_drain_cancels_in_the_engine_and_leaves_a_resumable_journal(tmp_path):
     """Drained chains give no outcome; what they finished is durable."""
     generator = ScriptedGenerator(delay_s=0.05)

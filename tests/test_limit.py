@@ -1,4 +1,4 @@
-"""A movable limit: first come, first served, and no place is lost whatever happens."""
+"""A movable limit: the longest first, and no place is lost whatever happens."""
 
 from __future__ import annotations
 
@@ -101,6 +101,22 @@ async def test_who_is_cancelled_in_the_moment_of_its_turn_passes_the_place_on() 
 
     assert crowd.let_in == [0, 2]
     await crowd.end()
+
+
+async def test_who_has_most_to_do_is_next_and_equals_keep_their_order() -> None:
+    """In whatever order they come; who waits longest does not matter."""
+    limit, let_in = Limit(1), []
+
+    async def go(name: str, expected: float) -> None:
+        await limit.take(expected)
+        let_in.append(name)
+        await asyncio.sleep(0)
+        limit.give_back()
+
+    crowd = [("first", 1.0), ("a", 5.0), ("b", 9.0), ("c", 5.0), ("d", 0.0), ("e", 9.0)]
+    await asyncio.gather(*(go(*one) for one in crowd))
+
+    assert let_in == ["first", "b", "e", "a", "c", "d"]
 
 
 async def test_nobody_overtakes() -> None:

@@ -31,6 +31,21 @@ def test_busy_time_and_slot_time_are_integrals() -> None:
     assert (stats.running, stats.waiting, stats.requests) == (0, 0, 1)
 
 
+def test_steps_are_counted_and_the_first_full_batch_is_noted() -> None:
+    """Full is nine tenths of the slots; it counts from the first request."""
+    clock = Clock()
+    meter = Meter(10, clock)
+    clock.now = 5
+    with meter.request():
+        for running, now in ((8, 6), (9, 7), (10, 9)):
+            clock.now = now
+            meter.batch(running, 0, 0.1)
+            filled = meter.stats("r", "generator", 0).filled_s
+            assert filled == (2 if running >= 9 else None)
+
+    assert meter.stats("r", "generator", 0).steps == 3
+
+
 def test_an_engine_is_slow_only_while_it_has_work() -> None:
     """Seconds since the last step count from the request that ended an idle time."""
     clock = Clock()
