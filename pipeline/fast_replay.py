@@ -61,6 +61,11 @@ class _Beliefs:
     """alpha and beta where they are the same for all questions, else p0 and gamma make them."""
 
 
+def replays_as_arrays(strategy: Strategy[Any]) -> bool:
+    """Whether `FastReplay` knows a strategy: chains, with a score in every round."""
+    return isinstance(strategy, FAMILY) and getattr(strategy, "score_every", 1) == 1
+
+
 @dataclass(frozen=True, slots=True)
 class FastReplay:
     """Replays strategies over the chains of a pool; keeps what settings share."""
@@ -76,9 +81,10 @@ class FastReplay:
                 has, or lacks a prior.
             DataError: where it needs scores that were not recorded.
         """
-        if not isinstance(strategy, FAMILY):
+        if not replays_as_arrays(strategy) or not isinstance(strategy, FAMILY):
             raise ConfigError(
-                f"only chains are replayed as arrays, got {strategy.kind}: use pipeline.replay"
+                f"only chains that score every round are replayed as arrays, got {strategy.kind} "
+                f"with score_every {getattr(strategy, 'score_every', 1)}: use pipeline.replay"
             )
         if strategy.n > self.chains.n_rounds:
             raise ConfigError(

@@ -18,9 +18,9 @@ from pipeline.errors import ConfigError, DataError
 from pipeline.pool_rows import Located, exported_rows, journal_rows
 from pipeline.pool_taken import Digests, Taken
 from pipeline.prompts import Feedback
-from pipeline.protocol import Failure, Observation, Pool, Question, Request, Strategy
+from pipeline.protocol import Observation, Pool, Question, Request, Strategy
 from pipeline.questions import question_of
-from pipeline.replay import Address, Recorded, Recording, RecordingKind, drive
+from pipeline.replay import Address, Recorded, Recording, RecordingKind, as_asked, drive
 from pipeline.run_dir import RunDir, rows_of
 from pipeline.storage import Folder
 from pipeline.trajectory import Row
@@ -73,8 +73,8 @@ class PoolQuestion:
         def answer(request: Request) -> Observation:
             entry = entries.get(request.address)
             if entry is not None and entry.digest == digests.of(request):
-                seen = entry.observation
-                if not request.score or isinstance(seen, Failure) or seen.score is not None:
+                seen = as_asked(entry.observation, request)
+                if seen is not None:
                     return seen
             return recording.find(request)  # which says what is missing
 

@@ -10,7 +10,7 @@ was not recorded for a request is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -90,7 +90,8 @@ class Recording:
         )
 
     def find(self, request: Request) -> Observation:
-        """What was recorded for a request: the first record at its address with its digest.
+        """What was recorded for a request: the first record at its address with its digest, without
+        a verifier score that the request does not ask for.
 
         Raises:
             ReplayMissError: if nothing was, or for another prompt or sampling parameters, or
@@ -108,9 +109,9 @@ class Recording:
                 f"{digest[:12]}): prompt and sampling parameters must be the same",
             )
         for observation in matching:
-            scored = isinstance(observation, Failure) or observation.score is not None
-            if scored or not request.score:
-                return observation
+            answer = as_asked(observation, request)
+            if answer is not None:
+                return answer
         raise self._miss(request, "a completion without a score was recorded there")
 
     def _miss(self, request: Request, what: str) -> ReplayMissError:
@@ -120,6 +121,23 @@ class Recording:
             f"{chain}, round {round}, sample {sample} of a {self.kind.value} of "
             f"{len(self.entries)} addresses: {what}"
         )
+
+
+def as_asked(observation: Observation, request: Request) -> Observation | None:
+    """What engines would have returned to `request`: a score where it asks for one, else none.
+
+    Returns:
+        None where the request asks for a score that was not recorded.
+    """
+    if isinstance(observation, Failure):
+        return observation
+    if request.score:
+        return None if observation.score is None else observation
+    if observation.score is None:
+        return observation
+    return replace(
+        observation, score=None, step_scores=None, verifier_tokens=0, prm_truncated=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from pipeline.chain_arrays import (
     verdict_code,
 )
 from pipeline.errors import ConfigError
-from pipeline.fast_replay import FAMILY, FastReplay
+from pipeline.fast_replay import FAMILY, FastReplay, replays_as_arrays
 from pipeline.pool_taken import Digests
 from pipeline.pools import CompletionPool
 from pipeline.protocol import Completion, Observation, Question, Request, Strategy
@@ -137,7 +137,7 @@ class _Judge:
         self._digests = Digests()
 
     def __call__(self, strategy: Strategy[Any]) -> Judged:
-        if isinstance(strategy, FAMILY):
+        if replays_as_arrays(strategy):
             if self._fast is None:
                 self._fast = FastReplay(chain_arrays(self._pool))
             decided = self._fast.decide(strategy)

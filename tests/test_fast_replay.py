@@ -152,7 +152,8 @@ def test_missing_scores_are_named() -> None:
 
 def test_other_families_are_refused() -> None:
     """Samples are replayed by the state machine."""
-    with pytest.raises(ConfigError, match="only chains are replayed as arrays, got esc"):
+    match = "only chains that score every round are replayed as arrays, got esc"
+    with pytest.raises(ConfigError, match=match):
         FastReplay(chain_arrays(small_pool(0.5))).decide(EarlyStoppingSelfConsistency())
 
 

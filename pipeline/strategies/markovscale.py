@@ -16,6 +16,7 @@ from pipeline.strategies.sequential import (
     advance,
     begin,
     check_budget,
+    check_score_every,
     check_unit,
 )
 
@@ -39,11 +40,15 @@ class MarkovScaleT:
     p0_source: P0Source = "auto"
     decoding: Decoding = Decoding()
     prompts: Prompts = Prompts()
+    score_every: int = 1
+    """Rounds from one score to the next, >= 1: spares the verifier. The first round and the last of
+    the budget always have one."""
     score: bool = True
     """Whether completions are scored by the verifier."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
+        check_score_every(self.score_every)
         check_unit("sigma", self.sigma, low=-1.0)
 
     @property
@@ -62,6 +67,7 @@ class MarkovScaleT:
             decoding=self.decoding,
             prompts=self.prompts,
             score=self.score,
+            score_every=self.score_every,
             gate=True,
             sigma=self.sigma,
             a=a,
@@ -103,11 +109,15 @@ class MarkovScaleStar:
     p0_source: P0Source = "auto"
     decoding: Decoding = Decoding()
     prompts: Prompts = Prompts()
+    score_every: int = 1
+    """Rounds from one score to the next, >= 1: spares the verifier. The first round and the last of
+    the budget always have one, and the stopping rule is tested where there is one."""
     score: bool = True
     """Whether completions are scored by the verifier."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
+        check_score_every(self.score_every)
         check_unit("tau", self.tau)
         check_unit("sigma", self.sigma, low=-1.0)
         if not self.gamma > 0:
@@ -129,6 +139,7 @@ class MarkovScaleStar:
             decoding=self.decoding,
             prompts=self.prompts,
             score=self.score,
+            score_every=self.score_every,
             gate=self.gate,
             stop_rule=self.stop_rule if self.stopping else None,
             tau=self.tau,

@@ -8,7 +8,14 @@ from typing import ClassVar
 
 from pipeline.prompts import Prompts
 from pipeline.protocol import Action, Decoding, Observation, Question, Statistics
-from pipeline.strategies.sequential import ChainState, Plan, advance, begin, check_budget
+from pipeline.strategies.sequential import (
+    ChainState,
+    Plan,
+    advance,
+    begin,
+    check_budget,
+    check_score_every,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +32,27 @@ class MRThinking:
     """Completions a question, >= 1."""
     decoding: Decoding = Decoding()
     prompts: Prompts = Prompts()
+    score_every: int = 1
+    """Rounds from one score to the next, >= 1: spares the verifier. The first round and the last of
+    the budget always have one."""
     score: bool = True
     """Whether completions are scored by the verifier."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
+        check_score_every(self.score_every)
 
     def start(
         self, question: Question, statistics: Statistics | None = None
     ) -> tuple[ChainState, Action]:
         """Ask the plain question."""
-        plan = Plan(n=self.n, decoding=self.decoding, prompts=self.prompts, score=self.score)
+        plan = Plan(
+            n=self.n,
+            decoding=self.decoding,
+            prompts=self.prompts,
+            score=self.score,
+            score_every=self.score_every,
+        )
         return begin(question, plan)
 
     def step(

@@ -56,6 +56,8 @@ class Plan:
     prompts: Prompts
     score: bool
     """Whether completions are scored."""
+    score_every: int = 1
+    """Rounds from one score to the next; the first and the last of the budget always have one."""
     gate: bool = False
     stop_rule: StopRule | None = None
     rounds_before_stopping: int = 1
@@ -68,6 +70,10 @@ class Plan:
     p0: float | None = None
     p0_source: str | None = None
     """``first_score`` where p0 is the score of round 0."""
+
+    def scores(self, round: int) -> bool:
+        """Whether the completion of a round is scored."""
+        return self.score and (round % self.score_every == 0 or round == self.n - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,18 +113,22 @@ def advance(state: ChainState, observations: Sequence[Observation]) -> tuple[Cha
     if state.stopped:
         raise ProtocolError(f"a stopped chain takes no observations, got {len(observations)}")
     plan = state.plan
+    scored = plan.scores(state.round) or not plan.score
     needs_score = plan.stop_rule is not None or (plan.gate and plan.p0_source == "first_score")
-    check_observations(observations, 1, scored=needs_score)
+    check_observations(observations, 1, scored=needs_score and scored)
     observation = observations[0]
     match observation:
         case Failure():
             return _stop(state, StopReason.FAILED, drawn=state.round)
-        case Completion():
+        case Completion() if scored:
             state = _believe(state, observation)
+        case Completion():  # the belief stands
+            state = replace(state, path=(*state.path, *state.path[-1:]))
     drawn = state.round + 1
     if plan.gate and drawn == plan.rounds_before_stopping and _is_gated(state):
         return _stop(state, StopReason.GATED, drawn=drawn)
-    if plan.stop_rule is not None and drawn >= plan.rounds_before_stopping and _is_confident(state):
+    tested = plan.stop_rule is not None and scored and drawn >= plan.rounds_before_stopping
+    if tested and _is_confident(state):
         return _stop(state, StopReason.CONFIDENT, drawn=drawn)
     if drawn >= plan.n:
         return _stop(state, StopReason.BUDGET, drawn=drawn)
@@ -133,6 +143,12 @@ def check_budget(n: int) -> None:
     """Refuse a budget under one completion."""
     if n < 1:
         raise ValueError(f"n must be >= 1, got {n!r}")
+
+
+def check_score_every(rounds: int) -> None:
+    """Refuse a distance between two scores of less than one round."""
+    if rounds < 1:
+        raise ValueError(f"score_every must be >= 1, got {rounds!r}")
 
 
 def check_unit(name: str, value: float, *, low: float = 0.0) -> None:
@@ -151,7 +167,7 @@ def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
         pool=Pool.SEQUENTIAL,
         round=state.round,
         seed=request_seed(question.seed, Pool.SEQUENTIAL, 0, state.round, 0),
-        score=plan.score,
+        score=plan.scores(state.round),
     )
 
 

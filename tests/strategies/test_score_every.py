@@ -1,0 +1,117 @@
+"""Chains that are scored in some of their rounds only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.chain_arrays import chain_arrays
+from pipeline.errors import ConfigError
+from pipeline.fast_replay import FastReplay, replays_as_arrays
+from pipeline.pool_taken import Digests
+from pipeline.protocol import Completion, Observation, Priors, Request, StopReason, Strategy
+from pipeline.replay import Replayed, drive
+from pipeline.strategies import STRATEGIES
+from pipeline.strategies.markovscale import MarkovScaleStar
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import StopRule
+from tests.generators import completion, question, scores
+from tests.pools import pool_question, pools
+
+PRIORS = Priors(a=0.2, b=0.4, p0=0.3, p0_source="priors_file")
+
+
+def sparse() -> st.SearchStrategy[Strategy[Any]]:
+    """Every strategy that offers it, with any distance between two scores."""
+    n, every = st.integers(1, 6), st.integers(1, 7)
+    source = st.sampled_from(["auto", "first_score"])
+    return st.one_of(
+        st.builds(MRThinking, n=n, score_every=every),
+        st.builds(STRATEGIES["markovscale_t"], n=n, score_every=every, p0_source=source),
+        st.builds(
+            MarkovScaleStar,
+            n=n,
+            score_every=every,
+            p0_source=source,
+            tau=scores(),
+            stop_rule=st.sampled_from(list(StopRule)),
+            gate=st.booleans(),
+        ),
+    )
+
+
+def live(strategy: Strategy[Any], values: list[float]) -> Replayed:
+    """Engines that score what they are asked to score."""
+
+    def answer(request: Request) -> Observation:
+        made = completion(str(request.round), values[request.round])
+        return made if request.score else replace(made, score=None, step_scores=None)
+
+    return drive(strategy, question(priors=PRIORS), answer)
+
+
+@given(strategy=sparse(), values=st.lists(scores(), min_size=6, max_size=6))
+def test_scores_are_asked_for_on_schedule(strategy: Any, values: list[float]) -> None:
+    """In rounds 0, k, 2k, ... and the last of the budget, and in no other."""
+    for request in live(strategy, values).requests:
+        due = request.round % strategy.score_every == 0 or request.round == strategy.n - 1
+        assert request.score == due
+
+
+@given(
+    strategy=sparse(),
+    values=st.lists(scores(), min_size=6, max_size=6),
+    others=st.lists(scores(), min_size=6, max_size=6),
+)
+def test_a_pool_gives_the_decisions_of_a_live_run(
+    strategy: Any, values: list[float], others: list[float]
+) -> None:
+    """Whatever scores the pool has for rounds that the strategy would not have had scored."""
+    ran = live(strategy, values)
+    due = [r % strategy.score_every == 0 or r == strategy.n - 1 for r in range(6)]
+    recorded = [v if d else o for v, o, d in zip(values, others, due, strict=True)]
+    chain = [completion(str(r), score) for r, score in enumerate(recorded)]
+    pool = pool_question(question(priors=PRIORS), chain, [], lambda _: "right")
+
+    replayed = drive(strategy, pool.question, pool.recording().find)
+
+    assert replayed.stop == ran.stop
+    assert replayed.completions == ran.completions
+    assert drive(strategy, pool.question, pool.answers(Digests())) == replayed
+
+
+def test_the_rule_is_tested_in_scored_rounds_only() -> None:
+    """Round 1 would end the chain, were it scored; round 2 does."""
+    strategy = MarkovScaleStar(
+        n=8, score_every=2, tau=0.6, gamma=1.0, gate=False, stop_rule=StopRule.FORECAST
+    )
+    values = [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+
+    ran, dense = live(strategy, values), live(replace(strategy, score_every=1), values)
+
+    assert (dense.stop.reason, len(dense.completions)) == (StopReason.CONFIDENT, 3)
+    assert ran.stop.reason is StopReason.CONFIDENT
+    assert len(ran.completions) == 5
+    assert [isinstance(c, Completion) and c.score for c in ran.completions] == [0, None, 1, None, 1]
+    assert ran.stop.belief is not None
+    assert len(ran.stop.belief.path) == 5
+    assert ran.stop.belief.path[1] == ran.stop.belief.path[0]
+
+
+@given(pool=pools(rounds=6), strategy=sparse())
+def test_sweeps_replay_them_one_by_one(pool: Any, strategy: Any) -> None:
+    """Arrays know chains with every score only."""
+    assert replays_as_arrays(strategy) == (strategy.score_every == 1)
+    if strategy.score_every > 1:
+        with pytest.raises(ConfigError, match="only chains that score every round"):
+            FastReplay(chain_arrays(pool)).decide(strategy)
+
+
+def test_a_distance_under_one_round_is_refused() -> None:
+    """It names the field."""
+    with pytest.raises(ValueError, match="score_every must be >= 1, got 0"):
+        MRThinking(score_every=0)
