@@ -65,13 +65,13 @@ class Attempt:
         self._strategies = strategies_of(config.science)
         self._questions = rows_of(run.folder.read_table("questions.parquet"))
         self._metrics = run.metrics()
-        self._signals = Signals()
         self._entry = run.attempt(number)
         self._taken_over = False
         self._account: EngineAccount
         self._exported: RunMetrics
         self._breaker = Breaker(config.runtime, run.address)
         self._resume = f"resume with --resume {run.address}"
+        self._signals = Signals(self._resume)
 
     def execute(self) -> None:
         """Take every question to its outcome.
