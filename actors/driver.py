@@ -19,6 +19,7 @@ from actors.guard import RunInterruptedError, Signals, reap_orphans, stop_grace_
 from actors.hosts import start_engines
 from actors.metrics import RunMetrics
 from actors.patience import patiently
+from actors.room import Waiting, require_room_for
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.errors import MarkovScaleError
@@ -82,6 +83,7 @@ class Attempt:
             RunFailedError: where nothing but failures comes, nothing comes at all, or the run
                 directory cannot be written.
             EngineError: where an engine does not start.
+            ConfigError: where the cluster can never hold what the run asks for.
         """
         reap_orphans()
         corrupt = patiently(
@@ -93,6 +95,7 @@ class Attempt:
         if not self._pending():
             logger.info("nothing left to do in %s", self._run.address)
             return
+        require_room_for(self._config)
         try:
             with self._signals.installed(), watching(self._run.run_id) as watch:
                 self._phases(watch)
@@ -158,6 +161,7 @@ class Attempt:
                 lambda: write_recorded(self._run, self._number, phase, journal, wanted),
                 "write what is recorded",
             )
+            before = ray.get(watch.totals.remote())
             flow = PhaseFlow(
                 self._run,
                 self._entry,
@@ -166,17 +170,31 @@ class Attempt:
                 engines.address,
                 self._config.runtime.controllers,
             )
-            self._attend(flow, watch, phase, len(work))
+            self._attend(flow, watch, phase, len(work), before)
         self._fold(phase)
 
-    def _attend(self, flow: PhaseFlow, watch: Any, phase: int, chains: int) -> None:
-        """Watch a phase to its end; drain it where it must not go on."""
+    def _attend(
+        self, flow: PhaseFlow, watch: Any, phase: int, chains: int, before: dict[str, Any]
+    ) -> None:
+        """Watch a phase to its end; drain it where it must not go on.
+
+        Args:
+            flow: its pipeline.
+            watch: of the run.
+            phase: its number.
+            chains: how many it has.
+            before: totals of the watch before it began.
+        """
         reason: MarkovScaleError | None = None
         began = told = time.monotonic()
-        before = sum(ray.get(watch.totals.remote())["stops"].values())
+        stopped = sum(before["stops"].values())
+        up = before["controllers"] + self._config.runtime.controllers.actors
+        waiting = Waiting("controllers")
         while flow.running:
             flow.wait(_POLL_S)
             totals = ray.get(watch.totals.remote())
+            if totals["controllers"] < up and reason is None:
+                waiting.look()
             if reason is None:
                 reason = self._reason_to_end(totals)
                 if reason is not None:
@@ -190,7 +208,7 @@ class Attempt:
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
                 told = time.monotonic()
                 self._account.look()
-                self._tell(totals, phase, (before, chains), told - began)
+                self._tell(totals, phase, (stopped, chains), told - began)
         try:
             flow.result()
         except Exception as error:

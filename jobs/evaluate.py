@@ -69,6 +69,9 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
         status = EXIT_RESUMABLE
+    except ConfigError as error:
+        print(f"error: {error}; resume with --resume {run.address}", file=sys.stderr)
+        status = 2
     except MarkovScaleError as error:
         print(f"failed: {error}", file=sys.stderr)
         status = 1
