@@ -132,13 +132,12 @@ def _extract(
     import ray
 
     from actors.actor_host import ray_options
+    from actors.ray_data import data_context
 
     features = config.runtime.features
     pool = features.pool or config.runtime.generator
     before = ray.available_resources().get("GPU", 0.0)
-    data_context = ray.data.DataContext.get_current()
-    data_context.enable_progress_bars = False
-    data_context.print_on_execution_start = False
+    data_context()
     questions = ray.data.from_arrow(
         pa.table({"digest": list(wanted), "messages": list(wanted.values())})
     ).repartition(max(pool.replicas, -(-len(wanted) // features.batch_size)))
