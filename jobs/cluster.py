@@ -81,6 +81,11 @@ def _init(ray: Any, runtime: RuntimeConfig, joins: str | None) -> None:
 
 
 def _check_reachable(address: str) -> None:
+    if address.startswith(("http://", "https://")):
+        raise ValueError(
+            "that is where jobs are submitted; a program joins at HOST:6379, or is submitted with "
+            "RAY_API_SERVER_ADDRESS set instead of RAY_ADDRESS"
+        )
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():  # not "auto" and the like
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
