@@ -1,8 +1,10 @@
-"""Ray on one machine."""
+"""Ray on one machine, and the address of one that is joined."""
+
+import socket
 
 import pytest
 
-from jobs.cluster import cpus_of
+from jobs.cluster import _check_reachable, cpus_of
 from pipeline.config.runtime import RuntimeConfig
 
 
@@ -19,3 +21,21 @@ def test_a_run_always_finds_room_on_its_own_machine(generator, controllers, core
     runtime = RuntimeConfig.model_validate({"generator": generator, "controllers": controllers})
 
     assert cpus_of(runtime, cores) == expected
+
+
+def test_an_address_is_tried_before_ray_tries_it_for_minutes():
+    """What listens passes, with a scheme or without; names without a port are Ray's business."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        _check_reachable(address)
+        _check_reachable(f"ray://{address}")
+        _check_reachable("auto")
+
+    with pytest.raises(ConnectionRefusedError):
+        _check_reachable(address)
+
+
+def test_the_address_of_submissions_is_told_from_that_of_programs():
+    """RAY_ADDRESS may hold either; joining needs the second."""
+    with pytest.raises(ValueError, match=r"a program joins at HOST:6379, or is submitted with RAY"):
+        _check_reachable("http://127.0.0.1:8265")
