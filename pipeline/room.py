@@ -31,8 +31,9 @@ class Ask:
     """What one process takes; all of it on one node."""
     labels: Mapping[str, str]
     """Ray's label selector: what the labels of its node must be."""
-    settings: tuple[str, ...]
-    """Fields of the configuration that make it smaller."""
+    settings: Mapping[str, str]
+    """Fields of the configuration that make it smaller, by what they lower: a resource, ``count``
+    where it is more than one, or ``labels``."""
 
 
 def pool_ask(what: str, setting: str, pool: PoolConfig) -> Ask:
@@ -46,13 +47,13 @@ def pool_ask(what: str, setting: str, pool: PoolConfig) -> Ask:
         count=count,
         each=_positive({**pool.resources, "CPU": pool.num_cpus, "GPU": pool.gpus}),
         labels=pool.label_selector,
-        settings=(
-            *([counted_by] if count > 1 else []),
-            *([f"{setting}.num_cpus"] if pool.num_cpus else []),
-            *([f"{setting}.{gpus}"] if pool.gpus else []),
-            *([f"{setting}.resources"] if pool.resources else []),
-            *([f"{setting}.label_selector"] if pool.label_selector else []),
-        ),
+        settings={
+            "count": counted_by,
+            "CPU": f"{setting}.num_cpus",
+            "GPU": f"{setting}.{gpus}",
+            **dict.fromkeys(pool.resources, f"{setting}.resources"),
+            "labels": f"{setting}.label_selector",
+        },
     )
 
 
@@ -70,18 +71,17 @@ def asks_of(runtime: RuntimeConfig, *, verifier: bool, engines: bool = True) -> 
     if engines and verifier:
         asks.append(pool_ask("verifier", "runtime.verifier", runtime.verifier))
     controllers = runtime.controllers
-    labelled = ["runtime.controllers.label_selector"] if controllers.label_selector else []
     asks.append(
         Ask(
             what="controller",
             count=controllers.actors,
             each=_positive({"CPU": controllers.num_cpus}),
             labels=controllers.label_selector,
-            settings=(
-                *(["runtime.controllers.actors"] if controllers.actors > 1 else []),
-                *(["runtime.controllers.num_cpus"] if controllers.num_cpus else []),
-                *labelled,
-            ),
+            settings={
+                "count": "runtime.controllers.actors",
+                "CPU": "runtime.controllers.num_cpus",
+                "labels": "runtime.controllers.label_selector",
+            },
         )
     )
     asks.append(reading_ask(controllers.label_selector))
@@ -91,7 +91,7 @@ def asks_of(runtime: RuntimeConfig, *, verifier: bool, engines: bool = True) -> 
 def reading_ask(labels: Mapping[str, str]) -> Ask:
     """The one task at a time of Ray Data that reads or writes."""
     return Ask(
-        what="task that reads or writes", count=1, each={"CPU": 1}, labels=labels, settings=()
+        what="task that reads or writes", count=1, each={"CPU": 1}, labels=labels, settings={}
     )
 
 
@@ -106,8 +106,13 @@ def shortage(asks: Sequence[Ask], machines: Sequence[Machine]) -> str | None:
     lacking = _unplaced(asks, machines) or _too_little(asks, machines)
     if lacking is None:
         return None
-    why, short = lacking
-    settings = dict.fromkeys(field for ask in short for field in ask.settings)
+    why, short, names = lacking
+    settings = dict.fromkeys(
+        ask.settings[name]
+        for ask in short
+        for name in ("count", *names)
+        if name in ask.settings and (name != "count" or ask.count > 1)
+    )
     remedy = f"lower {', '.join(settings)}, or add nodes" if settings else "add nodes"
     return (
         f"the cluster must have room for {', '.join(map(_described, asks))}, got "
@@ -139,18 +144,29 @@ def demand_words(demands: Mapping[tuple[tuple[str, float], ...], int]) -> str:
     return ", ".join(f"{count} x ({', '.join(_amounts(dict(s)))})" for s, count in demands.items())
 
 
-def _unplaced(asks: Sequence[Ask], machines: Sequence[Machine]) -> tuple[str, list[Ask]] | None:
+_Lacking = tuple[str, list[Ask], list[str]]
+"""Why, who lacks it, and what."""
+
+
+def _unplaced(asks: Sequence[Ask], machines: Sequence[Machine]) -> _Lacking | None:
     """An ask that would not fit even if it had the cluster to itself."""
     for ask in asks:
         nodes = _open_to(ask, machines)
-        places = sum(_places(ask.each, node.resources) for node in nodes)
+        places = sum(_places(ask.each, node) for node in nodes)
         if places < ask.count:
             labelled = f", {len(nodes)} of its nodes have the labels" if ask.labels else ""
-            return f"it has places for {places:g} of {ask.count} x {ask.what}{labelled}", [ask]
+            why = f"it has places for {places:g} of {ask.count} x {ask.what}{labelled}"
+            short = [
+                name
+                for name, amount in ask.each.items()
+                if sum(_places({name: amount}, node) for node in nodes) < ask.count
+            ]
+            names = [*(short or ask.each), *(["labels"] if ask.labels else [])]
+            return why, [ask], names
     return None
 
 
-def _too_little(asks: Sequence[Ask], machines: Sequence[Machine]) -> tuple[str, list[Ask]] | None:
+def _too_little(asks: Sequence[Ask], machines: Sequence[Machine]) -> _Lacking | None:
     """A resource of which some nodes have less than those take who can go nowhere else."""
     choices = [frozenset(map(id, _open_to(ask, machines))) for ask in asks]
     for choice in sorted(set(choices), key=len, reverse=True):
@@ -163,7 +179,7 @@ def _too_little(asks: Sequence[Ask], machines: Sequence[Machine]) -> tuple[str, 
             if amount > there.get(name, 0.0) + _SLACK:
                 where = "" if len(choice) == len(machines) else " on the nodes with the labels"
                 short = [ask for ask in bound if name in ask.each]
-                return f"all of it takes {amount:g} {name}{where}", short
+                return f"all of it takes {amount:g} {name}{where}", short, [name]
     return None
 
 
@@ -183,9 +199,9 @@ def admits(rule: str, value: str | None) -> bool:
     return (value in values) != rule.startswith("!")
 
 
-def _places(each: Mapping[str, float], resources: Mapping[str, float]) -> float:
+def _places(each: Mapping[str, float], node: Machine) -> float:
     """Processes that an empty node holds."""
-    fitting = [(resources.get(name, 0.0) + _SLACK) // amount for name, amount in each.items()]
+    fitting = [(node.resources.get(name, 0.0) + _SLACK) // amount for name, amount in each.items()]
     return min(fitting, default=math.inf)
 
 

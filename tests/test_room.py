@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.config.runtime import PoolConfig, RuntimeConfig
+from pipeline.config.runtime import RuntimeConfig
 from pipeline.room import (
     Ask,
     Machine,
@@ -11,7 +11,6 @@ from pipeline.room import (
     cluster_words,
     demand_words,
     free_words,
-    pool_ask,
     shortage,
 )
 
@@ -25,7 +24,13 @@ def machine(labels=None, **resources):
 
 
 def ask(count, labels=None, **each):
-    return Ask(what="thing", count=count, each=each, labels=labels or {}, settings=("things",))
+    return Ask(
+        what="thing",
+        count=count,
+        each=each,
+        labels=labels or {},
+        settings=dict.fromkeys(("count", "labels", *each), "things"),
+    )
 
 
 def asked(**runtime):
@@ -47,16 +52,22 @@ def test_a_run_asks_for_pools_controllers_and_one_task():
         ("controller", 2, {"CPU": 0.5}, {"pool": "head"}),
         ("task that reads or writes", 1, {"CPU": 1}, {"pool": "head"}),
     ]
-    assert [a.settings for a in asks] == [
-        ("runtime.generator.replicas", "runtime.generator.engine.tensor_parallel_size"),
-        ("runtime.verifier.num_cpus", "runtime.verifier.num_gpus", "runtime.verifier.resources"),
-        (
-            "runtime.controllers.actors",
-            "runtime.controllers.num_cpus",
-            "runtime.controllers.label_selector",
-        ),
-        (),
+    assert [a.settings for a in asks[1:]] == [
+        {
+            "count": "runtime.verifier.min_replicas",
+            "CPU": "runtime.verifier.num_cpus",
+            "GPU": "runtime.verifier.num_gpus",
+            "a": "runtime.verifier.resources",
+            "labels": "runtime.verifier.label_selector",
+        },
+        {
+            "count": "runtime.controllers.actors",
+            "CPU": "runtime.controllers.num_cpus",
+            "labels": "runtime.controllers.label_selector",
+        },
+        {},
     ]
+    assert asks[0].settings["GPU"] == "runtime.generator.engine.tensor_parallel_size"
 
 
 def test_what_a_run_does_not_have_is_not_asked_for():
@@ -68,18 +79,7 @@ def test_what_a_run_does_not_have_is_not_asked_for():
         ["generator", "controller", "task that reads or writes"],
         ["controller", "task that reads or writes"],
     ]
-    assert asks_of(runtime, verifier=False)[1].settings == ()
-
-
-def test_an_elastic_pool_names_its_fewest():
-    """The setting to lower is the one that counts; a label selector may be what is wrong."""
-    pool = PoolConfig(min_replicas=2, max_replicas=4, num_cpus=0, label_selector={"a": "b"})
-
-    assert pool_ask("generator", "g", pool).settings == (
-        "g.min_replicas",
-        "g.engine.tensor_parallel_size",
-        "g.label_selector",
-    )
+    assert asks_of(runtime, verifier=False)[1].each == {}
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,7 @@ def test_where_nothing_can_be_lowered_nodes_are_missing():
 
 def test_the_message_says_what_is_asked_for_what_there_is_and_what_to_lower():
     """Settings are those of what lacks room, and no others."""
+    several = asks_of(RuntimeConfig(), verifier=False)[:1]  # one GPU and one CPU on different nodes
     asks = asked(
         generator={"replicas": 2, "label_selector": {"pool": "gpu"}},
         verifier={"num_gpus": 0, "num_cpus": 1},
@@ -147,14 +148,17 @@ def test_the_message_says_what_is_asked_for_what_there_is_and_what_to_lower():
         "the cluster must have room for 2 x generator (1 CPU, 1 GPU on pool=gpu), 1 x verifier "
         "(1 CPU), 1 x controller (1 CPU), 1 x task that reads or writes (1 CPU), got 1 node with "
         "8 CPU and 1 GPU: it has places for 1 of 2 x generator, 1 of its nodes have the labels; "
-        "lower runtime.generator.replicas, runtime.generator.num_cpus, "
-        "runtime.generator.engine.tensor_parallel_size, runtime.generator.label_selector, or add "
-        "nodes"
+        "lower runtime.generator.replicas, runtime.generator.engine.tensor_parallel_size, "
+        "runtime.generator.label_selector, or add nodes"
     )
     assert (shortage(asks, [machine({"pool": "gpu"}, CPU=4, GPU=2)]) or "").endswith(
         "all of it takes 5 CPU; lower runtime.generator.replicas, runtime.generator.num_cpus, "
-        "runtime.generator.engine.tensor_parallel_size, runtime.generator.label_selector, "
         "runtime.verifier.num_cpus, runtime.controllers.num_cpus, or add nodes"
+    )
+
+    assert (shortage(several, [machine(CPU=4), machine(GPU=4)]) or "").endswith(
+        "lower runtime.generator.num_cpus, runtime.generator.engine.tensor_parallel_size, or add "
+        "nodes"
     )
 
 
