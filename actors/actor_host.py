@@ -84,7 +84,7 @@ def ray_options(pool: PoolConfig) -> dict[str, Any]:
     """What Ray is asked for one replica."""
     options: dict[str, Any] = {
         "num_cpus": pool.num_cpus,
-        "num_gpus": vllm_setup.gpus(pool),
+        "num_gpus": pool.gpus,
         "runtime_env": {"env_vars": vllm_setup.environment(pool)},
     }
     if pool.resources:

@@ -18,6 +18,7 @@ from actors.flow import PhaseFlow
 from actors.guard import RunInterruptedError, Signals, reap_orphans, stop_grace_s, watching
 from actors.hosts import start_engines
 from actors.metric_rows import MetricRows, Progress
+from actors.room import Waiting, require_room_for
 from actors.run_phases import RunPhases
 from pipeline.config.run import RunConfig
 from pipeline.errors import MarkovScaleError
@@ -45,7 +46,6 @@ class Attempt:
     ) -> None:
         self._run, self._config, self._number = run, config, number
         self._progress = progress
-        self._signals = Signals()
         self._entry = run.attempt(number)
         self._phases = RunPhases(run, config, self._entry)
         self._taken_over = False
@@ -54,6 +54,7 @@ class Attempt:
         self._rows: MetricRows
         self._breaker = Breaker(config.runtime, run.address)
         self._resume = f"resume with --resume {run.address}"
+        self._signals = Signals(self._resume)
 
     def execute(self) -> None:
         """Take every question to its outcome.
@@ -64,12 +65,14 @@ class Attempt:
             RunFailedError: where nothing but failures comes, nothing comes at all, or the run
                 directory cannot be written.
             EngineError: where an engine does not start.
+            ConfigError: where the cluster can never hold what the run asks for.
         """
         reap_orphans()
         self._phases.prepare()
         if not self._phases.pending():
             logger.info("nothing left to do in %s", self._run.address)
             return
+        require_room_for(self._config)
         try:
             with self._signals.installed(), watching(self._run.run_id) as watch:
                 self._go_through(watch)
@@ -114,6 +117,7 @@ class Attempt:
         work = self._phases.work(phase)
         logger.info("phase %d: %d chains to run", phase, len(work))
         if work:
+            before = ray.get(watch.totals.remote())
             flow = PhaseFlow(
                 self._run,
                 self._entry,
@@ -122,19 +126,33 @@ class Attempt:
                 engines.address,
                 self._config.runtime.controllers,
             )
-            self._attend(flow, watch, phase, len(work))
+            self._attend(flow, watch, phase, len(work), before)
         self._phases.fold(phase)
 
-    def _attend(self, flow: PhaseFlow, watch: Any, phase: int, chains: int) -> None:
-        """Watch a phase to its end; drain it where it must not go on."""
+    def _attend(
+        self, flow: PhaseFlow, watch: Any, phase: int, chains: int, before: dict[str, Any]
+    ) -> None:
+        """Watch a phase to its end; drain it where it must not go on.
+
+        Args:
+            flow: its pipeline.
+            watch: of the run.
+            phase: its number.
+            chains: how many it has.
+            before: totals of the watch before it began.
+        """
         reason: MarkovScaleError | None = None
         began = told = time.monotonic()
-        before = sum(ray.get(watch.totals.remote())["stops"].values())
+        stopped = sum(before["stops"].values())
+        up = before["controllers"] + self._config.runtime.controllers.actors
+        waiting = Waiting("controllers")
         while flow.running:
             flow.wait(_POLL_S)
             totals = ray.get(watch.totals.remote())
             self._account.look()
             self._admission.step(totals)
+            if totals["controllers"] < up and reason is None:
+                waiting.look()
             if reason is None:
                 reason = self._reason_to_end(totals)
                 if reason is not None:
@@ -148,7 +166,7 @@ class Attempt:
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
                 told = time.monotonic()
                 self._look_for_others()
-                self._rows.tell(totals, phase, (before, chains), told - began)
+                self._rows.tell(totals, phase, (stopped, chains), told - began)
         try:
             flow.result()
         except Exception as error:

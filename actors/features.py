@@ -26,6 +26,7 @@ from pipeline.errors import ConfigError
 from pipeline.features import FeatureCache, digest_of, messages_of, table_of
 from pipeline.predictor import Backbone
 from pipeline.prompts import Prompts
+from pipeline.room import pool_ask, reading_ask
 from pipeline.storage import Folder, resolve
 from pipeline.trajectory import Row
 
@@ -132,13 +133,15 @@ def _extract(
     import ray
 
     from actors.actor_host import ray_options
+    from actors.ray_data import data_context
+    from actors.room import require_room
 
     features = config.runtime.features
     pool = features.pool or config.runtime.generator
+    setting = "runtime.features.pool" if features.pool else "runtime.generator"
+    require_room([pool_ask("feature actor", setting, pool), reading_ask({})])
     before = ray.available_resources().get("GPU", 0.0)
-    data_context = ray.data.DataContext.get_current()
-    data_context.enable_progress_bars = False
-    data_context.print_on_execution_start = False
+    data_context()
     questions = ray.data.from_arrow(
         pa.table({"digest": list(wanted), "messages": list(wanted.values())})
     ).repartition(max(pool.replicas, -(-len(wanted) // features.batch_size)))

@@ -7,7 +7,6 @@ so that the driver can watch it, log, and drain it.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from math import ceil
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from actors.controller import Controller
 from actors.patience import patiently
+from actors.ray_data import data_context
 from pipeline.config.runtime import ControllerConfig
 from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
 from pipeline.plan import SCHEMA as WORK_SCHEMA
@@ -101,12 +101,9 @@ def _write_outcomes(
 ) -> None:
     import ray
 
-    logging.getLogger("ray.data").setLevel(logging.WARNING)  # its import sets another level
-    context = ray.data.DataContext.get_current()
+    context = data_context()
     context.execution_no_progress_timeout_s = -1  # a long chain is no stall; the watchdog is ours
     context.memory_usage_poll_interval_s = None  # else one polling thread a task
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
     context.max_consecutive_actor_init_deaths = 3
     _keep_off_gpu_nodes(context.execution_options, controllers)
     context.retried_io_errors = [*context.retried_io_errors, *_TRIED_AGAIN]

@@ -31,12 +31,17 @@ class RunInterruptedError(MarkovScaleError, RuntimeError):
 class Signals:
     """SIGTERM and SIGINT, as a wish to stop.
 
-    The first one is noted; while `raising`, as during a long start, it is raised as well. A second
-    one is always raised. Handlers are installed after ray.init, which overwrites them.
+    The first one is noted; while `raising`, as during a long start, it interrupts as well. A second
+    one always does. Handlers are installed after ray.init, which overwrites them.
+
+    Args:
+        hint: what is said with the interruption, such as how to go on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hint: str) -> None:
         self._stop = threading.Event()
+        self._hint = hint
+        self._name = ""
         self.raising = True
 
     @property
@@ -46,11 +51,17 @@ class Signals:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """The handlers, for as long as this lasts."""
+        """The handlers, for as long as this lasts.
+
+        Raises:
+            RunInterruptedError: where a signal has interrupted what was done meanwhile.
+        """
         numbers = (signal.SIGTERM, signal.SIGINT)
         before = {number: signal.signal(number, self._note) for number in numbers}
         try:
             yield
+        except KeyboardInterrupt as error:
+            raise RunInterruptedError(f"stopped by {self._name}; {self._hint}") from error
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -58,9 +69,10 @@ class Signals:
     def _note(self, number: int, frame: Any) -> None:
         del frame
         again = self._stop.is_set()
+        self._name = signal.Signals(number).name
         self._stop.set()
         if self.raising or again:
-            raise RunInterruptedError(f"stopped by {signal.Signals(number).name}")
+            raise KeyboardInterrupt  # any other exception of a handler is lost within a call of Ray
 
 
 def stop_grace_s(runtime: RuntimeConfig) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from actors.actor_host import ActorHost
 from actors.address import EnginesAddress, Kind, PoolAddress
 from actors.meter import EngineStats
+from actors.room import waited_for
 from actors.script import script_of
 from pipeline.admission_bounds import usual
 from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
@@ -102,8 +103,9 @@ def start_pools(
         hosts.append(_start("generator", generator, runtime.generator, runtime, run_id))
         if verifier is not None:
             hosts.append(_start("verifier", verifier, runtime.verifier, runtime, run_id))
-        for host in hosts:
-            host.wait()
+        with waited_for("engines"):
+            for host in hosts:
+                host.wait()
         made, judged = hosts[0], hosts[1] if len(hosts) > 1 else None
         pool, fixed, replicas = runtime.generator, runtime.controllers.in_flight, made.stats()
         in_flight = fixed or admitted(pool, replicas, max_tokens)

@@ -48,11 +48,6 @@ def on_cpu(pool: PoolConfig) -> bool:
     return pool.num_gpus == 0
 
 
-def gpus(pool: PoolConfig) -> float:
-    """GPUs that Ray sets aside for one replica."""
-    return float(pool.engine.tensor_parallel_size) if pool.num_gpus is None else pool.num_gpus
-
-
 def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, Any]:
     """Arguments of vLLM's AsyncEngineArgs; `pool.engine.extra` wins.
 

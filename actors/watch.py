@@ -102,7 +102,7 @@ class Watch:
         self._drained.set()
 
     async def totals(self) -> dict[str, Any]:
-        """Sums over controllers, and seconds since the last round anywhere."""
+        """Sums over controllers, how many there were, and seconds since the last round anywhere."""
         reports = list(self._reports.values())
         totals: dict[str, Any] = {name: sum(r[name] for r in reports) for name in _SUMMED}
         for name in ("stops", "verdicts"):
@@ -115,6 +115,7 @@ class Watch:
         totals["loop_lag_ms"] = max((r.get("loop_lag_ms", 0.0) for r in reports), default=0.0)
         errors = [r["last_error"] for r in reports if r["last_error"] is not None]
         totals["last_error"] = errors[-1] if errors else None
+        totals["controllers"] = len(self._lives)
         totals["fatal"] = self._fatal
         totals["draining"] = self._drained.is_set()
         totals["idle_s"] = time.monotonic() - self._last_round_at

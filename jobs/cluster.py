@@ -13,6 +13,9 @@ from pipeline.config.runtime import RuntimeConfig
 from pipeline.errors import MarkovScaleError
 
 _CONNECT_S = 30.0
+_SAYS_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_SETTINGS = 4  # the kind of the frame that every server of gRPC begins with
+_NOT_SENT = (".git", ".venv", "venv", "__pycache__")  # besides what .gitignore and .rayignore name
 _ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -32,7 +35,11 @@ def start_ray(runtime: RuntimeConfig) -> None:
     joins = runtime.ray_address or os.environ.get("RAY_ADDRESS")
     # set before Ray is imported: it reads them then
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if not joins:
+    if joins:
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "5")  # tries of a second each
+        # Ray's own list, of which it warns line by line: ours is in `_init`
+        os.environ.setdefault("RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES", "")
+    else:
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
         # despite its name it holds for Linux too: without it every port is open to the network
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -64,10 +71,16 @@ def _init(ray: Any, runtime: RuntimeConfig, joins: str | None) -> None:
     if joins:
         _check_reachable(joins)  # Ray itself would try for ten minutes
         submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
-        environment = None if submitted else {"working_dir": str(_ROOT)}
-        ray.init(
-            address=joins, runtime_env=environment, log_to_driver=False, logging_level="warning"
-        )
+        environment = None if submitted else {"working_dir": str(_ROOT), "excludes": [*_NOT_SENT]}
+        try:
+            ray.init(
+                address=joins, runtime_env=environment, log_to_driver=False, logging_level="warning"
+            )
+        except Exception as error:
+            mode = os.environ.get("RAY_AUTH_MODE", "not set")
+            raise ClusterError(
+                f"{error} (RAY_AUTH_MODE must be that of the cluster, it is {mode} here)"
+            ) from error
     else:
         _importable_by_workers()
         ray.init(
@@ -81,9 +94,21 @@ def _init(ray: Any, runtime: RuntimeConfig, joins: str | None) -> None:
 
 
 def _check_reachable(address: str) -> None:
+    if address.startswith(("http://", "https://")):
+        raise ValueError(
+            "that is where jobs are submitted; a program joins at HOST:6379, or is submitted with "
+            "RAY_API_SERVER_ADDRESS set instead of RAY_ADDRESS"
+        )
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():  # not "auto" and the like
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    if not (host and port.isdigit()):
+        return  # "auto" and the like
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S) as probe:
+        if os.environ.get("RAY_USE_TLS", "0") not in ("0", "false"):
+            return
+        probe.sendall(_SAYS_HTTP2)
+        frame = probe.recv(9, socket.MSG_WAITALL)
+        if frame[3:4] != bytes([_SETTINGS]):
+            raise ConnectionError("what listens there is not Ray, whose port is 6379 unless set")
 
 
 def _importable_by_workers() -> None:

@@ -57,17 +57,21 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
         return EXIT_RESUMABLE
 
     from actors.driver import Attempt
-    from actors.guard import RunInterruptedError
+    from actors.guard import RunInterruptedError, Signals
     from jobs.progress import Progress
     from jobs.results import write_summary
 
     progress, status = Progress(run.address), 0
     try:
-        fill_priors(run, config)
+        with Signals(f"resume with --resume {run.address}").installed():
+            fill_priors(run, config)
         Attempt(run, config, attempt, progress).execute()
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
         status = EXIT_RESUMABLE
+    except ConfigError as error:
+        print(f"error: {error}; resume with --resume {run.address}", file=sys.stderr)
+        status = 2
     except MarkovScaleError as error:
         print(f"failed: {error}", file=sys.stderr)
         status = 1

@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from jobs.logs import log_to_stderr
-from pipeline.errors import ConfigError, DataError
+from pipeline.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.features import POOLINGS
 from pipeline.run_dir import RunDir, rows_of
 
@@ -38,6 +38,9 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, DataError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except MarkovScaleError as error:  # such as: no Ray at that address
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
     print(f"features of {len(features):,} questions are cached for {backbone.name}")
     return 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.vllm_setup import gpus
 from pipeline.balance import pool_report
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.ledger import ledger
@@ -20,7 +19,7 @@ def write_summary(run: RunDir) -> dict[str, Any]:
     outcomes = final_outcomes(rows_of(run.outcomes()), strategies)
     questions = run.folder.read_table("questions.parquet").num_rows
     metrics, runtime = run.metrics(), config.runtime
-    a_replica = {"generator": gpus(runtime.generator), "verifier": gpus(runtime.verifier)}
+    a_replica = {"generator": runtime.generator.gpus, "verifier": runtime.verifier.gpus}
     summary = {
         "version": SUMMARY_VERSION,
         "run": run.run_id,

@@ -19,7 +19,7 @@ from typing import Any
 
 from jobs.logs import log_to_stderr
 from pipeline.config.run import RunConfig, override_field
-from pipeline.errors import ConfigError, DataError
+from pipeline.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.features import POOLINGS
 from pipeline.pools import read_pool
 from pipeline.predictor_targets import PAPER_ANSWERS
@@ -73,6 +73,9 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, DataError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except MarkovScaleError as error:  # such as: no Ray at that address
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
     print("\n".join(lines))
     return 0
 

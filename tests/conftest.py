@@ -47,6 +47,7 @@ def local_ray() -> Iterator[None]:
     import ray
 
     ray.init(
+        address="local",  # never one that somebody has started on this machine
         num_cpus=2,
         include_dashboard=False,
         _node_ip_address="127.0.0.1",

@@ -56,18 +56,24 @@ def test_the_grace_is_most_of_what_ray_leaves_a_stopped_job(monkeypatch, wait, d
 def test_a_signal_is_noted_in_a_run_and_raised_in_a_long_start():
     """While engines load, the first SIGTERM ends the start; later the first one is only noted."""
     before = signal.getsignal(signal.SIGTERM)
-    signals = Signals()
-    with signals.installed():
-        signals.raising = False
-        os.kill(os.getpid(), signal.SIGTERM)
-        noted = signals.stop
-        with pytest.raises(RunInterruptedError, match="stopped by SIGTERM"):
+    signals, noted = Signals("go on"), []
+
+    def told_twice():
+        with signals.installed():
+            signals.raising = False
             os.kill(os.getpid(), signal.SIGTERM)
-    starting = Signals()
-    with starting.installed(), pytest.raises(RunInterruptedError, match="stopped by SIGINT"):
+            noted.append(signals.stop)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(RunInterruptedError, match="stopped by SIGTERM; go on"):
+        told_twice()
+    with (
+        pytest.raises(RunInterruptedError, match="stopped by SIGINT; go on"),
+        Signals("go on").installed(),
+    ):
         os.kill(os.getpid(), signal.SIGINT)
 
-    assert noted
+    assert noted == [True]
     assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.vllm_setup import PROJECT, engine_args, environment, gpus, located
+from actors.vllm_setup import PROJECT, engine_args, environment, located
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.errors import ConfigError
@@ -37,10 +37,10 @@ def test_tensor_parallelism_stays_inside_one_actor() -> None:
     """The actor gets all GPUs, and vLLM starts its ranks as processes there."""
     two = pool(engine={"tensor_parallel_size": 2})
 
-    assert gpus(two) == 2
+    assert two.gpus == 2
     assert engine_args(MODEL, two)["distributed_executor_backend"] == "mp"
     assert "distributed_executor_backend" not in engine_args(MODEL, pool())
-    assert gpus(pool(num_gpus=0.5)) == 0.5
+    assert pool(num_gpus=0.5).gpus == 0.5
 
 
 def test_a_pool_without_gpus_gets_vllms_cpu_settings_and_the_users_win() -> None:

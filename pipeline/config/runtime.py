@@ -66,6 +66,11 @@ class PoolConfig(Section):
         """`target_ongoing_requests`, or what stands for it."""
         return self.target_ongoing_requests or max(1, round(0.8 * self.engine.max_num_seqs))
 
+    @property
+    def gpus(self) -> float:
+        """GPUs that Ray sets aside for one replica."""
+        return float(self.engine.tensor_parallel_size) if self.num_gpus is None else self.num_gpus
+
 
 class ControllerConfig(Section):
     """The CPU actors that hold the chains."""

@@ -1,0 +1,70 @@
+"""Ray Data as this project uses it: no bars, and on the terminal only what somebody must act on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import ray
+
+_LEVEL = "RAY_DATA_LOG_LEVEL"  # Ray Data's own setting; what the user sets stays
+_REFERENCES = b"has constructor arguments in the object store"
+
+
+def data_context() -> Any:
+    """Ray Data's settings, for this process and for the pipelines that it starts from now on."""
+    level = os.environ.setdefault(_LEVEL, "WARNING")
+    import ray.data
+
+    logging.getLogger("ray.data").setLevel(level)  # where it was imported before
+    # its one warning says that bars are off, which is what we ask for
+    logging.getLogger("ray.data._internal.progress").setLevel(logging.ERROR)
+    _say_once_unheard()
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    return context
+
+
+@cache
+def _say_once_unheard() -> None:
+    """Let Ray warn here and now of constructor arguments that are references, and drop the line.
+
+    Ray Data gives its actors two references, whatever it is given itself (ray-project/ray#57733),
+    and Ray warns once a process that a restart fails if they are lost. They are not: the driver
+    holds them for as long as the pipeline lives. The warning comes from Ray's C++ part and knows no
+    logger. The actor asks for nothing and is gone before it has started.
+    """
+
+    class Nobody:
+        def __init__(self, reference: Any) -> None:
+            """Never runs."""
+
+    def warned() -> Any:
+        actor = ray.remote(Nobody).options(num_cpus=0, max_restarts=1)
+        return actor.remote(ray.put(None))
+
+    ray.kill(_without(_REFERENCES, warned))
+
+
+def _without(line: bytes, call: Callable[[], Any]) -> Any:
+    """The result of a call, on whose standard error lines with these bytes are left out."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            return call()
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal, 2)
+            said.seek(0)
+            for other in said:
+                if line not in other:
+                    os.write(terminal, other)
+            os.close(terminal)
