@@ -135,14 +135,15 @@ def loads_of(config: RunConfig, plan: PlanConfig) -> list[Load]:
             budget, width = _budget(strategy)
             completions = questions * plan.completions.get(label, budget)
             in_a_row = math.ceil(budget / width)
+            each = min(assumed.tokens, source.max_tokens or config.science.decoding.max_tokens)
             loads.append(
                 Load(
                     strategy=label,
                     benchmark=source.name,
                     questions=questions,
                     completions=completions,
-                    tokens=completions * assumed.tokens,
-                    chain_tokens=in_a_row * assumed.tokens,
+                    tokens=completions * each,
+                    chain_tokens=in_a_row * each,
                 )
             )
     return loads

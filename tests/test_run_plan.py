@@ -105,6 +105,21 @@ def test_means_and_limits_lower_a_load():
     assert loads["markovscale_0", "gsm8k"].chain_tokens == 64 * 599
 
 
+def test_no_completion_is_longer_than_it_may_be():
+    """A limit of the run, or of a benchmark, below the stated mean is what counts."""
+    plan = plan_of(
+        load(
+            "configs/qwen-7b.yaml",
+            "science.decoding.max_tokens=400",
+            "science.benchmarks.1.max_tokens=300",
+        )
+    )
+    loads = {(load.strategy, load.benchmark): load for load in plan.loads}
+
+    assert loads["base", "math500"].tokens == 500 * 400
+    assert loads["base", "gsm8k"].tokens == 1319 * 300
+
+
 @pytest.mark.parametrize("kind", sorted(STRATEGIES))
 def test_every_strategy_can_be_planned(kind):
     """The plan knows the budget of every registered strategy, and what it asks side by side."""
