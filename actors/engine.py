@@ -23,6 +23,7 @@ from pipeline.protocol import Failure, Request
 logger = logging.getLogger(__name__)
 
 _FIRST = -(2**31)  # vLLM serves the lowest priority first
+_WARM_REQUESTS = 64
 
 
 class GeneratorEngine:
@@ -123,6 +124,21 @@ class GeneratorEngine:
         self._meter.aborted_tokens += tokens
         return tokens
 
+    async def warm_up(self) -> None:
+        """Answer a batch of short requests, sampled as those of a run are.
+
+        What is loaded and compiled at first use (kernels, the sampler) thus belongs to the start.
+
+        Raises:
+            EngineDeadError: if it cannot answer.
+        """
+        batch = min(_WARM_REQUESTS, self._meter.max_num_seqs)
+        await vllm_setup.answer_all(
+            self._probe(f"warm-up-{number}", max_tokens=2, temperature=0.7, top_p=0.95, seed=number)
+            for number in range(batch)
+        )
+        self._meter.ready()
+
     async def health(self, stall_s: float = 120.0) -> None:
         """Prove that the engine can serve: by its steps while it works, else by one token.
 
@@ -154,9 +170,11 @@ class GeneratorEngine:
             seed=request.seed,
         )
 
-    async def _probe(self, request_id: str) -> Any:
-        """Generate one token, ahead of everything else; it belongs to no run."""
-        output = await self._complete(self._probe_ids, request_id, _FIRST, max_tokens=1)
+    async def _probe(self, request_id: str, max_tokens: int = 1, **sampling: Any) -> Any:
+        """Generate a token or two, ahead of everything else; they belong to no run."""
+        output = await self._complete(
+            self._probe_ids, request_id, _FIRST, max_tokens=max_tokens, **sampling
+        )
         if not isinstance(output, Failure):
             self._meter.completion_tokens -= len(output.outputs[0].token_ids)
         return output

@@ -72,6 +72,9 @@ class ScriptedEngine:
         held.noted(tokens)
         return tokens
 
+    async def warm_up(self) -> None:
+        """A scripted engine has nothing to load."""
+
     async def health(self, stall_s: float = 120.0) -> None:
         """A scripted engine is always well until it dies."""
 

@@ -24,6 +24,8 @@ class Engine(Protocol):
 
     async def abort(self, request_id: str) -> int | None: ...
 
+    async def warm_up(self) -> None: ...
+
     async def health(self, stall_s: float = 120.0) -> None: ...
 
     def stats(self, replica: str = "") -> EngineStats: ...
@@ -71,6 +73,7 @@ class EngineHost:
         self._replica = replica or _serve_replica()
         self._health_s = float(pool["health_timeout_s"])
         self._engine = engine_of(kind, model, pool, scripted)
+        self._warming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def generate(
@@ -97,12 +100,15 @@ class EngineHost:
         return tokens
 
     async def ping(self) -> int:
-        """Answer once the engine is loaded; the process id."""
+        """Answer once the engine is loaded and warm; the process id."""
+        await self._warm()
         self._watch()
         return os.getpid()
 
     async def check_health(self) -> None:
-        """Called by Serve; the engine's health is watched here, and a dead one ends the process."""
+        """Called by Serve, and first before a replica takes requests: it returns once the engine
+        is warm. The engine's health is watched here, and a dead one ends the process."""
+        await self._warm()
         self._watch()
 
     async def stats(self) -> EngineStats:
@@ -114,6 +120,17 @@ class EngineHost:
         self._watch()
         try:
             return await call
+        except EngineDeadError as error:
+            self._die(error)
+
+    async def _warm(self) -> None:
+        if self._warming is None:
+            self._warming = asyncio.create_task(self._warm_up())
+        await asyncio.shield(self._warming)
+
+    async def _warm_up(self) -> None:
+        try:
+            await self._engine.warm_up()
         except EngineDeadError as error:
             self._die(error)
 

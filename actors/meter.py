@@ -72,7 +72,10 @@ class Meter:
         self._last = self._started
 
     def ready(self) -> None:
-        """Begin to count time: the engine can serve from now on."""
+        """Begin to count time and steps: the engine can serve from now on."""
+        self.steps = self.running = self.waiting = 0
+        self._busy_s = self._slot_s = 0.0
+        self._filled = None
         self._started = self._at = self.last_progress = self._clock()
 
     @contextmanager

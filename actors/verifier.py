@@ -56,6 +56,7 @@ class VerifierEngine:
         check_step_size(self._model.max_model_len, pool_config.engine.max_num_batched_tokens)
         self._tokenizer = vllm_setup.tokenizer(self._model)
         self._separator_id = separator_id(self._tokenizer, self._model.step_separator)
+        self._probe = Solution([self._separator_id], 1, truncated=False)
         self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
         arguments = vllm_setup.engine_args(
             self._model,
@@ -135,15 +136,23 @@ class VerifierEngine:
         self._meter.aborted += 1
         return 0
 
+    async def warm_up(self) -> None:
+        """Score one step, so that what is loaded at first use belongs to the start.
+
+        Raises:
+            EngineDeadError: if it cannot.
+        """
+        await vllm_setup.answer_all([self._run(self._probe, "warm-up")])
+        self._meter.ready()
+
     async def health(self, stall_s: float = 120.0) -> None:
         """Prove that the engine can serve: by its steps while it works, else by one score.
 
         Raises:
             EngineDeadError: if it died, or made no step within `stall_s`.
         """
-        probe = Solution([self._separator_id], 1, truncated=False)
         await vllm_setup.prove_alive(
-            self._llm, self._meter, lambda request_id: self._run(probe, request_id), stall_s
+            self._llm, self._meter, lambda request_id: self._run(self._probe, request_id), stall_s
         )
 
     def stats(self, replica: str = "") -> EngineStats:

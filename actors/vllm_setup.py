@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,17 @@ async def guarded(call: Coroutine[Any, Any, Any]) -> Any:
         return Failure(error=f"bad_request: {error}", completion_tokens=0)
     except exceptions.EngineGenerateError as error:
         return Failure(error=f"engine: {error.__cause__ or error!r}")
+
+
+async def answer_all(requests: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Await requests of the engine's own, side by side.
+
+    Raises:
+        EngineDeadError: if one of them has no answer.
+    """
+    for answer in await asyncio.gather(*requests):
+        if isinstance(answer, Failure):
+            raise EngineDeadError(f"vLLM engine could not answer its first request: {answer.error}")
 
 
 async def prove_alive(
