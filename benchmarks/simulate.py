@@ -12,7 +12,8 @@ the full cluster. The last line is one JSON object.
 
 First the loops of a measured prototype, simulated; and the same chains in the order of their true
 length, of a forecast that is off by a factor of e^0.5 (one standard deviation), of what is known
-without one (who is gated, and the mean), and of their arrival. Then, for each size: the split of
+without one (who is gated, and the mean), and of their arrival; and five benchmarks of the paper's
+sizes one after another and in one run, which fills their tails. Then, for each size: the split of
 GPUs that is balanced, rates while the cluster is full, which resource comes to its limit first with
 the defaults (one controller, 8 rows a block) and how much longer the run takes for it, what to set,
 and what is lost then.
@@ -40,6 +41,8 @@ WORK = {
 }
 _PROTOTYPE = {"barrier": 97.7, "arrival": 95.9, "longest_first": 78.5, "raw": 81.6}
 """Seconds of the prototype on one H100; its ``raw`` was in arrival order."""
+_BENCHMARKS = (1_319, 500, 40, 30, 30)
+"""Questions of GSM8K, MATH-500, AMC 2023, AIME 2024 and AIME 2025."""
 _BUSY = 0.6  # what a resource may be kept busy with the settings that are told
 _QUICK = 15_625
 _GPUS_A_NODE = 4
@@ -227,6 +230,17 @@ def orders(speed: Speed) -> dict[str, float]:
     return seconds
 
 
+def tails(speed: Speed) -> dict[str, float]:
+    """Seconds that one GPU takes for the five benchmarks, one after another and all in one run."""
+    work = [jobs(size, **WORK["reasoning"], seed=seed) for seed, size in enumerate(_BENCHMARKS)]
+    return {
+        "one_after_another": sum(makespan(part, "longest_first", SLOTS, speed) for part in work),
+        "in_one_run": makespan(
+            [job for part in work for job in part], "longest_first", SLOTS, speed
+        ),
+    }
+
+
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.simulate", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -270,6 +284,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print("simulated over measured:", ", ".join(f"{k} {v:.2f}" for k, v in right.items()))
     by_order = orders(speed)
     print("seconds by order:", ", ".join(f"{k} {v:.1f}" for k, v in by_order.items()))
+    shared = tails(speed)
+    print("seconds of five benchmarks:", ", ".join(f"{k} {v:,.0f}" for k, v in shared.items()))
     figures = []
     for name in WORK if options.work == "both" else [options.work]:
         for nodes in map(int, options.nodes.split(",")):
@@ -292,6 +308,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "step_sequence_us": speed.sequence_s * 1e6,
                 "simulated_over_measured": right,
                 "seconds_by_order": by_order,
+                "seconds_of_five_benchmarks": shared,
                 "sizes": figures,
             }
         )

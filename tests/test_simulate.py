@@ -6,7 +6,16 @@ import pytest
 
 from benchmarks.cluster_model import Cluster, Servers, simulate
 from benchmarks.replica_model import MEASURED_S, SLOTS, Replica, Speed, calibrated, makespan
-from benchmarks.simulate import Costs, Settings, needed, orders, split, utilisations, validation
+from benchmarks.simulate import (
+    Costs,
+    Settings,
+    needed,
+    orders,
+    split,
+    tails,
+    utilisations,
+    validation,
+)
 from benchmarks.workload import Job, jobs
 
 SPEED = Speed(base_s=0.01, sequence_s=0.001)
@@ -89,6 +98,13 @@ def test_a_cluster_of_one_is_a_replica() -> None:
     assert ran.seconds == pytest.approx(makespan(work, "arrival", 64, SPEED))
     assert (ran.tokens, ran.chains) == (sum(each.total for each in work), 300)
     assert ran.rounds == sum(each.rounds for each in work)
+
+
+def test_benchmarks_in_one_run_fill_each_others_tails() -> None:
+    """Never slower than one after another, and clearly faster where small ones have long chains."""
+    seconds = tails(calibrated())
+
+    assert seconds["in_one_run"] < 0.7 * seconds["one_after_another"]
 
 
 def test_what_is_too_slow_decides() -> None:
