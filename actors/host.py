@@ -71,6 +71,7 @@ class EngineHost:
         scripted: dict[str, Any] | None = None,
     ) -> None:
         self._replica = replica or _serve_replica()
+        self._start_s = float(pool["start_timeout_s"])
         self._health_s = float(pool["health_timeout_s"])
         self._engine = engine_of(kind, model, pool, scripted)
         self._warming: asyncio.Task[None] | None = None
@@ -129,8 +130,13 @@ class EngineHost:
         await asyncio.shield(self._warming)
 
     async def _warm_up(self) -> None:
+        warming = asyncio.ensure_future(self._engine.warm_up())
+        # nothing else would end a replica that hangs here: its health is watched once it is warm
+        _, pending = await asyncio.wait({warming}, timeout=self._start_s)
+        if pending:
+            self._die(EngineDeadError(f"the engine was not warm within {self._start_s:g} s"))
         try:
-            await self._engine.warm_up()
+            warming.result()
         except EngineDeadError as error:
             self._die(error)
 

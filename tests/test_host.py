@@ -13,9 +13,10 @@ from pipeline.config.runtime import PoolConfig
 from pipeline.errors import EngineDeadError
 
 
-def hosted(engine: Any) -> EngineHost:
+def hosted(engine: Any, **pool: Any) -> EngineHost:
     """A host whose engine is `engine`."""
-    host = EngineHost("generator", "r", {}, PoolConfig().model_dump(mode="json"), scripted={})
+    fields = PoolConfig.model_validate(pool).model_dump(mode="json")
+    host = EngineHost("generator", "r", {}, fields, scripted={})
     host._engine = engine
     return host
 
@@ -67,3 +68,20 @@ async def test_an_engine_that_cannot_answer_ends_its_process(
 
     with pytest.raises(Dead):
         await hosted(engine).ping()
+
+
+async def test_an_engine_that_hangs_while_it_warms_up_ends_its_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing else would ever replace it: neither Ray nor Serve limits how long a start takes."""
+
+    class Ended(Exception):
+        pass
+
+    def exit_(status: int) -> None:
+        raise Ended(status)
+
+    monkeypatch.setattr(os, "_exit", exit_)
+
+    with pytest.raises(Ended):
+        await asyncio.wait_for(hosted(Cold(), start_timeout_s=0.05).check_health(), 5)

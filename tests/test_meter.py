@@ -59,3 +59,17 @@ def test_an_engine_is_slow_only_while_it_has_work() -> None:
         meter.batch(1, 0, 0.1)
         assert meter.stalled_s() == 0
     assert meter.stalled_s() == 0
+
+
+def test_warming_up_is_no_part_of_the_count() -> None:
+    """Steps and a full batch from before the engine was ready do not count."""
+    clock = Clock()
+    meter = Meter(10, clock)
+    meter.batch(10, 3, 0.1)
+    clock.now = 5
+    meter.ready()
+    with meter.request():
+        clock.now = 6
+    stats = meter.stats("r", "generator", 0)
+
+    assert (stats.steps, stats.filled_s, stats.slot_s, stats.up_s) == (0, None, 0.0, 1.0)
