@@ -14,7 +14,7 @@ from pipeline.errors import ConfigError
 from pipeline.fast_replay import FastReplay, replays_as_arrays
 from pipeline.pool_taken import Digests
 from pipeline.protocol import Completion, Observation, Priors, Request, StopReason, Strategy
-from pipeline.replay import Replayed, drive
+from pipeline.replay import Replayed, as_asked, drive
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.mr_thinking import MRThinking
@@ -100,6 +100,30 @@ def test_the_rule_is_tested_in_scored_rounds_only() -> None:
     assert ran.stop.belief is not None
     assert len(ran.stop.belief.path) == 5
     assert ran.stop.belief.path[1] == ran.stop.belief.path[0]
+
+
+def test_rounds_without_a_score_decide_nothing() -> None:
+    """The printed rule changes with the round alone: it holds after round 1, which has no score."""
+    strategy = MarkovScaleStar(n=8, score_every=3, tau=0.6, gamma=1.0, gate=False)
+    priors = Priors(a=0.1, b=0.4, p0=0.3, p0_source="priors_file")
+
+    def answer(request: Request) -> Observation:
+        made = completion(str(request.round), 0.1)
+        return made if request.score else replace(made, score=None, step_scores=None)
+
+    ran = drive(strategy, question(priors=priors), answer)
+
+    assert (ran.stop.reason, len(ran.completions)) == (StopReason.CONFIDENT, 4)
+
+
+def test_what_a_score_costs_goes_with_it() -> None:
+    """A round that is not asked a score for has neither its tokens nor its cut."""
+    made = replace(completion("1", 0.5), verifier_tokens=9, prm_truncated=True)
+    request = live(MRThinking(n=3, score_every=3), [0.5] * 6).requests[1]
+
+    assert as_asked(made, request) == replace(
+        made, score=None, step_scores=None, verifier_tokens=0, prm_truncated=False
+    )
 
 
 @given(pool=pools(rounds=6), strategy=sparse())
