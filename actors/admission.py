@@ -116,13 +116,14 @@ class AdmissionControl:
             preemptions=self._account.totals()["preemptions"],
             waiting=sum(replica.waiting for replica in generators),
             unscored=sum(replica.waiting for replica in verifiers),
-            in_flight=totals["in_flight"],
-            held_back=totals["waiting"],
+            in_flight=max(totals["in_flight"], totals["samples"]),
+            held_back=totals["waiting"] + totals["samples_waiting"],
         )
 
     def _note(self, before: Admission) -> None:
         state = self._state
-        if state.frozen and not before.frozen:
+        lowered = state.limit < before.limit or state.cap < before.cap
+        if state.frozen and not before.frozen and lowered:
             self._cuts += 1
             logger.info(
                 "requests were preempted: at most %d chains at work instead of %d, and at most "
@@ -131,5 +132,5 @@ class AdmissionControl:
                 before.cap,
                 state.limit,
             )
-        elif before.frozen and not state.frozen:
+        elif before.frozen and not state.frozen and state.limit > before.limit:
             logger.info("drained: up to %d chains at work again", state.cap)

@@ -30,6 +30,7 @@ from pipeline.protocol import (
     StopReason,
     decisions,
 )
+from pipeline.replay import as_asked
 from pipeline.trajectory import Row, encodable, observation_of, row_of
 
 logger = logging.getLogger(__name__)
@@ -221,8 +222,18 @@ class Chains:
     ) -> tuple[Observation, Lost]:
         """One of several requests at once. They wait here and not in an engine's queue, where their
         deadline runs and where they would stand before the next rounds of sequential chains."""
-        async with self._samples:
+        counters = self.counters
+        counters.samples_waiting += 1
+        try:
+            await self._samples.take()
+        finally:
+            counters.samples_waiting -= 1
+        counters.samples += 1
+        try:
             return await self._one(work, request, recording, priority)
+        finally:
+            counters.samples -= 1
+            self._samples.give_back()
 
     async def _one(
         self, work: Work, request: Request, recording: Recording | None, priority: float
@@ -231,7 +242,9 @@ class Chains:
         if found is not None:
             self.counters.recorded += 1
             cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
-            return observation_of(found), cost
+            told = as_asked(observation_of(found), request)
+            assert told is not None  # `find` gives no row without a score that is asked for
+            return told, cost
         if self.draining:
             raise asyncio.CancelledError
         started = time.monotonic()

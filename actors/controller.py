@@ -105,6 +105,7 @@ class Controller:
         rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
         self._fatal: str | None = None
         self._lag_ms = 0.0
+        self._told = 0
         self._chains = Chains(
             identity=RunIdentity(
                 run=self._run.run_id,
@@ -193,7 +194,9 @@ class Controller:
         counters = {**self._chains.counters.as_dict(), "loop_lag_ms": self._lag_ms}
         routed = self._generator.stats()
         counters |= {name: routed.get(name, 0) for name in ("returning", "stayed")}
+        self._told += 1
+        number = self._told
         with contextlib.suppress(ray.exceptions.RayActorError):
-            share = await self._watch.report.remote(self._epoch.name, counters, self._fatal)
-            if share is not None:
+            share = await self._watch.report.remote(self._epoch.name, counters, self._fatal, number)
+            if share is not None and number == self._told:  # else a newer answer is on its way
                 self._chains.limit(share)

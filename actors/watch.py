@@ -18,7 +18,8 @@ from pipeline.epochs import Epoch
 NAMESPACE = "markovscale"
 """Ray namespace of every actor of this project."""
 
-_NOW = ("in_flight", "waiting")  # what a controller that is gone has none of
+# what a controller that is gone has none of
+_NOW = ("in_flight", "waiting", "samples", "samples_waiting")
 _SUMMED = (
     "rounds",
     "recorded",
@@ -49,6 +50,7 @@ class Watch:
         self._drained = asyncio.Event()
         self._grace_s = 0.0
         self._reports: dict[str, dict[str, Any]] = {}
+        self._numbers: dict[str, int] = {}
         self._fatal: str | None = None
         self._last_round_at = time.monotonic()
         self._rounds = 0
@@ -75,22 +77,29 @@ class Watch:
         return self._grace_s
 
     async def report(
-        self, controller: str, counters: dict[str, Any], fatal: str | None = None
+        self, controller: str, counters: dict[str, Any], fatal: str | None = None, number: int = 0
     ) -> int | None:
         """Take a controller's counters; how many chains it may have at work, as far as is known.
+
+        Ray may run calls of an async actor in another order than they were made: counters that are
+        older than those at hand are dropped, else totals would fall.
 
         Args:
             controller: name of its epoch.
             counters: `actors.work.Counters.as_dict`, and more.
             fatal: why nothing can be made durable any more.
+            number: of the report: 1, 2, ...
         """
         epoch = Epoch.parse(controller)
+        self._fatal = self._fatal or fatal
+        if number < self._numbers.get(controller, 0):
+            return await self.share(epoch.slot)
+        self._numbers[controller] = number
         if controller not in self._reports:
             for name, report in self._reports.items():
                 if epoch.succeeds(Epoch.parse(name)):  # killed with chains at work, perhaps
                     report.update(dict.fromkeys(_NOW, 0))
         self._reports[controller] = counters
-        self._fatal = self._fatal or fatal
         rounds = sum(r["rounds"] + r["recorded"] for r in self._reports.values())
         if rounds > self._rounds:
             self._rounds, self._last_round_at = rounds, time.monotonic()

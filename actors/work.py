@@ -62,6 +62,10 @@ class Counters:
     wasted_tokens: int = 0
     in_flight: int = 0
     waiting: int = 0
+    samples: int = 0
+    """Requests at work of chains that ask for several at once."""
+    samples_waiting: int = 0
+    """Such requests that wait to be asked for."""
     held_s: float = 0.0
     """Seconds that chains were at work, summed over those that ended."""
     held_token_s: float = 0.0

@@ -80,9 +80,9 @@ class Seen:
     unscored: int = 0
     """Requests that wait in the verifiers."""
     in_flight: int
-    """Chains at work."""
+    """Chains at work, or requests of those that ask for several at once, whichever are more."""
     held_back: int
-    """Chains that controllers have and do not admit."""
+    """Chains and such requests that controllers have and do not admit."""
 
     def queued(self, requests: int) -> bool:
         """Whether so many requests that wait are a queue."""

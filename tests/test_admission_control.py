@@ -47,6 +47,8 @@ class Run:
         self.totals = {
             "in_flight": 300,
             "waiting": 9,
+            "samples": 0,
+            "samples_waiting": 0,
             "stops": {},
             "held_s": 0.0,
             "held_token_s": 0.0,
@@ -122,8 +124,8 @@ def test_the_pressure_of_a_row_is_the_worst_since_the_row_before() -> None:
 def test_a_known_kv_cache_makes_the_cap_grow_faster() -> None:
     """Chains that ended say what one holds; where one engine's capacity is unknown, all is."""
     ended = {"stops": {"budget": 2}, "held_s": 20.0, "held_token_s": 20.0 * 500}
-    known = Run(Pools(kv_tokens=100_000)).go(looks=3, **ended)
-    pools = Pools(kv_tokens=100_000)
+    known = Run(Pools(kv_tokens=200_000)).go(looks=3, **ended)
+    pools = Pools(kv_tokens=200_000)
     pools.say(kv_capacity_tokens=0)
     unknown = Run(pools).go(looks=3, **ended)
 
@@ -223,3 +225,45 @@ def test_the_account_is_asked_every_few_seconds_and_counts_preemptions_of_the_de
 
     assert (first, without, again) == ([6] * 5, 6, 7)
     assert engines.asked == account.answers == 3
+
+
+def test_preemptions_that_go_on_keep_the_floor() -> None:
+    """What is at work has drained and no queue is left, yet the KV cache is still too small."""
+    run = Run(Pools())
+    for number in range(1, 4):
+        run.pools.say(preemptions=number)
+        run.go(in_flight=300 if number == 1 else 210)
+
+    assert run.told == [300, 200]
+
+
+def test_samples_are_chains_to_it() -> None:
+    """A run of 40 chains that ask for 64 samples each: those that wait make the cap grow, and what
+    waits in the engines is held against those at work."""
+    samples = {"in_flight": 40, "waiting": 0, "samples": 300, "samples_waiting": 2_260}
+    run = Run(Pools())
+    run.pools.say(waiting=3)
+    grown = run.go(looks=3, **samples)
+    run.pools.say(waiting=0, preemptions=1)
+    cut = run.go(samples=400)
+    run.go(samples=200)
+    again = run.go(looks=9, samples=280)
+
+    names = ("cap", "pressure")
+    assert figures(grown, *names) == [306, "clear"]
+    assert figures(cut, *names) == [300, "hard"]
+    assert again["cap"] > 300
+
+
+def test_what_cannot_be_cut_is_no_cut(caplog: pytest.LogCaptureFixture) -> None:
+    """At the floor a preemption changes nothing, and nothing is said of it."""
+    run = Run(Pools(), in_flight=200)
+    run.go()
+    with caplog.at_level("INFO", "actors.admission"):
+        for number in range(1, 5):
+            run.pools.say(preemptions=number)
+            run.go(in_flight=200, waiting=0)
+            run.go()
+
+    assert run.control.figures()["cuts"] == 0
+    assert not caplog.records

@@ -334,3 +334,34 @@ def by_question_row(tmp_path):
         request=request,
         observation=Completion(text="x"),
     )
+
+
+async def test_what_chains_held_is_weighed_by_their_time(tmp_path):
+    """The longest round of a chain counts, times the seconds of the whole chain."""
+
+    class Shrinking(ScriptedGenerator):
+        async def generate(self, request, *, session, priority=0.0):
+            made = await super().generate(request, session=session, priority=priority)
+            return replace(made, completion_tokens=30 - 10 * request.round)
+
+    chains, _ = make_chains(tmp_path, Shrinking(delay_s=0.02))
+    row = await chains.run(make_work())
+
+    assert chains.counters.held_s == row["seconds"] > 0.06
+    assert chains.counters.held_token_s == (5 + 30) * row["seconds"]
+
+
+async def test_samples_are_counted_and_follow_the_limit(tmp_path):
+    """Those at work and those that wait, apart from the chains that ask for them."""
+    many = SelfConsistency(n=6, decoding=Decoding(max_tokens=8))
+    chains, _ = make_chains(tmp_path, ScriptedGenerator(delay_s=0.05), in_flight=2)
+    running = asyncio.create_task(chains.run(make_work(strategy=many)))
+    await asyncio.sleep(0.01)
+    before = (chains.counters.samples, chains.counters.samples_waiting)
+    chains.limit(4)
+    await asyncio.sleep(0.01)
+    raised = (chains.counters.samples, chains.counters.samples_waiting)
+    await running
+
+    assert (before, raised) == ((2, 4), (4, 2))
+    assert (chains.counters.samples, chains.counters.samples_waiting) == (0, 0)

@@ -51,6 +51,21 @@ async def test_a_run_replays_record_for_record(tmp_path: Path) -> None:
     assert (found.records, found.unused) == (len(generator.served), 0)
 
 
+async def test_a_deepened_run_replays_record_for_record(tmp_path: Path) -> None:
+    """What was the last round of the budget has a score that it would not have any more."""
+    shallow, deep = (
+        config_of(str(tmp_path), [{"kind": "mr_thinking", "n": n, "score_every": 3}])
+        for n in (3, 5)
+    )
+    run = create(shallow)
+    await live(run)
+    await live(run, attempt=run.resume(deep))
+    scores = run.outcomes()["round_scores"].to_pylist()
+
+    assert [[score is None for score in of] for of in scores] == [[0, 1, 1, 0, 0]] * 6
+    assert replay_run(run).differences == ()
+
+
 async def test_failures_replay_too(tmp_path: Path) -> None:
     """A request that failed is a record like any other."""
     run = create(config_of(str(tmp_path), ["mr_thinking", "markovscale_0"]))

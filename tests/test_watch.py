@@ -60,3 +60,14 @@ async def test_a_controller_that_was_killed_has_nothing_at_work() -> None:
     wanted = ("in_flight", "waiting", "rounds", "held_s")
     assert [restarted[key] for key in wanted] == [4, 1, 15, 3.5]
     assert [later[key] for key in wanted] == [2, 0, 15, 3.5]
+
+
+async def test_a_report_that_was_overtaken_takes_nothing_back() -> None:
+    """Ray runs calls of async actors in any order; what is fatal counts all the same."""
+    watch = Watch()
+    await watch.report(name("a"), report(rounds=9, held_s=2.0), number=2)
+    await watch.report(name("a"), report(rounds=8, held_s=1.0, in_flight=1), "disk full", number=1)
+    totals = await watch.totals()
+
+    wanted = ("rounds", "held_s", "in_flight", "fatal")
+    assert [totals[key] for key in wanted] == [9, 2.0, 0, "disk full"]
