@@ -29,6 +29,12 @@ _TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")
 """Errors of storage after which Ray Data writes again, ten times in about two minutes."""
 
 
+_FILES = 200
+"""Files of outcomes that a phase writes at most, or nearly: with one a block, a million questions
+would be 125,000, and a resume would take half an hour to read them from an object store. Outcomes
+that wait for their file are made again from the journal, should the driver die."""
+
+
 class PhaseFlow:
     """The running pipeline of one phase.
 
@@ -129,7 +135,7 @@ def _write_outcomes(
         num_cpus=controllers.num_cpus,
     )
     outcomes.map_batches(_in_schema, batch_format="pyarrow", batch_size=None).write_parquet(
-        write_path, filesystem=write_fs
+        write_path, filesystem=write_fs, min_rows_per_file=ceil(rows / _FILES)
     )
 
 

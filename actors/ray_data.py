@@ -28,6 +28,8 @@ def data_context() -> Any:
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
+    # it advises a memory setting that is Ray Data's own and guesses from what chains hold
+    context.issue_detectors_config.high_memory_detector_config.detection_time_interval_s = -1
     return context
 
 
