@@ -192,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _options().parse_args(arguments)
     if options.quick:
-        options.chains = min(options.chains, 64)
+        options.chains = min(options.chains, 32)
     work = longest_first(jobs(options.chains, mean_tokens=_MEAN_TOKENS, most_tokens=_MOST_TOKENS))
     if options.child:
         Path(options.child).write_text(json.dumps(llm_batches(options, work)), "utf-8")

@@ -83,7 +83,8 @@ def model_of(shape: str, folder: Path, kind: Literal["generator", "verifier"]) -
         Fields of a model's configuration (`pipeline.config.models.ModelConfig`).
     """
     source = Path(__file__).resolve().parents[1] / "models" / f"tiny-{kind}"
-    words = folder / "tokenizer"  # beside no config.json, which would decide its class
+    # a tokenizer of words must lie beside no config.json, which would decide its class
+    words = folder if shape == "tiny" else folder / "tokenizer"
     words.mkdir(parents=True, exist_ok=True)
     config, tokenizer = _read(source / "config.json"), _read(source / "tokenizer.json")
     settings = _read(source / "tokenizer_config.json")
