@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from actors import vllm_setup
+from actors import leash, vllm_setup
 from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
@@ -216,6 +216,8 @@ class _VllmStates:
         from transformers import AutoConfig
         from vllm import LLM
         from vllm.config import PoolerConfig
+
+        leash.hold()
 
         own = AutoConfig.from_pretrained(
             vllm_setup.located(model.model),

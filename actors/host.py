@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from actors import leash
 from actors.interfaces import Generated, Scored
 from actors.meter import EngineStats
 from pipeline.errors import EngineDeadError
@@ -73,6 +74,8 @@ class EngineHost:
         self._replica = replica or _serve_replica()
         self._start_s = float(pool["start_timeout_s"])
         self._health_s = float(pool["health_timeout_s"])
+        if scripted is None:
+            leash.hold()
         self._engine = engine_of(kind, model, pool, scripted)
         self._warming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
