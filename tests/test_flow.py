@@ -29,7 +29,7 @@ def test_a_large_phase_writes_few_files(tmp_path: Path, local_ray: None) -> None
                 "runs": str(tmp_path),
                 "scripted": {"in_process": True},
                 "journal_flush_s": 0.5,
-                "controllers": {"num_cpus": 0.5, "in_flight": 500},
+                "controllers": {"num_cpus": 0.1, "in_flight": 500},
             },
         }
     )
