@@ -10,7 +10,7 @@ from actors.driver import Attempt
 from pipeline.config.run import RunConfig
 from tests.attempts import new_run
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
 
 QUESTIONS = 2_000
 
