@@ -13,18 +13,10 @@ import pytest
 from benchmarks.chaos_count import count
 from benchmarks.running import Job, newest_attempt, rounds_durable, scripted_run, titled, until
 from pipeline.run_dir import RunDir
+from tests.clusters import ENVIRONMENT
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1500)]
 
-ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_prestart_worker_first_driver": "0",
-    "RAY_enable_worker_prestart": "0",
-    "PYTHONPATH": str(ROOT),
-    "RAY_JOB_CONFIG_JSON_ENV_VAR": "{}",  # as in a submitted job: nothing is uploaded
-}
 
 SOMEONE_ELSE = """
 from ray import serve

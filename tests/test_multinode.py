@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,19 +11,10 @@ import yaml
 from benchmarks.fake_cluster import wait_until
 from pipeline.journal import read_journal
 from pipeline.run_dir import RunDir, rows_of
+from tests.clusters import ENVIRONMENT
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_prestart_worker_first_driver": "0",
-    "RAY_enable_worker_prestart": "0",
-    "PYTHONPATH": str(ROOT),
-    # as in a submitted job: the code is there, nothing is uploaded
-    "RAY_JOB_CONFIG_JSON_ENV_VAR": "{}",
-}
 QUESTIONS = 24
 
 

@@ -6,25 +6,16 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from benchmarks.fake_cluster import FakeCluster
 from benchmarks.running import Job, scripted_run, until
 from pipeline.run_dir import RunDir
+from tests.clusters import ENVIRONMENT, ROOT
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_prestart_worker_first_driver": "0",
-    "RAY_enable_worker_prestart": "0",
-    "PYTHONPATH": str(ROOT),
-    "RAY_JOB_CONFIG_JSON_ENV_VAR": "{}",  # as in a submitted job: nothing is uploaded
-}
 
 HOLDER = """
 import ray, sys
