@@ -34,6 +34,11 @@ _FILES = 200
 would be 125,000, and a resume would take half an hour to read them from an object store. Outcomes
 that wait for their file are made again from the journal, should the driver die."""
 
+_BLOCKS_A_TURN = 64
+"""Blocks that Ray Data lets lie ready before it takes them, ten times a second while all its tasks
+are busy. With its own 2 no more than some 80 questions a second reach the controllers, however many
+engines wait for them. It has no public setting for this."""
+
 
 class PhaseFlow:
     """The running pipeline of one phase.
@@ -109,6 +114,7 @@ def _write_outcomes(
 
     context = data_context()
     context.execution_no_progress_timeout_s = -1  # a long chain is no stall; the watchdog is ours
+    context._max_num_blocks_in_streaming_gen_buffer = _BLOCKS_A_TURN
     context.memory_usage_poll_interval_s = None  # else one polling thread a task
     context.max_consecutive_actor_init_deaths = 3
     _keep_off_gpu_nodes(context.execution_options, controllers)

@@ -133,4 +133,5 @@ async def measure(
         "tokens_per_s": engine.tokens / seconds,
         "slots_busy": (after.slot_s - before.slot_s) / seconds,
         "ms_a_step": 1_000 * seconds / max(1, after.steps - before.steps),
+        "preemptions": after.preemptions - before.preemptions,
     }

@@ -107,6 +107,7 @@ def run_chains(config: dict[str, Any], work: list[Job]) -> dict[str, float]:
         "rounds_per_s": rounds / seconds,
         "slots_busy": sum(engine["slot_s"] for engine in engines) / (seconds * len(engines)),
         "ms_a_step": 1_000 * seconds / max(engine["steps"] or 1 for engine in engines),
+        "preemptions": sum(engine["preemptions"] for engine in engines),
         "filled_s": max(engine["filled_s"] or 0.0 for engine in engines),
         "loop_lag_ms": max(row["loop_lag_ms"] for row in metrics),
     }

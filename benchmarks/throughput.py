@@ -56,6 +56,13 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--loops", default=",".join(LOOPS), help="comma-separated bare loops")
     parser.add_argument("--host", choices=["actors", "serve"], default="serve")
     parser.add_argument("--no-product", action="store_true")
+    parser.add_argument(
+        "--kv-tokens", type=int, help="room in the KV cache, else all that the memory allows"
+    )
+    parser.add_argument(
+        "--adaptive", action="store_true", help="the product finds out how many chains may work"
+    )
+    parser.add_argument("--models", help="keep the models here, so that what is compiled is too")
     parser.add_argument("--bare-only", help=argparse.SUPPRESS)
     return parser
 
@@ -72,6 +79,8 @@ def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
             "enforce_eager": not options.gpu,
         },
     }
+    if options.kv_tokens is not None:
+        pool["engine"]["extra"] = _kv_cache_of(options.kv_tokens, gpu=options.gpu)
     if not options.gpu:
         pool["num_gpus"] = 0
     verifier = {
@@ -100,10 +109,18 @@ def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
                 "actors": options.controllers,
                 "num_cpus": 0.3,
                 # slots are the chains at work, as in the bare loops
-                "in_flight": round(options.slots * options.replicas * 1.1),
+                "in_flight": None
+                if options.adaptive
+                else round(options.slots * options.replicas * 1.1),
             },
         },
     }
+
+
+def _kv_cache_of(tokens: int, *, gpu: bool) -> dict[str, Any]:
+    """vLLM's arguments for a KV cache of so many tokens, to the next block."""
+    block = 16 if gpu else 32
+    return {"block_size": block, "num_gpu_blocks_override": -(-tokens // block)}
 
 
 async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> dict[str, Any]:
@@ -176,7 +193,7 @@ def main() -> None:
         options.repeats = 1
     work = jobs(options.chains, mean_tokens=options.mean_tokens, most_tokens=options.most_tokens)
     with tempfile.TemporaryDirectory() as folder:
-        models = Path(folder)
+        models = Path(options.models or folder).absolute()
         if options.bare_only:
             results = asyncio.run(_bare(options, work, models))
             Path(options.bare_only).write_text(json.dumps(results), "utf-8")
