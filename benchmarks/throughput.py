@@ -62,6 +62,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--adaptive", action="store_true", help="the product finds out how many chains may work"
     )
+    parser.add_argument(
+        "--cudagraphs", help="vLLM's cudagraph_mode, such as FULL, else its default for the GPU"
+    )
     parser.add_argument("--models", help="keep the models here, so that what is compiled is too")
     parser.add_argument("--bare-only", help=argparse.SUPPRESS)
     return parser
@@ -79,10 +82,9 @@ def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
             "enforce_eager": not options.gpu,
         },
     }
-    if options.kv_tokens is not None:
-        pool["engine"]["extra"] = _kv_cache_of(options.kv_tokens, gpu=options.gpu)
     if not options.gpu:
         pool["num_gpus"] = 0
+    generator = {**pool, "engine": {**pool["engine"], "extra": _extra(options)}}
     verifier = {
         **model_of(options.shape, models / "verifier", "verifier"),
         # the reply once more, and a separator after each step of it
@@ -103,7 +105,7 @@ def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
         },
         "runtime": {
             "host": options.host,
-            "generator": pool,
+            "generator": generator,
             "verifier": {**pool, "replicas": options.verifiers},
             "controllers": {
                 "actors": options.controllers,
@@ -117,10 +119,15 @@ def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
     }
 
 
-def _kv_cache_of(tokens: int, *, gpu: bool) -> dict[str, Any]:
-    """vLLM's arguments for a KV cache of so many tokens, to the next block."""
-    block = 16 if gpu else 32
-    return {"block_size": block, "num_gpu_blocks_override": -(-tokens // block)}
+def _extra(options: argparse.Namespace) -> dict[str, Any]:
+    """Further arguments of vLLM for the generator."""
+    extra: dict[str, Any] = {}
+    if options.kv_tokens is not None:
+        block = 16 if options.gpu else 32
+        extra |= {"block_size": block, "num_gpu_blocks_override": -(-options.kv_tokens // block)}
+    if options.cudagraphs is not None:
+        extra["compilation_config"] = {"cudagraph_mode": options.cudagraphs}
+    return extra
 
 
 async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> dict[str, Any]:
