@@ -20,7 +20,7 @@ from benchmarks.machine import described
 from benchmarks.workload import Job
 
 _SLOTS = 256
-_TOKENS, _TOKENS_PER_S = 200, 20  # a completion takes 10 s
+_TOKENS, _TOKENS_PER_S = 120, 20  # a completion takes 6 s
 
 
 def _work(questions: int, tokens: int) -> list[Job]:
