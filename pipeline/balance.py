@@ -8,7 +8,7 @@ reason:
 - ``start``: the engines were up and no request had come yet, or no completion,
 - ``between_phases``: one phase had ended and the next had not begun,
 - ``tail``: fewer chains were left than slots,
-- ``kv_cache``: requests were preempted, or waited in the engine though it had slots,
+- ``kv_cache``: requests were preempted, or waited in an engine that had slots and a full KV cache,
 - ``verifier``: at least half as many chains were being scored as slots were empty,
 - ``admission``: the controllers held chains back while fewer were at work than there are slots,
 - ``feed``: controllers had fewer chains than there are slots, though that many were left,
@@ -39,6 +39,7 @@ EMPTY = (
 POOLS = ("generator", "verifier")
 
 _FULL = 0.8  # of the slot time used: what bounds the run is the generator itself
+_CACHE_FULL = 0.8  # of the KV cache in use: a request whose prompt is long finds no room
 _OFTEN = 0.05  # preemptions a request from which on the KV cache is what bounds the run
 
 Stats = Mapping[str, Any]
@@ -168,9 +169,7 @@ class _Step:
         """Why slots were empty although chains were left for them."""
         rows = [row for row in (self.before, self.after) if row is not None]
         generators = [stats for stats, _, _ in self.told["generator"]]
-        if self.preemptions or any(
-            stats["waiting"] and stats["running"] < stats["max_num_seqs"] for stats in generators
-        ):
+        if self.preemptions or any(_waits_for_cache(stats) for stats in generators):
             return "kv_cache"
         scored = sum(
             s["max_num_seqs"] * slot_s / up_s for s, up_s, slot_s in self.told["verifier"] if up_s
@@ -182,6 +181,12 @@ class _Step:
         if any(row["in_flight"] + row["waiting"] < self._slots <= _left(row) for row in rows):
             return "feed"
         return "control_plane"
+
+
+def _waits_for_cache(stats: Stats) -> bool:
+    """Whether requests wait although there are slots, and not just for the next step."""
+    has_slots = stats["running"] < stats["max_num_seqs"]
+    return bool(stats["waiting"] and has_slots and stats["kv_usage"] >= _CACHE_FULL)
 
 
 def _left(row: Row) -> int:

@@ -136,7 +136,8 @@ def test_nothing_before_the_first_round_is_anyones_fault() -> None:
     ("generator", "verifier", "fields", "reason"),
     [
         ({"preemptions": 3}, 0.0, {}, "kv_cache"),
-        ({"waiting": 4, "running": 6}, 0.0, {}, "kv_cache"),
+        ({"waiting": 4, "running": 6, "kv_usage": 0.9}, 0.0, {}, "kv_cache"),
+        ({"waiting": 4, "running": 6}, 0.0, {}, "control_plane"),  # they came since the last step
         ({"waiting": 4}, 0.0, {}, "control_plane"),
         ({}, 2.5, {}, "verifier"),
         ({}, 2.4, {}, "control_plane"),
