@@ -75,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "ideal_tokens_per_s": ideal,
                 "of_ideal": statistics.median(rates) / ideal,
                 "slots_busy": statistics.median(run["slots_busy"] for run in runs),
+                "filled_s": statistics.median(run["filled_s"] for run in runs),
                 "loop_lag_ms": max(run["loop_lag_ms"] for run in runs),
                 "whole_s": statistics.median(run["whole_seconds"] for run in runs),
             }
