@@ -41,13 +41,16 @@ class EngineStats:
     busy_s: float
     """Of `up_s`, with at least one request in the replica."""
     slot_s: float
-    """Integral of running / max_num_seqs over time: the share of slots used, times seconds."""
+    """Integral of running / max_num_seqs over time: the share of slots used, times seconds. That of
+    a vLLM verifier is `busy_s`: it reads a whole prompt in one step."""
     life: str = ""
     """Which process of the replica counted this: another one after each restart."""
     span_s: float = 0.0
     """From the first request taken to the last one ended, pauses between them included."""
     steps: int = 0
     """Of the engine: each adds a token to every sequence in the batch, or reads prompts."""
+    request_s: float = 0.0
+    """Integral over time of the requests in the replica, waiting ones included."""
     filled_s: float | None = None
     """From the first request taken until nine tenths of the slots were first in use; None where
     they never were."""
@@ -66,7 +69,7 @@ class Meter:
         self._clock = clock
         self._life = uuid.uuid4().hex[:8]
         self._started = self._at = self.last_progress = clock()
-        self._busy_s = self._slot_s = 0.0
+        self._busy_s = self._slot_s = self._request_s = 0.0
         self._first: float | None = None
         self._filled: float | None = None
         self._last = self._started
@@ -74,7 +77,7 @@ class Meter:
     def ready(self) -> None:
         """Begin to count time and steps: the engine can serve from now on."""
         self.steps = self.running = self.waiting = 0
-        self._busy_s = self._slot_s = 0.0
+        self._busy_s = self._slot_s = self._request_s = 0.0
         self._filled = None
         self._started = self._at = self.last_progress = self._clock()
 
@@ -136,6 +139,7 @@ class Meter:
             life=self._life,
             span_s=0.0 if self._first is None else self._last - self._first,
             steps=self.steps,
+            request_s=self._request_s,
             filled_s=_between(self._first, self._filled),
         )
 
@@ -145,6 +149,7 @@ class Meter:
         if self.in_flight:
             self._busy_s += elapsed
         self._slot_s += elapsed * self.running / self.max_num_seqs
+        self._request_s += elapsed * self.in_flight
         self._at = now
 
 

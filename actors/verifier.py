@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from actors import vllm_setup
@@ -157,7 +157,12 @@ class VerifierEngine:
 
     def stats(self, replica: str = "") -> EngineStats:
         """What the engine counted so far."""
-        return self._meter.stats(replica, self.kind, vllm_setup.kv_capacity_tokens(self._llm))
+        stats = self._meter.stats(replica, self.kind, vllm_setup.kv_capacity_tokens(self._llm))
+        # vLLM tells of a batch when its step is over; a prompt is read in one step, so that it
+        # never tells of any prompt in one
+        at_work = self._meter.in_flight - stats.waiting
+        running = max(0, min(at_work, stats.max_num_seqs))
+        return replace(stats, running=running, slot_s=stats.busy_s)
 
     def shutdown(self) -> None:
         """Stop the engine and its processes."""

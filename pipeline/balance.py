@@ -9,7 +9,7 @@ reason:
 - ``between_phases``: one phase had ended and the next had not begun,
 - ``tail``: fewer chains were left than slots,
 - ``kv_cache``: requests were preempted, or waited in an engine that had slots and a full KV cache,
-- ``verifier``: at least half as many chains were being scored as slots were empty,
+- ``verifier``: at least half as many requests were in the verifiers as slots were empty,
 - ``admission``: the controllers held chains back while fewer were at work than there are slots,
 - ``feed``: controllers had fewer chains than there are slots, though that many were left,
 - ``control_plane``: chains were at work, but neither in the generator nor in the verifier.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.split import better_split
 from pipeline.trajectory import Row
@@ -92,25 +92,34 @@ def _bound_by(slot_time: Mapping[str, float], generator: Mapping[str, Any]) -> s
     return max(EMPTY, key=lambda reason: slot_time[reason])
 
 
+class _Gain(NamedTuple):
+    """A replica's figures, and how far some of them went on since it told them before."""
+
+    stats: Stats
+    up_s: float
+    slot_s: float
+    request_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """What happened between two rows of one attempt in which engines told something new."""
 
     before: Row | None
     after: Row
-    told: Mapping[str, Sequence[tuple[Stats, float, float]]]
-    """By pool: a replica's figures, and how far up_s and slot_s went on."""
+    told: Mapping[str, Sequence[_Gain]]
+    """What its replicas did, by pool."""
     preemptions: int
 
     @property
     def available_s(self) -> float:
         """Slot-seconds that the generators had."""
-        return float(sum(s["max_num_seqs"] * up_s for s, up_s, _ in self.told["generator"]))
+        return float(sum(g.stats["max_num_seqs"] * g.up_s for g in self.told["generator"]))
 
     @property
     def used_s(self) -> float:
         """Slot-seconds that they used."""
-        return float(sum(s["max_num_seqs"] * slot_s for s, _, slot_s in self.told["generator"]))
+        return float(sum(g.stats["max_num_seqs"] * g.slot_s for g in self.told["generator"]))
 
     def empty(self) -> dict[str, float]:
         """Slot-seconds that were empty, by reason."""
@@ -131,7 +140,7 @@ class _Step:
 
     @property
     def _slots(self) -> int:
-        return sum(stats["max_num_seqs"] for stats, _, _ in self.told["generator"])
+        return sum(g.stats["max_num_seqs"] for g in self.told["generator"])
 
     @property
     def _first_of_phase(self) -> bool:
@@ -140,10 +149,10 @@ class _Step:
     @property
     def _before_phase(self) -> float:
         """Share of the step that lay before its phase; in the first, before the first request."""
-        up_s = max(up_s for _, up_s, _ in self.told["generator"])
+        up_s = max(g.up_s for g in self.told["generator"])
         began_s = float(self.after["phase_seconds"])
         if self.before is None:
-            began_s = min(began_s, max(s["span_s"] for s, _, _ in self.told["generator"]))
+            began_s = min(began_s, max(g.stats["span_s"] for g in self.told["generator"]))
         return max(0.0, 1 - began_s / up_s)
 
     @property
@@ -168,12 +177,9 @@ class _Step:
     def _reason(self, share: float) -> str:
         """Why slots were empty although chains were left for them."""
         rows = [row for row in (self.before, self.after) if row is not None]
-        generators = [stats for stats, _, _ in self.told["generator"]]
-        if self.preemptions or any(_waits_for_cache(stats) for stats in generators):
+        if self.preemptions or any(_waits_for_cache(g.stats) for g in self.told["generator"]):
             return "kv_cache"
-        scored = sum(
-            s["max_num_seqs"] * slot_s / up_s for s, up_s, slot_s in self.told["verifier"] if up_s
-        )
+        scored = sum(g.request_s / g.up_s for g in self.told["verifier"] if g.up_s)
         if scored >= share * self._slots / 2 > 0:
             return "verifier"
         if any(row["waiting"] and row["in_flight"] < self._slots for row in rows):
@@ -207,19 +213,22 @@ def _steps(rows: Iterable[Row]) -> Iterator[_Step]:
         engines = row.get("engines", {})
         told = {pool: [_since(known, s) for s in engines.get(pool, ())] for pool in POOLS}
         preempted = sum(_preempted(known, stats) for stats in engines.get("generator", ()))
-        if not any(up_s for _, up_s, _ in told["generator"]):
+        if not any(gain.up_s for gain in told["generator"]):
             continue
         known |= {stats["replica"]: stats for pool in POOLS for stats in engines.get(pool, ())}
         yield _Step(before, row, told, preempted)
         before = row
 
 
-def _since(known: Mapping[str, Stats], now: Stats) -> tuple[Stats, float, float]:
-    """How far a replica's up_s and slot_s went on; from 0 in a new life of its."""
+_SUMMED = ("up_s", "slot_s", "request_s")
+
+
+def _since(known: Mapping[str, Stats], now: Stats) -> _Gain:
+    """How far a replica's figures went on; from 0 in a new life of its."""
     before = known.get(now["replica"])
     if before is None or before["up_s"] > now["up_s"]:
-        return now, now["up_s"], now["slot_s"]
-    return now, now["up_s"] - before["up_s"], now["slot_s"] - before["slot_s"]
+        before = dict.fromkeys(_SUMMED, 0.0)
+    return _Gain(now, *(now[name] - before[name] for name in _SUMMED))
 
 
 def _preempted(known: Mapping[str, Stats], now: Stats) -> int:

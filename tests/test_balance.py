@@ -29,6 +29,7 @@ def stats(replica: str = "g0", *, up: float, slot: float, **fields: Any) -> dict
         "up_s": up,
         "span_s": up,
         "slot_s": slot,
+        "request_s": SLOTS * slot,
         **fields,
     }
 
@@ -133,14 +134,14 @@ def test_nothing_before_the_first_round_is_anyones_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("generator", "verifier", "fields", "reason"),
+    ("generator", "scored_s", "fields", "reason"),
     [
         ({"preemptions": 3}, 0.0, {}, "kv_cache"),
         ({"waiting": 4, "running": 6, "kv_usage": 0.9}, 0.0, {}, "kv_cache"),
         ({"waiting": 4, "running": 6}, 0.0, {}, "control_plane"),  # they came since the last step
         ({"waiting": 4}, 0.0, {}, "control_plane"),
-        ({}, 2.5, {}, "verifier"),
-        ({}, 2.4, {}, "control_plane"),
+        ({}, 25.0, {}, "verifier"),  # a quarter of as many requests as slots, most of them waiting
+        ({}, 24.0, {}, "control_plane"),
         ({}, 0.0, {"in_flight": 5, "waiting": 20}, "admission"),
         ({}, 0.0, {"in_flight": 15, "waiting": 20}, "control_plane"),
         ({}, 0.0, {"in_flight": 4, "waiting": 0}, "feed"),
@@ -148,10 +149,10 @@ def test_nothing_before_the_first_round_is_anyones_fault() -> None:
     ],
 )
 def test_why_slots_were_empty(
-    generator: dict[str, Any], verifier: float, fields: dict[str, Any], reason: str
+    generator: dict[str, Any], scored_s: float, fields: dict[str, Any], reason: str
 ) -> None:
     """Half of the slots are empty although chains are left: where the chains were says why."""
-    judges = [stats("v0", up=10, slot=verifier)]
+    judges = [stats("v0", up=10, slot=1.0, request_s=scored_s)]
     report = pool_report([row(10, 50, [stats(up=10, slot=5, **generator)], judges, **fields)], GPUS)
     assert report is not None
 

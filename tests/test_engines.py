@@ -150,6 +150,28 @@ async def generator_stats(engines: Engines) -> EngineStats:
     return (await asyncio.to_thread(engines.stats))["generator"][0]
 
 
+async def test_a_verifier_counts_the_time_in_which_it_reads(tiny_engines: Engines) -> None:
+    """vLLM says nothing of a prompt that comes and goes within one step."""
+
+    async def told() -> EngineStats:
+        return (await asyncio.to_thread(tiny_engines.stats))["verifier"][0]
+
+    _, verifier = clients(tiny_engines)
+    reply = "3*4=12\n\n" * 40 + "\\boxed{12}"
+    before = await told()
+    tasks = [asyncio.create_task(scored(verifier, f"3*4+{i}?", reply)) for i in range(64)]
+    during = [await told()]
+    while not all(task.done() for task in tasks):
+        during.append(await told())
+    after = await told()
+
+    assert after.requests == before.requests + 64
+    assert 0 < after.slot_s - before.slot_s == pytest.approx(after.busy_s - before.busy_s)
+    assert after.request_s - before.request_s > after.busy_s - before.busy_s  # many at once
+    assert max(stats.running for stats in during) > 0
+    assert after.running == 0
+
+
 async def test_every_step_is_scored(tiny_engines: Engines) -> None:
     """One probability a step; what the reply says of the separator forges none."""
     _, verifier = clients(tiny_engines)

@@ -21,14 +21,16 @@ def test_busy_time_and_slot_time_are_integrals() -> None:
     with meter.request():
         meter.batch(2, 1, 0.5)
         clock.now = 12
-        meter.batch(4, 0, 1.0)
-        clock.now = 13
+        with meter.request():
+            meter.batch(4, 0, 1.0)
+            clock.now = 13
     clock.now = 20
     stats = meter.stats("r", "generator", 100)
 
     assert (stats.up_s, stats.busy_s) == (10, 3)
     assert stats.slot_s == 2 * 2 / 4 + 1 * 4 / 4
-    assert (stats.running, stats.waiting, stats.requests) == (0, 0, 1)
+    assert stats.request_s == 3 + 1
+    assert (stats.running, stats.waiting, stats.requests) == (0, 0, 2)
 
 
 def test_steps_are_counted_and_the_first_full_batch_is_noted() -> None:
