@@ -47,7 +47,7 @@ class GeneratorEngine:
         self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
         arguments = vllm_setup.engine_args(self._model, pool_config, enable_prefix_caching=True)
         meter = Meter(pool_config.engine.max_num_seqs)
-        self._llm = vllm_setup.start(arguments, meter)
+        self._llm = vllm_setup.start(arguments, pool_config, meter)
         self._context = vllm_setup.context_tokens(self._llm)
         self._prompter = Prompter(tokenizer, self._context, self._model.open_thinking)
         self._probe_ids: list[int] = tokenizer.encode("1", add_special_tokens=False)

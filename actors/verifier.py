@@ -70,7 +70,7 @@ class VerifierEngine:
             enable_chunked_prefill=False,
         )
         self._meter = Meter(pool_config.engine.max_num_seqs)
-        self._llm = vllm_setup.start(arguments, self._meter)
+        self._llm = vllm_setup.start(arguments, pool_config, self._meter)
         self._context = vllm_setup.context_tokens(self._llm)
         self._running: dict[str, asyncio.Task[Any]] = {}
 

@@ -7,10 +7,15 @@ in both under the same name, unless a comment says otherwise.
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 import uuid
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from actors.meter import Meter
 from pipeline import sizing
@@ -65,7 +70,7 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
         "load_format": model.load_format,
         "trust_remote_code": model.trust_remote_code,
         "tensor_parallel_size": engine.tensor_parallel_size,
-        "gpu_memory_utilization": engine.gpu_memory_utilization,
+        "gpu_memory_utilization": pool.memory_share,
         "max_num_seqs": engine.max_num_seqs,
         "max_num_batched_tokens": engine.max_num_batched_tokens,
         "enforce_eager": engine.enforce_eager,
@@ -89,7 +94,24 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
     return {**defaults, **decided, **engine.extra}
 
 
-def start(arguments: dict[str, Any], meter: Meter) -> Any:
+@contextmanager
+def alone_on_gpu(pool: PoolConfig) -> Iterator[None]:
+    """Let the replicas that share a GPU start one after the other, on each node.
+
+    At its start vLLM measures what it needs by how much memory of the whole GPU is taken
+    meanwhile, so that it counts what another engine takes at the same time as its own, and its KV
+    cache has that much less.
+    """
+    if not pool.shares_gpu:
+        yield
+        return
+    gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").replace("/", "-")
+    name = f"markovscale-{os.getuid()}-gpu-{gpu}.lock"
+    with FileLock(Path(tempfile.gettempdir()) / name):
+        yield
+
+
+def start(arguments: dict[str, Any], pool: PoolConfig, meter: Meter) -> Any:
     """A running vLLM AsyncLLM whose steps `meter` counts."""
     from vllm import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -115,7 +137,8 @@ def start(arguments: dict[str, Any], meter: Meter) -> Any:
         def log_engine_initialized(self) -> None:
             """Nothing to say."""
 
-    llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), stat_loggers=[StepCounter])
+    with alone_on_gpu(pool):
+        llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), stat_loggers=[StepCounter])
     meter.ready()
     return llm
 

@@ -143,7 +143,7 @@ async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> d
     began = time.perf_counter()
     meter = Meter(options.slots)
     with _gpu(0, options):
-        llm = vllm_setup.start(arguments, meter)
+        llm = vllm_setup.start(arguments, pool, meter)
     judge = None
     if config.science.verifier is not None:
         with _gpu(1, options):

@@ -81,7 +81,7 @@ def generator_plan(
     if plan.tokens_per_s is not None:
         speed = plan.tokens_per_s * busy / places
     else:
-        speed = decode_per_s(model, fit, plan, busy, held_tokens)
+        speed = decode_per_s(model, fit, plan, busy, held_tokens) * pool.gpu_share
     planned = _pool("generator", model, pool, fit, least, places, busy, speed)
     return replace(planned, reached=reached)
 
@@ -100,7 +100,7 @@ def verifier_plan(model: VerifierModel, pool: PoolConfig, plan: PlanConfig) -> P
             f"{pool.engine.max_num_batched_tokens:,}"
         )
     operations = 2 * shape_of(model, "science.verifier").parameters * plan.scored_tokens
-    per_gpu = GPUS[plan.gpu].tflops * 1e12 * plan.compute_efficiency * _share(pool)
+    per_gpu = GPUS[plan.gpu].tflops * 1e12 * plan.compute_efficiency * pool.gpu_share
     speed = per_gpu * fit.tensor_parallel / operations
     places = pool.engine.max_num_seqs
     return _pool("verifier", model, pool, fit, least, places, places, speed)
@@ -157,23 +157,12 @@ def _put(pool: PoolPlan, nodes: list[Node], gpus_per_node: int) -> None:
 
 def _fit(model: ModelConfig, pool: PoolConfig, plan: PlanConfig, where: str) -> tuple[Fit, int]:
     """The memory of a replica, and the least tensor parallelism that has it."""
-    share, used = _share(pool), pool.engine.gpu_memory_utilization
-    if share < 1 and used > share:
-        raise ConfigError(
-            f"gpu_memory_utilization of a replica with num_gpus {share:g} must be at most that, "
-            f"got {used:g}"
-        )
+    if pool.num_gpus == 0:
+        raise ConfigError("runtime.plan is for pools on GPUs, got num_gpus 0")
     gpu, overhead = GPUS[plan.gpu], round(plan.overhead_gib * GIB)
     fit = fitted(model, pool, gpu, overhead_bytes=overhead, where=where)
     least = least_tensor_parallel(model, pool, gpu, overhead_bytes=overhead, where=where)
     return fit, least or fit.tensor_parallel
-
-
-def _share(pool: PoolConfig) -> float:
-    """The part of a GPU that a replica has; 1 for one or more whole GPUs."""
-    if pool.num_gpus == 0:
-        raise ConfigError("runtime.plan is for pools on GPUs, got num_gpus 0")
-    return 1.0 if pool.num_gpus is None else min(1.0, pool.num_gpus)
 
 
 def _pool(

@@ -114,7 +114,7 @@ def memory_of(
     value_bytes = DTYPE_BYTES[_dtype(model, shape)]
     return Fit(
         tensor_parallel=parallel,
-        usable_bytes=math.floor(gpu.memory_bytes * pool.engine.gpu_memory_utilization),
+        usable_bytes=math.floor(gpu.memory_bytes * pool.memory_share),
         weight_bytes=math.ceil(weight_bytes(model, where) / parallel),
         overhead_bytes=overhead_bytes,
         kv_bytes_per_token=2 * shape.layers * heads * width * value_bytes,
@@ -138,7 +138,7 @@ def fitted(
     raise ConfigError(
         f"a replica of {model.model} must hold its weights and {fit.context:,} tokens: each GPU "
         f"has {gib(fit.usable_bytes)} at gpu_memory_utilization "
-        f"{pool.engine.gpu_memory_utilization:g}, of which weights take {gib(fit.weight_bytes)} "
+        f"{pool.memory_share:g}, of which weights take {gib(fit.weight_bytes)} "
         f"and overhead {gib(fit.overhead_bytes)}, and the context needs "
         f"{gib(fit.context * fit.kv_bytes_per_token)}, got tensor_parallel_size "
         f"{fit.tensor_parallel}; {remedy}"

@@ -1,6 +1,14 @@
 """What vLLM is started with; vLLM itself is not needed."""
 
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
+from pydantic import ValidationError
 
 from actors.vllm_setup import PROJECT, engine_args, environment, located
 from pipeline.config.models import GeneratorModel
@@ -40,7 +48,38 @@ def test_tensor_parallelism_stays_inside_one_actor() -> None:
     assert two.gpus == 2
     assert engine_args(MODEL, two)["distributed_executor_backend"] == "mp"
     assert "distributed_executor_backend" not in engine_args(MODEL, pool())
-    assert pool(num_gpus=0.5).gpus == 0.5
+
+
+def test_replicas_that_share_a_gpu_share_its_memory() -> None:
+    """Each takes what it would of a whole GPU, times its share."""
+    half = {"num_gpus": 0.5}
+    thrifty = pool(**half, engine={"gpu_memory_utilization": 0.3})
+
+    assert engine_args(MODEL, pool())["gpu_memory_utilization"] == 0.9
+    assert engine_args(MODEL, pool(num_gpus=2))["gpu_memory_utilization"] == 0.9
+    assert engine_args(MODEL, pool(**half))["gpu_memory_utilization"] == 0.45
+    assert engine_args(MODEL, thrifty)["gpu_memory_utilization"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_gpus": 1.5}, "num_gpus must be whole above 1, got 1.5"),
+        (
+            {"num_gpus": 0.5, "engine": {"gpu_memory_utilization": 0.6}},
+            "engine.gpu_memory_utilization of a replica with num_gpus 0.5 must be at most that, "
+            "got 0.6",
+        ),
+        (
+            {"num_gpus": 1, "engine": {"tensor_parallel_size": 2}},
+            "num_gpus must be at least engine.tensor_parallel_size 2, or 0, got 1",
+        ),
+    ],
+)
+def test_gpus_that_a_replica_cannot_use_are_refused(fields: dict[str, Any], message: str) -> None:
+    """Before any engine starts."""
+    with pytest.raises(ValidationError, match=message):
+        pool(**fields)
 
 
 def test_a_pool_without_gpus_gets_vllms_cpu_settings_and_the_users_win() -> None:
@@ -63,3 +102,48 @@ def test_folders_of_the_project_are_found_from_anywhere(
 
     assert located("configs") == str(PROJECT / "configs")
     assert located("Qwen/Qwen2.5-Math-PRM-7B") == "Qwen/Qwen2.5-Math-PRM-7B"
+
+
+HOLDER = """
+import sys, time
+from actors.vllm_setup import alone_on_gpu
+from pipeline.config.runtime import PoolConfig
+with alone_on_gpu(PoolConfig(num_gpus=float(sys.argv[1]))):
+    print("in", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_engines_that_share_a_gpu_start_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The next one waits until the first is up or has died; other GPUs and whole ones do not."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    def began(gpu: str, share: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", HOLDER, share],
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": str(PROJECT)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def is_in(process: subprocess.Popen[str], seconds: float) -> bool:
+        assert process.stdout is not None
+        return bool(select.select([process.stdout], [], [], seconds)[0])
+
+    first = began("0", "0.5")
+    started = [first]
+    try:
+        assert is_in(first, 30)
+        second, other, whole = (began(*of) for of in (("0", "0.5"), ("1", "0.5"), ("0", "1")))
+        started += [second, other, whole]
+        assert is_in(other, 30)
+        assert is_in(whole, 30)
+        assert not is_in(second, 1)
+        first.kill()
+        assert is_in(second, 30)
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()

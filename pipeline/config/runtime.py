@@ -3,7 +3,7 @@
 from math import ceil
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
@@ -17,8 +17,9 @@ class EngineConfig(Section):
 
     tensor_parallel_size: int = Field(1, ge=1)
     """GPUs that share one replica's weights."""
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
-    """Share of each GPU's memory that a replica may take."""
+    gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
+    """Share of each GPU's memory that a replica may take; None takes 0.9, or 0.9 of a `num_gpus`
+    below 1."""
     max_num_seqs: int = Field(256, ge=1)
     """Sequences that a replica runs at once. vLLM's default inside an actor is 128."""
     max_num_batched_tokens: int = Field(16_384, ge=1)
@@ -46,7 +47,8 @@ class PoolConfig(Section):
     upscale_delay_s: float = Field(15, ge=0)
     downscale_delay_s: float = Field(180, ge=0)
     num_gpus: float | None = Field(None, ge=0)
-    """GPUs Ray sets aside a replica; None takes `engine.tensor_parallel_size`. 0 runs on CPU."""
+    """GPUs Ray sets aside a replica; None takes `engine.tensor_parallel_size`. Below 1 replicas
+    share a GPU, 0 runs on CPU."""
     num_cpus: float = Field(1, ge=0)
     resources: dict[str, float] = Field(default_factory=dict)
     """Ray's custom resources a replica, to place pools on kinds of nodes."""
@@ -61,6 +63,23 @@ class PoolConfig(Section):
     """A replica whose engine has work but makes no step for this long is replaced."""
     engine: EngineConfig = EngineConfig()
 
+    @model_validator(mode="after")
+    def _has_its_gpus(self) -> "PoolConfig":
+        parallel, used = self.engine.tensor_parallel_size, self.engine.gpu_memory_utilization
+        if self.gpus > 1 and self.gpus % 1:
+            raise ValueError(f"num_gpus must be whole above 1, got {self.gpus:g}")
+        if parallel > 1 and 0 < self.gpus < parallel:
+            raise ValueError(
+                f"num_gpus must be at least engine.tensor_parallel_size {parallel}, or 0, "
+                f"got {self.gpus:g}"
+            )
+        if self.shares_gpu and used is not None and used > self.gpus:
+            raise ValueError(
+                f"engine.gpu_memory_utilization of a replica with num_gpus {self.gpus:g} must be "
+                f"at most that, got {used:g}"
+            )
+        return self
+
     @property
     def target_requests(self) -> int:
         """`target_ongoing_requests`, or what stands for it."""
@@ -70,6 +89,21 @@ class PoolConfig(Section):
     def gpus(self) -> float:
         """GPUs that Ray sets aside for one replica."""
         return float(self.engine.tensor_parallel_size) if self.num_gpus is None else self.num_gpus
+
+    @property
+    def shares_gpu(self) -> bool:
+        """Whether other replicas may be on the GPU of one."""
+        return 0 < self.gpus < 1
+
+    @property
+    def gpu_share(self) -> float:
+        """Part of each of its GPUs that a replica has."""
+        return self.gpus if self.shares_gpu else 1.0
+
+    @property
+    def memory_share(self) -> float:
+        """Part of each GPU's memory that a replica may take."""
+        return self.engine.gpu_memory_utilization or 0.9 * self.gpu_share
 
 
 class ControllerConfig(Section):
