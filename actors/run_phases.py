@@ -10,7 +10,7 @@ import logging
 from actors.patience import patiently
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.journal import JournalRead, read_journal
+from pipeline.journal import JournalRead, read_journal, set_aside_corrupt
 from pipeline.phases import phases_of
 from pipeline.plan import (
     PREPARED,
@@ -49,9 +49,7 @@ class RunPhases:
 
     def prepare(self) -> None:
         """Set torn segments aside, and learn what no phase has to be run for."""
-        corrupt = patiently(
-            lambda: read_journal(self._run.journal, set_aside=True).corrupt, "read the journal"
-        )
+        corrupt = patiently(lambda: set_aside_corrupt(self._run.journal), "read the journal")
         for segment in corrupt:
             logger.warning("journal segment %s set aside: %s", segment.name, segment.why)
         for label, strategy in self._strategies.items():

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -96,32 +97,30 @@ class JournalRead:
     corrupt: list[Corrupt] = field(default_factory=list)
 
 
-def read_journal(
-    journal: Folder, *, set_aside: bool = False, skip: frozenset[str] = frozenset()
-) -> JournalRead:
-    """All durable rows, those that count apart from the others.
+def set_aside_corrupt(journal: Folder) -> list[Corrupt]:
+    """Move corrupt segments to ``corrupt/``; one segment is in memory at a time."""
+    corrupt: list[Corrupt] = []
+    for _ in _sound(journal, journal.names(), corrupt):
+        pass
+    for segment in corrupt:
+        journal.move(segment.name, f"corrupt/{segment.name}")
+    return corrupt
+
+
+def read_journal(journal: Folder, *, skip: frozenset[str] = frozenset()) -> JournalRead:
+    """All durable rows, those that count apart from the others; corrupt segments are not read.
 
     Args:
         journal: the folder of segments.
-        set_aside: whether to move corrupt segments to ``corrupt/``; they are never read either way.
         skip: names of segments to leave out.
     """
-    return read_segments(
-        journal, [name for name in journal.names() if name not in skip], set_aside=set_aside
-    )
+    return read_segments(journal, [name for name in journal.names() if name not in skip])
 
 
-def read_segments(journal: Folder, names: Iterable[str], *, set_aside: bool = False) -> JournalRead:
+def read_segments(journal: Folder, names: Iterable[str]) -> JournalRead:
     """As `read_journal`, of some segments alone: only what they know of each other decides."""
-    tables: dict[str, pa.Table] = {}
     corrupt: list[Corrupt] = []
-    for name in names:
-        try:
-            tables[name] = read_segment(journal, name)
-        except DataError as error:
-            corrupt.append(Corrupt(name, str(error)))
-            if set_aside:
-                journal.move(name, f"corrupt/{name}")
+    tables = dict(_sound(journal, names, corrupt))
     bases: dict[str, Base] = {}
     for name, table in tables.items():
         epoch, _ = _place(name)
@@ -133,6 +132,17 @@ def read_segments(journal: Folder, names: Iterable[str], *, set_aside: bool = Fa
     late = [plain[name] for name in tables.keys() - counting]
     table, retried = _without_retried(_joined(plain[name] for name in counting))
     return JournalRead(table, counting, _joined([*late, retried]), corrupt)
+
+
+def _sound(
+    journal: Folder, names: Iterable[str], corrupt: list[Corrupt]
+) -> Iterator[tuple[str, pa.Table]]:
+    """The segments that can be read, by name; those that cannot are added to `corrupt`."""
+    for name in names:
+        try:
+            yield name, read_segment(journal, name)
+        except DataError as error:
+            corrupt.append(Corrupt(name, str(error)))
 
 
 def fences_of(journal: Folder) -> Fences:
@@ -168,11 +178,16 @@ def _without_retried(table: pa.Table) -> tuple[pa.Table, pa.Table]:
     failed = pc.is_valid(table["error"])
     if not pc.any(failed).as_py():
         return table, SCHEMA.empty_table()
-    columns = [table[name].to_pylist() for name in _REQUEST]
-    last = {key: index for index, key in enumerate(zip(*columns, strict=True))}
-    latest = [last[key] for key in zip(*columns, strict=True)]
-    again = pa.array([index != at for at, index in enumerate(latest)], type=pa.bool_())
-    retried = pc.and_(failed, again)
+    # rows of questions that failed, which are few: only they become Python objects
+    ids = table["question_id"]
+    near = pc.is_in(ids, pc.unique(ids.filter(failed)))
+    indices = pc.indices_nonzero(near).to_pylist()
+    columns = [table[name].filter(near).to_pylist() for name in _REQUEST]
+    requests = list(zip(*columns, strict=True))
+    last = dict(zip(requests, indices, strict=True))
+    again = np.zeros(table.num_rows, dtype=bool)
+    again[[i for i, r in zip(indices, requests, strict=True) if last[r] != i]] = True
+    retried = pc.and_(failed, pa.array(again))
     return table.filter(pc.invert(retried)), table.filter(retried)
 
 

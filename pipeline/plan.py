@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.errors import DataError
 from pipeline.journal import QuestionKey, Recording, by_question
@@ -108,10 +109,11 @@ def folded_statistics(
         DataError: where a selected question has not got to its stop.
     """
     current = phases_of(strategy)[phase]
-    recorded = by_question(journal)
+    own = journal.filter(pc.equal(journal["strategy"], label))
     learnt: dict[str, Statistics] = {}
     for benchmark, rows in _by_benchmark(questions).items():
         known = before.get(benchmark)
+        recorded = by_question(own.filter(pc.equal(own["benchmark"], benchmark)))
         records = {
             row["question_id"]: _record(
                 current.strategy, question_of(row), known, recorded.get(_key(label, row), [])

@@ -11,6 +11,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipeline.epochs import Base, Epoch
 from pipeline.journal import (
     JournalRead,
@@ -23,7 +26,7 @@ from pipeline.journal import (
 )
 from pipeline.run_dir import RunDir
 from pipeline.storage import Folder
-from pipeline.trajectory import SCHEMA, Row, table_of
+from pipeline.trajectory import SCHEMA, Row
 
 BUCKETS = 64
 
@@ -44,14 +47,21 @@ def write_recorded(
 ) -> None:
     """Lay out recorded rows for the questions of a phase, and note which segments they are from."""
     folder = work_folder(run, attempt, phase).child("recorded")
-    buckets: dict[int, list[Row]] = {}
-    needed = set(wanted)
-    for key, rows in by_question(journal.table).items():
-        if key in needed:
-            buckets.setdefault(bucket_of(key[1], key[2]), []).extend(rows)
-    for bucket, rows in buckets.items():
-        folder.write_table(f"bucket-{bucket:03d}.parquet", table_of(rows))
+    buckets = _buckets_of_rows(journal.table, wanted)
+    for bucket in pc.drop_null(pc.unique(buckets)).to_pylist():
+        rows = journal.table.filter(pc.equal(buckets, bucket))
+        folder.write_table(f"bucket-{bucket:03d}.parquet", rows)
     folder.write_json("segments.json", listed(journal.names))
+
+
+def _buckets_of_rows(table: pa.Table, wanted: Iterable[QuestionKey]) -> pa.ChunkedArray:
+    """The bucket of each row, null for rows of other questions."""
+    bucket = {key: bucket_of(key[1], key[2]) for key in wanted}
+    chunks = []
+    for batch in table.select(["strategy", "benchmark", "question_id"]).to_batches():
+        keys = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        chunks.append(pa.array(map(bucket.get, keys), type=pa.int8()))
+    return pa.chunked_array(chunks, type=pa.int8())
 
 
 class RecordedWork:

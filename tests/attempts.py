@@ -18,7 +18,7 @@ from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.epochs import Epoch
-from pipeline.journal import read_journal
+from pipeline.journal import read_journal, set_aside_corrupt
 from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
 from pipeline.phases import phases_of
 from pipeline.plan import phase_work
@@ -99,7 +99,8 @@ async def attempt(run: RunDir, engines: Engines, number: int = 1) -> list[dict[s
     """
     entry = run.attempt(number)
     strategies = strategies_of(entry.config.science)
-    read = read_journal(run.journal, set_aside=True)
+    set_aside_corrupt(run.journal)
+    read = read_journal(run.journal)
     retry_before = entry.retry_before or 0
     done = {
         (o["strategy"], o["phase"], o["benchmark"], o["question_id"])

@@ -3,6 +3,7 @@
 import asyncio
 
 import hypothesis.strategies as st
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
@@ -257,6 +258,32 @@ def test_a_life_goes_on_from_the_record_of_the_one_before(tmp_path):
     assert second.of(("s", "arithmetic", "2")) is None
     assert [row["attempt"] for row in second.of(key).discarded()] == [1]
     assert len(list(second.again(key).discarded())) == 2
+
+
+def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(tmp_path):
+    """In the order of the journal, and nothing of other questions, benchmarks or strategies."""
+    from pipeline.recorded import RecordedWork, write_recorded
+    from tests.attempts import config_of, new_run
+
+    run = new_run(config_of(tmp_path))
+    ids = [str(number) for number in range(200)]
+    for sequence in range(3):
+        rows = [drawn(life(1), name) | {"seconds": float(sequence)} for name in ids]
+        others = [row | {"strategy": "t"} for row in rows] + [
+            row | {"benchmark": "b"} for row in rows
+        ]
+        write_segment(run.journal, life(1), sequence, rows + others)
+    wanted = [("s", "arithmetic", name) for name in ids[::2]]
+    write_recorded(run, 1, 0, read_journal(run.journal), wanted)
+    recorded = RecordedWork(run, life(1, slot="b"))
+
+    folder = tmp_path.rglob("bucket-*.parquet")
+    assert sum(pq.read_metadata(path).num_rows for path in folder) == 3 * len(wanted)
+    for key in wanted:
+        rows = list(recorded.of(key).discarded())
+        assert [row["seconds"] for row in rows] == [0.0, 1.0, 2.0]
+        assert {(r["strategy"], r["benchmark"], r["question_id"]) for r in rows} == {key}
+    assert recorded.of(("s", "arithmetic", "1")) is None
 
 
 def drawn(epoch, question_id):

@@ -1,6 +1,7 @@
 """Segments, corruption, and recordings."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
@@ -10,6 +11,7 @@ from pipeline.journal import (
     Recording,
     by_question,
     read_journal,
+    set_aside_corrupt,
     write_segment,
 )
 from pipeline.protocol import Completion, Decoding, Failure, Question
@@ -71,10 +73,11 @@ def test_a_damaged_segment_is_named_and_set_aside(journal, tmp_path, damage):
     path = tmp_path / "journal" / torn
     path.write_bytes(damage(path.read_bytes()))
 
-    read = read_journal(journal, set_aside=True)
+    read = read_journal(journal)
     assert read.table.num_rows == 1
     assert [c.name for c in read.corrupt] == [torn]
     assert "checksum must be" in read.corrupt[0].why
+    assert set_aside_corrupt(journal) == read.corrupt
     assert journal.names() == [kept]
     assert journal.child("corrupt").names() == [torn]
 
@@ -85,6 +88,38 @@ def test_a_foreign_file_is_named(journal):
 
     (corrupt,) = read_journal(journal).corrupt
     assert "must be named epoch-sequence-checksum.parquet" in corrupt.why
+
+
+def test_a_failure_counts_until_a_later_row_answers_its_request(journal):
+    """What was tried again is apart, as work that was thrown away; other rows of the question stay."""
+    once, twice, never = (
+        dataclasses.replace(QUESTION, question_id=name) for name in ("once", "twice", "never")
+    )
+    failure = Failure(error="deadline: late")
+    rows = [
+        make_row(question=never),
+        make_row(failure, question=once),
+        make_row(failure, question=twice),
+        make_row(failure, request=dataclasses.replace(REQUEST, round=5), question=twice),
+        make_row(failure, question=twice),
+        make_row(question=once),
+    ]
+    for sequence, row in enumerate(rows):
+        write_segment(journal, life(1), sequence, [row])
+
+    def told(table):
+        columns = (table[name].to_pylist() for name in ("question_id", "round", "error"))
+        return list(zip(*columns, strict=True))
+
+    read = read_journal(journal)
+    late = failure.error
+    assert told(read.table) == [
+        ("never", 0, None),
+        ("twice", 5, late),
+        ("twice", 0, late),
+        ("once", 0, None),
+    ]
+    assert told(read.discarded) == [("once", 0, late), ("twice", 0, late)]
 
 
 def test_the_first_durable_record_of_an_address_wins():
