@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 
+import pyarrow as pa
+
 from actors.patience import patiently
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.journal import JournalRead, read_journal, set_aside_corrupt
+from pipeline.journal import read_journal, set_aside_corrupt, survey
 from pipeline.phases import phases_of
 from pipeline.plan import (
     PREPARED,
@@ -73,19 +75,22 @@ class RunPhases:
     def work(self, phase: int) -> list[Row]:
         """The chains of a phase that are left, in the order in which they should start; what is
         recorded of them is written for the controllers."""
-        journal = self._journal()
+        columns = ["benchmark", "completion_tokens", "error"]
+        recorded = patiently(lambda: survey(self._run.journal, columns), "read the journal")
         work = phase_work(
             self._strategies,
             phase,
             self._questions,
             self._statistics(),
             self._done(),
-            running_means(journal.table),
+            running_means(recorded.table),
         )
         if work:
             wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]
             patiently(
-                lambda: write_recorded(self._run, self._entry.number, phase, journal, wanted),
+                lambda: write_recorded(
+                    self._run, self._entry.number, phase, recorded.names, wanted
+                ),
                 "write what is recorded",
             )
         return work
@@ -95,13 +100,13 @@ class RunPhases:
         labels = self._unfolded(phase)
         if not labels:
             return
-        journal = self._journal().table
         known = self._statistics()
         for label in labels:
             strategy = self._strategies[label]
             phases = phases_of(strategy)
             before = known.get((label, phases[phase - 1].name if phase else PREPARED), {})
-            learnt = folded_statistics(label, strategy, phase, self._questions, journal, before)
+            drawn = self._journal(label)
+            learnt = folded_statistics(label, strategy, phase, self._questions, drawn, before)
             self._write_statistics(label, phases[phase].name, learnt)
 
     def _unfolded(self, phase: int) -> list[str]:
@@ -113,8 +118,10 @@ class RunPhases:
                 labels.append(label)
         return labels
 
-    def _journal(self) -> JournalRead:
-        return patiently(lambda: read_journal(self._run.journal), "read the journal")
+    def _journal(self, label: str) -> pa.Table:
+        return patiently(
+            lambda: read_journal(self._run.journal, strategy=label).table, "read the journal"
+        )
 
     def _write_statistics(self, label: str, phase: str, learnt: dict[str, Statistics]) -> None:
         patiently(

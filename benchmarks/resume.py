@@ -1,13 +1,13 @@
-"""What a driver takes to go on with a run: seconds and memory, by the size of its journal.
+"""What it takes to go on with a run: seconds and memory, by the size of its journal.
 
     python -m benchmarks.resume --quick
     python -m benchmarks.resume --questions 100000 --rounds 4 --characters 8000
 
 A run directory is made whose questions all stopped halfway. A new process then does what the driver
 does at the start of an attempt and of each phase: it checks every segment, finds what is left, and
-lays out what was recorded for the controllers. ``seconds`` are of both, ``memory_mib`` is how much
-more the process held at its peak than before, ``text_mib`` what the texts of the journal have.
-The last line is one JSON object.
+lays out what was recorded for the controllers; another looks up all questions, as the only
+controller does. ``driver_mib`` and ``controller_mib`` say how much more a process held at its peak
+than before, ``text_mib`` is what the texts of the journal have. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from benchmarks.workload import Job
 from pipeline.config.run import RunConfig
 from pipeline.epochs import Epoch
 from pipeline.journal import write_segment
+from pipeline.recorded import RecordedWork
 from pipeline.run_dir import RunDir
 from pipeline.trajectory import SCHEMA, Row
 
@@ -99,8 +100,18 @@ def _gone_on(address: str) -> dict[str, float]:
     phases.prepare()
     left = phases.work(0)
     seconds = time.perf_counter() - began
-    assert left
-    return {"left": len(left), "seconds": seconds, "memory_mib": _peak_mib() - before}
+    return {"left": len(left), "driver_s": seconds, "driver_mib": _peak_mib() - before}
+
+
+def _looked_up(address: str, questions: int) -> dict[str, float]:
+    """What a controller does as it meets its questions."""
+    run = RunDir.open(address)
+    before, began = _peak_mib(), time.perf_counter()
+    recorded = RecordedWork(run, Epoch(attempt=1, token="0" * 6, phase=0, slot="b", life=0))
+    for number in range(questions):
+        assert recorded.of(("mr_thinking", "arithmetic", str(number))) is not None
+    seconds = time.perf_counter() - began
+    return {"controller_s": seconds, "controller_mib": _peak_mib() - before}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -118,8 +129,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = _made(folder, questions, options.rounds, options.characters)
         print(f"{rows:,} completions of {options.characters:,} characters", flush=True)
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
+        fresh = multiprocessing.get_context("spawn")
+        with fresh.Pool(1, maxtasksperchild=1) as pool:
             figures = pool.apply(_gone_on, (run.address,))
+            figures |= pool.apply(_looked_up, (run.address, questions))
     figures["text_mib"] = rows * options.characters / 2**20
     print(json.dumps({"benchmark": "resume", "rows": rows, **figures}))
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,8 @@ _BASE = b"markovscale_base"
 
 QuestionKey = tuple[str, str, str]
 """(strategy, benchmark, question_id)."""
+
+QUESTION_KEY = ("strategy", "benchmark", "question_id")
 
 
 def write_segment(
@@ -107,31 +110,98 @@ def set_aside_corrupt(journal: Folder) -> list[Corrupt]:
     return corrupt
 
 
-def read_journal(journal: Folder, *, skip: frozenset[str] = frozenset()) -> JournalRead:
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What counts in a journal, without all that it holds."""
+
+    names: list[str]
+    """The segments that count, older epochs first."""
+    table: pa.Table
+    """Of their rows the columns that were asked for."""
+
+
+def survey(journal: Folder, columns: Sequence[str]) -> Survey:
+    """Look through a journal with one whole segment in memory at a time.
+
+    Corrupt segments are left out. Failures that were tried again are among the rows.
+    """
+    read = _read(journal, journal.names(), lambda table: table.select(columns))
+    empty = SCHEMA.empty_table().select(columns)
+    return Survey(list(read.counting), pa.concat_tables([empty, *read.counting.values()]))
+
+
+def read_journal(
+    journal: Folder, *, skip: frozenset[str] = frozenset(), strategy: str | None = None
+) -> JournalRead:
     """All durable rows, those that count apart from the others; corrupt segments are not read.
 
     Args:
         journal: the folder of segments.
         skip: names of segments to leave out.
+        strategy: whose rows to keep, those of others are let go with their segment; None keeps all.
     """
-    return read_segments(journal, [name for name in journal.names() if name not in skip])
+    names = [name for name in journal.names() if name not in skip]
+    if strategy is None:
+        return read_segments(journal, names)
+    return _joined(
+        _read(journal, names, lambda table: table.filter(pc.equal(table["strategy"], strategy)))
+    )
 
 
 def read_segments(journal: Folder, names: Iterable[str]) -> JournalRead:
     """As `read_journal`, of some segments alone: only what they know of each other decides."""
+    return _joined(_read(journal, names, lambda table: table))
+
+
+def without_retried(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """A table, and apart from it its failures for which a later row answers the same request."""
+    failed = pc.is_valid(table["error"])
+    if not pc.any(failed).as_py():
+        return table, SCHEMA.empty_table()
+    # rows of questions that failed, which are few: only they become Python objects
+    ids = table["question_id"]
+    near = pc.is_in(ids, pc.unique(ids.filter(failed)))
+    indices = pc.indices_nonzero(near).to_pylist()
+    columns = [table[name].filter(near).to_pylist() for name in _REQUEST]
+    requests = list(zip(*columns, strict=True))
+    last = dict(zip(requests, indices, strict=True))
+    again = np.zeros(table.num_rows, dtype=bool)
+    again[[i for i, r in zip(indices, requests, strict=True) if last[r] != i]] = True
+    retried = pc.and_(failed, pa.array(again))
+    return table.filter(pc.invert(retried)), table.filter(retried)
+
+
+_REQUEST = (*QUESTION_KEY, "pool", "chain", "round", "sample", "request_digest")
+
+
+class _Segments(NamedTuple):
+    """Segments by name, in their order, those that count apart from the others."""
+
+    counting: dict[str, pa.Table]
+    late: dict[str, pa.Table]
+    corrupt: list[Corrupt]
+
+
+def _read(journal: Folder, names: Iterable[str], kept: Callable[[pa.Table], pa.Table]) -> _Segments:
     corrupt: list[Corrupt] = []
-    tables = dict(_sound(journal, names, corrupt))
+    tables: dict[str, pa.Table] = {}
     bases: dict[str, Base] = {}
-    for name, table in tables.items():
+    for name, table in _sound(journal, names, corrupt):
         epoch, _ = _place(name)
         if epoch not in bases and (base := _base(table.schema)) is not None:
             bases[epoch] = base
+        tables[name] = kept(table.replace_schema_metadata(SCHEMA.metadata))
     fences = Fences(listed(tables), bases)
-    plain = {n: table.replace_schema_metadata(SCHEMA.metadata) for n, table in tables.items()}
-    counting = [name for name in tables if fences.counts(*_place(name))]
-    late = [plain[name] for name in tables.keys() - counting]
-    table, retried = _without_retried(_joined(plain[name] for name in counting))
-    return JournalRead(table, counting, _joined([*late, retried]), corrupt)
+    counting = {name: t for name, t in tables.items() if fences.counts(*_place(name))}
+    late = {name: table for name, table in tables.items() if name not in counting}
+    return _Segments(counting, late, corrupt)
+
+
+def _joined(read: _Segments) -> JournalRead:
+    empty = SCHEMA.empty_table()
+    table, retried = without_retried(pa.concat_tables([empty, *read.counting.values()]))
+    discarded = pa.concat_tables([empty, *read.late.values(), retried])
+    return JournalRead(table, list(read.counting), discarded, read.corrupt)
 
 
 def _sound(
@@ -167,40 +237,6 @@ def _place(name: str) -> tuple[str, int]:
 def _base(schema: pa.Schema) -> Base | None:
     text = (schema.metadata or {}).get(_BASE)
     return None if text is None else json.loads(text)
-
-
-def _joined(tables: Iterable[pa.Table]) -> pa.Table:
-    return pa.concat_tables([SCHEMA.empty_table(), *tables])
-
-
-def _without_retried(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """A table, and apart from it its failures for which a later row answers the same request."""
-    failed = pc.is_valid(table["error"])
-    if not pc.any(failed).as_py():
-        return table, SCHEMA.empty_table()
-    # rows of questions that failed, which are few: only they become Python objects
-    ids = table["question_id"]
-    near = pc.is_in(ids, pc.unique(ids.filter(failed)))
-    indices = pc.indices_nonzero(near).to_pylist()
-    columns = [table[name].filter(near).to_pylist() for name in _REQUEST]
-    requests = list(zip(*columns, strict=True))
-    last = dict(zip(requests, indices, strict=True))
-    again = np.zeros(table.num_rows, dtype=bool)
-    again[[i for i, r in zip(indices, requests, strict=True) if last[r] != i]] = True
-    retried = pc.and_(failed, pa.array(again))
-    return table.filter(pc.invert(retried)), table.filter(retried)
-
-
-_REQUEST = (
-    "strategy",
-    "benchmark",
-    "question_id",
-    "pool",
-    "chain",
-    "round",
-    "sample",
-    "request_digest",
-)
 
 
 def read_segment(journal: Folder, name: str) -> pa.Table:
@@ -273,10 +309,35 @@ class Recording:
                     yield row
 
 
-def by_question(table: pa.Table) -> dict[QuestionKey, list[Row]]:
-    """Rows of a table by (strategy, benchmark, question_id), in their order."""
-    grouped: dict[QuestionKey, list[Row]] = {}
-    for row in table.to_pylist():
-        key = (row["strategy"], row["benchmark"], row["question_id"])
-        grouped.setdefault(key, []).append(row)
-    return grouped
+class ByQuestion(Mapping[QuestionKey, list[Row]]):
+    """Rows of a table by (strategy, benchmark, question_id), in their order.
+
+    They stay in Arrow's memory, a quarter of what they take as Python objects, until a question is
+    asked for; each time it is, its rows are new objects.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        indices: dict[QuestionKey, list[int]] = {}
+        keys = zip(*(table[name].to_pylist() for name in QUESTION_KEY), strict=True)
+        for index, key in enumerate(keys):
+            indices.setdefault(key, []).append(index)
+        order = [index for of_one in indices.values() for index in of_one]
+        self._table = table.take(pa.array(order, type=pa.int64()))
+        ends = accumulate(map(len, indices.values()))
+        self._slices = {
+            key: (end - len(of_one), len(of_one))
+            for (key, of_one), end in zip(indices.items(), ends, strict=True)
+        }
+
+    def __getitem__(self, key: QuestionKey) -> list[Row]:
+        """The rows of one question."""
+        rows: list[Row] = self._table.slice(*self._slices[key]).to_pylist()
+        return rows
+
+    def __iter__(self) -> Iterator[QuestionKey]:
+        """The questions, in the order of their first rows."""
+        return iter(self._slices)
+
+    def __len__(self) -> int:
+        """How many questions there are."""
+        return len(self._slices)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.errors import DataError
-from pipeline.journal import QuestionKey, Recording, by_question
+from pipeline.journal import ByQuestion, QuestionKey, Recording
 from pipeline.phases import QuestionRecord, phases_of, prepared
 from pipeline.protocol import Observation, Question, Statistics, Stop, Strategy, decisions
 from pipeline.questions import SCHEMA as QUESTION_SCHEMA
@@ -113,7 +113,7 @@ def folded_statistics(
     learnt: dict[str, Statistics] = {}
     for benchmark, rows in _by_benchmark(questions).items():
         known = before.get(benchmark)
-        recorded = by_question(own.filter(pc.equal(own["benchmark"], benchmark)))
+        recorded = ByQuestion(own.filter(pc.equal(own["benchmark"], benchmark)))
         records = {
             row["question_id"]: _record(
                 current.strategy, question_of(row), known, recorded.get(_key(label, row), [])

@@ -1,34 +1,38 @@
 """What was recorded of the questions of a phase before it began, by question.
 
 At the start of every phase of every attempt the driver writes the journal's rows, grouped into
-buckets by a hash of the question, into ``work/``. A controller reads a bucket when it meets its
-first question, and, once, the segments of its own earlier lives that were written since. What it
-read is its base (`pipeline.epochs`).
+buckets by a hash of the question, into ``work/``; it holds a part of them at a time. A controller
+reads a bucket when it meets its first question, and, once, the segments of its own earlier lives
+that were written since. What it read is its base (`pipeline.epochs`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.epochs import Base, Epoch
 from pipeline.journal import (
-    JournalRead,
+    QUESTION_KEY,
+    ByQuestion,
     QuestionKey,
     Recording,
-    by_question,
     listed,
+    read_segment,
     read_segments,
     segment_of,
+    without_retried,
 )
 from pipeline.run_dir import RunDir
 from pipeline.storage import Folder
-from pipeline.trajectory import SCHEMA, Row
+from pipeline.trajectory import SCHEMA
 
 BUCKETS = 64
+
+_PART_BYTES = 2**28  # of rows that the driver holds while it lays them out
 
 
 def bucket_of(benchmark: str, question_id: str) -> int:
@@ -43,25 +47,41 @@ def work_folder(run: RunDir, attempt: int, phase: int) -> Folder:
 
 
 def write_recorded(
-    run: RunDir, attempt: int, phase: int, journal: JournalRead, wanted: Iterable[QuestionKey]
+    run: RunDir, attempt: int, phase: int, names: Sequence[str], wanted: Iterable[QuestionKey]
 ) -> None:
-    """Lay out recorded rows for the questions of a phase, and note which segments they are from."""
+    """Lay out recorded rows for the questions of a phase, and note which segments they are from.
+
+    Args:
+        run: the run directory.
+        attempt: that goes on from them.
+        phase: of it.
+        names: of the segments that count, in their order.
+        wanted: the questions.
+    """
     folder = work_folder(run, attempt, phase).child("recorded")
-    buckets = _buckets_of_rows(journal.table, wanted)
-    for bucket in pc.drop_null(pc.unique(buckets)).to_pylist():
-        rows = journal.table.filter(pc.equal(buckets, bucket))
-        folder.write_table(f"bucket-{bucket:03d}.parquet", rows)
-    folder.write_json("segments.json", listed(journal.names))
-
-
-def _buckets_of_rows(table: pa.Table, wanted: Iterable[QuestionKey]) -> pa.ChunkedArray:
-    """The bucket of each row, null for rows of other questions."""
     bucket = {key: bucket_of(key[1], key[2]) for key in wanted}
-    chunks = []
-    for batch in table.select(["strategy", "benchmark", "question_id"]).to_batches():
-        keys = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        chunks.append(pa.array(map(bucket.get, keys), type=pa.int8()))
-    return pa.chunked_array(chunks, type=pa.int8())
+    for part, table in enumerate(_parts(run.journal, names, bucket.keys())):
+        keys = zip(*(table[name].to_pylist() for name in QUESTION_KEY), strict=True)
+        buckets = pa.array([bucket[key] for key in keys], type=pa.int8())
+        for number in pc.unique(buckets).to_pylist():
+            rows = table.filter(pc.equal(buckets, number))
+            folder.write_table(f"bucket-{number:03d}-{part:05d}.parquet", rows)
+    folder.write_json("segments.json", listed(names))
+
+
+def _parts(journal: Folder, names: Iterable[str], wanted: Set[QuestionKey]) -> Iterator[pa.Table]:
+    """The rows of some questions, from several segments at a time."""
+    held: list[pa.Table] = []
+    for name in names:
+        table = read_segment(journal, name)
+        keys = zip(*(table[column].to_pylist() for column in QUESTION_KEY), strict=True)
+        mask = pa.array([key in wanted for key in keys], type=pa.bool_())
+        held.append(table.filter(mask).replace_schema_metadata(SCHEMA.metadata))
+        if sum(table.nbytes for table in held) >= _PART_BYTES:
+            yield pa.concat_tables(held)
+            held = []
+    if any(table.num_rows for table in held):
+        yield pa.concat_tables(held)
 
 
 class RecordedWork:
@@ -79,8 +99,8 @@ class RecordedWork:
         self._folder = work_folder(run, epoch.attempt, epoch.phase).child("recorded")
         self._names = frozenset(self._folder.names())
         own = read_segments(run.journal, self._own_segments())
-        self._later = by_question(own.table)
-        self._buckets: dict[int, dict[QuestionKey, list[Row]]] = {}
+        self._later = ByQuestion(own.table)
+        self._buckets: dict[int, ByQuestion] = {}
         self.base: Base = {**self._folder.read_json("segments.json"), **listed(own.names)}
         """What the recordings are from."""
 
@@ -91,12 +111,10 @@ class RecordedWork:
     def again(self, key: QuestionKey) -> Recording | None:
         """As `of`, with what this very life of the writer made durable meanwhile."""
         return self._recording(
-            key, by_question(read_segments(self._run.journal, self._own_segments()).table)
+            key, ByQuestion(read_segments(self._run.journal, self._own_segments()).table)
         )
 
-    def _recording(
-        self, key: QuestionKey, later: Mapping[QuestionKey, list[Row]]
-    ) -> Recording | None:
+    def _recording(self, key: QuestionKey, later: ByQuestion) -> Recording | None:
         rows = [*self._bucket(bucket_of(key[1], key[2])).get(key, ()), *later.get(key, ())]
         return Recording(rows, retry_before=self._retry_before) if rows else None
 
@@ -110,9 +128,10 @@ class RecordedWork:
                 names.append(name)
         return names
 
-    def _bucket(self, number: int) -> dict[QuestionKey, list[Row]]:
+    def _bucket(self, number: int) -> ByQuestion:
         if number not in self._buckets:
-            name = f"bucket-{number:03d}.parquet"
-            table = self._folder.read_table(name) if name in self._names else SCHEMA.empty_table()
-            self._buckets[number] = by_question(table)
+            parts = [name for name in self._names if name.startswith(f"bucket-{number:03d}-")]
+            tables = [self._folder.read_table(name) for name in sorted(parts)]
+            table, _ = without_retried(pa.concat_tables([SCHEMA.empty_table(), *tables]))
+            self._buckets[number] = ByQuestion(table)
         return self._buckets[number]

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.config.strategies import strategies_of
 from pipeline.errors import DataError
-from pipeline.journal import by_question, read_journal
+from pipeline.journal import ByQuestion, read_journal
 from pipeline.outcome import SCHEMA, TOKEN_KINDS, outcome_of
 from pipeline.protocol import Observation, Question, Request
 from pipeline.questions import question_of
@@ -65,7 +65,7 @@ def replay_run(run: RunDir) -> RunReplay:
         (row["strategy"], row["benchmark"], row["question_id"]): row
         for row in final_outcomes(rows_of(run.outcomes()), strategies)
     }
-    recorded = by_question(read_journal(run.journal).table)
+    recorded = ByQuestion(read_journal(run.journal).table)
     questions = rows_of(run.folder.read_table("questions.parquet"))
     by_benchmark: dict[str, list[Question]] = {}
     for row in questions:

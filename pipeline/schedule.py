@@ -93,7 +93,7 @@ def running_means(journal: pa.Table) -> Mapping[str, float]:
     """Mean tokens of a completion by benchmark, over all that a journal holds.
 
     Args:
-        journal: in the trajectory schema; failed requests are left out.
+        journal: at least benchmark, completion_tokens and error; failed requests are left out.
     """
     made = journal.filter(pc.is_null(journal["error"])).select(["benchmark", "completion_tokens"])
     means = made.group_by("benchmark").aggregate([("completion_tokens", "mean")]).to_pylist()

@@ -110,7 +110,7 @@ async def attempt(run: RunDir, engines: Engines, number: int = 1) -> list[dict[s
     questions = rows_of(run.folder.read_table("questions.parquet"))
     work = phase_work(strategies, 0, questions, {}, done)
     wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]
-    write_recorded(run, number, 0, read, wanted)
+    write_recorded(run, number, 0, read.names, wanted)
     epoch = Epoch(number, entry.token, 0, "test", 1)
     recorded = RecordedWork(run, epoch, retry_before=entry.retry_before)
     journal = JournalWriter(run.journal, flush_s=0.01, epoch=epoch, base=recorded.base)

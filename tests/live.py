@@ -18,7 +18,7 @@ from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.epochs import Epoch
-from pipeline.journal import Recording, by_question, listed, read_journal
+from pipeline.journal import ByQuestion, Recording, listed, read_journal
 from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
 from pipeline.phases import phases_of
 from pipeline.plan import PREPARED, folded_statistics, phase_count, phase_work, prepared_statistics
@@ -113,7 +113,7 @@ async def live(
         keys = ("strategy", "phase", "benchmark", "question_id")
         done = {tuple(row[name] for name in keys) for row in rows_of(run.outcomes())}
         journal = read_journal(run.journal)
-        recorded = by_question(journal.table)
+        recorded = ByQuestion(journal.table)
         writer = JournalWriter(
             run.journal,
             flush_s=0.01,

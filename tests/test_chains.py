@@ -9,7 +9,7 @@ from actors.chains import Chains
 from actors.interfaces import Generated, Scored
 from actors.journal_writer import JournalError, JournalWriter
 from actors.work import RunIdentity, Work
-from pipeline.journal import Recording, by_question, read_journal
+from pipeline.journal import ByQuestion, Recording, read_journal
 from pipeline.protocol import Decoding, Failure, Question
 from pipeline.schedule import Forecast
 from pipeline.storage import Folder
@@ -172,7 +172,7 @@ async def test_recorded_rounds_are_not_drawn_again(tmp_path):
     """A resume asks the engines only for what is not durable yet."""
     first, _ = make_chains(tmp_path, ScriptedGenerator())
     await first.run(make_work())
-    rows = by_question(read(tmp_path))[("s", "arithmetic", "1")][:2]
+    rows = ByQuestion(read(tmp_path))[("s", "arithmetic", "1")][:2]
     generator = ScriptedGenerator()
     again, _ = make_chains(tmp_path, generator, recorded={"1": Recording(rows)})
     row = await again.run(make_work())

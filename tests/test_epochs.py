@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from pipeline.epochs import Epoch, Fences, base_of, holds
-from pipeline.journal import by_question, fences_of, listed, read_journal, write_segment
+from pipeline.journal import ByQuestion, fences_of, listed, read_journal, write_segment
 from pipeline.protocol import Completion, Decoding, Question, Statistics, Stop, decisions
 from pipeline.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
@@ -82,7 +82,7 @@ class Life:
         self.journal, self.epoch = journal, epoch
         read = read_journal(journal)
         self.base = listed(read.names)
-        self.rows = by_question(read.table).get(("s", "arithmetic", "1"), [])
+        self.rows = ByQuestion(read.table).get(("s", "arithmetic", "1"), [])
         self.waiting, self.sequence = [], 0
         self.drawn = []
         self.stop = None
@@ -135,7 +135,7 @@ def fold_take(rows, request):
 
 def folded(journal):
     """The chain that the journal holds, as far as it goes, and whether it stopped."""
-    rows = by_question(read_journal(journal).table).get(("s", "arithmetic", "1"), [])
+    rows = ByQuestion(read_journal(journal).table).get(("s", "arithmetic", "1"), [])
     game = decisions(STRATEGY, QUESTION, Statistics())
     asked, answers = next(game), []
     while True:
@@ -245,7 +245,7 @@ def test_a_life_goes_on_from_the_record_of_the_one_before(tmp_path):
 
     run = new_run(config_of(tmp_path))
     key = ("s", "arithmetic", "1")
-    write_recorded(run, 1, 0, read_journal(run.journal), [key])
+    write_recorded(run, 1, 0, read_journal(run.journal).names, [key])
     old, new = life(1), life(2)
     first = RecordedWork(run, old)
     write_segment(run.journal, old, 0, [drawn(old, "1")], first.base)
@@ -260,11 +260,17 @@ def test_a_life_goes_on_from_the_record_of_the_one_before(tmp_path):
     assert len(list(second.again(key).discarded())) == 2
 
 
-def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(tmp_path):
-    """In the order of the journal, and nothing of other questions, benchmarks or strategies."""
+@pytest.mark.parametrize("part_bytes", [1, 2**28])
+def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(
+    tmp_path, monkeypatch, part_bytes
+):
+    """In the order of the journal, and nothing of other questions, benchmarks or strategies; in one
+    part or in many."""
+    from pipeline import recorded as module
     from pipeline.recorded import RecordedWork, write_recorded
     from tests.attempts import config_of, new_run
 
+    monkeypatch.setattr(module, "_PART_BYTES", part_bytes)
     run = new_run(config_of(tmp_path))
     ids = [str(number) for number in range(200)]
     for sequence in range(3):
@@ -274,7 +280,7 @@ def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(tmp_path):
         ]
         write_segment(run.journal, life(1), sequence, rows + others)
     wanted = [("s", "arithmetic", name) for name in ids[::2]]
-    write_recorded(run, 1, 0, read_journal(run.journal), wanted)
+    write_recorded(run, 1, 0, read_journal(run.journal).names, wanted)
     recorded = RecordedWork(run, life(1, slot="b"))
 
     folder = tmp_path.rglob("bucket-*.parquet")

@@ -8,8 +8,8 @@ import pytest
 from actors.journal_writer import JournalWriter
 from pipeline.epochs import Epoch
 from pipeline.journal import (
+    ByQuestion,
     Recording,
-    by_question,
     read_journal,
     set_aside_corrupt,
     write_segment,
@@ -91,7 +91,7 @@ def test_a_foreign_file_is_named(journal):
 
 
 def test_a_failure_counts_until_a_later_row_answers_its_request(journal):
-    """What was tried again is apart, as work that was thrown away; other rows of the question stay."""
+    """What was tried again is apart, as work thrown away; other rows of the question stay."""
     once, twice, never = (
         dataclasses.replace(QUESTION, question_id=name) for name in ("once", "twice", "never")
     )
@@ -148,7 +148,7 @@ def test_rows_are_grouped_by_strategy_and_question(journal):
     other = Question(benchmark="gsm8k", question_id="1", text="1+1?")
     write_segment(journal, life(1), 0, [make_row(), make_row(question=other)])
 
-    grouped = by_question(read_journal(journal).table)
+    grouped = ByQuestion(read_journal(journal).table)
     assert set(grouped) == {("s", "arithmetic", "1"), ("s", "gsm8k", "1")}
 
 

@@ -15,7 +15,7 @@ from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.epochs import Epoch
 from pipeline.errors import ConfigError, DataError
-from pipeline.journal import by_question, listed, read_journal, write_segment
+from pipeline.journal import ByQuestion, listed, read_journal, write_segment
 from pipeline.pool_export import export_pool
 from pipeline.pools import CompletionPool, read_pool
 from pipeline.protocol import Failure
@@ -301,7 +301,7 @@ async def test_redone_work_is_discarded(tmp_path: Path) -> None:
     run = await collected(tmp_path)
     before = read_pool(run.address)
     read = read_journal(run.journal)
-    (rows, *_) = by_question(read.table).values()
+    (rows, *_) = ByQuestion(read.table).values()
     again = {**rows[0], "attempt": 2, "answer": "7", "seconds": 99.0}
     epoch = Epoch(2, "000000", 0, "late", 1)
     write_segment(run.journal, epoch, 0, [again], listed(read.names))
