@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import logging
 
-import pyarrow as pa
-
 from actors.patience import patiently
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
@@ -100,12 +98,14 @@ class RunPhases:
         labels = self._unfolded(phase)
         if not labels:
             return
+        drawn = patiently(
+            lambda: read_journal(self._run.journal, strategies=labels).table, "read the journal"
+        )
         known = self._statistics()
         for label in labels:
             strategy = self._strategies[label]
             phases = phases_of(strategy)
             before = known.get((label, phases[phase - 1].name if phase else PREPARED), {})
-            drawn = self._journal(label)
             learnt = folded_statistics(label, strategy, phase, self._questions, drawn, before)
             self._write_statistics(label, phases[phase].name, learnt)
 
@@ -117,11 +117,6 @@ class RunPhases:
             if phase + 1 < len(phases) and not self._run.statistics(label, phases[phase].name):
                 labels.append(label)
         return labels
-
-    def _journal(self, label: str) -> pa.Table:
-        return patiently(
-            lambda: read_journal(self._run.journal, strategy=label).table, "read the journal"
-        )
 
     def _write_statistics(self, label: str, phase: str, learnt: dict[str, Statistics]) -> None:
         patiently(

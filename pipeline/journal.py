@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -131,20 +131,24 @@ def survey(journal: Folder, columns: Sequence[str]) -> Survey:
 
 
 def read_journal(
-    journal: Folder, *, skip: frozenset[str] = frozenset(), strategy: str | None = None
+    journal: Folder,
+    *,
+    skip: frozenset[str] = frozenset(),
+    strategies: Collection[str] | None = None,
 ) -> JournalRead:
     """All durable rows, those that count apart from the others; corrupt segments are not read.
 
     Args:
         journal: the folder of segments.
         skip: names of segments to leave out.
-        strategy: whose rows to keep, those of others are let go with their segment; None keeps all.
+        strategies: labels whose rows to keep, others are let go with their segment; None keeps all.
     """
     names = [name for name in journal.names() if name not in skip]
-    if strategy is None:
+    if strategies is None:
         return read_segments(journal, names)
+    labels = pa.array(strategies, pa.string())
     return _joined(
-        _read(journal, names, lambda table: table.filter(pc.equal(table["strategy"], strategy)))
+        _read(journal, names, lambda table: table.filter(pc.is_in(table["strategy"], labels)))
     )
 
 
@@ -312,8 +316,8 @@ class Recording:
 class ByQuestion(Mapping[QuestionKey, list[Row]]):
     """Rows of a table by (strategy, benchmark, question_id), in their order.
 
-    They stay in Arrow's memory, a quarter of what they take as Python objects, until a question is
-    asked for; each time it is, its rows are new objects.
+    They stay in Arrow's memory, which is smaller, until a question is asked for; each time it is,
+    its rows are new objects.
     """
 
     def __init__(self, table: pa.Table) -> None:

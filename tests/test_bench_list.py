@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from benchmarks import resume
 from benchmarks.__main__ import benchmarks, has_quick, main
 
 
@@ -39,3 +40,14 @@ def test_quick_figures_are_collected(capfd: pytest.CaptureFixture[str]) -> None:
     figures = json.loads(capfd.readouterr().out.splitlines()[-1])
     assert figures["simulate"]["questions"] == 1_000_000
     assert [size["nodes"] for size in figures["simulate"]["sizes"]] == [1, 16, 64, 256] * 2
+
+
+def test_a_run_that_is_gone_on_with_has_all_its_questions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Driver and controller find what was recorded; each is measured in a process of its own."""
+    resume.main(["--questions", "150", "--rounds", "2", "--characters", "100"])
+
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (figures["rows"], figures["left"]) == (300, 150)
+    assert min(figures["driver_s"], figures["controller_s"]) > 0

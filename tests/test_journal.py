@@ -12,6 +12,7 @@ from pipeline.journal import (
     Recording,
     read_journal,
     set_aside_corrupt,
+    survey,
     write_segment,
 )
 from pipeline.protocol import Completion, Decoding, Failure, Question
@@ -80,6 +81,20 @@ def test_a_damaged_segment_is_named_and_set_aside(journal, tmp_path, damage):
     assert set_aside_corrupt(journal) == read.corrupt
     assert journal.names() == [kept]
     assert journal.child("corrupt").names() == [torn]
+
+
+def test_a_journal_can_be_read_for_some_strategies_or_columns_only(journal):
+    """What counts is the same; a segment without any of the rows still counts."""
+    rows = [make_row() | {"strategy": name} for name in ("s", "t", "s", "u")]
+    names = [write_segment(journal, life(1), sequence, [row]) for sequence, row in enumerate(rows)]
+    some = read_journal(journal, strategies=["s", "u"])
+    seen = survey(journal, ["strategy", "completion_tokens"])
+
+    assert some.table["strategy"].to_pylist() == ["s", "s", "u"]
+    assert some.names == seen.names == names
+    assert seen.table.column_names == ["strategy", "completion_tokens"]
+    assert seen.table.num_rows == 4
+    assert read_journal(journal, strategies=[]).table.num_rows == 0
 
 
 def test_a_foreign_file_is_named(journal):
