@@ -16,7 +16,8 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -321,27 +322,26 @@ class ByQuestion(Mapping[QuestionKey, list[Row]]):
     """
 
     def __init__(self, table: pa.Table) -> None:
-        indices: dict[QuestionKey, list[int]] = {}
-        keys = zip(*(table[name].to_pylist() for name in QUESTION_KEY), strict=True)
-        for index, key in enumerate(keys):
-            indices.setdefault(key, []).append(index)
-        order = [index for of_one in indices.values() for index in of_one]
-        self._table = table.take(pa.array(order, type=pa.int64()))
-        ends = accumulate(map(len, indices.values()))
-        self._slices = {
-            key: (end - len(of_one), len(of_one))
-            for (key, of_one), end in zip(indices.items(), ends, strict=True)
-        }
+        # batch by batch: texts of more than 2 GiB fit a table, but not an array taken from it
+        self._batches = table.to_batches()
+        self._places: dict[QuestionKey, list[tuple[int, int]]] = {}
+        for number, batch in enumerate(self._batches):
+            keys = zip(*(batch[name].to_pylist() for name in QUESTION_KEY), strict=True)
+            for index, key in enumerate(keys):
+                self._places.setdefault(key, []).append((number, index))
 
     def __getitem__(self, key: QuestionKey) -> list[Row]:
         """The rows of one question."""
-        rows: list[Row] = self._table.slice(*self._slices[key]).to_pylist()
+        rows: list[Row] = []
+        for number, places in groupby(self._places[key], itemgetter(0)):
+            indices = pa.array([index for _, index in places], type=pa.int64())
+            rows += self._batches[number].take(indices).to_pylist()
         return rows
 
     def __iter__(self) -> Iterator[QuestionKey]:
         """The questions, in the order of their first rows."""
-        return iter(self._slices)
+        return iter(self._places)
 
     def __len__(self) -> int:
         """How many questions there are."""
-        return len(self._slices)
+        return len(self._places)

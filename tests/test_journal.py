@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 
+import pyarrow as pa
 import pytest
 
 from actors.journal_writer import JournalWriter
@@ -18,7 +19,7 @@ from pipeline.journal import (
 from pipeline.protocol import Completion, Decoding, Failure, Question
 from pipeline.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.trajectory import observation_of, row_of
+from pipeline.trajectory import observation_of, row_of, table_of
 
 QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
 REQUEST = MRThinking(decoding=Decoding(max_tokens=8)).start(QUESTION)[1].requests[0]
@@ -156,6 +157,18 @@ def test_a_record_of_another_request_is_no_answer():
 def test_an_unscored_record_does_not_serve_a_request_for_a_score():
     """A score that was not recorded is missing, not zero."""
     assert Recording([make_row(Completion(text="x"))]).take(REQUEST) is None
+
+
+def test_more_text_than_an_array_holds_is_grouped_too():
+    """Arrow's strings have 32-bit offsets; a journal may have more than 2 GiB of text."""
+    table = table_of([make_row(Completion(text="x" * 2**27))])
+    place = table.schema.get_field_index("question_id")
+    ids = [str(number) for number in range(17)]
+    tables = [table.set_column(place, table.schema.field(place), [[name]]) for name in ids]
+    grouped = ByQuestion(pa.concat_tables(tables))
+
+    (row,) = grouped[("s", "arithmetic", "16")]
+    assert ([key[2] for key in grouped], len(row["text"])) == (ids, 2**27)
 
 
 def test_rows_are_grouped_by_strategy_and_question(journal):
