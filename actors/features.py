@@ -236,7 +236,8 @@ class _VllmStates:
             enable_prefix_caching=False,
             enable_chunked_prefill=False,
         )
-        self._llm = LLM(**arguments)
+        with vllm_setup.alone_on_gpu(pool):
+            self._llm = LLM(**arguments)
 
     def __call__(self, prompts: list[list[int]]) -> NDArray[np.float32]:
         outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in prompts], use_tqdm=False)

@@ -228,7 +228,8 @@ def _since(known: Mapping[str, Stats], now: Stats) -> _Gain:
     before = known.get(now["replica"])
     if before is None or before["up_s"] > now["up_s"]:
         before = dict.fromkeys(_SUMMED, 0.0)
-    return _Gain(now, *(now[name] - before[name] for name in _SUMMED))
+    # runs recorded before replicas counted request_s have none
+    return _Gain(now, *(now.get(name, 0.0) - before.get(name, 0.0) for name in _SUMMED))
 
 
 def _preempted(known: Mapping[str, Stats], now: Stats) -> int:

@@ -322,8 +322,8 @@ class ByQuestion(Mapping[QuestionKey, list[Row]]):
     """
 
     def __init__(self, table: pa.Table) -> None:
-        # batch by batch: texts of more than 2 GiB fit a table, but not an array taken from it
-        self._batches = table.to_batches()
+        # few large batches: texts of more than 2 GiB fit a table, but not an array taken from it
+        self._batches = table.combine_chunks().to_batches()
         self._places: dict[QuestionKey, list[tuple[int, int]]] = {}
         for number, batch in enumerate(self._batches):
             keys = zip(*(batch[name].to_pylist() for name in QUESTION_KEY), strict=True)

@@ -159,6 +159,11 @@ def _fit(model: ModelConfig, pool: PoolConfig, plan: PlanConfig, where: str) -> 
     """The memory of a replica, and the least tensor parallelism that has it."""
     if pool.num_gpus == 0:
         raise ConfigError("runtime.plan is for pools on GPUs, got num_gpus 0")
+    if pool.memory_share > pool.gpu_share:
+        raise ConfigError(
+            f"gpu_memory_utilization of a replica with num_gpus {pool.gpu_share:g} must be at most "
+            f"that, got {pool.memory_share:g}"
+        )
     gpu, overhead = GPUS[plan.gpu], round(plan.overhead_gib * GIB)
     fit = fitted(model, pool, gpu, overhead_bytes=overhead, where=where)
     least = least_tensor_parallel(model, pool, gpu, overhead_bytes=overhead, where=where)

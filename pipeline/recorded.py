@@ -72,15 +72,19 @@ def write_recorded(
 def _parts(journal: Folder, names: Iterable[str], wanted: Set[QuestionKey]) -> Iterator[pa.Table]:
     """The rows of some questions, from several segments at a time."""
     held: list[pa.Table] = []
+    held_bytes = 0
     for name in names:
         table = read_segment(journal, name)
         keys = zip(*(table[column].to_pylist() for column in QUESTION_KEY), strict=True)
         mask = pa.array([key in wanted for key in keys], type=pa.bool_())
-        held.append(table.filter(mask).replace_schema_metadata(SCHEMA.metadata))
-        if sum(table.nbytes for table in held) >= _PART_BYTES:
+        rows = table.filter(mask).replace_schema_metadata(SCHEMA.metadata)
+        if rows.num_rows:
+            held.append(rows)
+            held_bytes += rows.nbytes
+        if held_bytes >= _PART_BYTES:
             yield pa.concat_tables(held)
-            held = []
-    if any(table.num_rows for table in held):
+            held, held_bytes = [], 0
+    if held:
         yield pa.concat_tables(held)
 
 

@@ -66,11 +66,6 @@ def test_replicas_that_share_a_gpu_share_its_memory() -> None:
     [
         ({"num_gpus": 1.5}, "num_gpus must be whole above 1, got 1.5"),
         (
-            {"num_gpus": 0.5, "engine": {"gpu_memory_utilization": 0.6}},
-            "engine.gpu_memory_utilization of a replica with num_gpus 0.5 must be at most that, "
-            "got 0.6",
-        ),
-        (
             {"num_gpus": 1, "engine": {"tensor_parallel_size": 2}},
             "num_gpus must be at least engine.tensor_parallel_size 2, or 0, got 1",
         ),

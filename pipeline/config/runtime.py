@@ -58,25 +58,20 @@ class PoolConfig(Section):
     """Environment variables of the replica's process. Names of secrets are refused: what stands
     here is written to config.json. Pass them through the environment of the cluster or job."""
     start_timeout_s: float = Field(1800, gt=0)
-    """How long a replica may take to load its model."""
+    """How long a replica may take to load its model, others on its GPU that load first included."""
     health_timeout_s: float = Field(120, gt=0)
     """A replica whose engine has work but makes no step for this long is replaced."""
     engine: EngineConfig = EngineConfig()
 
     @model_validator(mode="after")
     def _has_its_gpus(self) -> "PoolConfig":
-        parallel, used = self.engine.tensor_parallel_size, self.engine.gpu_memory_utilization
+        parallel = self.engine.tensor_parallel_size
         if self.gpus > 1 and self.gpus % 1:
             raise ValueError(f"num_gpus must be whole above 1, got {self.gpus:g}")
         if parallel > 1 and 0 < self.gpus < parallel:
             raise ValueError(
                 f"num_gpus must be at least engine.tensor_parallel_size {parallel}, or 0, "
                 f"got {self.gpus:g}"
-            )
-        if self.shares_gpu and used is not None and used > self.gpus:
-            raise ValueError(
-                f"engine.gpu_memory_utilization of a replica with num_gpus {self.gpus:g} must be "
-                f"at most that, got {used:g}"
             )
         return self
 
