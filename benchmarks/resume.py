@@ -34,10 +34,8 @@ from pipeline.recorded import RecordedWork
 from pipeline.run_dir import RunDir
 from pipeline.trajectory import SCHEMA, Row
 
-_SEGMENT_ROWS = 2_000
 
-
-def _made(folder: str, questions: int, rounds: int, characters: int) -> RunDir:
+def _made(folder: str, questions: int, rounds: int, characters: int, segment_rows: int) -> RunDir:
     """A run directory whose questions have so many rounds recorded, half of all."""
     values = scripted_config(questions)
     values["science"]["strategies"] = [{"kind": "mr_thinking", "n": 2 * rounds}]
@@ -50,7 +48,7 @@ def _made(folder: str, questions: int, rounds: int, characters: int) -> RunDir:
     run.folder.write_table("questions.parquet", questions_of(work))
     epoch = Epoch(attempt=1, token="0" * 6, phase=0, slot="a", life=0)
     rows = _rows([job.question_id for job in work], rounds, characters)
-    for sequence, held in enumerate(_batched(rows, _SEGMENT_ROWS)):
+    for sequence, held in enumerate(_batched(rows, segment_rows)):
         write_segment(run.journal, epoch, sequence, held)
     return run
 
@@ -121,13 +119,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="10,000 questions, under 50 s")
     parser.add_argument("--questions", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=4, help="recorded of each question")
+    parser.add_argument("--segment-rows", type=int, default=2_000, help="completions a segment")
     parser.add_argument("--characters", type=int, default=2_000, help="of a completion")
     options = parser.parse_args(argv)
     questions = 10_000 if options.quick else options.questions
     rows = questions * options.rounds
     print(described())
     with tempfile.TemporaryDirectory() as folder:
-        run = _made(folder, questions, options.rounds, options.characters)
+        run = _made(folder, questions, options.rounds, options.characters, options.segment_rows)
         print(f"{rows:,} completions of {options.characters:,} characters", flush=True)
         fresh = multiprocessing.get_context("spawn")
         with fresh.Pool(1, maxtasksperchild=1) as pool:

@@ -50,7 +50,13 @@ class Node(NamedTuple):
 
     labels: Labels
     replicas: Counter[str]
-    free_gpus: float
+    free: tuple[float, ...]
+    """Of each GPU."""
+
+    @property
+    def free_gpus(self) -> float:
+        """GPUs and parts of GPUs without a replica."""
+        return sum(self.free)
 
 
 def generator_plan(
@@ -148,11 +154,23 @@ def place(pools: Sequence[PoolPlan], plan: PlanConfig) -> list[Node]:
 
 def _put(pool: PoolPlan, nodes: list[Node], gpus_per_node: int) -> None:
     for index, node in enumerate(nodes):
-        if node.labels == pool.labels and node.free_gpus >= pool.gpus - 1e-9:
+        if node.labels == pool.labels and (left := _taken(node.free, pool.gpus)) is not None:
             node.replicas[pool.kind] += 1
-            nodes[index] = node._replace(free_gpus=node.free_gpus - pool.gpus)
+            nodes[index] = node._replace(free=left)
             return
-    nodes.append(Node(pool.labels, Counter({pool.kind: 1}), gpus_per_node - pool.gpus))
+    left = _taken((1.0,) * gpus_per_node, pool.gpus)
+    assert left is not None  # no replica is wider than a node
+    nodes.append(Node(pool.labels, Counter({pool.kind: 1}), left))
+
+
+def _taken(free: tuple[float, ...], gpus: float) -> tuple[float, ...] | None:
+    """What is left of each GPU; a part of one lies on one GPU, the fullest that has room."""
+    each, count = (gpus, 1) if gpus < 1 else (1.0, math.ceil(gpus))
+    fits = sorted((part, index) for index, part in enumerate(free) if part >= each - 1e-9)
+    if len(fits) < count:
+        return None
+    chosen = {index for _, index in fits[:count]}
+    return tuple(max(0.0, p - each) if i in chosen else p for i, p in enumerate(free))
 
 
 def _fit(model: ModelConfig, pool: PoolConfig, plan: PlanConfig, where: str) -> tuple[Fit, int]:

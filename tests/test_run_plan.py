@@ -210,6 +210,20 @@ def test_a_fraction_of_a_gpu_is_placed_beside_another():
     assert halved.pools[1].fit.usable_bytes == whole.pools[1].fit.usable_bytes // 2
 
 
+def test_a_part_of_a_gpu_lies_on_one():
+    """Three replicas of 0.6 GPUs take three GPUs, as Ray places them, not two."""
+    one = (
+        "runtime.generator.num_gpus=0.6",
+        "runtime.generator.replicas=2",
+        "runtime.verifier.num_gpus=0.6",
+        "runtime.plan.gpu=H100",
+    )
+
+    plan_of(load("configs/qwen-7b.yaml", *one, "runtime.plan.gpus_per_node=3"))
+    with pytest.raises(ConfigError, match="which take 2 nodes"):
+        plan_of(load("configs/qwen-7b.yaml", *one, "runtime.plan.gpus_per_node=2"))
+
+
 def test_a_generator_on_half_a_gpu_is_half_as_fast():
     """The bandwidth is shared like the compute."""
     one = ("runtime.generator.engine.max_num_seqs=8", "runtime.plan.gpu=H100")
