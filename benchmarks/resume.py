@@ -15,13 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import random
 import resource
 import string
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
+
+import numpy as np
 
 from actors.run_phases import RunPhases
 from benchmarks.machine import described
@@ -60,11 +61,11 @@ def _batched(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
 
 
 def _rows(ids: Sequence[str], rounds: int, characters: int) -> Iterator[Row]:
-    rng = random.Random(0)  # noqa: S311 - texts that do not compress to nothing
-    letters = "".join(rng.choices(string.ascii_letters + " ", k=4 * characters + 1))
+    rng = np.random.default_rng(0)  # texts that do not compress to nothing
+    letters = "".join(rng.choice(list(string.ascii_letters + " "), 4 * characters + 1))
     for question_id in ids:
         for number in range(rounds):
-            start = rng.randrange(3 * characters + 1)
+            start = int(rng.integers(3 * characters + 1))
             yield dict.fromkeys(SCHEMA.names) | {
                 "run": "resumed",
                 "attempt": 1,

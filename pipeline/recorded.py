@@ -9,7 +9,7 @@ that were written since. What it read is its base (`pipeline.epochs`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,24 +60,25 @@ def write_recorded(
     """
     folder = work_folder(run, attempt, phase).child("recorded")
     bucket = {key: bucket_of(key[1], key[2]) for key in wanted}
-    for part, table in enumerate(_parts(run.journal, names, bucket.keys())):
-        keys = zip(*(table[name].to_pylist() for name in QUESTION_KEY), strict=True)
-        buckets = pa.array([bucket[key] for key in keys], type=pa.int8())
-        for number in pc.unique(buckets).to_pylist():
-            rows = table.filter(pc.equal(buckets, number))
+    for part, table in enumerate(_parts(run.journal, names, bucket)):
+        for number in pc.unique(table["bucket"]).to_pylist():
+            rows = table.filter(pc.equal(table["bucket"], number)).drop_columns("bucket")
             folder.write_table(f"bucket-{number:03d}-{part:05d}.parquet", rows)
     folder.write_json("segments.json", listed(names))
 
 
-def _parts(journal: Folder, names: Iterable[str], wanted: Set[QuestionKey]) -> Iterator[pa.Table]:
-    """The rows of some questions, from several segments at a time."""
+def _parts(
+    journal: Folder, names: Iterable[str], bucket: Mapping[QuestionKey, int]
+) -> Iterator[pa.Table]:
+    """The rows of the questions that have a bucket, with it, from several segments at a time."""
     held: list[pa.Table] = []
     held_bytes = 0
     for name in names:
         table = read_segment(journal, name)
         keys = zip(*(table[column].to_pylist() for column in QUESTION_KEY), strict=True)
-        mask = pa.array([key in wanted for key in keys], type=pa.bool_())
-        rows = table.filter(mask).replace_schema_metadata(SCHEMA.metadata)
+        buckets = pa.array(map(bucket.get, keys), type=pa.int8())
+        rows = table.replace_schema_metadata(SCHEMA.metadata).append_column("bucket", buckets)
+        rows = rows.filter(pc.is_valid(buckets))
         if rows.num_rows:
             held.append(rows)
             held_bytes += rows.nbytes

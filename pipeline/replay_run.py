@@ -65,7 +65,8 @@ def replay_run(run: RunDir) -> RunReplay:
         (row["strategy"], row["benchmark"], row["question_id"]): row
         for row in final_outcomes(rows_of(run.outcomes()), strategies)
     }
-    recorded = ByQuestion(read_journal(run.journal).table)
+    table = read_journal(run.journal).table
+    recorded = ByQuestion(table)
     questions = rows_of(run.folder.read_table("questions.parquet"))
     by_benchmark: dict[str, list[Question]] = {}
     for row in questions:
@@ -87,7 +88,7 @@ def replay_run(run: RunDir) -> RunReplay:
     return RunReplay(
         outcomes=len(written),
         records=used,
-        unused=sum(map(len, recorded.values())) - used,
+        unused=table.num_rows - used,
         differences=tuple(differences),
     )
 
