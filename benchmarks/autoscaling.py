@@ -240,7 +240,7 @@ def _sample_until(sampler: Sampler, condition: Any, timeout_s: float, what: str)
 def _replicas(run: str) -> int:
     import ray
 
-    from actors.serve_transport import running_replicas
+    from actors.routing.serve_transport import running_replicas
 
     with contextlib.suppress(ValueError):  # no run has started Serve yet
         ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
@@ -251,7 +251,7 @@ def _replicas(run: str) -> int:
 def _totals(run: str) -> dict[str, Any] | None:
     import ray
 
-    from actors.watch import NAMESPACE, watch_name
+    from actors.cluster.run_monitor import NAMESPACE, watch_name
 
     with contextlib.suppress(ValueError, ray.exceptions.RayError):  # not yet, or over
         watch = ray.get_actor(watch_name(run), namespace=NAMESPACE)

@@ -9,10 +9,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from actors.meter import EngineStats, Meter
+from actors.engines.engine_stats import EngineStats, Meter
 from benchmarks.workload import Job
-from pipeline.errors import VerifierError
-from pipeline.protocol import Failure
+from pipeline.core.errors import VerifierError
+from pipeline.core.protocol import Failure
 
 Round = Callable[[Job, int], Awaitable[None]]
 

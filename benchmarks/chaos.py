@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks.chaos_count import count
 from benchmarks.machine import described
 from benchmarks.running import Job, newest_attempt, scripted_run
-from pipeline.run_dir import RunDir
+from pipeline.records.run_dir import RunDir
 
 _NAME = "chaos"
 _RESUMABLE = 75

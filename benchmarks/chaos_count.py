@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.script import Script, reply, rows, script_of
-from actors.witness import testimony
-from pipeline import prm
+from actors.engines.generation_log import testimony
+from actors.engines.script_rules import Script, reply, rows, script_of
 from pipeline.answers import extract
 from pipeline.config.strategies import strategies_of
-from pipeline.journal import read_journal
-from pipeline.phases import phases_of
-from pipeline.protocol import Completion, Question, Request
-from pipeline.questions import question_of
-from pipeline.replay import drive
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.core import prm
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import Completion, Question, Request
+from pipeline.records.journal import read_journal
+from pipeline.records.questions import question_of
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.replay.exact import drive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,16 +21,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from actors.chains import Chains, spare_collector
-from actors.client import clients_of
-from actors.journal_writer import JournalWriter
-from actors.work import RunIdentity, Work
+from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chains import Chains, spare_collector
+from actors.controllers.journal_writer import JournalWriter
+from actors.engines.connect import clients_of
 from benchmarks.machine import described
-from pipeline.arithmetic import questions
+from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.runtime import RequestConfig
-from pipeline.prompts import Prompts
-from pipeline.protocol import Completion, Decoding, Question
-from pipeline.storage import Folder
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import Completion, Decoding, Question
+from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
 
 

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.curve import CurveFit, CurvePrior, fit_curve, prior_from_fits
+from pipeline.theory.curve import CurveFit, CurvePrior, fit_curve, prior_from_fits
 
 FIRST_ROUNDS = 8
 WINDOW = (32, 64)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from actors.grading import GradingPool
+from actors.controllers.grading import GradingPool
 from benchmarks.machine import described
 from pipeline.answers import Verdict, extract, grade
 from pipeline.answers.reading import cached_reading

@@ -34,9 +34,9 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
         alone: one at a time.
         prompt: of each.
     """
-    from actors.client import clients_of
+    from actors.engines.connect import clients_of
     from pipeline.config.runtime import RequestConfig
-    from pipeline.protocol import Failure, Message, Request
+    from pipeline.core.protocol import Failure, Message, Request
 
     client, _ = clients_of(engines, RequestConfig())
 
@@ -75,7 +75,7 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
 
 def started(host: str) -> Any:
     """A pool of one scripted generator that answers at once."""
-    from actors.hosts import start_pools
+    from actors.engines.launch import start_pools
     from pipeline.config.models import GeneratorModel
     from pipeline.config.runtime import RuntimeConfig
 
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--hosts", default=",".join(HOSTS), help="comma-separated")
     options = parser.parse_args(argv)
     calls = 1_000 if options.quick else options.calls
-    from actors.guard import watching
+    from actors.driver.signals import watching
     from jobs.cluster import start_ray
     from pipeline.config.runtime import RuntimeConfig
 

@@ -49,7 +49,7 @@ def _options() -> argparse.ArgumentParser:
 
 def llm_batches(options: argparse.Namespace, work: Sequence[Job]) -> dict[str, float]:
     """A batch a round over vLLM's offline engine."""
-    from actors import vllm_setup
+    from actors.engines import vllm_setup
     from benchmarks.product import scripted_config
     from pipeline.config.run import RunConfig
 
@@ -103,7 +103,7 @@ class QuestionActor:
         import psutil
         import ray
 
-        from pipeline.protocol import Message, Request
+        from pipeline.core.protocol import Message, Request
 
         began, tokens = time.time(), 0
         for number in range(job.rounds):
@@ -124,8 +124,8 @@ def actor_a_question(config: dict[str, Any], work: Sequence[Job], slots: int) ->
     """One actor a question, as many alive as the engine has slots."""
     import ray
 
-    from actors.address import NAMESPACE
-    from actors.hosts import start_pools
+    from actors.engines.launch import start_pools
+    from actors.routing.address import NAMESPACE
     from jobs.cluster import start_ray
     from pipeline.config.run import RunConfig
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.driver import Attempt
+from actors.driver.driver import Attempt
 from benchmarks.workload import ROUNDS, Job
 from jobs.cluster import start_ray
 from pipeline.config.run import RunConfig
-from pipeline.questions import SCHEMA
-from pipeline.run_dir import RunDir
-from pipeline.seeds import question_seed
+from pipeline.core.seeds import question_seed
+from pipeline.records.questions import SCHEMA
+from pipeline.records.run_dir import RunDir
 
 SCIENCE: dict[str, Any] = {
     "strategies": [{"kind": "markovscale_t", "n": ROUNDS, "p0_source": "priors_file"}],

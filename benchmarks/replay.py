@@ -27,17 +27,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks.synthetic_pool import with_priors, write_synthetic_pool
-from pipeline.chain_arrays import chain_arrays
-from pipeline.fast_replay import FastReplay
-from pipeline.pools import CompletionPool, read_pool
-from pipeline.protocol import Strategy
+from pipeline.core.protocol import Strategy
+from pipeline.replay.chain_arrays import chain_arrays
+from pipeline.replay.fast import FastReplay
+from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine, sweep
+from pipeline.replay.sweep_table import sweep_table
 from pipeline.strategies.base import Base
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.markovscale_0 import MarkovScale0
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.sequential import StopRule
-from pipeline.sweep import judged_by_arrays, judged_by_state_machine, sweep
-from pipeline.sweep_table import sweep_table
 
 
 def settings(number: int, depth: int) -> list[tuple[str, Strategy[Any]]]:

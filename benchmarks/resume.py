@@ -24,16 +24,16 @@ from itertools import islice
 
 import numpy as np
 
-from actors.run_phases import RunPhases
+from actors.driver.run_phases import RunPhases
 from benchmarks.machine import described
 from benchmarks.product import questions_of, scripted_config
 from benchmarks.workload import Job
 from pipeline.config.run import RunConfig
-from pipeline.epochs import Epoch
-from pipeline.journal import write_segment
-from pipeline.recorded import RecordedWork
-from pipeline.run_dir import RunDir
-from pipeline.trajectory import SCHEMA, Row
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import write_segment
+from pipeline.records.resume_index import RecordedWork
+from pipeline.records.run_dir import RunDir
+from pipeline.records.trajectory import SCHEMA, Row
 
 
 def _made(folder: str, questions: int, rounds: int, characters: int, segment_rows: int) -> RunDir:

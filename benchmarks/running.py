@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import yaml
 
-from pipeline.run_dir import RunDir
+from pipeline.records.run_dir import RunDir
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -153,7 +153,7 @@ def newest_attempt(run: str | Path) -> int:
 
 def rounds_durable(run: str | Path) -> int:
     """Rounds in a run's journal."""
-    from pipeline.journal import read_journal
+    from pipeline.records.journal import read_journal
 
     return int(read_journal(RunDir.open(str(run)).journal).table.num_rows)
 

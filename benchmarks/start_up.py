@@ -86,7 +86,7 @@ def _first_completion(run_id: str, seen: list[float]) -> None:
     """Note when the run's watch first knows of a completion."""
     import ray
 
-    from actors.watch import NAMESPACE, watch_name
+    from actors.cluster.run_monitor import NAMESPACE, watch_name
 
     while True:
         try:
@@ -104,15 +104,15 @@ def _child(options: argparse.Namespace) -> dict[str, float]:
     """In a fresh process: start, run one question, and say when what was reached."""
     import psutil
 
-    from actors.driver import Attempt
+    from actors.driver.driver import Attempt
     from benchmarks.product import questions_of
     from jobs.cluster import start_ray
     from pipeline.config.run import RunConfig
-    from pipeline.run_dir import RunDir
+    from pipeline.records.run_dir import RunDir
 
     created, imported = psutil.Process().create_time(), time.time()
     milestones = _Milestones()
-    driver = logging.getLogger("actors.driver")
+    driver = logging.getLogger("actors.driver.driver")
     driver.setLevel(logging.INFO)
     driver.addHandler(milestones)
     with tempfile.TemporaryDirectory() as runs:

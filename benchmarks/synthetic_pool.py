@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.config.science import ScienceConfig
-from pipeline.pool_rows import POOL_TABLE
-from pipeline.pools import POOL_VERSION
-from pipeline.protocol import Completion, Observation, Question, Request
-from pipeline.questions import SCHEMA as QUESTION_SCHEMA
-from pipeline.replay import drive
-from pipeline.seeds import question_seed
-from pipeline.storage import Folder
+from pipeline.core.protocol import Completion, Observation, Question, Request
+from pipeline.core.seeds import question_seed
+from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
+from pipeline.records.trajectory import Row, row_of, table_of
+from pipeline.replay.exact import drive
+from pipeline.replay.pool_rows import POOL_TABLE
+from pipeline.replay.pools import POOL_VERSION
+from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
-from pipeline.trajectory import Row, row_of, table_of
 
 BENCHMARKS = {"math500": 500, "gsm8k": 1319, "aime24": 30, "aime25": 30, "amc23": 40}
 """Sizes of the paper's benchmarks: 1,919 questions."""

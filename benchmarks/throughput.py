@@ -131,9 +131,9 @@ def _extra(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> dict[str, Any]:
-    from actors import vllm_setup
-    from actors.meter import Meter
-    from actors.verifier import VerifierEngine
+    from actors.engines import vllm_setup
+    from actors.engines.engine_stats import Meter
+    from actors.engines.verifier import VerifierEngine
     from pipeline.config.run import RunConfig
 
     config = RunConfig.parse(_config(options, models))

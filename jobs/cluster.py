@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.errors import MarkovScaleError
+from pipeline.core.errors import MarkovScaleError
 
 _CONNECT_S = 30.0
 _SAYS_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])

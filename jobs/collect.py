@@ -22,9 +22,9 @@ from jobs.evaluate import execute
 from jobs.logs import log_to_stderr
 from jobs.run_options import add_run_options, opened_run
 from pipeline.config.collection import make_collection
-from pipeline.errors import ConfigError, DataError
-from pipeline.pool_export import export_pool
-from pipeline.run_dir import RunDir
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.records.run_dir import RunDir
+from pipeline.replay.pool_export import export_pool
 
 
 def parser() -> argparse.ArgumentParser:

@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipeline.answer_rules import AnswerRule
-from pipeline.errors import ConfigError, DataError
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.errors import ConfigError, DataError
 from pipeline.report import words
 from pipeline.report.chain_view import RoundCurve, candidates
 from pipeline.report.comparison import Comparison, accuracy

@@ -8,13 +8,13 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.config.gpus import GPUS
 from pipeline.config.planning import PlanConfig
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
-from pipeline.gpus import GPUS
-from pipeline.pool_plan import PoolPlan
-from pipeline.run_plan import RunPlan, plan_of
-from pipeline.sizing import gib
+from pipeline.planning.pool_plan import PoolPlan
+from pipeline.planning.run_plan import RunPlan, plan_of
+from pipeline.planning.sizing import gib
 
 
 def print_dry_run(config: RunConfig) -> None:

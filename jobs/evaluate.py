@@ -5,9 +5,10 @@
     python -m jobs.evaluate --resume runs/laptop-20260101-120000
     ray job submit --address URL --working-dir . -- python -m jobs.evaluate --config FILE
 
-Reads the benchmarks that the configuration names; writes a run directory (`pipeline.run_dir`) below
-``runtime.runs`` and prints a table. Exits with 0, with 2 for a configuration or data error, with 1
-where the run failed, with 75 where it was stopped and can be resumed.
+Reads the benchmarks that the configuration names; writes a run directory
+(`pipeline.records.run_dir`) below ``runtime.runs`` and prints a table. Exits with 0, with 2 for a
+configuration or data error, with 1 where the run failed, with 75 where it was stopped and can be
+resumed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
 from jobs.tables import print_summary
 from pipeline.config.run import RunConfig
-from pipeline.errors import ConfigError, DataError, MarkovScaleError
-from pipeline.run_dir import RunDir
+from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from pipeline.records.run_dir import RunDir
 
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 
@@ -56,8 +57,8 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
         print(f"stopped: {error}; resume with --resume {run.address}", file=sys.stderr)
         return EXIT_RESUMABLE
 
-    from actors.driver import Attempt
-    from actors.guard import RunInterruptedError, Signals
+    from actors.driver.driver import Attempt
+    from actors.driver.signals import RunInterruptedError, Signals
     from jobs.progress import Progress
     from jobs.results import write_summary
 

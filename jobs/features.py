@@ -12,9 +12,9 @@ import argparse
 import sys
 
 from jobs.logs import log_to_stderr
-from pipeline.errors import ConfigError, DataError, MarkovScaleError
-from pipeline.features import POOLINGS
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from pipeline.predictors.features import POOLINGS
+from pipeline.records.run_dir import RunDir, rows_of
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         run = RunDir.open(arguments.run)
         config = run.config()
         rows = rows_of(run.folder.read_table("questions.parquet"))
-        from actors.features import backbone_of, features_of
+        from actors.engines.backbone_features import backbone_of, features_of
         from jobs.cluster import start_ray
 
         backbone = backbone_of(config.science.generator)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.storage import Folder
+from pipeline.store.storage import Folder
 
 Row = dict[str, Any]
 

@@ -7,17 +7,17 @@ import logging
 import pyarrow as pa
 
 from pipeline.config.run import RunConfig
-from pipeline.errors import ConfigError
-from pipeline.features import template_digest
-from pipeline.predicted_priors import (
+from pipeline.core.errors import ConfigError
+from pipeline.predictors.features import template_digest
+from pipeline.predictors.heads import Predictor, load_predictor
+from pipeline.predictors.priors import (
     PREDICTOR,
     kept_predictions,
     priors_note,
     with_predictions,
 )
-from pipeline.predictor import Predictor, load_predictor
-from pipeline.questions import SCHEMA
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.records.questions import SCHEMA
+from pipeline.records.run_dir import RunDir, rows_of
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def predictor_of(config: RunConfig) -> Predictor | None:
         return None
     if config.runtime.scripted is not None:
         raise ConfigError("science.priors.predictor needs a backbone, scripted engines have none")
-    from actors.features import backbone_of
+    from actors.engines.backbone_features import backbone_of
 
     predictor = load_predictor(folder)
     predictor.check_backbone(
@@ -51,7 +51,7 @@ def fill_priors(run: RunDir, config: RunConfig) -> None:
     predictor = predictor_of(config)
     if predictor is None:
         return
-    from actors.features import features_of
+    from actors.engines.backbone_features import features_of
 
     rows = rows_of(run.folder.read_table("questions.parquet"))
     new = [row for row in rows if row["p0_source"] != PREDICTOR]

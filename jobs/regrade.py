@@ -21,12 +21,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from actors.grading import Grader, GradingPool, answer_for
+from actors.controllers.grading import Grader, GradingPool, answer_for
 from pipeline.answers import Verdict
-from pipeline.errors import ConfigError, DataError
-from pipeline.journal import read_journal
-from pipeline.run_dir import RunDir, rows_of
-from pipeline.trajectory import Row
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.records.journal import read_journal
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.trajectory import Row
 
 _KEY = ("strategy", "benchmark", "question_id", "pool", "chain", "round", "sample")
 

@@ -16,13 +16,13 @@ import argparse
 import posixpath
 import sys
 
-from pipeline.errors import ConfigError, DataError
-from pipeline.paper_tables import read_paper
+from pipeline.core.errors import ConfigError, DataError
 from pipeline.report.build import build, write_report
+from pipeline.report.paper_tables import read_paper
 from pipeline.report.run_data import read_run
 from pipeline.report.sweep import FILE, Row, sweep_rows
 from pipeline.report.table_formats import csv_of, latex_of
-from pipeline.storage import Folder
+from pipeline.store.storage import Folder
 
 
 def parser() -> argparse.ArgumentParser:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.balance import pool_report
 from pipeline.config.strategies import rule_of, strategies_of
-from pipeline.ledger import ledger
-from pipeline.run_dir import RunDir, rows_of
-from pipeline.summary import SUMMARY_VERSION, chain_fits, final_outcomes, summarise
+from pipeline.records.outcome import final_outcomes
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.report.summary import SUMMARY_VERSION, chain_fits, summarise
+from pipeline.report.token_audit import ledger
+from pipeline.report.utilisation import pool_report
 
 
 def write_summary(run: RunDir) -> dict[str, Any]:

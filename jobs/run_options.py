@@ -15,10 +15,10 @@ from jobs.dry_run import print_dry_run
 from jobs.priors import keep_predictions, predictor_of
 from pipeline.benchmarks import describe_rows, load
 from pipeline.config.run import RunConfig, override_field
-from pipeline.errors import ConfigError
-from pipeline.questions import questions_table
-from pipeline.run_dir import RunDir, rows_of
-from pipeline.storage import Folder, check_name, resolve
+from pipeline.core.errors import ConfigError
+from pipeline.records.questions import questions_table
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.store.storage import Folder, check_name, resolve
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

@@ -15,8 +15,8 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.admission import Pressure
-from pipeline.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.planning.admission import Pressure
 from pipeline.report import words
 from pipeline.report.forecast import RunProgress, progress_of
 from pipeline.report.run_data import read_run

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 from pipeline.config.run import RunConfig
-from pipeline.errors import ConfigError, DataError
-from pipeline.storage import check_name, resolve
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.store.storage import check_name, resolve
 
 
 def parser() -> argparse.ArgumentParser:

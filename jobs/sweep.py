@@ -4,7 +4,7 @@
     python -m jobs.sweep --pool RUN --config configs/sweep.yaml --choose-on TRAINING_RUN
 
 Reads a pool (a run of ``jobs.collect``, or its export) and the grids of a YAML file
-(`pipeline.config.sweep`); writes a Parquet table (`pipeline.sweep_table`), by default where
+(`pipeline.config.sweep`); writes a Parquet table (`pipeline.replay.sweep_table`), by default where
 ``jobs.report`` looks for it, and prints the chosen settings and those that stand alone. Values
 chosen on the other half of the questions, on another pool, and on the very questions that they are
 judged on are told apart by ``chosen_on``. Exits with 0, or with 2 for input that does not fit.
@@ -21,14 +21,14 @@ from pathlib import PurePosixPath
 from jobs.logs import log_to_stderr
 from jobs.sweep_tables import print_sweep
 from pipeline.config.sweep import SweepConfig, grid
-from pipeline.errors import ConfigError, DataError, ReplayMissError
-from pipeline.features import template_digest
-from pipeline.pools import CompletionPool, read_pool
-from pipeline.predictor import load_predictor
-from pipeline.storage import Folder
-from pipeline.sweep import SweepResult, sweep
-from pipeline.sweep_priors import question_rows, with_priors
-from pipeline.sweep_table import sweep_table
+from pipeline.core.errors import ConfigError, DataError, ReplayMissError
+from pipeline.predictors.features import template_digest
+from pipeline.predictors.heads import load_predictor
+from pipeline.predictors.sweep_priors import question_rows, with_priors
+from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.replay.sweep import SweepResult, sweep
+from pipeline.replay.sweep_table import sweep_table
+from pipeline.store.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def _believed(pool: CompletionPool, config: SweepConfig, features: str | None) -
     """The pool with the priors of the sweep's configuration."""
     if config.priors.predictor is None:
         return with_priors(pool, config.priors)
-    from actors.features import backbone_of, cached_features
+    from actors.engines.backbone_features import backbone_of, cached_features
 
     predictor = load_predictor(config.priors.predictor)
     backbone = backbone_of(pool.science.generator)

@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.answer_rules import AnswerRule
-from pipeline.balance_words import as_lines
-from pipeline.ledger import as_sentence
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.report.token_audit import as_sentence
+from pipeline.report.utilisation_text import as_lines
 
 _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
 """Rules that get a column always; others only where they are some strategy's headline."""

@@ -19,11 +19,11 @@ from typing import Any
 
 from jobs.logs import log_to_stderr
 from pipeline.config.run import RunConfig, override_field
-from pipeline.errors import ConfigError, DataError, MarkovScaleError
-from pipeline.features import POOLINGS
-from pipeline.pools import read_pool
-from pipeline.predictor_targets import PAPER_ANSWERS
-from pipeline.run_dir import RunDir
+from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from pipeline.predictors.features import POOLINGS
+from pipeline.predictors.targets import PAPER_ANSWERS
+from pipeline.records.run_dir import RunDir
+from pipeline.replay.pools import read_pool
 
 
 def parser() -> argparse.ArgumentParser:

@@ -14,9 +14,9 @@ import logging
 import math
 from pathlib import Path
 
-from actors.tiny_card import write_cards
-from actors.tiny_measure import measure_chains, measure_verifier, targets
-from actors.tiny_models import (
+from actors.training.tiny_card import write_cards
+from actors.training.tiny_measure import measure_chains, measure_verifier, targets
+from actors.training.tiny_models import (
     GENERATOR,
     VERIFIER,
     load_generator,
@@ -25,7 +25,7 @@ from actors.tiny_models import (
     save_generator,
     save_verifier,
 )
-from actors.tiny_training import QUICK, Recipe, train_generator, train_verifier
+from actors.training.tiny_training import QUICK, Recipe, train_generator, train_verifier
 
 MEASURED_SEED = 2026
 """Seed of the measured test questions; the priors' training questions use the next one."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from actors.features import backbone_of, features_of
-from actors.predictor import PAPER, fit_heads
+from actors.engines.backbone_features import backbone_of, features_of
+from actors.training.predictor import PAPER, fit_heads
 from jobs.cluster import start_ray
 from pipeline.config.run import RunConfig
-from pipeline.errors import ConfigError
-from pipeline.features import template_digest
-from pipeline.pools import CompletionPool
-from pipeline.predictor import PREDICTOR_VERSION, Averages, PredictorCard, save_predictor
-from pipeline.predictor_targets import Head, Part, Target, constant, in_part, targets_of
-from pipeline.storage import Folder
-from pipeline.transitions import (
+from pipeline.core.errors import ConfigError
+from pipeline.predictors.features import template_digest
+from pipeline.predictors.heads import PREDICTOR_VERSION, Averages, PredictorCard, save_predictor
+from pipeline.predictors.targets import Head, Part, Target, constant, in_part, targets_of
+from pipeline.replay.pools import CompletionPool
+from pipeline.store.storage import Folder
+from pipeline.theory.transitions import (
     Chain,
     average_over_questions,
     count_by_question,

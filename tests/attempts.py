@@ -1,4 +1,4 @@
-"""Attempts of a run in this very process: the parts of `actors.driver`, without Ray."""
+"""Attempts of a run in this very process: the parts of `actors.driver.driver`, without Ray."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.chains import Chains
-from actors.fake import ScriptedGenerator, ScriptedVerifier
-from actors.interfaces import Generated, Scored
-from actors.journal_writer import JournalWriter
-from actors.work import RunIdentity, Work
+from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chains import Chains
+from actors.controllers.journal_writer import JournalWriter
+from actors.engines.scripted import ScriptedGenerator, ScriptedVerifier
+from actors.routing.interfaces import Generated, Scored
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.epochs import Epoch
-from pipeline.journal import read_journal, set_aside_corrupt
-from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
-from pipeline.phases import phases_of
-from pipeline.plan import phase_work
-from pipeline.protocol import Failure, Request
-from pipeline.questions import question_of, questions_table
-from pipeline.recorded import RecordedWork, write_recorded
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import Failure, Request
+from pipeline.planning.phase_work import phase_work
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import read_journal, set_aside_corrupt
+from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.records.questions import question_of, questions_table
+from pipeline.records.resume_index import RecordedWork, write_recorded
+from pipeline.records.run_dir import RunDir, rows_of
 
 
 def config_of(runs: Path, *, size: int = 6, n: int = 4, **runtime: Any) -> RunConfig:

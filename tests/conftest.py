@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from actors.hosts import Engines
+    from actors.engines.launch import Engines
 
 # before anything imports Ray: a token in the user's home must not decide whether tests connect
 os.environ["RAY_AUTH_MODE"] = "disabled"
@@ -61,7 +61,7 @@ def local_ray() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_engines(local_ray: None) -> Iterator[Engines]:
     """One real generator and one real verifier on plain actors, for the whole session."""
-    from actors.hosts import start_pools
+    from actors.engines.launch import start_pools
     from pipeline.config.models import GeneratorModel, VerifierModel
     from pipeline.config.runtime import RuntimeConfig
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipeline.protocol import (
+from pipeline.core.protocol import (
     Completion,
     Failure,
     Observation,
@@ -17,7 +17,7 @@ from pipeline.protocol import (
     Request,
     Statistics,
 )
-from pipeline.seeds import question_seed
+from pipeline.core.seeds import question_seed
 
 PRIORS = Priors(p0=0.4, p0_source="predictor", a=0.1, b=0.3)
 

@@ -7,28 +7,34 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.chains import Chains
-from actors.interfaces import Generated, Scored
-from actors.journal_writer import JournalWriter
-from actors.script import Script, reply, rows
-from actors.work import RunIdentity, Work
-from pipeline import prm
+from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chains import Chains
+from actors.controllers.journal_writer import JournalWriter
+from actors.engines.script_rules import Script, reply, rows
+from actors.routing.interfaces import Generated, Scored
 from pipeline.answers import grade
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.epochs import Epoch
-from pipeline.journal import ByQuestion, Recording, listed, read_journal
-from pipeline.outcome import SCHEMA as OUTCOME_SCHEMA
-from pipeline.phases import phases_of
-from pipeline.plan import PREPARED, folded_statistics, phase_count, phase_work, prepared_statistics
-from pipeline.protocol import Completion, Failure, Request
-from pipeline.questions import question_of, questions_table
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.core import prm
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import Completion, Failure, Request
+from pipeline.planning.phase_work import (
+    PREPARED,
+    folded_statistics,
+    phase_count,
+    phase_work,
+    prepared_statistics,
+)
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import ByQuestion, Recording, listed, read_journal
+from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.records.questions import question_of, questions_table
+from pipeline.records.run_dir import RunDir, rows_of
 
 
 class ScriptedGenerator:
-    """`actors.script` behind the controller's interface; counts what it is asked."""
+    """`actors.engines.script_rules` behind the controller's interface; counts what it is asked."""
 
     def __init__(self, script: Script, fail: tuple[str, ...] = ()) -> None:
         self._script, self._fail = script, fail

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pipeline.config.science import ScienceConfig
-from pipeline.pools import CompletionPool, PoolQuestion
-from pipeline.protocol import Completion, Failure, Observation, Priors, Question, Request
-from pipeline.replay import Recorded, drive
+from pipeline.core.protocol import Completion, Failure, Observation, Priors, Question, Request
+from pipeline.replay.exact import Recorded, drive
+from pipeline.replay.pools import CompletionPool, PoolQuestion
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
 from tests.generators import answers, completion, scores

@@ -11,18 +11,18 @@ import pyarrow as pa
 
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.epochs import Epoch
-from pipeline.journal import write_segment
-from pipeline.outcome import SCHEMA as OUTCOMES
-from pipeline.outcome import outcome_of
-from pipeline.phases import phases_of
-from pipeline.protocol import Completion, Failure, Observation, Pool, Question, Request
-from pipeline.questions import SCHEMA as QUESTIONS
-from pipeline.questions import question_of
-from pipeline.replay import replay_phases
-from pipeline.run_dir import RunDir
-from pipeline.seeds import question_seed
-from pipeline.trajectory import Row, row_of
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import Completion, Failure, Observation, Pool, Question, Request
+from pipeline.core.seeds import question_seed
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import write_segment
+from pipeline.records.outcome import SCHEMA as OUTCOMES
+from pipeline.records.outcome import outcome_of
+from pipeline.records.questions import SCHEMA as QUESTIONS
+from pipeline.records.questions import question_of
+from pipeline.records.run_dir import RunDir
+from pipeline.records.trajectory import Row, row_of
+from pipeline.replay.exact import replay_phases
 
 P0, A, B = 0.6, 0.06, 0.3
 STRATEGIES = ("base", "mr_thinking", "markovscale_t", "markovscale_star", "markovscale_0")

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from actors.account import EngineAccount
-from actors.meter import Meter
+from actors.driver.stats_poller import EngineAccount
+from actors.engines.engine_stats import Meter
 
 
 class Pool:

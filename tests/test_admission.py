@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.admission import (
+from pipeline.core.protocol import Completion, Failure
+from pipeline.planning.admission import (
     Admission,
     AdmissionRule,
     Pressure,
@@ -17,7 +18,6 @@ from pipeline.admission import (
     opened,
     worst,
 )
-from pipeline.protocol import Completion, Failure
 
 RULE = AdmissionRule(floor=10, ceiling=1_000)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.admission_bounds import rule_of, shares, usual
 from pipeline.config.runtime import ControllerConfig, PoolConfig
+from pipeline.planning.admission_bounds import rule_of, shares, usual
 
 FIXED = PoolConfig()
 ELASTIC = PoolConfig(max_replicas=4, target_ongoing_requests=50)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.account import EngineAccount, Stats
-from actors.admission import AdmissionControl
-from actors.meter import Meter
+from actors.driver.admission_control import AdmissionControl
+from actors.driver.stats_poller import EngineAccount, Stats
+from actors.engines.engine_stats import Meter
 from pipeline.config.runtime import RuntimeConfig
 
 SLOTS = 100
@@ -259,7 +259,7 @@ def test_what_cannot_be_cut_is_no_cut(caplog: pytest.LogCaptureFixture) -> None:
     """At the floor a preemption changes nothing, and nothing is said of it."""
     run = Run(Pools(), in_flight=200)
     run.go()
-    with caplog.at_level("INFO", "actors.admission"):
+    with caplog.at_level("INFO", "actors.driver.admission_control"):
         for number in range(1, 5):
             run.pools.say(preemptions=number)
             run.go(in_flight=200, waiting=0)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from actors.driver import Attempt
+from actors.driver.driver import Attempt
 from benchmarks.chaos_count import count
 from benchmarks.running import scripted_run
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
-from pipeline.questions import questions_table
-from pipeline.run_dir import RunDir
+from pipeline.records.questions import questions_table
+from pipeline.records.run_dir import RunDir
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(600)]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.answer_rules import NOTHING, AnswerRule, Chosen, apply
-from pipeline.protocol import Completion, Failure, Observation, Stop, StopReason
+from pipeline.answers.answer_rules import NOTHING, AnswerRule, Chosen, apply
+from pipeline.core.protocol import Completion, Failure, Observation, Stop, StopReason
 from tests.generators import completion, observations
 
 LOST = Failure(error="EngineError: lost")

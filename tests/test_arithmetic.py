@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.arithmetic import (
+from pipeline.benchmarks.arithmetic import (
     TINY_PROMPTS,
     Expression,
     answer_of,
@@ -20,7 +20,7 @@ from pipeline.arithmetic import (
     split_of,
     steps_of,
 )
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
 
 TERMS = st.integers(1, 999) | st.integers(-999, -1)
 EXPRESSIONS = st.builds(

@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 import pytest
 
 from benchmarks.autoscaling import MAX_NODES, RUNS, draw
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.records.run_dir import RunDir, rows_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1_200)]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.balance import EMPTY, pool_report
-from pipeline.balance_words import as_lines
-from pipeline.split import better_split
+from pipeline.report.gpu_split import better_split
+from pipeline.report.utilisation import EMPTY, pool_report
+from pipeline.report.utilisation_text import as_lines
 
 GPUS = {"generator": 1.0, "verifier": 1.0}
 SLOTS = 10

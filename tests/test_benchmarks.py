@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline.benchmarks import BenchmarkSource, Fields, Item, describe_rows, load
 from pipeline.benchmarks.rows import gold_text
 from pipeline.benchmarks.source import KNOWN
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
 
 SHARED = Path(
     os.environ.get("MARKOVSCALE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from actors.chains import Chains
-from actors.interfaces import Generated, Scored
-from actors.journal_writer import JournalError, JournalWriter
-from actors.work import RunIdentity, Work
-from pipeline.journal import ByQuestion, Recording, read_journal
-from pipeline.protocol import Decoding, Failure, Question
-from pipeline.schedule import Forecast
-from pipeline.storage import Folder
+from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chains import Chains
+from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.routing.interfaces import Generated, Scored
+from pipeline.core.protocol import Decoding, Failure, Question
+from pipeline.planning.schedule import Forecast
+from pipeline.records.journal import ByQuestion, Recording, read_journal
+from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
 
@@ -321,8 +321,8 @@ async def test_storage_that_never_comes_back_ends_the_run_with_its_reason(tmp_pa
 
 
 def by_question_row(tmp_path):
-    from pipeline.protocol import Completion
-    from pipeline.trajectory import row_of
+    from pipeline.core.protocol import Completion
+    from pipeline.records.trajectory import row_of
 
     work = make_work()
     request = work.strategy.start(work.question)[1].requests[0]

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from actors.client import EngineClient, clients_of, grace_s
-from actors.fake import ProcessTransport
-from actors.interfaces import Generated, Scored
-from actors.script import gold
+from actors.engines.connect import clients_of
+from actors.engines.process_transport import ProcessTransport
+from actors.engines.script_rules import gold
+from actors.routing.client import EngineClient, grace_s
+from actors.routing.interfaces import Generated, Scored
 from pipeline.config.runtime import RequestConfig
-from pipeline.protocol import Failure, Message, Request
+from pipeline.core.protocol import Failure, Message, Request
 
 SETTINGS = RequestConfig(
     deadline_s=0.2, score_deadline_s=0.2, attempts=3, backoff_s=0, no_replica_timeout_s=0.2
@@ -157,7 +158,7 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
             died, engine = self.died, self.engine
 
             async def call() -> Any:
-                from pipeline.errors import EngineDeadError
+                from pipeline.core.errors import EngineDeadError
 
                 if arguments[0].messages[0].content == "poison":
                     await asyncio.sleep(0.01)
@@ -172,7 +173,7 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
                 death.cancel()
                 return work.result()
 
-            from actors.fake import ProcessCall
+            from actors.engines.process_transport import ProcessCall
 
             return ProcessCall(call())
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs import compare as job
-from pipeline.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.report.comparison import (
     adjusted_wald,
     against_rivals,

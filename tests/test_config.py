@@ -10,7 +10,7 @@ import yaml
 
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, strategies_of
-from pipeline.errors import ConfigError
+from pipeline.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted(ROOT.glob("configs/*.yaml"))

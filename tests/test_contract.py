@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline.answer_rules import AnswerRule, apply
-from pipeline.codec import decode, encode
-from pipeline.errors import ConfigError, ProtocolError
-from pipeline.phases import QuestionRecord, phases_of, prepared
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.errors import ConfigError, ProtocolError
+from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Completion,
     Decoding,
     Failure,
@@ -30,8 +29,9 @@ from pipeline.protocol import (
     Stop,
     Strategy,
 )
-from pipeline.replay import Recorded, Recording, RecordingKind, drive, replay, replay_phases
+from pipeline.replay.exact import Recorded, Recording, RecordingKind, drive, replay, replay_phases
 from pipeline.strategies import STRATEGIES
+from tests.codec import decode, encode
 from tests.generators import Answerer, answerers, completion, question, statistics
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {

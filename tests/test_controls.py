@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer_rules import AnswerRule
-from pipeline.controls import (
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.voting import clusters, leader
+from pipeline.report.counterfactuals import (
     best_of_n_expected,
     dealt_stops,
     majority_expected,
@@ -19,7 +20,6 @@ from pipeline.controls import (
     random_stopping,
     subset_mean,
 )
-from pipeline.voting import clusters, leader
 from tests.generators import answers, completion
 
 CHAIN = [completion("1", 0.5), completion("2", 0.9), completion("1", 0.4), completion("3", 0.2)]

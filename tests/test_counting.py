@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.markov import accuracy_after, rounds_to_reach, stop_as_printed
-from pipeline.posterior import BetaPosterior
-from pipeline.prompts import Prompts
-from pipeline.protocol import Completion, Decoding, Priors, Question, Stop, StopReason, decisions
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
+    Completion,
+    Decoding,
+    Priors,
+    Question,
+    Stop,
+    StopReason,
+    decisions,
+)
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.sequential import Plan, StopRule, advance, begin
+from pipeline.theory.markov import accuracy_after, rounds_to_reach, stop_as_printed
+from pipeline.theory.posterior import BetaPosterior
 
 SHARED = Path(os.environ.get("MARKOVSCALE_SHARED", Path(__file__).parents[2] / "shared"))
 PAPER = SHARED / "paper"

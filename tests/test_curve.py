@@ -9,7 +9,7 @@ import pytest
 from scipy import special, stats
 
 from benchmarks.curves import read_curves
-from pipeline.curve import CurvePrior, fit_curve, prior_from_fits
+from pipeline.theory.curve import CurvePrior, fit_curve, prior_from_fits
 
 SHARED = Path(os.environ.get("MARKOVSCALE_SHARED", Path(__file__).parents[2] / "shared"))
 CURVES = SHARED / "paper" / "mr_thinking_curves.csv"

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from actors.client import EngineClient, clients_of
-from actors.hosts import Engines, start_pools
-from actors.interfaces import Generated, Scored
-from actors.meter import EngineStats
-from actors.watch import NAMESPACE, Watch, watch_name
-from pipeline.arithmetic import questions
+from actors.cluster.run_monitor import NAMESPACE, Watch, watch_name
+from actors.engines.connect import clients_of
+from actors.engines.engine_stats import EngineStats
+from actors.engines.launch import Engines, start_pools
+from actors.routing.client import EngineClient
+from actors.routing.interfaces import Generated, Scored
+from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
-from pipeline.protocol import Failure, Message, Request
+from pipeline.core.protocol import Failure, Message, Request
 from tests.conftest import TINY_GENERATOR, TINY_POOL, TINY_VERIFIER
 
 pytestmark = [pytest.mark.ray, pytest.mark.vllm]

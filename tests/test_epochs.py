@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from pipeline.epochs import Epoch, Fences, base_of, holds
-from pipeline.journal import ByQuestion, fences_of, listed, read_journal, write_segment
-from pipeline.protocol import Completion, Decoding, Question, Statistics, Stop, decisions
-from pipeline.storage import Folder
+from pipeline.core.protocol import Completion, Decoding, Question, Statistics, Stop, decisions
+from pipeline.records.epochs import Epoch, Fences, base_of, holds
+from pipeline.records.journal import ByQuestion, fences_of, listed, read_journal, write_segment
+from pipeline.records.trajectory import row_of
+from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.trajectory import row_of
 
 STRATEGY = MRThinking(n=5, decoding=Decoding(max_tokens=8))
 QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
@@ -128,7 +128,7 @@ class Life:
 
 
 def fold_take(rows, request):
-    from pipeline.journal import Recording
+    from pipeline.records.journal import Recording
 
     return Recording(rows).take(request)
 
@@ -209,7 +209,7 @@ def test_a_life_that_wakes_up_between_two_others_takes_nothing_back(tmp_path):
 
 async def test_a_writer_claims_its_epoch_before_its_first_outcome(tmp_path):
     """A life that draws nothing still says in the journal what it took over."""
-    from actors.journal_writer import JournalWriter
+    from actors.controllers.journal_writer import JournalWriter
 
     journal = Folder(str(tmp_path))
     write_segment(journal, life(1), 0, [])
@@ -240,7 +240,7 @@ def test_the_base_of_an_epoch_is_read_from_its_first_whole_segment(tmp_path):
 
 def test_a_life_goes_on_from_the_record_of_the_one_before(tmp_path):
     """It reads the phase's record and its own earlier lives, later also what it wrote itself."""
-    from pipeline.recorded import RecordedWork, write_recorded
+    from pipeline.records.resume_index import RecordedWork, write_recorded
     from tests.attempts import config_of, new_run
 
     run = new_run(config_of(tmp_path))
@@ -266,8 +266,8 @@ def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(
 ):
     """In the order of the journal, and nothing of other questions, benchmarks or strategies; in one
     part or in many."""
-    from pipeline import recorded as module
-    from pipeline.recorded import RecordedWork, write_recorded
+    from pipeline.records import resume_index as module
+    from pipeline.records.resume_index import RecordedWork, write_recorded
     from tests.attempts import config_of, new_run
 
     monkeypatch.setattr(module, "_PART_BYTES", part_bytes)

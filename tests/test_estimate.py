@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pipeline.estimate import JEFFREYS, bounds, estimate, estimate_clustered
-from pipeline.markov import Regime
-from pipeline.posterior import BetaPosterior
-from pipeline.transitions import Chain, Labels, Transitions, count_by_question, total
+from pipeline.theory.estimate import JEFFREYS, bounds, estimate, estimate_clustered
+from pipeline.theory.markov import Regime
+from pipeline.theory.posterior import BetaPosterior
+from pipeline.theory.transitions import Chain, Labels, Transitions, count_by_question, total
 
 COUNTS = Transitions(right_right=95, right_wrong=5, wrong_right=12, wrong_wrong=28)
 

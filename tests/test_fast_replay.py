@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer_rules import AnswerRule, apply
-from pipeline.chain_arrays import NO_ANSWER, NOT_APPLICABLE, chain_arrays, positions_by_depth
-from pipeline.errors import ConfigError, DataError
-from pipeline.fast_replay import REASONS, FastReplay
-from pipeline.pools import CompletionPool
-from pipeline.protocol import Completion, Priors, Stop, StopReason, Strategy
-from pipeline.replay import Replayed, replay_phases
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.protocol import Completion, Priors, Stop, StopReason, Strategy
+from pipeline.replay.chain_arrays import NO_ANSWER, NOT_APPLICABLE, chain_arrays, positions_by_depth
+from pipeline.replay.exact import Replayed, replay_phases
+from pipeline.replay.fast import REASONS, FastReplay
+from pipeline.replay.pools import CompletionPool
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.esc import EarlyStoppingSelfConsistency
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
@@ -68,7 +68,7 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
 
 
 def by_state_machine(pool: CompletionPool, strategy: Strategy[Any]) -> dict[Any, Replayed]:
-    """`pipeline.replay` of every question, benchmark by benchmark."""
+    """`pipeline.replay.exact` of every question, benchmark by benchmark."""
     found: dict[Any, Replayed] = {}
     for benchmark in pool.benchmarks:
         mine = {q.question.question_id: q for q in pool.questions if q.key[0] == benchmark}

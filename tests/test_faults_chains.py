@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from actors.chains import Chains
-from actors.client import EngineClient
-from actors.fake import ProcessTransport
-from actors.journal_writer import JournalWriter
-from actors.work import RunIdentity, Work
-from pipeline.arithmetic import questions
+from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chains import Chains
+from actors.controllers.journal_writer import JournalWriter
+from actors.engines.process_transport import ProcessTransport
+from actors.routing.client import EngineClient
+from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.runtime import RequestConfig
-from pipeline.journal import read_journal
-from pipeline.prompts import Prompts
-from pipeline.protocol import Decoding, Question
-from pipeline.storage import Folder
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import Decoding, Question
+from pipeline.records.journal import read_journal
+from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
 
 STRATEGY = MRThinking(
@@ -194,8 +194,8 @@ async def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path):
 
 async def test_text_that_no_file_can_hold_does_not_stop_the_journal(tmp_path):
     """A lone surrogate in an error is written as a question mark; others' rows are untouched."""
-    from pipeline.protocol import Failure
-    from pipeline.trajectory import row_of
+    from pipeline.core.protocol import Failure
+    from pipeline.records.trajectory import row_of
 
     journal = JournalWriter(Folder(str(tmp_path)), flush_s=0.01)
     (request,) = STRATEGY.start(ILL)[1].requests

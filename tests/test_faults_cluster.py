@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.chaos_count import count
 from benchmarks.running import Job, newest_attempt, rounds_durable, scripted_run, titled, until
-from pipeline.run_dir import RunDir
+from pipeline.records.run_dir import RunDir
 from tests.clusters import ENVIRONMENT
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1500)]

@@ -6,12 +6,12 @@ import signal
 
 import pytest
 
-from actors.account import EngineAccount
-from actors.breaker import Breaker
-from actors.guard import RunInterruptedError, Signals, stop_grace_s
-from actors.meter import Meter
-from actors.patience import StorageError, patiently
-from actors.watch import Watch
+from actors.cluster.run_monitor import Watch
+from actors.cluster.storage_retry import StorageError, patiently
+from actors.driver.abort_policy import Breaker
+from actors.driver.signals import RunInterruptedError, Signals, stop_grace_s
+from actors.driver.stats_poller import EngineAccount
+from actors.engines.engine_stats import Meter
 from pipeline.config.runtime import RuntimeConfig
 
 FINE = {"fatal": None, "idle_s": 0.0, "stops": {"budget": 20}, "last_error": None}

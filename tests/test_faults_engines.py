@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from benchmarks.running import Job, rounds_durable, titled, until
-from pipeline.journal import read_journal
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.records.journal import read_journal
+from pipeline.records.run_dir import RunDir, rows_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1500)]
 

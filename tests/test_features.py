@@ -10,14 +10,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.features import FeatureActor, backbone_of, cache_address, cached_features
+from actors.engines.backbone_features import (
+    FeatureActor,
+    backbone_of,
+    cache_address,
+    cached_features,
+)
 from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
-from pipeline.errors import ConfigError, DataError
-from pipeline.features import FeatureCache, digest_of, messages_of, table_of, template_digest
-from pipeline.predictor import Backbone
-from pipeline.prompts import Prompts
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.prompts import Prompts
+from pipeline.predictors.features import (
+    FeatureCache,
+    digest_of,
+    messages_of,
+    table_of,
+    template_digest,
+)
+from pipeline.predictors.heads import Backbone
 
 TINY = "models/tiny-generator"
 PROMPTS = Prompts(first="{question}", revise="{question} was {answer}")
@@ -77,7 +88,7 @@ def test_transformers_gives_the_last_layers_states_of_the_prompt(pooling: str) -
 @pytest.mark.parametrize("pooling", ["last", "mean"])
 def test_vllm_gives_the_same_states(pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """vLLM's pooling runner agrees with transformers, neither normalised nor cut."""
-    from actors.vllm_setup import environment
+    from actors.engines.vllm_setup import environment
 
     for name, value in environment(PoolConfig(num_gpus=0, num_cpus=1)).items():
         monkeypatch.setenv(name, value)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.driver import Attempt
+from actors.driver.driver import Attempt
 from pipeline.config.run import RunConfig
 from tests.attempts import new_run
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.grading import Grader, GradingPool
+from actors.controllers.grading import Grader, GradingPool
 from pipeline.answers import Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -160,7 +160,7 @@ def test_workers_do_not_outlive_a_killed_host() -> None:
     """Killing the host with SIGKILL ends its workers, idle or busy."""
     program = (
         "import sys\n"
-        "from actors.grading import GradingPool\n"
+        "from actors.controllers.grading import GradingPool\n"
         "pool = GradingPool(workers=1, timeout_s=1.0)\n"
         "pool.grade_many([(r'\\int_0^1 x dx', '1/2')])\n"
         "print(*pool.process_ids, flush=True)\n"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from actors.host import EngineHost
+from actors.engines.engine_host import EngineHost
 from pipeline.config.runtime import PoolConfig
-from pipeline.errors import EngineDeadError
+from pipeline.core.errors import EngineDeadError
 
 
 def hosted(engine: Any, **pool: Any) -> EngineHost:

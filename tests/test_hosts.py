@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from actors.client import EngineClient, clients_of
-from actors.hosts import Engines, admitted, start_pools
-from actors.interfaces import Generated
+from actors.engines.connect import clients_of
+from actors.engines.launch import Engines, admitted, start_pools
+from actors.routing.client import EngineClient
+from actors.routing.interfaces import Generated
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
-from pipeline.errors import ConfigError, EngineError
-from pipeline.protocol import Failure, Message, Request
+from pipeline.core.errors import ConfigError, EngineError
+from pipeline.core.protocol import Failure, Message, Request
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
 
@@ -58,7 +59,7 @@ def pids(engines: Engines) -> dict[str, int]:
     """Process of each replica."""
     import ray
 
-    from actors.address import NAMESPACE
+    from actors.routing.address import NAMESPACE
 
     names = engines.address["generator"]["replicas"]
     actors = [ray.get_actor(name, namespace=NAMESPACE) for name in names]

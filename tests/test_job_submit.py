@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fake_cluster import wait_until
-from pipeline.journal import read_journal
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.records.journal import read_journal
+from pipeline.records.run_dir import RunDir, rows_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "cluster.md"

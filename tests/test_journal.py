@@ -6,9 +6,10 @@ import dataclasses
 import pyarrow as pa
 import pytest
 
-from actors.journal_writer import JournalWriter
-from pipeline.epochs import Epoch
-from pipeline.journal import (
+from actors.controllers.journal_writer import JournalWriter
+from pipeline.core.protocol import Completion, Decoding, Failure, Question
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import (
     ByQuestion,
     Recording,
     read_journal,
@@ -16,10 +17,9 @@ from pipeline.journal import (
     survey,
     write_segment,
 )
-from pipeline.protocol import Completion, Decoding, Failure, Question
-from pipeline.storage import Folder
+from pipeline.records.trajectory import observation_of, row_of, table_of
+from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.trajectory import observation_of, row_of, table_of
 
 QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
 REQUEST = MRThinking(decoding=Decoding(max_tokens=8)).start(QUESTION)[1].requests[0]

@@ -12,8 +12,8 @@ from tests.conftest import ROOT
 
 _HOST = """
 import subprocess, sys, time
-from actors import leash
-leash.hold()
+from actors.engines import orphan_reaper
+orphan_reaper.hold()
 nested = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
 subprocess.Popen([sys.executable, "-c", nested], start_new_session=True)
 time.sleep(2)
@@ -23,7 +23,7 @@ time.sleep(600)
 
 
 def test_nothing_of_a_killed_host_is_left() -> None:
-    """Neither its children nor theirs, whatever session they are in, nor the leash itself."""
+    """Neither its children nor theirs, whatever session they are in, nor the reaper itself."""
     host = subprocess.Popen(
         [sys.executable, "-c", _HOST],
         stdout=subprocess.PIPE,
@@ -46,9 +46,11 @@ def test_nothing_of_a_killed_host_is_left() -> None:
     assert left == []
 
 
-def test_a_leash_of_a_host_that_ends_in_peace_ends_too() -> None:
+def test_the_reaper_of_a_host_that_ends_in_peace_ends_too() -> None:
     """It kills nobody that has ended, and does not stay."""
-    code = "from actors import leash; leash.hold(); import time; time.sleep(1)"
+    code = (
+        "from actors.engines import orphan_reaper; orphan_reaper.hold(); import time; time.sleep(1)"
+    )
     host = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
     own = psutil.Process(host.pid)
     family = []

@@ -2,13 +2,13 @@
 
 import pytest
 
-from pipeline.epochs import Epoch
-from pipeline.journal import listed, read_journal, write_segment
-from pipeline.ledger import as_sentence, journaled_tokens, ledger
-from pipeline.protocol import Completion, Decoding, Failure, Question
-from pipeline.storage import Folder
+from pipeline.core.protocol import Completion, Decoding, Failure, Question
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import listed, read_journal, write_segment
+from pipeline.records.trajectory import row_of
+from pipeline.report.token_audit import as_sentence, journaled_tokens, ledger
+from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.trajectory import row_of
 
 QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
 REQUEST = MRThinking(decoding=Decoding(max_tokens=8)).start(QUESTION)[1].requests[0]

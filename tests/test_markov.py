@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.markov import (
+from pipeline.theory.markov import (
     Regime,
     accuracy_after,
     benefit,

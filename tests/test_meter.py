@@ -1,6 +1,6 @@
 """What an engine counts of itself over time."""
 
-from actors.meter import Meter
+from actors.engines.engine_stats import Meter
 
 
 class Clock:

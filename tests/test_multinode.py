@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from benchmarks.fake_cluster import wait_until
-from pipeline.journal import read_journal
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.records.journal import read_journal
+from pipeline.records.run_dir import RunDir, rows_of
 from tests.clusters import ENVIRONMENT
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]

@@ -17,9 +17,9 @@ from jobs.run_options import opened_run
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.sweep import SweepConfig, grid
-from pipeline.errors import ConfigError
-from pipeline.pools import read_pool
-from pipeline.sweep_table import SCHEMA
+from pipeline.core.errors import ConfigError
+from pipeline.replay.pools import read_pool
+from pipeline.replay.sweep_table import SCHEMA
 
 GRIDS = """
 strategies:

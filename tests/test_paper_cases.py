@@ -10,17 +10,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pipeline.markov import (
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import Completion, Decoding, Question, Stop
+from pipeline.strategies.sequential import Plan, StopRule, advance, begin
+from pipeline.theory.markov import (
     accuracy_after,
     rounds_to_reach,
     second_eigenvalue,
     stationary_accuracy,
     stop_as_printed,
 )
-from pipeline.posterior import BetaPosterior
-from pipeline.prompts import Prompts
-from pipeline.protocol import Completion, Decoding, Question, Stop
-from pipeline.strategies.sequential import Plan, StopRule, advance, begin
+from pipeline.theory.posterior import BetaPosterior
 
 CHAINS = [(0.1, 0.3), (0.02, 0.06), (0.3, 0.2), (0.05, 0.9), (0.0, 0.4), (0.4, 0.0)]
 

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from actors.script import Script
+from actors.engines.script_rules import Script
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
-from pipeline.epochs import Epoch
-from pipeline.errors import ConfigError, DataError
-from pipeline.journal import ByQuestion, listed, read_journal, write_segment
-from pipeline.pool_export import export_pool
-from pipeline.pools import CompletionPool, read_pool
-from pipeline.protocol import Failure
-from pipeline.run_dir import RunDir, rows_of
-from pipeline.trajectory import SCHEMA
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.protocol import Failure
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import ByQuestion, listed, read_journal, write_segment
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.trajectory import SCHEMA
+from pipeline.replay.pool_export import export_pool
+from pipeline.replay.pools import CompletionPool, read_pool
 from tests.live import ScriptedGenerator, config_of, create, live, write_questions
 
 ROUNDS, SAMPLES, QUESTIONS = 3, 4, 3

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from pipeline.posterior import BetaPosterior
+from pipeline.theory.posterior import BetaPosterior
 
 probabilities = st.floats(0, 1)
 

@@ -11,10 +11,10 @@ import pytest
 from jobs.priors import fill_priors, predictor_of
 from pipeline.config.run import RunConfig
 from pipeline.config.science import PriorsConfig
-from pipeline.errors import ConfigError
-from pipeline.features import template_digest
-from pipeline.predicted_priors import kept_predictions, priors_note, with_predictions
-from pipeline.predictor import (
+from pipeline.core.errors import ConfigError
+from pipeline.core.prompts import Prompts
+from pipeline.predictors.features import template_digest
+from pipeline.predictors.heads import (
     PREDICTOR_VERSION,
     Averages,
     Backbone,
@@ -24,10 +24,10 @@ from pipeline.predictor import (
     PredictorCard,
     save_predictor,
 )
-from pipeline.predictor_targets import Head
-from pipeline.prompts import Prompts
+from pipeline.predictors.priors import kept_predictions, priors_note, with_predictions
+from pipeline.predictors.sweep_priors import with_priors
+from pipeline.predictors.targets import Head
 from pipeline.strategies.markovscale import MarkovScaleStar
-from pipeline.sweep_priors import with_priors
 from tests.generators import completion, question
 from tests.live import config_of, create
 from tests.pools import pool_of, pool_question
@@ -178,7 +178,7 @@ def test_a_predictor_is_held_against_backbone_and_prompt_before_anything_starts(
     tmp_path: Path,
 ) -> None:
     """None is fine; one for another model is refused; scripted engines have no backbone."""
-    from actors.features import backbone_of
+    from actors.engines.backbone_features import backbone_of
 
     config = tiny_config(tmp_path, tmp_path / "pred")
     prompts = Prompts(first="{question}", revise="{question} was {answer}")
@@ -200,9 +200,9 @@ def test_a_predictor_is_held_against_backbone_and_prompt_before_anything_starts(
 
 def test_cached_features_fill_a_run_without_ray(tmp_path: Path) -> None:
     """questions.parquet gets the predictions, priors.json says where they come from."""
-    from actors.features import backbone_of, cache_address
-    from pipeline.features import FeatureCache, digest_of, messages_of, table_of
-    from pipeline.run_dir import rows_of
+    from actors.engines.backbone_features import backbone_of, cache_address
+    from pipeline.predictors.features import FeatureCache, digest_of, messages_of, table_of
+    from pipeline.records.run_dir import rows_of
 
     config = tiny_config(tmp_path, tmp_path / "pred")
     backbone = backbone_of(config.science.generator)

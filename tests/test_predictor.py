@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.predictor import PAPER, TUNED, Fit, fit_heads
-from pipeline.errors import ConfigError, DataError
-from pipeline.predictor import (
+from actors.training.predictor import PAPER, TUNED, Fit, fit_heads
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.protocol import Failure
+from pipeline.predictors.heads import (
     PREDICTOR_VERSION,
     Averages,
     Backbone,
@@ -22,8 +23,8 @@ from pipeline.predictor import (
     predict,
     save_predictor,
 )
-from pipeline.predictor_report import report_head
-from pipeline.predictor_targets import (
+from pipeline.predictors.report import report_head
+from pipeline.predictors.targets import (
     Counts,
     Head,
     Part,
@@ -33,7 +34,6 @@ from pipeline.predictor_targets import (
     part_of,
     targets_of,
 )
-from pipeline.protocol import Failure
 from tests.generators import completion, question
 from tests.pools import pool_of, pool_question
 

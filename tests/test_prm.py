@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import VerifierError
-from pipeline.prm import Fitted, aggregate, fit, split_steps, step_scores, without
+from pipeline.core.errors import VerifierError
+from pipeline.core.prm import Fitted, aggregate, fit, split_steps, step_scores, without
 
 SEPARATOR = "<extra_0>"
 PIECES = st.lists(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from actors.prompting import Prompter, check_text
-from pipeline.protocol import Message, Request
+from actors.engines.prompting import Prompter, check_text
+from pipeline.core.protocol import Message, Request
 
 
 class Words:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.prompts import EmptyAnswer, Feedback, Prompts, first_box_compat
-from pipeline.protocol import Completion, Message
+from pipeline.core.prompts import EmptyAnswer, Feedback, Prompts, first_box_compat
+from pipeline.core.protocol import Completion, Message
 
 
 def test_the_first_round_asks_the_question_with_the_instruction():

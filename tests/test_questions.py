@@ -6,9 +6,9 @@ import pytest
 
 from pipeline.benchmarks import Item
 from pipeline.config.science import PriorsConfig
-from pipeline.errors import DataError
-from pipeline.protocol import Decoding
-from pipeline.questions import question_of, questions_table
+from pipeline.core.errors import DataError
+from pipeline.core.protocol import Decoding
+from pipeline.records.questions import question_of, questions_table
 from pipeline.strategies import STRATEGIES
 
 ITEMS = [

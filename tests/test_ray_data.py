@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from actors.ray_data import _without
+from actors.cluster.ray_data import _without
 from benchmarks.running import Job, scripted_run
 
 

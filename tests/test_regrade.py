@@ -3,7 +3,7 @@
 import pytest
 
 from jobs import regrade
-from pipeline.run_dir import rows_of
+from pipeline.records.run_dir import rows_of
 from tests import live
 
 
@@ -31,7 +31,7 @@ async def test_disagreements_are_shown(run, capsys):
     wrong = [{**question, "gold": "\\frac{1}{2} \\text{ or so}"} for question in questions]
     import pyarrow as pa
 
-    from pipeline.questions import SCHEMA
+    from pipeline.records.questions import SCHEMA
 
     run.folder.write_table("questions.parquet", pa.Table.from_pylist(wrong, schema=SCHEMA))
     assert regrade.main([run.address, "--grader", "paper"]) == 0

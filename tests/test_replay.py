@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.errors import ReplayMissError
-from pipeline.protocol import Decoding, Failure, Observation, Request, StopReason
-from pipeline.replay import Recorded, Recording, RecordingKind, replay
+from pipeline.core.errors import ReplayMissError
+from pipeline.core.protocol import Decoding, Failure, Observation, Request, StopReason
+from pipeline.records.trajectory import row_of
+from pipeline.replay.exact import Recorded, Recording, RecordingKind, replay
 from pipeline.strategies.asc import AdaptiveConsistency
 from pipeline.strategies.best_of_n import BestOfN
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
-from pipeline.trajectory import row_of
 from tests.generators import completion, question
 
 QUESTION = question()

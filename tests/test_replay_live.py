@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.pools import read_pool
-from pipeline.replay_run import replay_run
-from pipeline.run_dir import RunDir
+from pipeline.predictors.sweep_priors import with_priors
+from pipeline.records.run_dir import RunDir
+from pipeline.replay.pools import read_pool
+from pipeline.replay.run import replay_run
+from pipeline.replay.sweep import sweep
 from pipeline.strategies import STRATEGIES
-from pipeline.sweep import sweep
-from pipeline.sweep_priors import with_priors
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -8,23 +8,23 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.pool_engines import PoolGenerator, PoolVerifier
-from actors.script import Script
+from actors.engines.script_rules import Script
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.errors import DataError
-from pipeline.outcome import outcome_of
-from pipeline.phases import phases_of
-from pipeline.pool_taken import Digests
-from pipeline.pools import CompletionPool, read_pool
-from pipeline.questions import question_of
-from pipeline.replay import replay_phases
-from pipeline.replay_run import replay_run
-from pipeline.run_dir import RunDir, rows_of
+from pipeline.core.errors import DataError
+from pipeline.core.phases import phases_of
+from pipeline.records.outcome import outcome_of
+from pipeline.records.questions import question_of
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.trajectory import Row
+from pipeline.replay.exact import replay_phases
+from pipeline.replay.pool_selection import Digests
+from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.replay.run import replay_run
 from pipeline.strategies import STRATEGIES
-from pipeline.trajectory import Row
 from tests.live import ScriptedGenerator, config_of, create, live
+from tests.pool_engines import PoolGenerator, PoolVerifier
 
 ROUNDS, SAMPLES = 8, 8
 

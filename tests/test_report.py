@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from jobs import report as job
+from pipeline.replay.sweep_table import SCHEMA as SWEEP
 from pipeline.report.build import build
 from pipeline.report.page import report_page
 from pipeline.report.question_list import EMBEDDED_QUESTIONS
 from pipeline.report.run_data import RunData, read_run
-from pipeline.sweep_table import SCHEMA as SWEEP
 from tests.report_runs import (
     STRATEGIES,
     MadeUp,
@@ -331,7 +331,7 @@ def test_bad_options_are_refused(arguments: list[str]) -> None:
 
 def test_a_folder_without_questions_is_no_run(tmp_path: Path) -> None:
     """A configuration alone is not enough."""
-    from pipeline.run_dir import RunDir
+    from pipeline.records.run_dir import RunDir
 
     RunDir.create(made_up_config(tmp_path), "empty")
 

@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import paper_tables
-from pipeline.answer_rules import AnswerRule
-from pipeline.epochs import Epoch
-from pipeline.journal import read_segment, write_segment
-from pipeline.report import words
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import read_segment, write_segment
+from pipeline.report import paper_tables, words
 from pipeline.report.build import build
 from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve
 from pipeline.report.charts import accuracy_by_round, pareto

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.room import (
+from pipeline.planning.capacity import (
     Ask,
     Machine,
     admits,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.metrics import RunMetrics
+from actors.driver.metrics import RunMetrics
 
 ROW: dict[str, Any] = {
     "rounds": 10,

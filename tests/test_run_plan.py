@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.run import RunConfig
-from pipeline.errors import ConfigError
-from pipeline.run_plan import plan_of
+from pipeline.core.errors import ConfigError
+from pipeline.planning.run_plan import plan_of
 from pipeline.strategies import STRATEGIES
 
 BACKBONES = ("qwen-7b", "llama-8b", "qwq-32b")

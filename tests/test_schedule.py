@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.plan import phase_work
-from pipeline.protocol import Completion, Failure, Observation, Priors, Question, Statistics
-from pipeline.questions import SCHEMA as QUESTION_SCHEMA
-from pipeline.schedule import Forecast, forecast, running_means
+from pipeline.core.protocol import Completion, Failure, Observation, Priors, Question, Statistics
+from pipeline.planning.phase_work import phase_work
+from pipeline.planning.schedule import Forecast, forecast, running_means
+from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
+from pipeline.records.trajectory import SCHEMA, table_of
 from pipeline.strategies.base import Base
 from pipeline.strategies.markovscale import MarkovScaleT
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.trajectory import SCHEMA, table_of
 
 
 def question(**priors: Any) -> Question:

@@ -1,7 +1,7 @@
 """The rules of scripted engines."""
 
-from actors.script import Script, gold, reply, rows
-from pipeline.arithmetic import TINY_PROMPTS, questions
+from actors.engines.script_rules import Script, gold, reply, rows
+from pipeline.benchmarks.arithmetic import TINY_PROMPTS, questions
 
 
 def test_the_gold_of_an_arithmetic_question_is_its_value() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
-from pipeline.errors import ConfigError, DataError
-from pipeline.journal import read_journal, set_aside_corrupt
-from pipeline.run_dir import RunDir, rows_of
-from pipeline.storage import Folder, check_unpacked_size
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.records.journal import read_journal, set_aside_corrupt
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.store.storage import Folder, check_unpacked_size
 from tests.attempts import Engines, attempt, config_of, new_run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -225,7 +225,7 @@ async def test_no_secret_of_the_environment_reaches_the_run_directory(tmp_path, 
 
 async def test_model_output_is_data(tmp_path):
     """Whatever a model writes, and however a question reads, the run ends with its rows."""
-    from actors.interfaces import Generated
+    from actors.routing.interfaces import Generated
 
     replies = ["\x00\x01", "\ud800 lone", "<extra_0>" * 50, "</think>" * 9,
                "__import__('os').abort()", "\\boxed{" * 200,

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from actors.address import NAMESPACE
-from actors.client import EngineClient, clients_of
-from actors.hosts import Engines, start_pools
-from actors.interfaces import Generated
-from actors.serve_host import reap, scaling
-from actors.watch import Watch, watch_name
+from actors.cluster.run_monitor import Watch, watch_name
+from actors.engines.connect import clients_of
+from actors.engines.launch import Engines, start_pools
+from actors.engines.serve_host import reap, scaling
+from actors.routing.address import NAMESPACE
+from actors.routing.client import EngineClient
+from actors.routing.interfaces import Generated
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
-from pipeline.protocol import Failure, Message, Request
+from pipeline.core.protocol import Failure, Message, Request
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("serve_ray")]
 
@@ -74,7 +75,7 @@ async def pids(engines: Engines) -> list[int]:
     """Processes of the replicas."""
     from ray import serve
 
-    from actors.serve_transport import DEPLOYMENT
+    from actors.routing.serve_transport import DEPLOYMENT
 
     handle = serve.get_deployment_handle(DEPLOYMENT, engines.address["generator"]["app"])
     return [int(pid) for pid in await handle.broadcast("ping").results_async()]

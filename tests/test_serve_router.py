@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors import serve_router
-from actors.serve_router import StickyRouter
+from actors.routing import serve_router
+from actors.routing.serve_router import StickyRouter
 
 pytestmark = pytest.mark.ray
 

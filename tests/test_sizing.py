@@ -5,11 +5,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.config.gpus import GPUS
 from pipeline.config.models import GeneratorModel, ModelShape
 from pipeline.config.runtime import EngineConfig, PoolConfig
-from pipeline.errors import ConfigError
-from pipeline.gpus import GPUS
-from pipeline.sizing import (
+from pipeline.core.errors import ConfigError
+from pipeline.planning.sizing import (
     GIB,
     check_shape,
     fitted,

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from pipeline.errors import DataError
-from pipeline.storage import Folder, check_name
+from pipeline.core.errors import DataError
+from pipeline.store.storage import Folder, check_name
 
 
 def test_objects_appear_whole_or_not_at_all(tmp_path):

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from jobs import suite
-from pipeline.errors import ConfigError
-from pipeline.run_dir import RunDir
+from pipeline.core.errors import ConfigError
+from pipeline.records.run_dir import RunDir
 
 PAPER = ["configs/qwen-7b.yaml", "configs/llama-8b.yaml"]
 

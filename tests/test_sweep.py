@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pipeline.answer_rules import AnswerRule
-from pipeline.chain_arrays import chain_arrays
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.sweep import SweepConfig, grid
-from pipeline.errors import ConfigError
-from pipeline.fast_replay import FastReplay
-from pipeline.pools import CompletionPool
-from pipeline.protocol import Priors, Strategy
-from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
-from pipeline.strategies.esc import EarlyStoppingSelfConsistency
-from pipeline.strategies.markovscale import MarkovScaleStar
-from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.sweep import (
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Priors, Strategy
+from pipeline.replay.chain_arrays import chain_arrays
+from pipeline.replay.fast import FastReplay
+from pipeline.replay.pools import CompletionPool
+from pipeline.replay.sweep import (
     RULES,
     half_of,
     judged_by_arrays,
     judged_by_state_machine,
     sweep,
 )
-from pipeline.sweep_table import SCHEMA, sweep_table
+from pipeline.replay.sweep_table import SCHEMA, sweep_table
+from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
+from pipeline.strategies.esc import EarlyStoppingSelfConsistency
+from pipeline.strategies.markovscale import MarkovScaleStar
+from pipeline.strategies.mr_thinking import MRThinking
 from tests.generators import completion, question
 from tests.pools import pool_of, pool_question, pools
 from tests.test_fast_replay import ROUNDS, chain_strategies

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.thinking import after_thinking, is_open, opened_by
+from pipeline.core.thinking import after_thinking, is_open, opened_by
 
 
 @pytest.mark.parametrize(

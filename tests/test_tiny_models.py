@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.tiny_measure import measure_chains, measure_verifier
-from actors.tiny_models import GENERATOR, VERIFIER, load_generator, load_verifier
-from actors.tiny_sampling import step_scores
-from pipeline.arithmetic import answer_of, parse, questions, slipped_solution, solution
+from actors.training.tiny_measure import measure_chains, measure_verifier
+from actors.training.tiny_models import GENERATOR, VERIFIER, load_generator, load_verifier
+from actors.training.tiny_sampling import step_scores
+from pipeline.benchmarks.arithmetic import answer_of, parse, questions, slipped_solution, solution
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"

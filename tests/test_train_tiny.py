@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from actors.tiny_data import (
+from actors.training.tiny_data import (
     IGNORED,
     P_SLIP,
     prompt,
@@ -20,13 +20,19 @@ from actors.tiny_data import (
     worked_batch,
     worked_batches,
 )
-from actors.tiny_measure import auc, measure_verifier, reply_scores, targets, transitions
-from actors.tiny_models import GENERATOR, VERIFIER, load_generator, load_verifier, step_logits
-from actors.tiny_sampling import sample_chains, step_scores
-from actors.tiny_tokenizer import EOS, PAD, STEP, UNK, VOCABULARY_TOKENS, decode, encode
-from actors.tiny_training import Recipe, sampled_examples, train_generator
+from actors.training.tiny_measure import auc, measure_verifier, reply_scores, targets, transitions
+from actors.training.tiny_models import (
+    GENERATOR,
+    VERIFIER,
+    load_generator,
+    load_verifier,
+    step_logits,
+)
+from actors.training.tiny_sampling import sample_chains, step_scores
+from actors.training.tiny_tokenizer import EOS, PAD, STEP, UNK, VOCABULARY_TOKENS, decode, encode
+from actors.training.tiny_training import Recipe, sampled_examples, train_generator
 from jobs.train_tiny import main
-from pipeline.arithmetic import check_steps, parse, split_of
+from pipeline.benchmarks.arithmetic import check_steps, parse, split_of
 
 QUESTION = "12*34+5-6?"
 REPLY = "12*34=408\n\n408+5=414\n\n414-6=408\n\n\\boxed{408}"

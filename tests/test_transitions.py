@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.transitions import (
+from pipeline.theory.transitions import (
     Chain,
     QuestionMeans,
     Transitions,

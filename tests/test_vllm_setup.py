@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from actors.vllm_setup import PROJECT, engine_args, environment, located
+from actors.engines.vllm_setup import PROJECT, engine_args, environment, located
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
-from pipeline.errors import ConfigError
+from pipeline.core.errors import ConfigError
 
 MODEL = GeneratorModel(model="some/model", max_model_len=4096)
 
@@ -101,7 +101,7 @@ def test_folders_of_the_project_are_found_from_anywhere(
 
 HOLDER = """
 import sys, time
-from actors.vllm_setup import alone_on_gpu
+from actors.engines.vllm_setup import alone_on_gpu
 from pipeline.config.runtime import PoolConfig
 with alone_on_gpu(PoolConfig(num_gpus=float(sys.argv[1]))):
     print("in", flush=True)

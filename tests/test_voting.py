@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.voting import Cluster, clusters, leader, top_two
+from pipeline.answers.voting import Cluster, clusters, leader, top_two
 from tests.generators import answers
 
 

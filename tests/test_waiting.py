@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.fake_cluster import FakeCluster
 from benchmarks.running import Job, scripted_run, until
-from pipeline.run_dir import RunDir
+from pipeline.records.run_dir import RunDir
 from tests.clusters import ENVIRONMENT, ROOT
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]

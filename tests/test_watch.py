@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.watch import Watch
-from actors.work import Counters
-from pipeline.epochs import Epoch
+from actors.cluster.run_monitor import Watch
+from actors.controllers.chain_types import Counters
+from pipeline.records.epochs import Epoch
 
 
 def report(**more: Any) -> dict[str, Any]:

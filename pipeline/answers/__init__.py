@@ -3,8 +3,8 @@
 `extract` finds the final answer of a reply, `canonical` gives one string per value (the only
 relation that votes use, so it is an equivalence), `grade` compares a prediction with a gold answer
 and may be more lenient, each leniency by name. All three are pure and bounded in time and memory
-on any input. What they leave open is `Verdict.UNGRADED`; `actors.grading.GradingPool` takes it to
-a computer algebra system in a process that can be killed.
+on any input. What they leave open is `Verdict.UNGRADED`; `actors.controllers.grading.GradingPool`
+takes it to a computer algebra system in a process that can be killed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pipeline.errors import MarkovScaleError
+from pipeline.core.errors import MarkovScaleError
 
 
 class Verdict(StrEnum):

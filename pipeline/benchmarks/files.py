@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.errors import DataError
-from pipeline.storage import check_unpacked_size
+from pipeline.core.errors import DataError
+from pipeline.store.storage import check_unpacked_size
 
 Row = dict[str, Any]
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import arithmetic
+from pipeline.benchmarks import arithmetic
 from pipeline.benchmarks.files import RawRow, Row, find_file, read_rows
 from pipeline.benchmarks.rows import Item, has_id, item_of
 from pipeline.benchmarks.source import ARITHMETIC, KNOWN, BenchmarkSource
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

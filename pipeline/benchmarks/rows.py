@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.answers.extract import boxes
 from pipeline.benchmarks.files import Row
 from pipeline.benchmarks.source import Fields
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
 
 _QUESTION = ("problem", "question", "prompt")
 _ANSWER = ("answer", "final_answer", "expected_answer", "gold")

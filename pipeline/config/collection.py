@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.errors import ConfigError
-from pipeline.protocol import Pool
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Pool
 
 DEFAULT_DEPTH = 64
 

@@ -8,10 +8,11 @@ from pipeline.config.schema import Section
 
 
 class ModelShape(Section):
-    """How large a model is: what `pipeline.sizing` counts with, without a GPU or a hub.
+    """How large a model is: what `pipeline.planning.sizing` counts with, without a GPU or a hub.
 
     The engines hold it against the model's own configuration when they start
-    (`pipeline.sizing.check_shape`). Names in parentheses are those of a Hugging Face config.json.
+    (`pipeline.planning.sizing.check_shape`). Names in parentheses are those of a Hugging Face
+    config.json.
     """
 
     layers: int = Field(ge=1)

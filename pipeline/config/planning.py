@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
+from pipeline.config.gpus import GPUS
 from pipeline.config.schema import Section
-from pipeline.gpus import GPUS
 
 
 class BenchmarkPlan(Section):
@@ -22,7 +22,7 @@ class PlanConfig(Section):
     """The hardware that a configuration was written for. Nothing but `--dry-run` reads it."""
 
     gpu: str
-    """Kind of GPU, one of `pipeline.gpus.GPUS`."""
+    """Kind of GPU, one of `pipeline.config.gpus.GPUS`."""
     gpus_per_node: int = Field(4, ge=1)
     nodes: int = Field(1, ge=1)
     """GPU nodes; for an elastic run, the most that the cluster may have."""

@@ -16,7 +16,7 @@ from pipeline.config.runtime import RuntimeConfig
 from pipeline.config.schema import Section
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import POOL_OF, strategies_of
-from pipeline.errors import ConfigError
+from pipeline.core.errors import ConfigError
 
 _EXTENDABLE = ("benchmarks",)
 

@@ -9,8 +9,8 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.schema import Section
-from pipeline.prompts import Prompts
-from pipeline.protocol import Decoding
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import Decoding
 from pipeline.strategies import STRATEGIES
 
 

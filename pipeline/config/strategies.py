@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.errors import described
 from pipeline.config.science import ScienceConfig, StrategyEntry
-from pipeline.errors import ConfigError
-from pipeline.protocol import Pool, Strategy
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Pool, Strategy
 from pipeline.strategies import STRATEGIES
 
 POOL_OF: dict[str, Pool] = {

@@ -15,8 +15,8 @@ from pipeline.config.run import override_field
 from pipeline.config.schema import Section
 from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
 from pipeline.config.strategies import strategies_of
-from pipeline.errors import ConfigError
-from pipeline.protocol import Strategy
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Strategy
 
 
 class GridEntry(Section):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.paper_tables import PaperNumbers
+from pipeline.records.trajectory import Row
 from pipeline.report.document import document
 from pipeline.report.html import Html, h
 from pipeline.report.page import Report, report_page
+from pipeline.report.paper_tables import PaperNumbers
 from pipeline.report.question_list import (
     EMBEDDED_BYTES,
     EMBEDDED_QUESTIONS,
@@ -20,8 +21,7 @@ from pipeline.report.question_list import (
 from pipeline.report.question_texts import completions_of
 from pipeline.report.run_data import RunData
 from pipeline.report.sweep import Row as SweepRow
-from pipeline.storage import Folder
-from pipeline.trajectory import Row
+from pipeline.store.storage import Folder
 
 _BATCH = 200  # questions whose completions are held at once
 

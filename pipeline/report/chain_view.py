@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.estimate import Bounds, ChainEstimate, bounds, estimate_clustered
-from pipeline.markov import accuracy_after
 from pipeline.report.comparison import LEVEL, SEED, mean_interval
 from pipeline.report.run_data import Cell
-from pipeline.statistics.diagnostics import (
+from pipeline.statistics.intervals import Interval, wilson
+from pipeline.theory.diagnostics import (
     GoodnessOfFit,
     Homogeneity,
     LikelihoodRatio,
@@ -22,8 +21,9 @@ from pipeline.statistics.diagnostics import (
     mixture_test,
     order_test,
 )
-from pipeline.statistics.intervals import Interval, wilson
-from pipeline.transitions import (
+from pipeline.theory.estimate import Bounds, ChainEstimate, bounds, estimate_clustered
+from pipeline.theory.markov import accuracy_after
+from pipeline.theory.transitions import (
     Chain,
     Labels,
     QuestionKey,

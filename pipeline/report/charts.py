@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.estimate import Bounds
 from pipeline.report import words
 from pipeline.report.chain_view import RoundCurve
 from pipeline.report.comparison import accuracy, mean_interval
@@ -26,6 +25,7 @@ from pipeline.report.svg import (
     text,
 )
 from pipeline.statistics.intervals import Interval
+from pipeline.theory.estimate import Bounds
 
 _LOG_FROM = 8.0
 

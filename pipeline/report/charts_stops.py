@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pipeline.protocol import StopReason
+from pipeline.core.protocol import StopReason
 from pipeline.report import words
 from pipeline.report.charts import short, whole_percent
 from pipeline.report.figure import Key, figure

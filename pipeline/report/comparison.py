@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from pipeline.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.report.run_data import Cell
 from pipeline.statistics.intervals import Interval, wilson
 from pipeline.statistics.paired import Difference, McNemar, holm, mcnemar, paired_difference

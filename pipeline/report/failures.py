@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.records.trajectory import Row
 from pipeline.report.run_data import Cell
-from pipeline.trajectory import Row
-from pipeline.transitions import QuestionKey
+from pipeline.theory.transitions import QuestionKey
 
 _EXAMPLES = 5
 

@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 from pipeline.config.strategies import strategies_of
-from pipeline.markov import Regime, regime, rounds_to_reach
-from pipeline.protocol import Strategy
+from pipeline.core.protocol import Strategy
+from pipeline.records.trajectory import Row
 from pipeline.report.comparison import accuracy
 from pipeline.report.run_data import Cell, RunData
 from pipeline.statistics.intervals import Interval
-from pipeline.trajectory import Row
+from pipeline.theory.markov import Regime, regime, rounds_to_reach
 
 _RATE_OVER_S = 120.0
 
@@ -46,7 +46,7 @@ class RunProgress:
     cap: int | None
     """Chains that may be at work; None where it is not told."""
     pressure: str | None
-    """What the engines said last (`pipeline.admission.Pressure`); None where nobody asks."""
+    """What the engines said last (`admission.Pressure`); None where nobody asks."""
     rounds: int
     """Completions that came from engines, all attempts together."""
     rounds_per_s: float | None

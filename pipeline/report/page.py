@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.paper_tables import PaperNumbers, PaperTable, paper_tables
 from pipeline.report import (
     charts,
     charts_stops,
@@ -27,6 +26,7 @@ from pipeline.report.document import contents, document, section
 from pipeline.report.failures import troubles
 from pipeline.report.html import Child, Html, h
 from pipeline.report.message import message_of
+from pipeline.report.paper_tables import PaperNumbers, PaperTable, paper_tables
 from pipeline.report.question_list import Entry, question_section
 from pipeline.report.run_data import Cell, RunData, benchmarks_of
 from pipeline.report.score_view import score_views

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.answer_rules import AnswerRule
-from pipeline.errors import ConfigError
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.errors import ConfigError
 from pipeline.report.chain_view import RoundCurve, round_curve
 from pipeline.report.comparison import Comparison, against_rivals, compare, family
 from pipeline.report.run_data import Cell, RunData, benchmarks_of

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.records.trajectory import Row
 from pipeline.report.html import Html, h, script_json, visible
 from pipeline.report.question_page import Shown, question_page
 from pipeline.report.run_data import Cell, RunData, right_of
-from pipeline.trajectory import Row
-from pipeline.transitions import QuestionKey
+from pipeline.theory.transitions import QuestionKey
 
 EMBEDDED_QUESTIONS = 300
 EMBEDDED_BYTES = 8_000_000

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from pipeline.answer_rules import apply
-from pipeline.markov import second_eigenvalue, stationary_accuracy
-from pipeline.protocol import Completion, Stop, StopReason
+from pipeline.answers.answer_rules import apply
+from pipeline.core.protocol import Completion, Stop, StopReason
+from pipeline.records.trajectory import Row
 from pipeline.report import words
 from pipeline.report.figure import facts
 from pipeline.report.html import Html, h
 from pipeline.report.run_data import OURS, Cell
 from pipeline.report.svg import Size, line, mark, path, picture, plot, text
-from pipeline.trajectory import Row
+from pipeline.theory.markov import second_eigenvalue, stationary_accuracy
 
 _VERDICTS = {"right": "✓ right", "wrong": "✗ wrong", "ungraded": "? ungraded"}
 _CHAINS = OURS | {"base", "mr_thinking"}

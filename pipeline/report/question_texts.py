@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.errors import DataError
-from pipeline.journal import QuestionKey, fences_of, read_segment, segment_of
-from pipeline.run_dir import RunDir
-from pipeline.storage import Folder
-from pipeline.trajectory import Row
+from pipeline.core.errors import DataError
+from pipeline.records.journal import QuestionKey, fences_of, read_segment, segment_of
+from pipeline.records.run_dir import RunDir
+from pipeline.records.trajectory import Row
+from pipeline.store.storage import Folder
 
 _WANTED = ("strategy", "benchmark", "question_id", "pool", "chain", "round", "sample", "text",
            "finish_reason", "prm_truncated", "error", "seconds")  # fmt: skip

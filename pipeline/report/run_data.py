@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, strategies_of
-from pipeline.errors import DataError
-from pipeline.phases import WholePhase, phases_of
-from pipeline.protocol import Strategy
-from pipeline.run_dir import RunDir, rows_of
-from pipeline.summary import final_outcomes
-from pipeline.trajectory import Row
-from pipeline.transitions import QuestionKey
+from pipeline.core.errors import DataError
+from pipeline.core.phases import WholePhase, phases_of
+from pipeline.core.protocol import Strategy
+from pipeline.records.outcome import final_outcomes
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.trajectory import Row
+from pipeline.theory.transitions import QuestionKey
 
 METHODS = {
     "base": "Base",

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.report.comparison import SEED
 from pipeline.report.run_data import Cell
 from pipeline.statistics.calibration import Calibrated, Reliability, calibrate, reliability
-from pipeline.transitions import QuestionKey
+from pipeline.theory.transitions import QuestionKey
 
 _LEAST_QUESTIONS = 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.report import words
 from pipeline.report.comparison import Comparison, accuracy, mean_interval
 from pipeline.report.figure import table

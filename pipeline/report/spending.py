@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.outcome import TOKEN_KINDS
+from pipeline.records.outcome import TOKEN_KINDS
+from pipeline.records.trajectory import Row
 from pipeline.report.comparison import mean_interval
 from pipeline.report.run_data import Cell
 from pipeline.statistics.intervals import Interval
-from pipeline.trajectory import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.errors import DataError
+from pipeline.core.errors import DataError
+from pipeline.replay.sweep_table import SCHEMA
 from pipeline.report import words
 from pipeline.report.charts_time import Series, sweep_lines
 from pipeline.report.figure import table
 from pipeline.report.html import Child, Html
 from pipeline.report.run_data import METHODS
 from pipeline.statistics.intervals import Interval
-from pipeline.sweep_table import SCHEMA
 
 FILE = "sweep.parquet"
 """Where a run directory keeps its sweep."""
@@ -26,7 +26,7 @@ _MOST_LINES = 8
 
 
 def sweep_rows(swept: pa.Table, where: str) -> list[Row]:
-    """Rows of a sweep (`pipeline.sweep_table`).
+    """Rows of a sweep (`pipeline.replay.sweep_table`).
 
     Raises:
         DataError: naming the columns that are missing.
@@ -34,7 +34,7 @@ def sweep_rows(swept: pa.Table, where: str) -> list[Row]:
     missing = [name for name in SCHEMA.names if name not in swept.column_names]
     if missing:
         raise DataError(
-            f"a sweep must have the columns of pipeline.sweep_table, {where} lacks "
+            f"a sweep must have the columns of pipeline.replay.sweep_table, {where} lacks "
             f"{', '.join(missing)}"
         )
     rows: list[Row] = swept.select(SCHEMA.names).to_pylist()

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Sequence
 
-from pipeline.paper_tables import Entry, PaperTable
 from pipeline.report import words
 from pipeline.report.figure import table
 from pipeline.report.html import Child, Html, h
+from pipeline.report.paper_tables import Entry, PaperTable
 from pipeline.statistics.intervals import Interval
 
 _LATEX = {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
-from pipeline.calibration import CalibrationMap, IsotonicMap, PlattMap
+from pipeline.statistics.calibration_maps import CalibrationMap, IsotonicMap, PlattMap
 from pipeline.statistics.intervals import Interval, wilson
 
 FloatArray = NDArray[np.float64]

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from scipy.special import betainc
 
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.answers.voting import top_two
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Action,
     Decoding,
     Observation,
@@ -19,7 +20,6 @@ from pipeline.protocol import (
 )
 from pipeline.strategies.samples import Profile, Samples, ask, stop_on_vote, tell, votes
 from pipeline.strategies.sequential import check_budget, check_unit
-from pipeline.voting import top_two
 
 
 def p_majority_lasts(v1: int, v2: int) -> float:

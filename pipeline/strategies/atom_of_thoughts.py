@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from pipeline.answers import canonical
-from pipeline.errors import ProtocolError
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.core.errors import ProtocolError
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Action,
     Completion,
     Decoding,
@@ -26,7 +26,7 @@ from pipeline.protocol import (
     StopReason,
     check_observations,
 )
-from pipeline.seeds import request_seed
+from pipeline.core.seeds import request_seed
 from pipeline.strategies.atom_prompts import (
     SubQuestion,
     contract_prompt,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.protocol import Message
+from pipeline.core.protocol import Message
 
 MAX_JSON_CHARS = 20_000
 """Longest JSON that is read from a reply."""

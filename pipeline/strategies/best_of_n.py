@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, assert_never
 
-from pipeline.errors import ProtocolError
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.core.errors import ProtocolError
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Action,
     Completion,
     Decoding,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from pipeline.errors import ProtocolError
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.core.errors import ProtocolError
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Action,
     Completion,
     Decoding,
@@ -23,7 +23,7 @@ from pipeline.protocol import (
     StopReason,
     check_observations,
 )
-from pipeline.seeds import request_seed
+from pipeline.core.seeds import request_seed
 from pipeline.strategies.samples import Profile
 
 THINKING_CHAIN, ANSWER_CHAIN = 0, 1

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, assert_never
 
-from pipeline.phases import Phase
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.answers.voting import clusters, top_two
+from pipeline.core.phases import Phase
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Action,
     Decoding,
     Generate,
@@ -24,13 +25,12 @@ from pipeline.protocol import (
     Statistics,
     StopReason,
 )
-from pipeline.seeds import request_seed
+from pipeline.core.seeds import request_seed
 from pipeline.strategies.asc import p_majority_lasts
 from pipeline.strategies.dsc_phases import Difficulty, Greedy, Ranking, Split, Wave
 from pipeline.strategies.dsc_ranking import batches, ranking_prompt
 from pipeline.strategies.samples import Profile, Samples, ask, stop, stop_on_vote, tell
 from pipeline.strategies.sequential import check_budget, check_unit
-from pipeline.voting import clusters, top_two
 
 Task = Literal["rank", "window", "greedy", "all", "first", "one_by_one"]
 """What a phase wants of a question: rank batches of questions; sample in windows; one greedy

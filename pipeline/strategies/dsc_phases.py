@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import ConfigError
-from pipeline.phases import QuestionRecord
-from pipeline.protocol import Completion, Statistics
+from pipeline.core.errors import ConfigError
+from pipeline.core.phases import QuestionRecord
+from pipeline.core.protocol import Completion, Statistics
 from pipeline.strategies.dsc_ranking import parse_ranking
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.protocol import Message, Question
-from pipeline.seeds import request_seed
+from pipeline.core.protocol import Message, Question
+from pipeline.core.seeds import request_seed
 
 
 def batches(questions: Sequence[Question], size: int, rankings: int) -> dict[str, dict[str, Any]]:

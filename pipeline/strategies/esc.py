@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.answers.voting import clusters
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Action,
     Decoding,
     Observation,
@@ -17,7 +18,6 @@ from pipeline.protocol import (
 )
 from pipeline.strategies.samples import Profile, Samples, ask, stop, stop_on_vote, tell
 from pipeline.strategies.sequential import check_budget
-from pipeline.voting import clusters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pipeline.errors import ConfigError
-from pipeline.phases import Phase, QuestionRecord, WholePhase
-from pipeline.posterior import BetaPosterior
-from pipeline.prompts import Prompts
-from pipeline.protocol import Action, Completion, Decoding, Observation, Question, Statistics
+from pipeline.core.errors import ConfigError
+from pipeline.core.phases import Phase, QuestionRecord, WholePhase
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import Action, Completion, Decoding, Observation, Question, Statistics
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.sequential import (
     ChainState,
@@ -21,7 +20,8 @@ from pipeline.strategies.sequential import (
     check_budget,
     check_unit,
 )
-from pipeline.transitions import Labels, count, labels_of_scores, total
+from pipeline.theory.posterior import BetaPosterior
+from pipeline.theory.transitions import Labels, count, labels_of_scores, total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

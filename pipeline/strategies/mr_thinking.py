@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pipeline.prompts import Prompts
-from pipeline.protocol import Action, Decoding, Observation, Question, Statistics
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import Action, Decoding, Observation, Question, Statistics
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,

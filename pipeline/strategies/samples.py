@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from pipeline.errors import ProtocolError
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.answers.voting import Cluster, clusters, leader
+from pipeline.core.errors import ProtocolError
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Decoding,
     Failure,
     Generate,
@@ -25,8 +26,7 @@ from pipeline.protocol import (
     StopReason,
     check_observations,
 )
-from pipeline.seeds import request_seed
-from pipeline.voting import Cluster, clusters, leader
+from pipeline.core.seeds import request_seed
 
 Profile = Literal["upstream", "paper"]
 """``upstream`` follows the method's own code, ``paper`` the code behind the paper's tables."""

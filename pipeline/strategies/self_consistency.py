@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Action,
     Completion,
     Decoding,

@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pipeline.errors import ProtocolError
-from pipeline.markov import Regime, accuracy_after, regime, stop_as_printed
-from pipeline.posterior import BetaPosterior
-from pipeline.prompts import Prompts
-from pipeline.protocol import (
+from pipeline.core.errors import ProtocolError
+from pipeline.core.prompts import Prompts
+from pipeline.core.protocol import (
     Action,
     Belief,
     Completion,
@@ -33,7 +31,9 @@ from pipeline.protocol import (
     StopReason,
     check_observations,
 )
-from pipeline.seeds import request_seed
+from pipeline.core.seeds import request_seed
+from pipeline.theory.markov import Regime, accuracy_after, regime, stop_as_printed
+from pipeline.theory.posterior import BetaPosterior
 
 
 class StopRule(StrEnum):

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.calibration import IsotonicMap, PlattMap
 from pipeline.statistics import (
     calibrate,
     fit_isotonic,
@@ -18,6 +17,7 @@ from pipeline.statistics import (
     roc_auc,
     wilson,
 )
+from pipeline.statistics.calibration_maps import IsotonicMap, PlattMap
 
 scored = st.lists(
     st.tuples(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.booleans()), min_size=1, max_size=30

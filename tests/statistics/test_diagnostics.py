@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipeline.statistics import (
+from pipeline.theory.diagnostics import (
     LikelihoodRatio,
     goodness_of_fit,
     homogeneity_test,
     mixture_test,
     order_test,
 )
-from pipeline.transitions import Chain, Transitions, count_by_round
+from pipeline.theory.transitions import Chain, Transitions, count_by_round
 
 
 def chains(rng: np.random.Generator, a, b, *, n: int = 60, rounds: int = 12) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.protocol import Completion, Failure, Stop, StopReason
-from pipeline.replay import Replayed, drive
+from pipeline.core.protocol import Completion, Failure, Stop, StopReason
+from pipeline.replay.exact import Replayed, drive
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts, Candidate, choose
 from pipeline.strategies.atom_prompts import (
     SubQuestion,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.answer_rules import AnswerRule, apply
-from pipeline.errors import ProtocolError
-from pipeline.protocol import Completion, Failure, StopReason
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.errors import ProtocolError
+from pipeline.core.protocol import Completion, Failure, StopReason
 from pipeline.strategies.best_of_n import BestOfN, aggregate
 from tests.generators import completion, question
 

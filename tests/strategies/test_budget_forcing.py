@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.protocol import Completion, Decoding, Failure, Request, Stop, StopReason
-from pipeline.replay import Replayed, drive
+from pipeline.core.protocol import Completion, Decoding, Failure, Request, Stop, StopReason
+from pipeline.replay.exact import Replayed, drive
 from pipeline.strategies.budget_forcing import BudgetForcing
 from tests.generators import completion, question
 

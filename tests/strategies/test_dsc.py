@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.answer_rules import AnswerRule, apply
-from pipeline.errors import ConfigError
-from pipeline.phases import QuestionRecord, phases_of
-from pipeline.protocol import (
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.errors import ConfigError
+from pipeline.core.phases import QuestionRecord, phases_of
+from pipeline.core.protocol import (
     Failure,
     Generate,
     Observation,
@@ -22,7 +22,7 @@ from pipeline.protocol import (
     Stop,
     StopReason,
 )
-from pipeline.replay import Replayed, replay_phases
+from pipeline.replay.exact import Replayed, replay_phases
 from pipeline.strategies.dsc import (
     GREEDY_CHAIN,
     RANKING_CHAIN,

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.chain_arrays import chain_arrays
-from pipeline.errors import ConfigError
-from pipeline.fast_replay import FastReplay, replays_as_arrays
-from pipeline.pool_taken import Digests
-from pipeline.protocol import Completion, Observation, Priors, Request, StopReason, Strategy
-from pipeline.replay import Replayed, as_asked, drive
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Completion, Observation, Priors, Request, StopReason, Strategy
+from pipeline.replay.chain_arrays import chain_arrays
+from pipeline.replay.exact import Replayed, as_asked, drive
+from pipeline.replay.fast import FastReplay, replays_as_arrays
+from pipeline.replay.pool_selection import Digests
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.mr_thinking import MRThinking

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from scipy.integrate import quad
 
-from pipeline.answer_rules import AnswerRule, apply
-from pipeline.protocol import Completion, Failure, Observation, Question, Request, Strategy
-from pipeline.replay import drive
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.protocol import Completion, Failure, Observation, Question, Request, Strategy
+from pipeline.replay.exact import drive
 from pipeline.strategies.asc import AdaptiveConsistency, p_majority_lasts
 from pipeline.strategies.esc import EarlyStoppingSelfConsistency
 from pipeline.strategies.self_consistency import SelfConsistency

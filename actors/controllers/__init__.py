@@ -1,0 +1,1 @@
+"""Controllers: Ray actors that hold one coroutine a question, with journal writer and grading."""

@@ -1,0 +1,118 @@
+"""What a chain is given, what it leaves, and what is counted meanwhile: plain values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pipeline.core.protocol import Completion, Observation, Question, Statistics, Stop, Strategy
+from pipeline.planning.schedule import Forecast
+from pipeline.records.journal import QuestionKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One question under one strategy, in one phase."""
+
+    label: str
+    """The strategy's label in its run."""
+    phase: str
+    strategy: Strategy[Any]
+    question: Question
+    gold: str | None
+    level: str | None = None
+    statistics: Statistics | None = None
+    forecast: Forecast | None = None
+    """What the chain is expected to take; whose most is still to come is served first."""
+
+    @property
+    def expected_tokens(self) -> float:
+        """Completion tokens of the whole chain; 0 without a forecast."""
+        return 0.0 if self.forecast is None else self.forecast.tokens
+
+    @property
+    def key(self) -> QuestionKey:
+        """(strategy, benchmark, question_id), as the journal is grouped."""
+        return (self.label, self.question.benchmark, self.question.question_id)
+
+    @property
+    def session(self) -> str:
+        """What ties the rounds of a chain to one replica."""
+        return f"{self.label}/{self.question.benchmark}/{self.question.question_id}"
+
+
+class Grade(Protocol):
+    """Judges one completion against the gold answer."""
+
+    def __call__(self, gold: str, completion: Completion) -> Awaitable[str]: ...
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened so far, for progress, metrics and the watchdog."""
+
+    rounds: int = 0
+    """Completions that came from engines."""
+    recorded: int = 0
+    """Completions that were found in the journal."""
+    completion_tokens: int = 0
+    verifier_tokens: int = 0
+    wasted_tokens: int = 0
+    in_flight: int = 0
+    waiting: int = 0
+    samples: int = 0
+    """Requests at work of chains that ask for several at once."""
+    samples_waiting: int = 0
+    """Such requests that wait to be asked for."""
+    held_s: float = 0.0
+    """Seconds that chains were at work, summed over those that ended."""
+    held_token_s: float = 0.0
+    """The same seconds times the tokens that a chain held (`admission.held_tokens`)."""
+    stops: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    """``<label>/<verdict>`` of the headline answers."""
+    last_error: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for other processes."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {**values, "stops": dict(self.stops), "verdicts": dict(self.verdicts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What tries cost that gave no completion."""
+
+    tokens: int = 0
+    """As far as known."""
+    unknown: int = 0
+    """Tries whose tokens no engine can tell."""
+
+    def __add__(self, other: Lost) -> Lost:
+        return Lost(self.tokens + other.tokens, self.unknown + other.unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A chain that stopped, before it is graded."""
+
+    stop: Stop
+    observations: tuple[Observation, ...]
+    lost: Lost
+    seconds: float
+    held_tokens: int
+    """See `pipeline.planning.admission.held_tokens`."""
+    error: str | None = None
+    """What broke the chain itself; failed requests carry their own error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """What every record of this attempt carries."""
+
+    run: str
+    attempt: int
+    generator: str | None = None
+    verifier: str | None = None

@@ -1,0 +1,345 @@
+"""Drives questions through a strategy: one coroutine a question, thousands at once on one loop.
+
+Ray-free: engines, journal, recordings and grading are given. `actors.controllers.controller` hosts
+it in Ray Data; benchmarks and tests run it in process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
+from actors.controllers.concurrency_limit import Limit
+from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.routing.interfaces import Generator, Verifier
+from pipeline.answers import extract
+from pipeline.core.protocol import (
+    Completion,
+    Failure,
+    Observation,
+    Request,
+    Stop,
+    StopReason,
+    decisions,
+)
+from pipeline.planning.admission import held_tokens
+from pipeline.records.journal import QuestionKey, Recording
+from pipeline.records.outcome import outcome_of
+from pipeline.records.trajectory import Row, encodable, observation_of, row_of
+from pipeline.replay.exact import as_asked
+
+logger = logging.getLogger(__name__)
+
+
+def spare_collector() -> None:
+    """Make full garbage collections rare in a process that holds thousands of live chains.
+
+    Chains are not garbage, yet each full collection walks all of them: with 10,000 in flight the
+    event loop stood still for up to 3.7 s (`benchmarks.control_plane`).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 1_000)
+
+
+class Chains:
+    """The chains of one controller.
+
+    Args:
+        identity: run, attempt and model names for the records.
+        generator: pool of generators.
+        verifier: pool of verifiers; None where nothing is scored.
+        journal: where rounds are made durable.
+        grade: judges completions once their chain has stopped, off the critical path.
+        recording_of: what is recorded of a question already (resume, earlier phases).
+        in_flight: chains that work at once, and apart from that requests of chains that ask for
+            several at once; `limit` changes it.
+        headline: the answer rule whose verdict is counted for progress, by label.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: RunIdentity,
+        generator: Generator,
+        verifier: Verifier | None,
+        journal: JournalWriter,
+        grade: Grade,
+        recording_of: Callable[[Work], Recording | None],
+        in_flight: int,
+        headline: Mapping[str, str] | None = None,
+    ) -> None:
+        self._identity = identity
+        self._generator = generator
+        self._verifier = verifier
+        self._journal = journal
+        self._grade = grade
+        self._recording_of = recording_of
+        self._admission = Limit(in_flight)
+        self._samples = Limit(in_flight)
+        self._headline = headline or {}
+        self._live: set[asyncio.Task[Ended]] = set()
+        self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
+        self.draining = False
+        self.counters = Counters()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no chain is at work or waits for admission."""
+        return self.counters.in_flight == 0 and self.counters.waiting == 0
+
+    def limit(self, in_flight: int) -> None:
+        """Let so many chains work at once from now on; none that works already is stopped."""
+        self._admission.move(in_flight)
+        self._samples.move(in_flight)
+
+    async def run(self, work: Work) -> Row | None:
+        """Take a question to its stop; None where the run drains before that.
+
+        Never raises for a question's sake: what goes wrong is an outcome with an error. A question
+        that is given twice (Ray runs a task again where it lost the answer) is run once.
+
+        Raises:
+            JournalError: where rounds cannot be made durable any more.
+        """
+        running = self._running.get(work.key)
+        if running is not None:
+            return await asyncio.shield(running)
+        self._running[work.key] = asyncio.get_running_loop().create_future()
+        try:
+            row = await self._run(work)
+        except JournalError as error:
+            future = self._running.pop(work.key)
+            future.set_exception(error)
+            future.exception()  # seen, whether or not anyone else waits for it
+            raise
+        except BaseException:
+            self._running.pop(work.key).cancel()
+            raise
+        self._running.pop(work.key).set_result(row)
+        return row
+
+    async def _run(self, work: Work) -> Row | None:
+        self.counters.waiting += 1
+        try:
+            # Ray Data hands over more than may work, and not quite in the order of the work list
+            await self._admission.take(work.expected_tokens)
+        finally:
+            self.counters.waiting -= 1
+        try:
+            ended = await self._work_off(work)
+        finally:
+            self._admission.give_back()
+        if ended is None:
+            return None
+        self.counters.held_s += ended.seconds
+        self.counters.held_token_s += ended.held_tokens * ended.seconds
+        await self._journal.durable()
+        row = await self._outcome(work, ended)
+        self._count_outcome(work, row)
+        return row
+
+    async def _work_off(self, work: Work) -> Ended | None:
+        """An admitted chain to its end; None where the run drains before that."""
+        if self.draining:
+            return None
+        task = asyncio.get_running_loop().create_task(self._chain(work))
+        self._live.add(task)
+        self.counters.in_flight += 1
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self.draining:
+                return None
+            task.cancel()
+            raise
+        finally:
+            self.counters.in_flight -= 1
+            self._live.discard(task)
+
+    async def wind_down(self, grace_s: float) -> None:
+        """Ask engines for nothing more, wait for what they are at, and drain what is left then."""
+        self.draining = True
+        if self._live:
+            await asyncio.wait(self._live, timeout=grace_s)
+        self.drain()
+
+    def drain(self) -> None:
+        """Stop asking engines: every chain ends where it is and can be resumed."""
+        self.draining = True
+        for task in self._live:
+            task.cancel()
+
+    async def _chain(self, work: Work) -> Ended:
+        started = time.monotonic()
+        drawn: list[Observation] = []
+        lost, held, error = Lost(), 0, None
+        try:
+            recording = self._recording_of(work)
+            if recording is not None:
+                lost += Lost(recording.retried_tokens, recording.retried_unknown)
+            game = decisions(work.strategy, work.question, work.statistics)
+            requests = next(game)
+            while True:
+                priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
+                served = await self._serve(work, requests, recording, priority)
+                told = [observation for observation, _ in served]
+                lost = sum((cost for _, cost in served), lost)
+                drawn += told
+                held = max(held, held_tokens(told))
+                requests = game.send(told)
+        except StopIteration as end:
+            stop: Stop = end.value
+        except Exception as broken:  # one question's fault must not cost another question anything
+            logger.exception("chain %s broke", work.session)
+            stop = Stop(reason=StopReason.FAILED, rounds=())
+            error = f"{type(broken).__name__}: {broken}"
+        return Ended(
+            stop=stop,
+            observations=tuple(drawn),
+            lost=lost,
+            seconds=time.monotonic() - started,
+            held_tokens=held,
+            error=error,
+        )
+
+    async def _serve(
+        self, work: Work, requests: Sequence[Request], recording: Recording | None, priority: float
+    ) -> list[tuple[Observation, Lost]]:
+        """Observations in request order, in whatever order they come; and what was lost."""
+        if len(requests) == 1:  # a sequential chain: no task of its own for each round
+            return [await self._one(work, requests[0], recording, priority)]
+        samples = (self._sample(work, request, recording, priority) for request in requests)
+        return await asyncio.gather(*samples)
+
+    async def _sample(
+        self, work: Work, request: Request, recording: Recording | None, priority: float
+    ) -> tuple[Observation, Lost]:
+        """One of several requests at once. They wait here and not in an engine's queue, where their
+        deadline runs and where they would stand before the next rounds of sequential chains."""
+        counters = self.counters
+        counters.samples_waiting += 1
+        try:
+            await self._samples.take()
+        finally:
+            counters.samples_waiting -= 1
+        counters.samples += 1
+        try:
+            return await self._one(work, request, recording, priority)
+        finally:
+            counters.samples -= 1
+            self._samples.give_back()
+
+    async def _one(
+        self, work: Work, request: Request, recording: Recording | None, priority: float
+    ) -> tuple[Observation, Lost]:
+        found = recording.find(request) if recording is not None else None
+        if found is not None:
+            self.counters.recorded += 1
+            cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
+            told = as_asked(observation_of(found), request)
+            assert told is not None  # `find` gives no row without a score that is asked for
+            return told, cost
+        if self.draining:
+            raise asyncio.CancelledError
+        started = time.monotonic()
+        observation, lost = await self._draw(work, request, priority)
+        self._journal.append(
+            row_of(
+                run=self._identity.run,
+                attempt=self._identity.attempt,
+                strategy=work.label,
+                question=work.question,
+                request=request,
+                observation=observation,
+                wasted_tokens=lost.tokens,
+                unknown_tries=lost.unknown,
+                generator=self._identity.generator,
+                verifier=self._identity.verifier if request.score else None,
+                seconds=time.monotonic() - started,
+            )
+        )
+        self._count_round(observation, lost.tokens)
+        return observation, lost
+
+    async def _draw(
+        self, work: Work, request: Request, priority: float
+    ) -> tuple[Observation, Lost]:
+        """One completion from the engines, scored where asked for."""
+        made = await self._generator.generate(request, session=work.session, priority=priority)
+        if isinstance(made, Failure):
+            return made, Lost()
+        lost = Lost(made.wasted_tokens, made.unknown_attempts)
+        text = encodable(made.text)  # one reply must not spoil the file of a thousand others
+        completion = Completion(
+            text=text,
+            answer=extract(text),
+            finish_reason=made.finish_reason,
+            prompt_tokens=made.prompt_tokens,
+            cached_prompt_tokens=made.cached_prompt_tokens,
+            completion_tokens=made.completion_tokens,
+            thinking_tokens=made.thinking_tokens,
+        )
+        if not request.score or self._verifier is None:
+            return completion, lost
+        scored = await self._verifier.score(work.question.text, text, session=work.session)
+        if isinstance(scored, Failure):
+            error = f"verifier: {scored.error}"
+            return Failure(error=error, completion_tokens=made.completion_tokens), lost
+        scored_completion = replace(
+            completion,
+            verifier_tokens=scored.tokens,
+            step_scores=scored.step_scores,
+            score=scored.score,
+            prm_truncated=scored.truncated,
+        )
+        return scored_completion, lost
+
+    async def _outcome(self, work: Work, ended: Ended) -> Row:
+        epoch, sequence = self._journal.reached
+        verdicts = [await self._verdict(work, o) for o in ended.observations]
+        return outcome_of(
+            run=self._identity.run,
+            attempt=self._identity.attempt,
+            strategy=work.label,
+            phase=work.phase,
+            benchmark=work.question.benchmark,
+            question_id=work.question.question_id,
+            level=work.level,
+            stop=ended.stop,
+            observations=ended.observations,
+            verdicts=verdicts,
+            wasted_tokens=ended.lost.tokens,
+            unknown_tries=ended.lost.unknown,
+            seconds=ended.seconds,
+            error=ended.error,
+            epoch=epoch,
+            sequence=sequence,
+        )
+
+    async def _verdict(self, work: Work, observation: Observation) -> str | None:
+        """None for a failed request and for a question without gold."""
+        if work.gold is None or isinstance(observation, Failure):
+            return None
+        return await self._grade(work.gold, observation)
+
+    def _count_round(self, observation: Observation, wasted: int) -> None:
+        counters = self.counters
+        counters.rounds += 1
+        counters.wasted_tokens += wasted
+        counters.completion_tokens += observation.completion_tokens or 0
+        match observation:
+            case Completion():
+                counters.verifier_tokens += observation.verifier_tokens
+            case Failure():
+                counters.last_error = observation.error
+
+    def _count_outcome(self, work: Work, row: Row) -> None:
+        self.counters.stops[row["stop_reason"]] += 1
+        rule = self._headline.get(work.label, "last")
+        self.counters.verdicts[f"{work.label}/{row[f'verdict_{rule}'] or 'none'}"] += 1

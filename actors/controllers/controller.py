@@ -1,0 +1,202 @@
+"""The Ray Data stage that holds the chains: an async actor, one coroutine a question.
+
+Ray Data runs `Controller.__call__` for many rows at once on one event loop of the actor. A question
+that fails is a row with an error; the method itself never raises for a question's sake, since that
+would cost the other rows of its block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import ray
+
+from actors.cluster.run_monitor import NAMESPACE, watch_name
+from actors.cluster.storage_retry import GIVE_UP_S, patiently
+from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chains import Chains, spare_collector
+from actors.controllers.grading import GradingPool
+from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.engines.connect import clients_of
+from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import Completion, Statistics
+from pipeline.planning.schedule import Forecast
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import QuestionKey, Recording
+from pipeline.records.questions import question_of
+from pipeline.records.resume_index import RecordedWork
+from pipeline.records.run_dir import RunDir
+
+logger = logging.getLogger(__name__)
+
+_REPORT_EVERY_S = 1.0
+
+
+class Controller:
+    """Drives the questions of one phase of one attempt of a run.
+
+    Args:
+        address: the run directory.
+        attempt: number of the attempt.
+        phase: number of the phase.
+        token: of the attempt.
+        engines: plain description of the engine pools (`actors.engines.launch`).
+    """
+
+    def __init__(
+        self, address: str, attempt: int, phase: int, token: str, engines: dict[str, Any]
+    ) -> None:
+        self._run = patiently(lambda: RunDir.open(address), "open the run directory")
+        entry = patiently(lambda: self._run.attempt(attempt), "read attempts.json")
+        self._config = entry.config
+        self._phase, self._engines = phase, engines
+        self._strategies = strategies_of(self._config.science)
+        self._statistics: dict[tuple[str, str], dict[str, Statistics]] = {}
+        self._watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
+        slot = ray.get_runtime_context().get_actor_id()[:12]  # the same for every life of the actor
+        life = ray.get(self._watch.enlist.remote(slot))
+        self._share: int | None = ray.get(self._watch.share.remote(slot))
+        self._epoch = Epoch(attempt, token, phase, slot, life)
+        self._recorded = patiently(
+            lambda: RecordedWork(self._run, self._epoch, retry_before=entry.retry_before),
+            "read what is recorded",
+        )
+        self._met: set[QuestionKey] = set()
+        self._chains: Chains | None = None
+
+    async def __call__(self, row: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """Take one work row to its outcome row; none where the run drains before that."""
+        chains = self._chains or self._start()
+        try:
+            outcome = await chains.run(self._work(row))
+        except JournalError as error:
+            logger.error("stopping: %s", error)  # the watch has it and the driver ends the run
+            return
+        if outcome is not None:
+            yield outcome
+        if chains.idle:
+            await self._tell()  # the actor may be gone before the next second
+
+    def _start(self) -> Chains:
+        """What needs the event loop; runs at the first row, before anything awaits."""
+        spare_collector()
+        runtime, science = self._config.runtime, self._config.science
+        usual = max(1, self._engines["in_flight"] // runtime.controllers.actors)
+        in_flight = self._share or usual
+        self._journal = JournalWriter(
+            self._run.journal,
+            flush_s=runtime.journal_flush_s,
+            # Ray Data counts chains that wait for the journal among those it has handed over, and
+            # it hands over twice as many as work: short chains would starve the engines
+            most_waiting=max(1, in_flight // 2),
+            give_up_s=GIVE_UP_S,
+            epoch=self._epoch,
+            base=self._recorded.base,
+        )
+        self._journal.on_failure = self._fail
+        self._grading = GradingPool(workers=runtime.grading_workers)
+        generator, verifier = clients_of(self._engines, runtime.requests)
+        self._generator = generator
+        rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
+        self._fatal: str | None = None
+        self._lag_ms = 0.0
+        self._told = 0
+        self._chains = Chains(
+            identity=RunIdentity(
+                run=self._run.run_id,
+                attempt=self._epoch.attempt,
+                generator=science.generator.model,
+                verifier=None if science.verifier is None else science.verifier.model,
+            ),
+            generator=generator,
+            verifier=verifier,
+            journal=self._journal,
+            grade=self._grade,
+            recording_of=self._recording,
+            in_flight=in_flight,
+            headline=rules,
+        )
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._report()), loop.create_task(self._drain_when_told())]
+        return self._chains
+
+    def _work(self, row: dict[str, Any]) -> Work:
+        label, benchmark = row["strategy"], row["benchmark"]
+        phases = phases_of(self._strategies[label])
+        phase = phases[self._phase]
+        known = self._known(label, phases[self._phase - 1].name if self._phase else "prepared")
+        return Work(
+            label=label,
+            phase=phase.name,
+            strategy=phase.strategy,
+            question=question_of(row),
+            gold=row["gold"],
+            level=row["level"],
+            statistics=known.get(benchmark),
+            forecast=Forecast(
+                completions=row["expected_completions"],
+                tokens_each=row["expected_tokens"] / row["expected_completions"],
+            ),
+        )
+
+    def _known(self, label: str, phase: str) -> dict[str, Statistics]:
+        key = (label, phase)
+        if key not in self._statistics:
+            self._statistics[key] = self._run.statistics(label, phase) or {}
+        return self._statistics[key]
+
+    def _recording(self, work: Work) -> Recording | None:
+        if work.key in self._met:  # Ray lost the answer of a task, and runs it once more
+            return self._recorded.again(work.key)
+        self._met.add(work.key)
+        return self._recorded.of(work.key)
+
+    async def _grade(self, gold: str, completion: Completion) -> str:
+        grader = self._config.science.grader
+        if grader == "paper":
+            return await self._grading.grade_reply(gold, completion.text, grader)
+        return await self._grading.grade(gold, completion.answer, grader)
+
+    def _fail(self, error: JournalError) -> None:
+        self._fatal = str(error)
+        if self._chains is not None:
+            self._chains.drain()
+
+    async def _report(self) -> None:
+        """Tell the watch every second how it goes."""
+        assert self._chains is not None
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(_REPORT_EVERY_S)
+            self._lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
+            await self._tell()
+
+    async def _drain_when_told(self) -> None:
+        assert self._chains is not None
+        try:
+            grace_s = await self._watch.until_drain.remote()
+            await self._chains.wind_down(grace_s)
+        except ray.exceptions.RayActorError:  # the driver is gone: nobody will take the outcomes
+            logger.warning("the run's driver is gone, keeping what is finished")
+            self._chains.drain()
+        await self._journal.close()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        """Report the counters, and take how many chains may be at work."""
+        assert self._chains is not None
+        counters = {**self._chains.counters.as_dict(), "loop_lag_ms": self._lag_ms}
+        routed = self._generator.stats()
+        counters |= {name: routed.get(name, 0) for name in ("returning", "stayed")}
+        self._told += 1
+        number = self._told
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            share = await self._watch.report.remote(self._epoch.name, counters, self._fatal, number)
+            if share is not None and number == self._told:  # else a newer answer is on its way
+                self._chains.limit(share)

@@ -1,0 +1,298 @@
+"""Grading that can neither hang nor kill its host: exact comparison first, else a killable process.
+
+`GradingPool` is used from any thread or event loop of an actor. Most pairs are decided in place
+(`pipeline.answers.find`); what that leaves open goes to one of a few worker processes with a limit
+on memory, and a worker that overruns its time is killed and replaced. No process is started before
+the first pair needs one, and none is forked: a Ray actor has threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from actors.controllers.grading_worker import Judgement
+from pipeline.answers import ALL_LENIENCIES, Leniency, Verdict, extract
+from pipeline.answers.extract import last_box
+from pipeline.answers.grading import Finding, find
+
+_STARTUP_S = 60.0
+_PATIENCE = 1.8
+_MAX_CHARS = 20_000
+_SHORT_CHARS = 300
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class Grader(StrEnum):
+    """Which relation decides that an answer is right."""
+
+    MARKOVSCALE = "markovscale"
+    """Ours: typed exact comparison, and math-verify for what that leaves open."""
+    MATH_VERIFY = "math_verify"
+    """math-verify with its defaults on our extracted answer."""
+    PAPER = "paper"
+    """As the code behind the paper's tables: math-verify with its defaults on the last box of the
+    whole reply, thinking included; whatever goes wrong counts as wrong, so it is never UNGRADED."""
+
+
+class GradingPool:
+    """A few worker processes, started when first needed.
+
+    Args:
+        workers: how many pairs may be with the computer algebra system at a time.
+        timeout_s: wall time that one pair may take there; an overrun is UNGRADED. A worker that the
+            machine starves of processor time may take 1.8 times as long.
+        memory_bytes: address space of a worker.
+        leniencies: rules of the `markovscale` grader that are on.
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        timeout_s: float = 2.5,
+        memory_bytes: int = 1 << 30,
+        leniencies: frozenset[Leniency] = ALL_LENIENCIES,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"workers must be >= 1, got {workers!r}")
+        if not timeout_s > 0:
+            raise ValueError(f"timeout_s must be > 0, got {timeout_s!r}")
+        self.timeout_s = timeout_s
+        self.memory_bytes = memory_bytes
+        self.leniencies = leniencies
+        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="grading")
+        self._slot = threading.local()  # each thread of the executor owns one worker process
+        self._workers: set[_Worker] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    async def grade(
+        self, gold: str, prediction: str | None, grader: str = Grader.MARKOVSCALE
+    ) -> Verdict:
+        """The verdict on an extracted answer; replies go to `grade_reply`, which extracts."""
+        if len(gold) + len(prediction or "") > _SHORT_CHARS:  # may take a while: not in the loop
+            future = await asyncio.to_thread(self.submit, gold, prediction, grader)
+        else:
+            future = self.submit(gold, prediction, grader)
+        return await asyncio.wrap_future(future)
+
+    async def grade_reply(self, gold: str, text: str, grader: str = Grader.MARKOVSCALE) -> Verdict:
+        """The verdict on a whole reply, from which each grader extracts as it does."""
+        return await self.grade(gold, answer_for(text, grader), grader)
+
+    def grade_many(
+        self, pairs: Iterable[tuple[str, str | None]], grader: str = Grader.MARKOVSCALE
+    ) -> list[Verdict]:
+        """Verdicts on (gold, prediction) pairs, in their order; blocks until all are there."""
+        futures = [self.submit(gold, prediction, grader) for gold, prediction in pairs]
+        return [future.result() for future in futures]
+
+    def submit(
+        self, gold: str, prediction: str | None, grader: str = Grader.MARKOVSCALE
+    ) -> Future[Verdict]:
+        """The verdict as a future, already done where exact comparison decides."""
+        if self._closed:
+            raise RuntimeError("the grading pool must be open, got a closed one")
+        chosen = Grader(grader)
+        if chosen is Grader.PAPER and prediction is not None:
+            prediction = last_box(prediction) if "boxed" in prediction else prediction
+        finding: Finding | None = None
+        if prediction is None or not prediction.strip():
+            return _done(Verdict.WRONG)
+        if chosen is Grader.MARKOVSCALE:
+            finding = find(gold, prediction, leniencies=self.leniencies)
+            if finding in (Finding.RIGHT, Finding.WRONG):
+                return _done(Verdict(finding.value))
+            if finding is Finding.TOO_LARGE:
+                return _done(Verdict.UNGRADED)
+        if len(gold) + len(prediction) > _MAX_CHARS:
+            return _done(_verdict(Judgement.ERROR, chosen, finding))
+        return self._executor.submit(self._judged, gold, prediction, chosen, finding)
+
+    def close(self) -> None:
+        """End every worker and wait until they are gone; verdicts still open become UNGRADED."""
+        with self._lock:
+            self._closed = True  # no worker starts after this
+            workers = list(self._workers)
+        for worker in workers:
+            worker.kill()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._workers.clear()
+
+    def __enter__(self) -> GradingPool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Ids of the workers that run now."""
+        with self._lock:
+            return sorted(worker.process.pid for worker in self._workers)
+
+    def _judged(
+        self, gold: str, prediction: str, grader: Grader, finding: Finding | None
+    ) -> Verdict:
+        """Runs in a thread of the executor."""
+        judgement = Judgement.ERROR
+        worker = self._worker()
+        if worker is not None:
+            answer = worker.ask([gold, prediction], self.timeout_s)
+            if answer is None:
+                self._discard(worker)
+                self._start()  # it gets ready while this thread waits for its next pair
+            else:
+                judgement = answer
+        return _verdict(judgement, grader, finding)
+
+    def _worker(self) -> _Worker | None:
+        """This thread's worker, ready; None when none can be had."""
+        worker: _Worker | None = getattr(self._slot, "worker", None)
+        if worker is None or worker.process.poll() is not None:
+            if worker is not None:
+                self._discard(worker)
+            worker = self._start()
+        if worker is not None and not worker.ready:
+            worker.ready = worker.read(_STARTUP_S) is Judgement.READY
+            if not worker.ready:
+                self._discard(worker)
+                return None
+        return worker
+
+    def _start(self) -> _Worker | None:
+        """A new worker for this thread, not yet ready; None once the pool is closed."""
+        with self._lock:
+            if self._closed:
+                return None
+            worker = _Worker(self.memory_bytes, self.timeout_s)
+            self._workers.add(worker)
+        self._slot.worker = worker
+        return worker
+
+    def _discard(self, worker: _Worker) -> None:
+        worker.kill()
+        with self._lock:
+            self._workers.discard(worker)
+        self._slot.worker = None
+
+
+class _Worker:
+    """One worker process and its pipes."""
+
+    def __init__(self, memory_bytes: int, timeout_s: float) -> None:
+        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [
+                sys.executable,
+                "-m",
+                "actors.controllers.grading_worker",
+                str(memory_bytes),
+                str(timeout_s),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,  # a Ctrl-C at the terminal is for the run, which then closes us
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin: IO[bytes] = self.process.stdin
+        self.stdout: IO[bytes] = self.process.stdout
+        self.ready = False
+
+    def ask(self, request: list[str], timeout_s: float) -> Judgement | None:
+        """What the worker says; None if it died or did not answer in time."""
+        try:
+            self.stdin.write(json.dumps(request).encode() + b"\n")
+            self.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            return None
+        return self.read(timeout_s)
+
+    def read(self, timeout_s: float) -> Judgement | None:
+        """The next line from the worker.
+
+        A worker that is late because it was given little processor time, not because its pair is
+        hard, gets `_PATIENCE` times as long: a verdict should not depend on a machine's load.
+        """
+        start, used_s = time.monotonic(), self._processor_s()
+        line = b""
+        try:
+            while not line.endswith(b"\n"):
+                waited_s = time.monotonic() - start
+                left_s = timeout_s - waited_s
+                if left_s <= 0:
+                    left_s = _PATIENCE * timeout_s - waited_s
+                    if left_s <= 0 or self._processor_s() - used_s > timeout_s / 2:
+                        return None
+                if not select.select([self.stdout], [], [], min(left_s, 0.1))[0]:
+                    continue
+                chunk = os.read(self.stdout.fileno(), 4096)
+                if not chunk:
+                    return None
+                line += chunk
+            return Judgement(line.decode().strip())
+        except (OSError, ValueError):
+            return None
+
+    def _processor_s(self) -> float:
+        """Processor time that the worker has used; 0 once it is gone."""
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
+        except OSError:
+            return 0.0
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def kill(self) -> None:
+        """End the process and its pipes; may be called more than once, from any thread."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.stdin, self.stdout):
+            try:
+                pipe.close()
+            except (BrokenPipeError, OSError):
+                continue
+
+
+def answer_for(text: str, grader: str) -> str | None:
+    """What of a whole reply a grader is shown."""
+    if Grader(grader) is Grader.PAPER:
+        return last_box(text)
+    return extract(text)
+
+
+def _verdict(judgement: Judgement, grader: Grader, finding: Finding | None) -> Verdict:
+    if judgement is Judgement.EQUAL:
+        return Verdict.RIGHT
+    if grader is Grader.PAPER or (
+        judgement is Judgement.DIFFERENT and finding is not Finding.UNPROVEN
+    ):
+        return Verdict.WRONG
+    return Verdict.UNGRADED
+
+
+def _done(verdict: Verdict) -> Future[Verdict]:
+    future: Future[Verdict] = Future()
+    future.set_result(verdict)
+    return future

@@ -1,0 +1,136 @@
+"""How many chains a run has at work: the rule of `pipeline.planning.admission`, fed and obeyed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from actors.driver.stats_poller import Stats
+from actors.engines.launch import slots_of
+from actors.routing.address import EnginesAddress
+from pipeline.config.runtime import RuntimeConfig
+from pipeline.planning.admission import Admission, AdmissionRule, Pressure, Seen, opened, worst
+from pipeline.planning.admission_bounds import rule_of
+
+logger = logging.getLogger(__name__)
+
+
+class Account(Protocol):
+    """What the engines said (`actors.driver.stats_poller.EngineAccount`)."""
+
+    latest: Stats
+    answers: int
+
+    def totals(self) -> dict[str, Any]: ...
+
+
+class AdmissionControl:
+    """Adapts the number of chains at work to what engines say; keeps it where it is fixed.
+
+    Where engines say nothing (scripted ones in the controllers' own processes) it stays as well.
+
+    Args:
+        runtime: the attempt's configuration; `controllers.in_flight` fixes the number.
+        max_tokens: most new tokens of a completion.
+        address: of the engines, with the number to begin with.
+        account: what the engines say.
+        tell: takes the number of chains that may be at work now, whenever it changes.
+        clock: seconds that do not go back.
+    """
+
+    def __init__(
+        self,
+        runtime: RuntimeConfig,
+        max_tokens: int,
+        address: EnginesAddress,
+        account: Account,
+        tell: Callable[[int], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runtime, self._max_tokens, self._most = runtime, max_tokens, address["most"]
+        self._account, self._tell, self._clock = account, tell, clock
+        cap = address["in_flight"]
+        bounds = AdmissionRule(floor=cap, ceiling=cap)  # until the engines have said something
+        self._state = opened(bounds, cap, clock())
+        self._answers = account.answers
+        self._learnt = (0, 0.0, 0.0)
+        self._pressures: list[Pressure] = []
+        self._last: list[Pressure] = []
+        self._cuts = 0
+        tell(self._state.limit)
+
+    def step(self, totals: Mapping[str, Any]) -> None:
+        """Look at what is new; to be called several times a second.
+
+        Args:
+            totals: of the run's watch.
+        """
+        if self._runtime.controllers.in_flight is not None:
+            return
+        if self._account.answers == self._answers or not self._account.latest["generator"]:
+            return
+        self._answers = self._account.answers
+        before = self._state
+        self._state = (
+            self._learning(totals).under(self._rule()).looked(self._seen(totals), self._clock())
+        )
+        self._pressures.append(self._state.pressure)
+        self._note(before)
+        if self._state.limit != before.limit:
+            self._tell(self._state.limit)
+
+    def figures(self) -> dict[str, Any]:
+        """What stands now, for metrics.jsonl; ``pressure`` is the worst since the last call, or the
+        last one that was seen."""
+        state, pressures = self._state, self._pressures or self._last
+        self._pressures, self._last = [], pressures[-1:]
+        return {
+            "cap": state.cap,
+            "limit": state.limit,
+            "floor": state.rule.floor,
+            "ceiling": state.rule.ceiling,
+            "pressure": worst(pressures).value if pressures else None,
+            "cuts": self._cuts,
+            "tokens_a_chain": state.tokens_a_chain,
+        }
+
+    def _rule(self) -> AdmissionRule:
+        runtime = self._runtime
+        slots = slots_of(self._account.latest["generator"], self._max_tokens)
+        return rule_of(runtime.generator, runtime.controllers, slots=slots, most=self._most)
+
+    def _learning(self, totals: Mapping[str, Any]) -> Admission:
+        """The state, with the chains that ended since the last look."""
+        now = (sum(totals["stops"].values()), totals["held_token_s"], totals["held_s"])
+        chains, token_s, seconds = (b - a for a, b in zip(self._learnt, now, strict=True))
+        self._learnt = now
+        return self._state.ended(chains, token_s, seconds)
+
+    def _seen(self, totals: Mapping[str, Any]) -> Seen:
+        generators, verifiers = (self._account.latest[pool] for pool in ("generator", "verifier"))
+        capacities = [replica.kv_capacity_tokens for replica in generators]
+        return Seen(
+            capacity_tokens=sum(capacities) if all(capacities) else 0,
+            preemptions=self._account.totals()["preemptions"],
+            waiting=sum(replica.waiting for replica in generators),
+            unscored=sum(replica.waiting for replica in verifiers),
+            in_flight=max(totals["in_flight"], totals["samples"]),
+            held_back=totals["waiting"] + totals["samples_waiting"],
+        )
+
+    def _note(self, before: Admission) -> None:
+        state = self._state
+        lowered = state.limit < before.limit or state.cap < before.cap
+        if state.frozen and not before.frozen and lowered:
+            self._cuts += 1
+            logger.info(
+                "requests were preempted: at most %d chains at work instead of %d, and at most "
+                "%d until that has drained",
+                state.cap,
+                before.cap,
+                state.limit,
+            )
+        elif before.frozen and not state.frozen and state.limit > before.limit:
+            logger.info("drained: up to %d chains at work again", state.cap)

@@ -1,0 +1,202 @@
+"""One attempt of a run on a cluster: engines up, phases through, engines down, whatever happens."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+from actors.cluster.environment import write_environment
+from actors.driver.abort_policy import Breaker, RunFailedError
+from actors.driver.admission_control import AdmissionControl
+from actors.driver.flow import PhaseFlow
+from actors.driver.metric_rows import MetricRows, Progress
+from actors.driver.run_phases import RunPhases
+from actors.driver.signals import RunInterruptedError, Signals, reap_orphans, stop_grace_s, watching
+from actors.driver.stats_poller import EngineAccount
+from actors.engines.capacity_check import Waiting, require_room_for
+from actors.engines.launch import start_engines
+from pipeline.config.run import RunConfig
+from pipeline.core.errors import MarkovScaleError
+from pipeline.records.run_dir import RunDir
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 0.2
+_METRICS_EVERY_S = 10.0
+_DRAIN_S = 60.0  # beyond the grace: flushing, and rows on their way
+
+
+class Attempt:
+    """Runs what is left of a run.
+
+    Args:
+        run: its directory, with questions.parquet written.
+        config: configuration of this attempt.
+        number: of the attempt.
+        progress: told the totals every ten seconds.
+    """
+
+    def __init__(
+        self, run: RunDir, config: RunConfig, number: int, progress: Progress | None = None
+    ) -> None:
+        self._run, self._config, self._number = run, config, number
+        self._progress = progress
+        self._entry = run.attempt(number)
+        self._phases = RunPhases(run, config, self._entry)
+        self._taken_over = False
+        self._account: EngineAccount
+        self._admission: AdmissionControl
+        self._rows: MetricRows
+        self._breaker = Breaker(config.runtime, run.address)
+        self._resume = f"resume with --resume {run.address}"
+        self._signals = Signals(self._resume)
+
+    def execute(self) -> None:
+        """Take every question to its outcome.
+
+        Raises:
+            RunInterruptedError: after SIGTERM or SIGINT, where another attempt has taken the run
+                over, or where Ray is gone; resume later.
+            RunFailedError: where nothing but failures comes, nothing comes at all, or the run
+                directory cannot be written.
+            EngineError: where an engine does not start.
+            ConfigError: where the cluster can never hold what the run asks for.
+        """
+        reap_orphans()
+        self._phases.prepare()
+        if not self._phases.pending():
+            logger.info("nothing left to do in %s", self._run.address)
+            return
+        require_room_for(self._config)
+        try:
+            with self._signals.installed(), watching(self._run.run_id) as watch:
+                self._go_through(watch)
+        except ray.exceptions.RayError as error:
+            logger.error("Ray failed: %s", error)  # the cause may stand in the middle of it
+            reason = str(error).strip().splitlines()[-1]
+            raise RunInterruptedError(
+                f"Ray failed ({type(error).__name__}: {reason}); {self._resume}"
+            ) from error
+
+    def _go_through(self, watch: Any) -> None:
+        write_environment(self._run, self._number)
+        with self._engines() as engines:
+            self._account = EngineAccount(engines)
+            self._admission = self._admission_of(engines, watch)
+            self._rows = MetricRows(
+                self._run, self._number, self._account, self._admission, self._progress
+            )
+            self._signals.raising = False
+            try:
+                for phase in range(self._phases.count):
+                    self._phase(phase, watch, engines)
+                failed = self._breaker.failures(ray.get(watch.totals.remote()), least=1)
+                if failed is not None:
+                    raise failed
+            finally:
+                self._account.last_look()
+                self._account.close()
+                self._rows.close()
+
+    def _admission_of(self, engines: Any, watch: Any) -> AdmissionControl:
+        actors = self._config.runtime.controllers.actors
+        return AdmissionControl(
+            self._config.runtime,
+            self._config.science.decoding.max_tokens,
+            engines.address,
+            self._account,
+            lambda limit: ray.get(watch.admit.remote(limit, actors)),
+        )
+
+    def _phase(self, phase: int, watch: Any, engines: Any) -> None:
+        work = self._phases.work(phase)
+        logger.info("phase %d: %d chains to run", phase, len(work))
+        if work:
+            before = ray.get(watch.totals.remote())
+            flow = PhaseFlow(
+                self._run,
+                self._entry,
+                phase,
+                work,
+                engines.address,
+                self._config.runtime.controllers,
+            )
+            self._attend(flow, watch, phase, len(work), before)
+        self._phases.fold(phase)
+
+    def _attend(
+        self, flow: PhaseFlow, watch: Any, phase: int, chains: int, before: dict[str, Any]
+    ) -> None:
+        """Watch a phase to its end; drain it where it must not go on.
+
+        Args:
+            flow: its pipeline.
+            watch: of the run.
+            phase: its number.
+            chains: how many it has.
+            before: totals of the watch before it began.
+        """
+        reason: MarkovScaleError | None = None
+        began = told = time.monotonic()
+        stopped = sum(before["stops"].values())
+        up = before["controllers"] + self._config.runtime.controllers.actors
+        waiting = Waiting("controllers")
+        while flow.running:
+            flow.wait(_POLL_S)
+            totals = ray.get(watch.totals.remote())
+            self._account.look()
+            self._admission.step(totals)
+            if totals["controllers"] < up and reason is None:
+                waiting.look()
+            if reason is None:
+                reason = self._reason_to_end(totals)
+                if reason is not None:
+                    logger.warning("draining: %s", reason)
+                    grace_s = stop_grace_s(self._config.runtime) if self._signals.stop else 0.0
+                    ray.get(watch.drain.remote(grace_s))
+                    give_up = time.monotonic() + grace_s + _DRAIN_S
+            elif time.monotonic() > give_up:
+                logger.warning("chains did not drain in time, leaving them")
+                raise reason
+            if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
+                told = time.monotonic()
+                self._look_for_others()
+                self._rows.tell(totals, phase, (stopped, chains), told - began)
+        try:
+            flow.result()
+        except Exception as error:
+            if reason is None and not isinstance(error, ray.exceptions.RayError):
+                reason = RunFailedError(f"the pipeline of phase {phase} broke: {error}")
+            if reason is None:
+                raise
+            raise reason from error
+        if reason is not None:
+            raise reason
+
+    def _reason_to_end(self, totals: dict[str, Any]) -> MarkovScaleError | None:
+        if self._signals.stop:
+            return RunInterruptedError(f"stopped by a signal; {self._resume}")
+        if self._taken_over:
+            return RunInterruptedError(f"another attempt has taken {self._run.address} over")
+        return self._breaker.reason(totals)
+
+    def _look_for_others(self) -> None:
+        """Note whether another attempt has begun since this one."""
+        try:
+            newest = self._run.attempts()[-1]
+        except OSError:
+            return  # storage fails for the moment: the next look will tell
+        self._taken_over = newest["token"] != self._entry.token
+
+    @contextmanager
+    def _engines(self) -> Iterator[Any]:
+        engines = start_engines(self._config.science, self._config.runtime, self._run.run_id)
+        try:
+            yield engines
+        finally:
+            engines.stop()

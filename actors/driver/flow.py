@@ -1,0 +1,163 @@
+"""One phase as a Ray Data pipeline: questions in, outcome rows out.
+
+read_parquet -> small blocks -> controllers (async actor pool) -> write_parquet. There is no barrier
+inside it: a question is admitted as soon as a chain ends. The write runs in a thread of the driver
+so that the driver can watch it, log, and drain it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from math import ceil
+from typing import Any
+
+import pyarrow as pa
+
+from actors.cluster.ray_data import data_context
+from actors.cluster.storage_retry import patiently
+from actors.controllers.controller import Controller
+from pipeline.config.runtime import ControllerConfig
+from pipeline.planning.phase_work import SCHEMA as WORK_SCHEMA
+from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.records.resume_index import work_folder
+from pipeline.records.run_dir import AttemptEntry, RunDir
+from pipeline.records.trajectory import Row
+from pipeline.store.storage import resolve
+
+_TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")
+"""Errors of storage after which Ray Data writes again, ten times in about two minutes."""
+
+
+_FILES = 200
+"""Files of outcomes that a phase writes at most, or nearly: with one a block, a million questions
+would be 125,000, and a resume would take half an hour to read them from an object store. Outcomes
+that wait for their file are made again from the journal, should the driver die."""
+
+_BLOCKS_A_TURN = 64
+"""Blocks that Ray Data lets lie ready before it takes them, ten times a second while all its tasks
+are busy. With its own 2 no more than some 80 questions a second reach the controllers, however many
+engines wait for them. It has no public setting for this."""
+
+
+class PhaseFlow:
+    """The running pipeline of one phase.
+
+    Args:
+        run: the run directory.
+        attempt: the attempt.
+        phase: number of the phase.
+        rows: work rows, in the order in which they should start.
+        engines: plain description of the engine pools.
+        controllers: size of the controller pool.
+    """
+
+    def __init__(
+        self,
+        run: RunDir,
+        attempt: AttemptEntry,
+        phase: int,
+        rows: list[Row],
+        engines: dict[str, Any],
+        controllers: ControllerConfig,
+    ) -> None:
+        self._error: BaseException | None = None
+        folder = work_folder(run, attempt.number, phase)
+        table = pa.Table.from_pylist(rows, schema=WORK_SCHEMA)
+        patiently(lambda: folder.write_table("questions.parquet", table), "write the work list")
+        source = folder.child("questions.parquet").address
+        outcomes = f"attempt-{attempt.number}-phase-{phase}"
+        target = run.folder.child("outcomes", outcomes).address
+        plan = (run.address, attempt.number, phase, attempt.token, engines)
+        self._thread = threading.Thread(
+            target=self._write, args=(source, target, plan, controllers, len(rows)), daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether outcomes may still come."""
+        return self._thread.is_alive()
+
+    def result(self) -> None:
+        """Wait for the end; raises what Ray Data raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end, but not longer than `seconds`."""
+        self._thread.join(seconds)
+
+    def _write(
+        self,
+        source: str,
+        target: str,
+        plan: tuple[str, int, int, str, dict[str, Any]],
+        controllers: ControllerConfig,
+        rows: int,
+    ) -> None:
+        try:
+            _write_outcomes(source, target, plan, controllers, rows)
+        except BaseException as error:  # handed to the driver's thread by `result`
+            self._error = error
+
+
+def _write_outcomes(
+    source: str,
+    target: str,
+    plan: tuple[str, int, int, str, dict[str, Any]],
+    controllers: ControllerConfig,
+    rows: int,
+) -> None:
+    import ray
+
+    context = data_context()
+    context.execution_no_progress_timeout_s = -1  # a long chain is no stall; the watchdog is ours
+    context._max_num_blocks_in_streaming_gen_buffer = _BLOCKS_A_TURN
+    context.memory_usage_poll_interval_s = None  # else one polling thread a task
+    context.max_consecutive_actor_init_deaths = 3
+    _keep_off_gpu_nodes(context.execution_options, controllers)
+    context.retried_io_errors = [*context.retried_io_errors, *_TRIED_AGAIN]
+    # else Ray Data starts 32 actors to read the footer of one file, each a process and a CPU: half
+    # a minute on a small machine, and GPU nodes on an elastic cluster. It reads this when it plans
+    os.environ.setdefault("RAY_DATA_PARQUET_FOOTER_NUM_ACTORS", "1")
+    read_fs, read_path = resolve(source)
+    write_fs, write_path = resolve(target)
+    write_fs.create_dir(write_path, recursive=True)
+    blocks = max(1, ceil(rows / controllers.rows_per_block))
+    wanted = controllers.calls(plan[-1]["most"])
+    calls = min(wanted, max(1, ceil(blocks / controllers.actors)))
+    pool = ray.data.ActorPoolStrategy(
+        size=controllers.actors,
+        max_concurrent_calls_per_actor=calls,
+        max_tasks_in_flight_per_actor=calls,
+    )
+    questions = ray.data.read_parquet(read_path, filesystem=read_fs)
+    outcomes = questions.repartition(target_num_rows_per_block=controllers.rows_per_block).flat_map(
+        Controller,
+        fn_constructor_args=plan,
+        compute=pool,
+        num_cpus=controllers.num_cpus,
+    )
+    outcomes.map_batches(_in_schema, batch_format="pyarrow", batch_size=None).write_parquet(
+        write_path, filesystem=write_fs, min_rows_per_file=ceil(rows / _FILES)
+    )
+
+
+def _keep_off_gpu_nodes(options: Any, controllers: ControllerConfig) -> None:
+    """Where Ray Data may run, and how much it may ask the cluster's autoscaler for.
+
+    Without limits it asks for ever more CPUs while it is busy, and on an elastic cluster those come
+    with GPUs.
+    """
+    options.label_selector = dict(controllers.label_selector) or None
+    reading_and_writing = 3
+    options.resource_limits = options.resource_limits.copy(
+        cpu=controllers.actors * controllers.num_cpus + reading_and_writing
+    )
+
+
+def _in_schema(batch: pa.Table) -> pa.Table:
+    """Rows of a block in the outcome schema, whatever types their nulls left open."""
+    return pa.Table.from_pylist(batch.to_pylist(), schema=OUTCOME_SCHEMA)

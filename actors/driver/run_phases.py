@@ -1,0 +1,145 @@
+"""What is left of a run's phases, and what is learnt from one that is done: all from its directory.
+
+Calls of storage are made patiently (`actors.cluster.storage_retry`).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from actors.cluster.storage_retry import patiently
+from pipeline.config.run import RunConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import Statistics
+from pipeline.planning.phase_work import (
+    PREPARED,
+    folded_statistics,
+    phase_count,
+    phase_work,
+    prepared_statistics,
+)
+from pipeline.planning.schedule import running_means
+from pipeline.records.journal import read_journal, set_aside_corrupt, survey
+from pipeline.records.resume_index import write_recorded
+from pipeline.records.run_dir import AttemptEntry, RunDir, rows_of
+from pipeline.records.trajectory import Row
+
+logger = logging.getLogger(__name__)
+
+
+class RunPhases:
+    """The phases of a run, for one attempt.
+
+    Args:
+        run: its directory, with questions.parquet written.
+        config: configuration of the attempt.
+        entry: the attempt.
+    """
+
+    def __init__(self, run: RunDir, config: RunConfig, entry: AttemptEntry) -> None:
+        self._run, self._entry = run, entry
+        self._strategies = strategies_of(config.science)
+        self._questions = rows_of(run.folder.read_table("questions.parquet"))
+
+    @property
+    def count(self) -> int:
+        """How many phases there are."""
+        return phase_count(self._strategies)
+
+    def prepare(self) -> None:
+        """Set torn segments aside, and learn what no phase has to be run for."""
+        corrupt = patiently(lambda: set_aside_corrupt(self._run.journal), "read the journal")
+        for segment in corrupt:
+            logger.warning("journal segment %s set aside: %s", segment.name, segment.why)
+        for label, strategy in self._strategies.items():
+            if self._run.statistics(label, PREPARED) is None:
+                learnt = prepared_statistics(strategy, self._questions)
+                if learnt is not None:
+                    self._write_statistics(label, PREPARED, learnt)
+
+    def pending(self) -> bool:
+        """Whether anything is left. Phase by phase: who takes part in one is known once those
+        before it are done and folded."""
+        done = self._done()
+        for phase in range(self.count):
+            known = self._statistics()
+            if phase_work(self._strategies, phase, self._questions, known, done):
+                return True
+            if self._unfolded(phase):
+                return True
+        return False
+
+    def work(self, phase: int) -> list[Row]:
+        """The chains of a phase that are left, in the order in which they should start; what is
+        recorded of them is written for the controllers."""
+        columns = ["benchmark", "completion_tokens", "error"]
+        recorded = patiently(lambda: survey(self._run.journal, columns), "read the journal")
+        work = phase_work(
+            self._strategies,
+            phase,
+            self._questions,
+            self._statistics(),
+            self._done(),
+            running_means(recorded.table),
+        )
+        if work:
+            wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]
+            patiently(
+                lambda: write_recorded(
+                    self._run, self._entry.number, phase, recorded.names, wanted
+                ),
+                "write what is recorded",
+            )
+        return work
+
+    def fold(self, phase: int) -> None:
+        """Learn from a finished phase, once."""
+        labels = self._unfolded(phase)
+        if not labels:
+            return
+        drawn = patiently(
+            lambda: read_journal(self._run.journal, strategies=labels).table, "read the journal"
+        )
+        known = self._statistics()
+        for label in labels:
+            strategy = self._strategies[label]
+            phases = phases_of(strategy)
+            before = known.get((label, phases[phase - 1].name if phase else PREPARED), {})
+            learnt = folded_statistics(label, strategy, phase, self._questions, drawn, before)
+            self._write_statistics(label, phases[phase].name, learnt)
+
+    def _unfolded(self, phase: int) -> list[str]:
+        """Labels of strategies whose finished phase has not been folded yet."""
+        labels = []
+        for label, strategy in self._strategies.items():
+            phases = phases_of(strategy)
+            if phase + 1 < len(phases) and not self._run.statistics(label, phases[phase].name):
+                labels.append(label)
+        return labels
+
+    def _write_statistics(self, label: str, phase: str, learnt: dict[str, Statistics]) -> None:
+        patiently(
+            lambda: self._run.write_statistics(label, phase, learnt, attempt=self._entry.number),
+            "write statistics",
+        )
+
+    def _statistics(self) -> dict[tuple[str, str], dict[str, Statistics]]:
+        names = [
+            (label, name)
+            for label, strategy in self._strategies.items()
+            for name in (PREPARED, *(phase.name for phase in phases_of(strategy)))
+        ]
+        read = patiently(
+            lambda: {key: self._run.statistics(*key) for key in names}, "read statistics"
+        )
+        return {key: value for key, value in read.items() if value is not None}
+
+    def _done(self) -> set[tuple[str, str, str, str]]:
+        rows: list[Row] = rows_of(patiently(self._run.outcomes, "read outcomes"))
+        retry_before = self._entry.retry_before or 0
+        return {
+            (r["strategy"], r["phase"], r["benchmark"], r["question_id"])
+            for r in rows
+            if not (r["error"] is not None and r["attempt"] < retry_before)
+        }

@@ -1,0 +1,134 @@
+"""What surrounds an attempt: signals, its watch, and the leftovers of attempts that were killed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from actors.cluster.run_monitor import NAMESPACE, Watch, watch_name
+from pipeline.config.runtime import RuntimeConfig
+from pipeline.core.errors import MarkovScaleError
+
+logger = logging.getLogger(__name__)
+
+_TAKEN_S = 30.0  # how long the watch of a killed driver may take to die
+_POLL_S = 0.5
+
+
+class RunInterruptedError(MarkovScaleError, RuntimeError):
+    """The run was asked to stop; everything durable is kept and it can be resumed."""
+
+
+class Signals:
+    """SIGTERM and SIGINT, as a wish to stop.
+
+    The first one is noted; while `raising`, as during a long start, it interrupts as well. A second
+    one always does. Handlers are installed after ray.init, which overwrites them.
+
+    Args:
+        hint: what is said with the interruption, such as how to go on.
+    """
+
+    def __init__(self, hint: str) -> None:
+        self._stop = threading.Event()
+        self._hint = hint
+        self._name = ""
+        self.raising = True
+
+    @property
+    def stop(self) -> bool:
+        """Whether the run is to stop."""
+        return self._stop.is_set()
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """The handlers, for as long as this lasts.
+
+        Raises:
+            RunInterruptedError: where a signal has interrupted what was done meanwhile.
+        """
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self._note) for number in numbers}
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            raise RunInterruptedError(f"stopped by {self._name}; {self._hint}") from error
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, frame: Any) -> None:
+        del frame
+        again = self._stop.is_set()
+        self._name = signal.Signals(number).name
+        self._stop.set()
+        if self.raising or again:
+            raise KeyboardInterrupt  # any other exception of a handler is lost within a call of Ray
+
+
+def stop_grace_s(runtime: RuntimeConfig) -> float:
+    """How long a run that was told to stop lets completions finish (``runtime.drain_s``).
+
+    Most of what Ray leaves a stopped job; the rest is for flushing and for ending the engines.
+    """
+    if runtime.drain_s is not None:
+        return runtime.drain_s
+    return max(1.0, 0.8 * float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", "3")) - 1.4)
+
+
+@contextmanager
+def watching(run_id: str) -> Iterator[Any]:
+    """The run's watch actor.
+
+    Raises:
+        RunInterruptedError: where another driver has this run at work in the same cluster.
+    """
+    watch = _new_watch(run_id)
+    try:
+        yield watch
+    finally:
+        ray.kill(watch)
+
+
+def _new_watch(run_id: str) -> Any:
+    # beside the driver: on a node that can be lost it would take the whole run with it
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    actor = ray.remote(Watch).options(
+        name=watch_name(run_id),
+        namespace=NAMESPACE,
+        num_cpus=0,
+        max_concurrency=10_000,
+        scheduling_strategy=here,
+    )
+    give_up = time.monotonic() + _TAKEN_S
+    while True:
+        try:
+            watch = actor.remote()
+            ray.get(watch.totals.remote())
+            return watch
+        except ValueError as error:  # the name is taken
+            if time.monotonic() > give_up:
+                raise RunInterruptedError(
+                    f"{run_id} is at work in this cluster already: stop that job first"
+                ) from error
+        time.sleep(_POLL_S)
+
+
+def reap_orphans() -> None:
+    """Delete Serve applications of runs whose driver is gone; nobody else's are touched."""
+    try:
+        ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
+    except ValueError:
+        return  # no Serve here; asking Serve itself would start one
+    from actors.engines.serve_host import reap
+
+    reap()

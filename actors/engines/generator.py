@@ -1,0 +1,216 @@
+"""The generator engine: requests in, completions out, on vLLM's AsyncLLM.
+
+It is a plain class: a Ray actor, a Serve deployment or a test can hold it
+(`actors.engines.launch`). Prompts go in as token ids made here from the model's chat template, and
+one output comes back a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from actors.engines import vllm_setup
+from actors.engines.engine_stats import EngineStats, Meter
+from actors.engines.prompting import Prompt, Prompter
+from actors.routing.interfaces import Generated
+from pipeline.config.models import GeneratorModel
+from pipeline.config.runtime import PoolConfig
+from pipeline.core.protocol import Failure, Request
+
+logger = logging.getLogger(__name__)
+
+_FIRST = -(2**31)  # vLLM serves the lowest priority first
+_WARM_REQUESTS = 64
+
+
+class GeneratorEngine:
+    """One vLLM engine. Its constructor loads the model and blocks until it can serve."""
+
+    kind = "generator"
+
+    def __init__(self, model: dict[str, Any], pool: dict[str, Any]) -> None:
+        """Start the engine.
+
+        Args:
+            model: fields of `GeneratorModel`, JSON-able so that a restarted actor gets them again.
+            pool: fields of `PoolConfig`.
+        """
+        self._model = GeneratorModel.model_validate(model)
+        pool_config = PoolConfig.model_validate(pool)
+        vllm_setup.check_shape(self._model)
+        tokenizer = vllm_setup.tokenizer(self._model)
+        if self._model.chat_template is not None:
+            tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
+        self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
+        arguments = vllm_setup.engine_args(self._model, pool_config, enable_prefix_caching=True)
+        meter = Meter(pool_config.engine.max_num_seqs)
+        self._llm = vllm_setup.start(arguments, pool_config, meter)
+        self._context = vllm_setup.context_tokens(self._llm)
+        self._prompter = Prompter(tokenizer, self._context, self._model.open_thinking)
+        self._probe_ids: list[int] = tokenizer.encode("1", add_special_tokens=False)
+        self._meter = meter
+        self._running: dict[str, asyncio.Task[Any]] = {}
+
+    async def generate(
+        self, request: Request, request_id: str, priority: float = 0.0, deadline_s: float = 3600.0
+    ) -> Generated | Failure:
+        """Serve one request.
+
+        Args:
+            request: what to complete. Where prompt and `max_tokens` together pass the context, the
+                completion ends with ``length`` at the context's end.
+            request_id: unique; for `abort`.
+            priority: lower is served first; to a thousandth.
+            deadline_s: after this the request is aborted here.
+
+        Returns:
+            The completion, or a failure whose error begins with ``bad_request`` (it will never
+            succeed), ``deadline``, ``aborted`` or ``engine``; its tokens are those it cost.
+
+        Raises:
+            EngineDeadError: if no further request can be served; the process must be replaced.
+
+        Cancelling the call aborts the request.
+        """
+        with self._meter.request():
+            loop = asyncio.get_running_loop()
+            try:
+                prompt = await loop.run_in_executor(
+                    self._tokenizing, self._prompter.prompt, request
+                )
+            except ValueError as error:
+                self._meter.failed += 1
+                return Failure(error=f"bad_request: {error}", completion_tokens=0)
+            self._meter.prompt_tokens += len(prompt.ids)
+            task = asyncio.create_task(self._run(request, prompt, request_id, priority))
+            self._running[request_id] = task
+            try:
+                # a shielded task lives on when this call is cancelled, to tell what it cost
+                output = await asyncio.wait_for(asyncio.shield(task), deadline_s)
+            except TimeoutError:
+                tokens = await self.abort(request_id)
+                return Failure(
+                    error=f"deadline: no completion within {deadline_s:g} s",
+                    completion_tokens=tokens,
+                )
+            except asyncio.CancelledError:
+                await asyncio.shield(self.abort(request_id))
+                raise
+            finally:
+                self._running.pop(request_id, None)
+            if isinstance(output, Failure):
+                self._meter.failed += 1
+                return output
+            return self._result(prompt, output)
+
+    async def abort(self, request_id: str) -> int | None:
+        """Stop a request in the engine.
+
+        Returns:
+            Tokens that it had generated; None for a request that is not running here.
+        """
+        task = self._running.get(request_id)
+        if task is None or task.done():
+            return None
+        await self._llm.abort(request_id)
+        output = await task
+        if isinstance(output, Failure):
+            return output.completion_tokens
+        tokens = len(output.outputs[0].token_ids)
+        self._meter.aborted += 1
+        self._meter.aborted_tokens += tokens
+        return tokens
+
+    async def warm_up(self) -> None:
+        """Answer a batch of short requests, sampled as those of a run are.
+
+        What is loaded and compiled at first use (kernels, the sampler) thus belongs to the start.
+
+        Raises:
+            EngineDeadError: if it cannot answer.
+        """
+        batch = min(_WARM_REQUESTS, self._meter.max_num_seqs)
+        await vllm_setup.answer_all(
+            self._probe(f"warm-up-{number}", max_tokens=2, temperature=0.7, top_p=0.95, seed=number)
+            for number in range(batch)
+        )
+        self._meter.ready()
+
+    async def health(self, stall_s: float = 120.0) -> None:
+        """Prove that the engine can serve: by its steps while it works, else by one token.
+
+        Raises:
+            EngineDeadError: if it died, or made no step within `stall_s`.
+        """
+        await vllm_setup.prove_alive(self._llm, self._meter, self._probe, stall_s)
+
+    def stats(self, replica: str = "") -> EngineStats:
+        """What the engine counted so far."""
+        return self._meter.stats(replica, self.kind, vllm_setup.kv_capacity_tokens(self._llm))
+
+    def shutdown(self) -> None:
+        """Stop the engine and its processes."""
+        self._llm.shutdown()
+        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
+        """Final output of a request, aborted or not; a Failure for errors of its own."""
+        return await self._complete(
+            prompt.ids,
+            request_id,
+            max(_FIRST + 1, round(priority * 1000)),
+            max_tokens=min(request.max_tokens, self._context - len(prompt.ids)),
+            min_tokens=request.min_tokens,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            stop_token_ids=list(request.stop_token_ids) or None,
+            seed=request.seed,
+        )
+
+    async def _probe(self, request_id: str, max_tokens: int = 1, **sampling: Any) -> Any:
+        """Generate a token or two, ahead of everything else; they belong to no run."""
+        output = await self._complete(
+            self._probe_ids, request_id, _FIRST, max_tokens=max_tokens, **sampling
+        )
+        if not isinstance(output, Failure):
+            self._meter.completion_tokens -= len(output.outputs[0].token_ids)
+        return output
+
+    async def _complete(
+        self, ids: list[int], request_id: str, priority: int, **sampling: Any
+    ) -> Any:
+        from vllm import SamplingParams, TokensPrompt
+        from vllm.sampling_params import RequestOutputKind
+
+        async def last() -> Any:
+            params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **sampling)
+            prompt = TokensPrompt(prompt_token_ids=ids)
+            final = None
+            async for output in self._llm.generate(prompt, params, request_id, priority=priority):
+                final = output
+            assert final is not None  # the stream of a request ends with its output
+            return final
+
+        return await vllm_setup.guarded(last())
+
+    def _result(self, prompt: Prompt, output: Any) -> Generated | Failure:
+        choice = output.outputs[0]
+        ids = list(choice.token_ids)
+        if choice.finish_reason not in ("stop", "length"):
+            return Failure(
+                error=f"aborted: the request ended with {choice.finish_reason!r}",
+                completion_tokens=len(ids),
+            )
+        return Generated(
+            text=prompt.opened + choice.text,
+            finish_reason=choice.finish_reason,
+            prompt_tokens=len(prompt.ids),
+            cached_prompt_tokens=output.num_cached_tokens or 0,
+            completion_tokens=len(ids),
+            thinking_tokens=self._prompter.thinking_tokens(prompt, choice.text, ids),
+            replica="",
+        )

@@ -1,0 +1,156 @@
+"""Engines as Ray Serve deployments: no proxy, autoscaling, health, and only our own apps touched.
+
+Serve's applications outlive the driver that made them. An application is named after its run, and
+the run's watch actor dies with its driver: an application without that actor is an orphan.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import Any
+
+import ray
+from ray import serve
+from ray.serve.config import AutoscalingConfig, RequestRouterConfig
+
+from actors.cluster.run_monitor import watch_name
+from actors.engines.actor_host import ray_options
+from actors.engines.engine_host import EngineHost
+from actors.engines.engine_stats import EngineStats
+from actors.routing.address import NAMESPACE, Kind, PoolAddress
+from actors.routing.serve_transport import DEPLOYMENT
+from pipeline.config.runtime import PoolConfig
+from pipeline.core.errors import EngineError
+
+logger = logging.getLogger(__name__)
+
+_APP = re.compile(r"markovscale-(?P<run>.+)-(?:generator|verifier)")
+_POLL_S = 0.5
+_STATS_S = 5.0
+_CONSTRUCTOR_TRIES = 3
+
+
+class ServeHost:
+    """One pool as a Serve application of its own."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        model: dict[str, Any],
+        pool: PoolConfig,
+        run_id: str,
+        scripted: dict[str, Any] | None,
+        margin: int,
+    ) -> None:
+        self._app = f"markovscale-{run_id}-{kind}"
+        self._timeout_s = pool.start_timeout_s
+        self.address: PoolAddress = {
+            "host": "serve",
+            "kind": kind,
+            "replicas": [],
+            "app": self._app,
+            "scripted": None,
+        }
+        serve.start(proxy_location="Disabled")
+        if self._app in serve.status().applications:  # of an attempt that was killed
+            serve.delete(self._app)
+        deployment = serve.deployment(EngineHost).options(
+            name=DEPLOYMENT,
+            ray_actor_options=ray_options(pool),
+            max_ongoing_requests=pool.max_ongoing_requests or 2 * pool.engine.max_num_seqs,
+            max_constructor_retry_count=_CONSTRUCTOR_TRIES,
+            graceful_shutdown_timeout_s=20,
+            request_router_config=RequestRouterConfig(
+                request_router_class="actors.routing.serve_router:StickyRouter",
+                request_router_kwargs={"margin": margin},
+            ),
+            **scaling(pool),
+        )
+        target = deployment.bind(kind, "", model, pool.model_dump(mode="json"), scripted)
+        serve.run_many(
+            [serve.RunTarget(target, name=self._app, route_prefix=None)],
+            wait_for_ingress_deployment_creation=False,
+            wait_for_applications_running=False,
+        )
+
+    def wait(self) -> None:
+        """See `actors.engines.launch.Host.wait`."""
+        kind, give_up = self.address["kind"], time.monotonic() + self._timeout_s
+        while time.monotonic() < give_up:
+            status = serve.status().applications.get(self._app)
+            if status is not None and status.status == "RUNNING":
+                return
+            if status is not None and status.status == "DEPLOY_FAILED":
+                reasons = [status.message, *(d.message for d in status.deployments.values())]
+                raise EngineError(f"a {kind} did not start: {' '.join(filter(None, reasons))}")
+            time.sleep(_POLL_S)
+        raise EngineError(f"a {kind} did not start within {self._timeout_s:g} s")
+
+    def stats(self) -> list[EngineStats]:
+        """See `actors.engines.launch.Host.stats`."""
+        handle = serve.get_deployment_handle(DEPLOYMENT, self._app)
+        try:
+            answers = handle.broadcast("stats").results(timeout_s=_STATS_S, return_exceptions=True)
+        except TimeoutError:
+            return []  # a replica is just starting or ending
+        return [answer for answer in answers if isinstance(answer, EngineStats)]
+
+    def stop(self) -> None:
+        """See `actors.engines.launch.Host.stop`."""
+        if self._app in serve.status().applications:
+            serve.delete(self._app)
+
+
+def scaling(pool: PoolConfig) -> dict[str, Any]:
+    """Serve's options for the number of replicas."""
+    if pool.max_replicas is None:
+        return {"num_replicas": pool.replicas}
+    least = 1 if pool.min_replicas is None else pool.min_replicas
+    return {
+        "autoscaling_config": AutoscalingConfig(
+            min_replicas=least,
+            initial_replicas=min(max(least, pool.replicas), pool.max_replicas),
+            max_replicas=pool.max_replicas,
+            target_ongoing_requests=pool.target_requests,
+            upscale_delay_s=pool.upscale_delay_s,
+            downscale_delay_s=pool.downscale_delay_s,
+        )
+    }
+
+
+def reap() -> list[str]:
+    """Delete applications of runs that are no longer there; nobody else's are touched.
+
+    Returns:
+        Names of the applications that were deleted.
+    """
+    if not _serve_runs():
+        return []
+    reaped = []
+    for name in serve.status().applications:
+        match = _APP.fullmatch(name)
+        if match is None or _lives(match["run"]):
+            continue
+        logger.warning("deleting %s: its run is gone", name)
+        serve.delete(name)
+        reaped.append(name)
+    return reaped
+
+
+def _lives(run_id: str) -> bool:
+    try:
+        ray.get_actor(watch_name(run_id), namespace=NAMESPACE)
+    except ValueError:
+        return False
+    return True
+
+
+def _serve_runs() -> bool:
+    """Whether this cluster has a Serve controller; asking Serve itself would start one."""
+    try:
+        ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,259 @@
+"""The verifier engine: replies in, step scores out, on vLLM's pooling runner.
+
+For process reward models of the kind of Qwen2.5-Math-PRM: a separator token after every step, two
+classes at each, softmax, class 1 is "right". What surrounds the model is pure
+(`pipeline.core.prm`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from actors.engines import vllm_setup
+from actors.engines.engine_stats import EngineStats, Meter
+from actors.engines.prompting import check_text
+from actors.routing.interfaces import Scored
+from pipeline.config.models import VerifierModel
+from pipeline.config.runtime import PoolConfig
+from pipeline.core import prm
+from pipeline.core.errors import ConfigError, VerifierError
+from pipeline.core.protocol import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A reply as the model reads it."""
+
+    ids: list[int]
+    n_steps: int
+    truncated: bool
+
+
+class VerifierEngine:
+    """One vLLM pooling engine. Its constructor loads the model and blocks until it can serve."""
+
+    kind = "verifier"
+
+    def __init__(self, model: dict[str, Any], pool: dict[str, Any]) -> None:
+        """Start the engine.
+
+        Args:
+            model: fields of `VerifierModel`, JSON-able so that a restarted actor gets them again.
+            pool: fields of `PoolConfig`.
+
+        Raises:
+            ConfigError: if the separator is not one token, or a step of the engine is shorter than
+                the context (step pooling reads a prompt in one piece).
+        """
+        from vllm.config import PoolerConfig
+
+        self._model = VerifierModel.model_validate(model)
+        pool_config = PoolConfig.model_validate(pool)
+        vllm_setup.check_shape(self._model)
+        check_step_size(self._model.max_model_len, pool_config.engine.max_num_batched_tokens)
+        self._tokenizer = vllm_setup.tokenizer(self._model)
+        self._separator_id = separator_id(self._tokenizer, self._model.step_separator)
+        self._probe = Solution([self._separator_id], 1, truncated=False)
+        self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
+        arguments = vllm_setup.engine_args(
+            self._model,
+            pool_config,
+            runner="pooling",
+            pooler_config=PoolerConfig(
+                pooling_type="STEP", step_tag_id=self._separator_id, use_activation=True
+            ),
+            # step pooling needs every position of the prompt in one forward pass
+            enable_prefix_caching=False,
+            enable_chunked_prefill=False,
+        )
+        self._meter = Meter(pool_config.engine.max_num_seqs)
+        self._llm = vllm_setup.start(arguments, pool_config, self._meter)
+        self._context = vllm_setup.context_tokens(self._llm)
+        self._running: dict[str, asyncio.Task[Any]] = {}
+
+    async def score(
+        self, question: str, reply: str, request_id: str, deadline_s: float = 600.0
+    ) -> Scored | Failure:
+        """Score the steps of `reply` to `question`.
+
+        A reply without text to judge (cut inside its thinking) is not sent to the model; see
+        `pipeline.core.prm.aggregate` for its score.
+
+        Returns:
+            The scores, or a failure whose error begins with ``bad_request`` (it will never
+            succeed), ``verifier`` (scores that cannot be scores), ``deadline``, ``aborted`` or
+            ``engine``.
+
+        Raises:
+            EngineDeadError: if no further request can be served; the process must be replaced.
+
+        Cancelling the call aborts the request.
+        """
+        with self._meter.request():
+            loop = asyncio.get_running_loop()
+            try:
+                solution = await loop.run_in_executor(
+                    self._tokenizing, self._solution, question, reply
+                )
+            except ValueError as error:
+                self._meter.failed += 1
+                return Failure(error=f"bad_request: {error}", completion_tokens=0)
+            if not solution.n_steps:
+                score = prm.aggregate((), self._model.aggregation)
+                return Scored(step_scores=(), score=score, tokens=0, truncated=False)
+            self._meter.prompt_tokens += len(solution.ids)
+            task = asyncio.create_task(self._run(solution, request_id))
+            self._running[request_id] = task
+            try:
+                rows = await asyncio.wait_for(asyncio.shield(task), deadline_s)
+            except TimeoutError:
+                await self.abort(request_id)
+                return Failure(error=f"deadline: no scores within {deadline_s:g} s")
+            except asyncio.CancelledError:
+                await asyncio.shield(self.abort(request_id))
+                raise
+            finally:
+                self._running.pop(request_id, None)
+            if isinstance(rows, Failure):
+                self._meter.failed += 1
+                return rows
+            return self._scored(solution, rows)
+
+    async def abort(self, request_id: str) -> int | None:
+        """Stop a request in the engine.
+
+        Returns:
+            0, a verifier generates nothing; None for a request that is not running here.
+        """
+        task = self._running.get(request_id)
+        if task is None or task.done():
+            return None
+        await self._llm.abort(request_id)
+        await task
+        self._meter.aborted += 1
+        return 0
+
+    async def warm_up(self) -> None:
+        """Score one step, so that what is loaded at first use belongs to the start.
+
+        Raises:
+            EngineDeadError: if it cannot.
+        """
+        await vllm_setup.answer_all([self._run(self._probe, "warm-up")])
+        self._meter.ready()
+
+    async def health(self, stall_s: float = 120.0) -> None:
+        """Prove that the engine can serve: by its steps while it works, else by one score.
+
+        Raises:
+            EngineDeadError: if it died, or made no step within `stall_s`.
+        """
+        await vllm_setup.prove_alive(
+            self._llm, self._meter, lambda request_id: self._run(self._probe, request_id), stall_s
+        )
+
+    def stats(self, replica: str = "") -> EngineStats:
+        """What the engine counted so far."""
+        stats = self._meter.stats(replica, self.kind, vllm_setup.kv_capacity_tokens(self._llm))
+        # vLLM tells of a batch when its step is over; a prompt is read in one step, so that it
+        # never tells of any prompt in one
+        at_work = self._meter.in_flight - stats.waiting
+        running = max(0, min(at_work, stats.max_num_seqs))
+        return replace(stats, running=running, slot_s=stats.busy_s)
+
+    def shutdown(self) -> None:
+        """Stop the engine and its processes."""
+        self._llm.shutdown()
+        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+
+    def _solution(self, question: str, reply: str) -> Solution:
+        """Split, render, tokenize and fit; ValueError says what is wrong with the request."""
+        check_text(question, "question")
+        check_text(reply, "reply")
+        separator = self._model.step_separator
+        steps = prm.split_steps(reply, separator=separator, text=self._model.text)
+        if not steps:
+            return Solution([], 0, truncated=False)
+        problem = prm.without(question, separator)
+        fitted = prm.fit(steps, lambda some: len(self._ids(problem, some)), self._context)
+        if fitted is None:
+            raise ValueError(
+                f"question has {len(self._ids(problem, ())):,} tokens with the prompt, the "
+                f"verifier's context holds {self._context:,}"
+            )
+        ids = self._ids(problem, fitted.steps)
+        return Solution(ids, len(fitted.steps), fitted.truncated)
+
+    def _ids(self, problem: str, steps: Sequence[str]) -> list[int]:
+        separator = self._model.step_separator
+        turns = [
+            {"role": "user", "content": problem},
+            {"role": "assistant", "content": "".join(step + separator for step in steps)},
+        ]
+        if self._model.system is not None:
+            turns.insert(0, {"role": "system", "content": self._model.system})
+        rendered = self._tokenizer.apply_chat_template(turns, tokenize=False)
+        ids: list[int] = self._tokenizer.encode(rendered, add_special_tokens=False)
+        return ids
+
+    async def _run(self, solution: Solution, request_id: str) -> Any:
+        """The rows at the separators; a Failure for errors of the request's own."""
+        from vllm import PoolingParams, TokensPrompt
+
+        async def last() -> Any:
+            final = None
+            prompt = TokensPrompt(prompt_token_ids=solution.ids)
+            params = PoolingParams(task="token_classify")
+            async for output in self._llm.encode(prompt, params, request_id):
+                final = output
+            assert final is not None  # the stream of a request ends with its output
+            return final.outputs.data.float().tolist()
+
+        return await vllm_setup.guarded(last())
+
+    def _scored(self, solution: Solution, rows: Sequence[Sequence[float]]) -> Scored | Failure:
+        try:
+            sent = solution.ids.count(self._separator_id)
+            if sent != solution.n_steps:
+                raise VerifierError(
+                    f"separators: the chat template must keep {solution.n_steps}, kept {sent}"
+                )
+            scores = prm.step_scores(rows, solution.n_steps)
+        except VerifierError as error:
+            self._meter.failed += 1
+            return Failure(error=f"verifier: {error}")
+        return Scored(
+            step_scores=scores,
+            score=prm.aggregate(scores, self._model.aggregation),
+            tokens=len(solution.ids),
+            truncated=solution.truncated,
+        )
+
+
+def check_step_size(context: int | None, max_num_batched_tokens: int) -> None:
+    """Step pooling reads a prompt in one piece: an engine step must hold a whole context.
+
+    Raises:
+        ConfigError: where it does not. With the model's own context (None), vLLM checks it.
+    """
+    if context is not None and max_num_batched_tokens < context:
+        raise ConfigError(
+            f"max_num_batched_tokens of the verifier must be at least its context of {context:,} "
+            f"tokens, got {max_num_batched_tokens:,}"
+        )
+
+
+def separator_id(tokenizer: Any, separator: str) -> int:
+    """The token that a separator is.
+
+    Raises:
+        ConfigError: if it is not exactly one token.
+    """
+    ids = tokenizer.encode(separator, add_special_tokens=False)
+    if len(ids) != 1:
+        raise ConfigError(f"step_separator must be one token, got {separator!r} of {len(ids)}")
+    return int(ids[0])

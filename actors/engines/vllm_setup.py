@@ -1,0 +1,244 @@
+"""How this project starts vLLM: the one place that knows its arguments and its versions.
+
+Tested with 0.32 (CPU) and 0.26 (GPU). Everything used here and in `engine` and `verifier` exists
+in both under the same name, unless a comment says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from actors.engines.engine_stats import Meter
+from pipeline.config.models import ModelConfig
+from pipeline.config.runtime import PoolConfig
+from pipeline.core.errors import ConfigError, EngineDeadError
+from pipeline.core.protocol import Failure
+from pipeline.planning import sizing
+
+CPU_KV_CACHE_GIB = "1"
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def environment(pool: PoolConfig) -> dict[str, str]:
+    """Environment of a replica's process, to be set before it imports vLLM; `pool.env` wins."""
+    variables = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if on_cpu(pool):
+        variables |= {
+            "VLLM_CPU_KVCACHE_SPACE": CPU_KV_CACHE_GIB,
+            # Ray may put several replicas on the same cores; binding would stack them on the first
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "OMP_NUM_THREADS": str(max(1, round(pool.num_cpus))),
+        }
+        if pool.engine.tensor_parallel_size == 1:
+            # lets the engine's process hold the model itself (see `engine_args`)
+            variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    return variables | pool.env
+
+
+def on_cpu(pool: PoolConfig) -> bool:
+    """Whether a replica of `pool` runs without a GPU."""
+    return pool.num_gpus == 0
+
+
+def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, Any]:
+    """Arguments of vLLM's AsyncEngineArgs; `pool.engine.extra` wins.
+
+    Raises:
+        ConfigError: where a field of `pool.engine.extra` is one that `model` or `pool` decides.
+    """
+    engine = pool.engine
+    decided: dict[str, Any] = {
+        "model": located(model.model),
+        "revision": model.revision,
+        "tokenizer": model.tokenizer and located(model.tokenizer),
+        "dtype": model.dtype,
+        "quantization": model.quantization,
+        "max_model_len": model.max_model_len,
+        "load_format": model.load_format,
+        "trust_remote_code": model.trust_remote_code,
+        "tensor_parallel_size": engine.tensor_parallel_size,
+        "gpu_memory_utilization": pool.memory_share,
+        "max_num_seqs": engine.max_num_seqs,
+        "max_num_batched_tokens": engine.max_num_batched_tokens,
+        "enforce_eager": engine.enforce_eager,
+        **more,
+    }
+    if twice := sorted(decided.keys() & engine.extra.keys()):
+        raise ConfigError(
+            f"engine.extra must not hold what has a field of its own, got {', '.join(twice)}"
+        )
+    defaults: dict[str, Any] = {"scheduling_policy": "priority"}
+    if engine.tensor_parallel_size > 1:
+        defaults["distributed_executor_backend"] = "mp"  # all ranks inside this one actor
+    elif on_cpu(pool):
+        # no worker process: a third less work at the start and 0.7 GB less memory. vLLM wants one
+        # to bind threads to cores, which `environment` turns off
+        defaults["distributed_executor_backend"] = "uni"
+    if on_cpu(pool):
+        # the share of the machine's memory that vLLM checks for at the start; what it takes for
+        # the KV cache is set by VLLM_CPU_KVCACHE_SPACE
+        decided.pop("gpu_memory_utilization")
+    return {**defaults, **decided, **engine.extra}
+
+
+@contextmanager
+def alone_on_gpu(pool: PoolConfig) -> Iterator[None]:
+    """Let the replicas that share a GPU start one after the other, on each node.
+
+    At its start vLLM measures what it needs by how much memory of the whole GPU is taken
+    meanwhile, so that it counts what another engine takes at the same time as its own, and its KV
+    cache has that much less.
+    """
+    if not pool.shares_gpu:
+        yield
+        return
+    gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").replace("/", "-")
+    name = f"markovscale-{os.getuid()}-gpu-{gpu}.lock"
+    with FileLock(Path(tempfile.gettempdir()) / name):
+        yield
+
+
+def start(arguments: dict[str, Any], pool: PoolConfig, meter: Meter) -> Any:
+    """A running vLLM AsyncLLM whose steps `meter` counts."""
+    from vllm import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.metrics.loggers import StatLoggerBase
+
+    class StepCounter(StatLoggerBase):  # type: ignore[misc]  # vLLM is untyped here
+        """Feeds `meter` after every engine step."""
+
+        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+            del vllm_config, engine_index
+
+        def record(self, scheduler_stats: Any, iteration_stats: Any, *_: Any, **__: Any) -> None:
+            if iteration_stats is not None:
+                meter.completion_tokens += iteration_stats.num_generation_tokens
+                meter.preemptions += iteration_stats.num_preempted_reqs
+            if scheduler_stats is not None:
+                meter.batch(
+                    scheduler_stats.num_running_reqs,
+                    scheduler_stats.num_waiting_reqs,
+                    scheduler_stats.kv_cache_usage,
+                )
+
+        def log_engine_initialized(self) -> None:
+            """Nothing to say."""
+
+    with alone_on_gpu(pool):
+        llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), stat_loggers=[StepCounter])
+    meter.ready()
+    return llm
+
+
+async def guarded(call: Coroutine[Any, Any, Any]) -> Any:
+    """Await a vLLM call; errors of the request itself become a `Failure`.
+
+    Raises:
+        EngineDeadError: if the engine cannot serve any request any more.
+    """
+    from vllm.v1.engine import exceptions
+
+    try:
+        return await call
+    except exceptions.EngineDeadError as error:
+        raise EngineDeadError(f"vLLM engine died: {error}") from error
+    except ValueError as error:  # vLLM's own errors of validation are ValueErrors
+        return Failure(error=f"bad_request: {error}", completion_tokens=0)
+    except exceptions.EngineGenerateError as error:
+        return Failure(error=f"engine: {error.__cause__ or error!r}")
+
+
+async def answer_all(requests: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Await requests of the engine's own, side by side.
+
+    Raises:
+        EngineDeadError: if one of them has no answer.
+    """
+    for answer in await asyncio.gather(*requests):
+        if isinstance(answer, Failure):
+            raise EngineDeadError(f"vLLM engine could not answer its first request: {answer.error}")
+
+
+async def prove_alive(
+    llm: Any, meter: Meter, probe: Callable[[str], Coroutine[Any, Any, Any]], stall_s: float
+) -> None:
+    """Prove that an engine can serve: by its steps while it works, else by `probe`.
+
+    Raises:
+        EngineDeadError: if it died, or neither made a step nor answered the probe in `stall_s`.
+    """
+    from vllm.v1.engine import exceptions
+
+    try:
+        await llm.check_health()
+    except exceptions.EngineDeadError as error:
+        raise EngineDeadError(f"vLLM engine died: {error}") from error
+    if meter.in_flight and meter.stalled_s() < stall_s:
+        return
+    task = asyncio.ensure_future(probe(f"health-{uuid.uuid4().hex}"))
+    _, pending = await asyncio.wait({task}, timeout=stall_s)
+    if pending:
+        task.cancel()
+        raise EngineDeadError(f"vLLM engine answered nothing within {stall_s:g} s")
+    if isinstance(answer := task.result(), Failure):
+        raise EngineDeadError(f"vLLM engine failed its health check: {answer.error}")
+
+
+def context_tokens(llm: Any) -> int:
+    """Tokens of prompt and completion together that a sequence may have."""
+    return int(llm.model_config.max_model_len)
+
+
+def kv_capacity_tokens(llm: Any) -> int:
+    """Tokens that the KV cache holds; 0 where vLLM does not say."""
+    cache = llm.vllm_config.cache_config
+    exact = getattr(cache, "kv_cache_size_tokens", None)  # since 0.30 or so
+    if exact:
+        return int(exact)
+    return int((cache.num_gpu_blocks or 0) * (cache.block_size or 0))
+
+
+def located(model: str) -> str:
+    """A folder of the project, such as ``models/tiny-generator``, wherever the process runs."""
+    folder = PROJECT / model
+    return str(folder) if not Path(model).is_dir() and folder.is_dir() else model
+
+
+def check_shape(model: ModelConfig) -> None:
+    """Hold the sizes that the configuration states against the model's own.
+
+    Raises:
+        ConfigError: naming every field that differs.
+    """
+    if model.shape is None:
+        return
+    from transformers import AutoConfig
+
+    own = AutoConfig.from_pretrained(
+        located(model.model), revision=model.revision, trust_remote_code=model.trust_remote_code
+    )
+    sizing.check_shape(model.shape, own.to_dict())
+
+
+def tokenizer(model: ModelConfig) -> Any:
+    """The tokenizer that prompts are made with."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(
+        located(model.tokenizer or model.model),
+        revision=None if model.tokenizer else model.revision,
+        trust_remote_code=model.trust_remote_code,
+    )

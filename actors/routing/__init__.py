@@ -1,0 +1,1 @@
+"""Reaching an engine from elsewhere: addresses, transports, the routing policy, the client."""

@@ -1,0 +1,1 @@
+"""Training: predictor heads on features, and the embedded tiny models."""

@@ -1,0 +1,244 @@
+"""Fits heads on features: binomial likelihood on counts, the paper's setting beside a tuned one.
+
+Minutes of one CPU core for thousands of questions, so it runs in the driver: the features, which
+need the backbone, were made before (`actors.engines.backbone_features`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.core.errors import ConfigError
+from pipeline.predictors.heads import FittedSetting, Mlp, predict
+from pipeline.predictors.report import HeadReport, report_head
+from pipeline.predictors.targets import Head, Part, Target, constant, in_part
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSetting:
+    """How one head is fitted."""
+
+    hidden: tuple[int, ...]
+    """Widths of the hidden layers; () for a linear head."""
+    epochs: int
+    learning_rate: float
+    weight_decay: float = 0.0
+    batch: int = 32
+    """Questions a step."""
+    from_constant: bool = False
+    """Start at the training questions' constant, and stop at the best epoch on the validation
+    questions; else start anywhere and train all epochs."""
+
+
+_PATIENCE = 15  # epochs without a better one before a fit ends
+
+PAPER = HeadSetting(hidden=(512,), epochs=30, learning_rate=1e-5)
+"""30 epochs at 1e-5 (Section 5.1), with Adam; layers and batches, of which the paper says nothing,
+are ours."""
+
+TUNED = tuple(
+    HeadSetting(
+        hidden=hidden,
+        epochs=200,
+        learning_rate=rate,
+        weight_decay=decay,
+        from_constant=True,
+    )
+    for (hidden, rate), decay in itertools.product(
+        (((), 1e-2), ((64,), 3e-3), ((256,), 1e-3)), (1e-2, 1.0)
+    )
+)
+"""Tried for each head; the validation questions choose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Heads under the paper's setting and under the tuned one."""
+
+    heads: dict[str, dict[Head, Mlp]]
+    fitted: dict[str, FittedSetting]
+    questions: dict[str, int]
+
+
+def fit_heads(
+    targets: Sequence[Target],
+    features: dict[tuple[str, str], NDArray[Any]],
+    *,
+    paper: HeadSetting = PAPER,
+    tuned: Sequence[HeadSetting] = TUNED,
+    seed: int = 0,
+) -> Fit:
+    """Fit all heads on the training questions and judge them on the held-out ones.
+
+    Args:
+        targets: all questions; `part_of` splits them.
+        features: (F,) of each question, by key.
+        paper: the setting of that name. Tokens, of which the paper says nothing, are fitted as
+            tuned in both.
+        tuned: settings to choose from, for each head apart.
+        seed: of the split, of the weights' start and of the bootstrap.
+
+    A head about which the training questions say nothing is left out.
+
+    Raises:
+        ConfigError: where no question trains or none is held out.
+    """
+    parts = {part: in_part(targets, part, seed=seed) for part in Part}
+    for part in (Part.TRAINING, Part.HELD_OUT):
+        if not parts[part]:
+            raise ConfigError(
+                f"a predictor needs {part.value} questions, of {len(targets)} none fell there"
+            )
+    arrays = {
+        part: np.array([features[t.key] for t in own], dtype=np.float64).reshape(len(own), -1)
+        for part, own in parts.items()
+    }
+    heads: dict[str, dict[Head, Mlp]] = {"paper": {}, "tuned": {}}
+    chosen: dict[str, dict[str, Any]] = {"paper": {}, "tuned": {}}
+    reports: dict[str, dict[Head, HeadReport]] = {"paper": {}, "tuned": {}}
+    for head in Head:
+        fallback = constant(parts[Part.TRAINING], head)
+        if fallback is None:
+            continue
+        data = _Data(head, parts, arrays, fallback)
+        best = min((data.fit(setting, seed) for setting in tuned), key=lambda fit: fit[1])
+        as_paper = best if head is Head.TOKENS else data.fit(paper, seed)
+        for name, (mlp, _, setting) in {"paper": as_paper, "tuned": best}.items():
+            heads[name][head] = mlp
+            chosen[name][head.value] = {**asdict(setting), "hidden": list(setting.hidden)}
+            guess = predict(head, mlp, arrays[Part.HELD_OUT])
+            report = report_head(head, parts[Part.HELD_OUT], guess, fallback, seed=seed)
+            if report is not None:
+                reports[name][head] = report
+    return Fit(
+        heads=heads,
+        fitted={
+            name: FittedSetting(settings=chosen[name], reports=reports[name]) for name in heads
+        },
+        questions={part.value: len(own) for part, own in parts.items()},
+    )
+
+
+class _Data:
+    """One head's training and validation questions, those that say something on it."""
+
+    def __init__(
+        self,
+        head: Head,
+        parts: dict[Part, list[Target]],
+        arrays: dict[Part, FloatArray],
+        fallback: float,
+    ) -> None:
+        self._head = head
+        training = arrays[Part.TRAINING]
+        self._mean = training.mean(axis=0)
+        spread = training.std(axis=0)
+        self._scale = np.where(spread > 0, spread, 1.0)
+        self._start = math.log(max(fallback, 1.0)) if head is Head.TOKENS else _logit(fallback)
+        self._sets = {
+            part: _told(head, parts[part], (arrays[part] - self._mean) / self._scale)
+            for part in (Part.TRAINING, Part.VALIDATION)
+            if parts[part]
+        }
+
+    def fit(self, setting: HeadSetting, seed: int) -> tuple[Mlp, float, HeadSetting]:
+        """The head, its loss on the validation questions, and the setting with its epochs."""
+        import torch
+
+        generator = torch.Generator().manual_seed(seed)
+        sets = {
+            part: tuple(torch.tensor(array, dtype=torch.float32) for array in told)
+            for part, told in self._sets.items()
+        }
+        x, successes, trials = sets[Part.TRAINING]
+        validation = sets.get(Part.VALIDATION)
+        if validation is not None and not len(validation[0]):
+            validation = None
+        network = _network(x.shape[1], setting, self._start, generator)
+        optimiser = torch.optim.AdamW(
+            network.parameters(), lr=setting.learning_rate, weight_decay=setting.weight_decay
+        )
+        best = (math.inf, 0, _weights(network))
+        for epoch in range(setting.epochs + 1):
+            if epoch:
+                for batch in torch.randperm(len(x), generator=generator).split(setting.batch):
+                    optimiser.zero_grad()
+                    loss = _loss(
+                        self._head, network(x[batch])[:, 0], successes[batch], trials[batch]
+                    )
+                    loss.backward()
+                    optimiser.step()
+            with torch.no_grad():
+                judged = validation if validation is not None else sets[Part.TRAINING]
+                value = float(_loss(self._head, network(judged[0])[:, 0], *judged[1:]))
+            if setting.from_constant and epoch - best[1] > _PATIENCE:
+                break
+            last = not setting.from_constant and epoch == setting.epochs
+            if last or (setting.from_constant and value < best[0]):
+                best = (value, epoch, _weights(network))
+        value, epochs, layers = best
+        mlp = Mlp(self._mean, self._scale, layers)
+        return mlp, value, replace(setting, epochs=epochs)
+
+
+def _told(
+    head: Head, targets: Sequence[Target], features: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    counts = [target.counts[head] for target in targets]
+    told = np.array([count.trials > 0 for count in counts], dtype=np.bool_)
+    successes = np.array([count.successes for count in counts], dtype=np.float64)
+    trials = np.array([count.trials for count in counts], dtype=np.float64)
+    return features[told], successes[told], trials[told]
+
+
+def _loss(head: Head, output: Any, successes: Any, trials: Any) -> Any:
+    """Mean negative log likelihood of a trial; for tokens the squared error of their logarithm."""
+    import torch
+    from torch.nn.functional import softplus
+
+    if head is Head.TOKENS:
+        return torch.mean((output - torch.log(torch.clamp(successes / trials, min=1.0))) ** 2)
+    misses = trials - successes
+    return torch.sum(successes * softplus(-output) + misses * softplus(output)) / torch.sum(trials)
+
+
+def _network(width: int, setting: HeadSetting, start: float, generator: Any) -> Any:
+    import torch
+
+    layers: list[Any] = []
+    sizes = (width, *setting.hidden, 1)
+    for number, (before, after) in enumerate(itertools.pairwise(sizes)):
+        layer = torch.nn.Linear(before, after)
+        bound = 1 / math.sqrt(before)
+        for values in (layer.weight, layer.bias):
+            torch.nn.init.uniform_(values, -bound, bound, generator=generator)
+        if setting.from_constant and number == len(sizes) - 2:
+            torch.nn.init.zeros_(layer.weight)
+            torch.nn.init.constant_(layer.bias, start)
+        layers += [layer, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def _weights(network: Any) -> tuple[tuple[FloatArray, FloatArray], ...]:
+    return tuple(
+        (
+            layer.weight.detach().numpy().astype(np.float64).copy(),
+            layer.bias.detach().numpy().astype(np.float64).copy(),
+        )
+        for layer in network
+        if hasattr(layer, "weight")
+    )
+
+
+def _logit(p: float) -> float:
+    p = min(max(p, 1e-4), 1 - 1e-4)
+    return math.log(p / (1 - p))

@@ -1,0 +1,108 @@
+"""First-answer and revision prompts: strings in, messages out.
+
+The defaults are the MR-Thinking prompts of the paper: the question with an instruction, and for
+every further round the same again followed by the previous answer. Each round is a single user
+turn; the thinking of earlier rounds is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from pipeline.core.protocol import Completion, Message
+
+
+class Feedback(StrEnum):
+    """What of the previous reply the next round is shown."""
+
+    FINAL_BOX = "final_box"
+    """The extracted final answer."""
+    FIRST_BOX_COMPAT = "first_box_compat"
+    """From the first box of the whole reply to the last brace before a line break or the next box,
+    as the code behind the paper's tables did. Kept to reproduce its a and b."""
+    FINAL_TEXT = "final_text"
+    """All text after the thinking, as the first description of MR-Thinking has it."""
+
+
+class EmptyAnswer(StrEnum):
+    """What the next round is asked when the previous reply had no answer."""
+
+    ASK_PLAINLY = "ask_plainly"
+    """The first prompt again."""
+    EMPTY_BOX = "empty_box"
+    """The revision prompt with nothing in it, as the paper's code did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompts:
+    """Templates with ``{question}`` and, in `revise`, ``{answer}``; other braces are literal."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    system: str | None = None
+    first: str = (
+        "{question}\nPlease reason step by step, and put your final answer within \\boxed{}."
+    )
+    revise: str = (
+        "{question}\nPlease reason step by step, and put your final answer within \\boxed{}.\n"
+        "The assistant's previous answer is: $\\boxed{{answer}}$, and please re-answer."
+    )
+    feedback: Feedback = Feedback.FINAL_BOX
+    empty_answer: EmptyAnswer = EmptyAnswer.ASK_PLAINLY
+
+    def __post_init__(self) -> None:
+        for name, template, fields in (
+            ("first", self.first, ("{question}",)),
+            ("revise", self.revise, ("{question}", "{answer}")),
+        ):
+            for field in fields:
+                if field not in template:
+                    raise ValueError(f"prompts.{name} must contain {field}, got {template!r}")
+
+    def ask(self, question: str) -> tuple[Message, ...]:
+        """The prompt of round 0, and of every independent sample."""
+        return self._turns(self.first.replace("{question}", question))
+
+    def ask_again(self, question: str, previous: str | None) -> tuple[Message, ...]:
+        """The prompt of a later round, given what `fed_back` kept of the previous reply."""
+        if previous is None:
+            if self.empty_answer is EmptyAnswer.ASK_PLAINLY:
+                return self.ask(question)
+            previous = ""
+        before, _, after = self.revise.partition("{answer}")  # the question may itself say {answer}
+        return self._turns(
+            before.replace("{question}", question)
+            + previous
+            + after.replace("{question}", question)
+        )
+
+    def fed_back(self, completion: Completion) -> str | None:
+        """What the next round is shown of `completion`; None where it has no answer."""
+        match self.feedback:
+            case Feedback.FINAL_BOX:
+                return completion.answer
+            case Feedback.FIRST_BOX_COMPAT:
+                return first_box_compat(completion.text)
+            case Feedback.FINAL_TEXT:
+                return completion.text.rpartition("</think>")[2].strip() or None
+
+    def _turns(self, user: str) -> tuple[Message, ...]:
+        turn = Message("user", user)
+        return (turn,) if self.system is None else (Message("system", self.system), turn)
+
+
+def first_box_compat(text: str) -> str | None:
+    """The answer that the paper's code fed back: after the *first* box, thinking included.
+
+    Its end is the last closing brace before a line break or the next box, so "boxed 5, since
+    \\frac{1}{2} ..." gives a broken tail. None where there is no box (it fed back an empty one).
+    """
+    start = text.find("\\boxed{")
+    if start < 0:
+        return None
+    tail = re.split(r"\n|\\boxed\{", text[start + len("\\boxed{") :], maxsplit=1)[0]
+    end = tail.rfind("}")
+    return tail[:end] if end >= 0 else tail

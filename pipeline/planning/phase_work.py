@@ -1,0 +1,163 @@
+"""What is left to do: the work of each phase, and what is learnt between phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.errors import DataError
+from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.protocol import Observation, Question, Statistics, Stop, Strategy, decisions
+from pipeline.planning.schedule import forecast
+from pipeline.records.journal import ByQuestion, QuestionKey, Recording
+from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
+from pipeline.records.questions import question_of
+from pipeline.records.trajectory import Row
+
+SCHEMA = pa.schema(
+    [
+        pa.field("strategy", pa.string(), nullable=False),
+        *QUESTION_SCHEMA,
+        pa.field("expected_completions", pa.int32(), nullable=False),
+        pa.field("expected_tokens", pa.float64(), nullable=False),  # of the whole chain
+    ]
+)
+
+PREPARED = "prepared"
+"""Name under which the statistics from before the first phase are kept."""
+
+Strategies = Mapping[str, Strategy[Any]]
+OutcomeKey = tuple[str, str, str, str]
+"""(strategy, phase, benchmark, question_id)."""
+
+
+def phase_count(strategies: Strategies) -> int:
+    """How many phases the run has: as many as its longest strategy."""
+    return max(len(phases_of(strategy)) for strategy in strategies.values())
+
+
+def phase_work(
+    strategies: Strategies,
+    phase: int,
+    questions: Sequence[Row],
+    statistics: Mapping[tuple[str, str], Mapping[str, Statistics]],
+    done: set[OutcomeKey],
+    mean_tokens: Mapping[str, float] | None = None,
+) -> list[Row]:
+    """The rows of a phase that have no outcome yet, longest expected chain first.
+
+    Args:
+        statistics: by (strategy, phase name), then by benchmark.
+        done: keys of the outcomes that exist.
+        mean_tokens: of a completion so far, by benchmark
+            (`pipeline.planning.schedule.running_means`).
+    """
+    means = mean_tokens or {}
+    rows: list[Row] = []
+    for label, strategy in strategies.items():
+        phases = phases_of(strategy)
+        if phase >= len(phases):
+            continue
+        current = phases[phase]
+        known = statistics.get((label, phases[phase - 1].name if phase else PREPARED), {})
+        for row in questions:
+            of_benchmark = known.get(row["benchmark"])
+            key = (label, current.name, row["benchmark"], row["question_id"])
+            if key in done or not current.selects(row["question_id"], of_benchmark):
+                continue
+            expected = forecast(
+                current.strategy, question_of(row), of_benchmark, means.get(row["benchmark"])
+            )
+            rows.append(
+                {
+                    **row,
+                    "strategy": label,
+                    "expected_completions": expected.completions,
+                    "expected_tokens": expected.tokens,
+                }
+            )
+    rows.sort(key=lambda row: -row["expected_tokens"])  # stable: arrival order among equals
+    return rows
+
+
+def prepared_statistics(
+    strategy: Strategy[Any], questions: Sequence[Row]
+) -> dict[str, Statistics] | None:
+    """What a strategy knows from the questions alone, by benchmark; None where it asks nothing."""
+    learnt: dict[str, Statistics] = {}
+    for benchmark, rows in _by_benchmark(questions).items():
+        statistics = prepared(strategy, [question_of(row) for row in rows])
+        if statistics is None:
+            return None
+        learnt[benchmark] = statistics
+    return learnt
+
+
+def folded_statistics(
+    label: str,
+    strategy: Strategy[Any],
+    phase: int,
+    questions: Sequence[Row],
+    journal: pa.Table,
+    before: Mapping[str, Statistics],
+) -> dict[str, Statistics]:
+    """What a finished phase teaches, by benchmark: its own fold over the journal.
+
+    Raises:
+        DataError: where a selected question has not got to its stop.
+    """
+    current = phases_of(strategy)[phase]
+    own = journal.filter(pc.equal(journal["strategy"], label))
+    learnt: dict[str, Statistics] = {}
+    for benchmark, rows in _by_benchmark(questions).items():
+        known = before.get(benchmark)
+        recorded = ByQuestion(own.filter(pc.equal(own["benchmark"], benchmark)))
+        records = {
+            row["question_id"]: _record(
+                current.strategy, question_of(row), known, recorded.get(_key(label, row), [])
+            )
+            for row in rows
+            if current.selects(row["question_id"], known)
+        }
+        statistics = current.fold(records, known)
+        if statistics is not None:
+            learnt[benchmark] = statistics
+    return learnt
+
+
+def _record(
+    strategy: Strategy[Any], question: Question, known: Statistics | None, rows: Sequence[Row]
+) -> QuestionRecord:
+    """Drive the phase over what is recorded."""
+    recording = Recording(rows)
+    drawn: list[Observation] = []
+    game = decisions(strategy, question, known)
+    try:
+        requests = next(game)
+        while True:
+            told = [recording.take(request) for request in requests]
+            missing = [r.address for r, o in zip(requests, told, strict=True) if o is None]
+            if missing:
+                raise DataError(
+                    f"a finished phase must have recorded every completion, {missing} of question "
+                    f"{question.question_id!r} of {question.benchmark!r} is not in the journal"
+                )
+            drawn += [observation for observation in told if observation is not None]
+            requests = game.send([o for o in told if o is not None])
+    except StopIteration as end:
+        stop: Stop = end.value
+    return QuestionRecord(question=question, completions=tuple(drawn), stop=stop)
+
+
+def _key(label: str, row: Row) -> QuestionKey:
+    return (label, row["benchmark"], row["question_id"])
+
+
+def _by_benchmark(questions: Sequence[Row]) -> dict[str, list[Row]]:
+    grouped: dict[str, list[Row]] = {}
+    for row in questions:
+        grouped.setdefault(row["benchmark"], []).append(row)
+    return grouped

@@ -1,0 +1,216 @@
+"""What a pool of engine replicas is on named GPUs: memory, places, speed, and where it goes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pipeline.config.gpus import GPUS
+from pipeline.config.models import ModelConfig, VerifierModel
+from pipeline.config.planning import PlanConfig
+from pipeline.config.runtime import PoolConfig
+from pipeline.config.science import ScienceConfig
+from pipeline.core.errors import ConfigError
+from pipeline.planning.sizing import GIB, Fit, fitted, least_tensor_parallel, shape_of, slots
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    """One pool of engine replicas at its largest."""
+
+    kind: str
+    model: str
+    replicas: int
+    least_replicas: int
+    """Equal to `replicas` for a fixed pool."""
+    reached: int
+    """Replicas that the chains of this run call for, at most `replicas`."""
+    gpus: float
+    """GPUs that Ray sets aside a replica."""
+    fit: Fit
+    least_parallel: int
+    """The smallest tensor parallelism with which a replica fits."""
+    slots: int
+    """Sequences that one replica can work on at once."""
+    busy: int
+    """Sequences that it has at the start of this run: fewer than `slots` where chains are few."""
+    per_s: float
+    """Of one replica that is as busy: completion tokens for a generator, scores for a verifier."""
+    labels: Labels
+    """Labels that its nodes must have."""
+
+
+class Node(NamedTuple):
+    """One GPU node and the replicas on it, by kind."""
+
+    labels: Labels
+    replicas: Counter[str]
+    free: tuple[float, ...]
+    """Of each GPU."""
+
+    @property
+    def free_gpus(self) -> float:
+        """GPUs and parts of GPUs without a replica."""
+        return sum(self.free)
+
+
+def generator_plan(
+    science: ScienceConfig, pool: PoolConfig, plan: PlanConfig, *, chains: int, held_tokens: float
+) -> PoolPlan:
+    """The generator pool.
+
+    Args:
+        chains: of the whole run.
+        held_tokens: mean tokens that a sequence of the batch holds in the KV cache.
+
+    Raises:
+        ConfigError: where it does not fit, or a completion leaves no room for its prompt.
+    """
+    model, max_tokens = science.generator, science.decoding.max_tokens
+    fit, least = _fit(model, pool, plan, "science.generator")
+    if max_tokens >= fit.context:
+        raise ConfigError(
+            f"science.decoding.max_tokens must leave room for a prompt in a context of "
+            f"{fit.context:,} tokens, got {max_tokens:,}"
+        )
+    places = slots(pool.engine.max_num_seqs, fit.kv_tokens, max_tokens)
+    places = max(1, min(places, math.floor(fit.kv_tokens / held_tokens)))
+    reached = pool.replicas
+    if pool.max_replicas is not None:
+        reached = min(pool.max_replicas, math.ceil(chains / pool.target_requests))
+    busy = min(places, math.ceil(chains / reached))
+    if plan.tokens_per_s is not None:
+        speed = plan.tokens_per_s * busy / places
+    else:
+        speed = decode_per_s(model, fit, plan, busy, held_tokens) * pool.gpu_share
+    planned = _pool("generator", model, pool, fit, least, places, busy, speed)
+    return replace(planned, reached=reached)
+
+
+def verifier_plan(model: VerifierModel, pool: PoolConfig, plan: PlanConfig) -> PoolPlan:
+    """The verifier pool: bound by reading, so by compute.
+
+    Raises:
+        ConfigError: where it does not fit, or one step cannot hold its longest sequence.
+    """
+    fit, least = _fit(model, pool, plan, "science.verifier")
+    if pool.engine.max_num_batched_tokens < fit.context:
+        raise ConfigError(
+            f"runtime.verifier.engine.max_num_batched_tokens must be at least the verifier's "
+            f"context of {fit.context:,}, since step scores are not computed in chunks, got "
+            f"{pool.engine.max_num_batched_tokens:,}"
+        )
+    operations = 2 * shape_of(model, "science.verifier").parameters * plan.scored_tokens
+    per_gpu = GPUS[plan.gpu].tflops * 1e12 * plan.compute_efficiency * pool.gpu_share
+    speed = per_gpu * fit.tensor_parallel / operations
+    places = pool.engine.max_num_seqs
+    return _pool("verifier", model, pool, fit, least, places, places, speed)
+
+
+def decode_per_s(
+    model: ModelConfig, fit: Fit, plan: PlanConfig, sequences: int, held_tokens: float
+) -> float:
+    """Completion tokens/s of one replica, by its slower of memory and compute.
+
+    A step makes one token a sequence. It reads all weights and all that the sequences hold, and
+    costs two operations a parameter and sequence.
+    """
+    gpu = GPUS[plan.gpu]
+    read_bytes = fit.weight_bytes + sequences * held_tokens * fit.kv_bytes_per_token
+    reading_s = read_bytes / (gpu.bandwidth_gb_s * 1e9 * plan.bandwidth_efficiency)
+    parameters = shape_of(model, "science.generator").parameters / fit.tensor_parallel
+    computing_s = 2 * parameters * sequences / (gpu.tflops * 1e12 * plan.compute_efficiency)
+    return sequences / max(reading_s, computing_s)
+
+
+def place(pools: Sequence[PoolPlan], plan: PlanConfig) -> list[Node]:
+    """Put replicas on nodes, the widest first; pools with different labels share no node.
+
+    Raises:
+        ConfigError: where a replica is wider than a node, or there are too few nodes.
+    """
+    nodes: list[Node] = []
+    for pool in sorted(pools, key=lambda pool: -pool.gpus):
+        if pool.gpus > plan.gpus_per_node:
+            raise ConfigError(
+                f"a {pool.kind} must fit one node of {plan.gpus_per_node} GPUs, "
+                f"got {pool.gpus:g} GPUs"
+            )
+        for _ in range(pool.replicas):
+            _put(pool, nodes, plan.gpus_per_node)
+    if len(nodes) > plan.nodes:
+        wanted = " and ".join(f"{p.replicas} {p.kind}s of {p.gpus:g} GPUs" for p in pools)
+        raise ConfigError(
+            f"the pools must fit on runtime.plan.nodes {plan.nodes} of {plan.gpus_per_node} GPUs, "
+            f"got {wanted}, which take {len(nodes)} nodes"
+        )
+    return nodes
+
+
+def _put(pool: PoolPlan, nodes: list[Node], gpus_per_node: int) -> None:
+    for index, node in enumerate(nodes):
+        if node.labels == pool.labels and (left := _taken(node.free, pool.gpus)) is not None:
+            node.replicas[pool.kind] += 1
+            nodes[index] = node._replace(free=left)
+            return
+    left = _taken((1.0,) * gpus_per_node, pool.gpus)
+    assert left is not None  # no replica is wider than a node
+    nodes.append(Node(pool.labels, Counter({pool.kind: 1}), left))
+
+
+def _taken(free: tuple[float, ...], gpus: float) -> tuple[float, ...] | None:
+    """What is left of each GPU; a part of one lies on one GPU, the fullest that has room."""
+    each, count = (gpus, 1) if gpus < 1 else (1.0, math.ceil(gpus))
+    fits = sorted((part, index) for index, part in enumerate(free) if part >= each - 1e-9)
+    if len(fits) < count:
+        return None
+    chosen = {index for _, index in fits[:count]}
+    return tuple(max(0.0, p - each) if i in chosen else p for i, p in enumerate(free))
+
+
+def _fit(model: ModelConfig, pool: PoolConfig, plan: PlanConfig, where: str) -> tuple[Fit, int]:
+    """The memory of a replica, and the least tensor parallelism that has it."""
+    if pool.num_gpus == 0:
+        raise ConfigError("runtime.plan is for pools on GPUs, got num_gpus 0")
+    if pool.memory_share > pool.gpu_share:
+        raise ConfigError(
+            f"gpu_memory_utilization of a replica with num_gpus {pool.gpu_share:g} must be at most "
+            f"that, got {pool.memory_share:g}"
+        )
+    gpu, overhead = GPUS[plan.gpu], round(plan.overhead_gib * GIB)
+    fit = fitted(model, pool, gpu, overhead_bytes=overhead, where=where)
+    least = least_tensor_parallel(model, pool, gpu, overhead_bytes=overhead, where=where)
+    return fit, least or fit.tensor_parallel
+
+
+def _pool(
+    kind: str,
+    model: ModelConfig,
+    pool: PoolConfig,
+    fit: Fit,
+    least_parallel: int,
+    places: int,
+    busy: int,
+    per_s: float,
+) -> PoolPlan:
+    elastic = pool.max_replicas is not None
+    least = 1 if pool.min_replicas is None else pool.min_replicas
+    return PoolPlan(
+        kind=kind,
+        model=model.model,
+        replicas=pool.max_replicas or pool.replicas,
+        least_replicas=least if elastic else pool.replicas,
+        reached=pool.max_replicas or pool.replicas,
+        gpus=fit.tensor_parallel if pool.num_gpus is None else pool.num_gpus,
+        fit=fit,
+        least_parallel=least_parallel,
+        slots=places,
+        busy=busy,
+        per_s=per_s,
+        labels=tuple(sorted(pool.label_selector.items())),
+    )

@@ -1,0 +1,229 @@
+"""What a run would take: replicas, memory, chains, tokens and hours, from its configuration alone.
+
+The hours are an estimate from stated assumptions (`pipeline.config.planning`), good for choosing a
+cluster and for seeing what decides a run's length. They are no measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from pipeline.benchmarks.source import KNOWN, BenchmarkSource
+from pipeline.config.planning import BenchmarkPlan, PlanConfig
+from pipeline.config.run import RunConfig
+from pipeline.config.runtime import ControllerConfig, PoolConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.core.errors import ConfigError
+from pipeline.core.phases import phases_of, prepared
+from pipeline.core.protocol import Generate, Priors, Question, Strategy
+from pipeline.planning.admission_bounds import ELASTIC_MARGIN, rule_of, usual
+from pipeline.planning.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
+from pipeline.planning.schedule import expected_completions
+
+
+class Load(NamedTuple):
+    """What one strategy draws on one benchmark."""
+
+    strategy: str
+    benchmark: str
+    questions: int
+    completions: float
+    """Of all questions; at most, unless `runtime.plan.completions` states a mean."""
+    tokens: float
+    """Completion tokens of all of them."""
+    chain_tokens: float
+    """Completion tokens of one chain with its whole budget, made one after the other."""
+    scored: float
+    """Of `completions`, where there is a verifier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """All of it."""
+
+    pools: tuple[PoolPlan, ...]
+    nodes: tuple[Node, ...]
+    """With every pool at its largest."""
+    least_nodes: int
+    """With every pool at its smallest."""
+    in_flight: int
+    """Chains that work at once to begin with."""
+    bounds: tuple[int, int] | None
+    """Between which that number is adapted while the run goes on; None where it is fixed."""
+    held: int
+    """Chains that the controllers can hold, waiting ones included."""
+    loads: tuple[Load, ...]
+    generate_h: float
+    """Hours that the generator pool needs for all tokens, as busy as it is at the start."""
+    verify_h: float
+    """Hours that the verifier pool needs for all scores; they overlap with `generate_h`."""
+    chain_h: float
+    """Hours of the longest chain: its completions are made one after the other."""
+
+    @property
+    def hours(self) -> float:
+        """How long the run takes: the slowest of the three."""
+        return max(self.generate_h, self.verify_h, self.chain_h)
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that the run reaches."""
+        return sum(pool.gpus * pool.reached for pool in self.pools)
+
+    @property
+    def gpu_hours(self) -> float:
+        """With every GPU held to the end; an elastic run gives some back before."""
+        return self.hours * self.gpus
+
+
+def plan_of(config: RunConfig) -> RunPlan:
+    """Work out a run.
+
+    Raises:
+        ConfigError: where a model does not fit its GPUs, pools do not fit the nodes, admission
+            would keep a pool from growing, or what must be known is not stated.
+    """
+    runtime, science = config.runtime, config.science
+    plan = runtime.plan
+    if plan is None:
+        raise ConfigError("runtime.plan must name the GPUs that the run is planned for")
+    loads = tuple(loads_of(config, plan))
+    completions = sum(load.completions for load in loads)
+    tokens = sum(load.tokens for load in loads)
+    prompt = sum(load.completions * plan.benchmarks[load.benchmark].prompt_tokens for load in loads)
+    held_tokens = (prompt + tokens / 2) / completions  # a sequence is on average half written
+    chains = sum(load.questions for load in loads)
+    generator = generator_plan(
+        science, runtime.generator, plan, chains=chains, held_tokens=held_tokens
+    )
+    pools, verify_h = [generator], 0.0
+    if science.verifier is not None:
+        verifier = verifier_plan(science.verifier, runtime.verifier, plan)
+        pools.append(verifier)
+        verify_h = sum(load.scored for load in loads) / (verifier.replicas * verifier.per_s) / 3600
+    sequence_per_s = generator.per_s / generator.busy
+    return RunPlan(
+        pools=tuple(pools),
+        nodes=tuple(place(pools, plan)),
+        least_nodes=len(place([replace(p, replicas=p.least_replicas) for p in pools], plan)),
+        in_flight=admitted(runtime.generator, generator, runtime.controllers),
+        bounds=bounds(runtime.generator, generator, runtime.controllers),
+        held=held_by(runtime.controllers, runtime.generator, generator, chains),
+        loads=loads,
+        generate_h=tokens / (generator.reached * generator.per_s) / 3600,
+        verify_h=verify_h,
+        chain_h=max(load.chain_tokens for load in loads) / sequence_per_s / 3600,
+    )
+
+
+def loads_of(config: RunConfig, plan: PlanConfig) -> list[Load]:
+    """What every strategy draws on every benchmark.
+
+    Raises:
+        ConfigError: for a benchmark of which `runtime.plan.benchmarks` says nothing.
+    """
+    loads = []
+    for label, strategy in strategies_of(config.science).items():
+        for source in config.science.benchmarks:
+            assumed = plan.benchmarks.get(source.name)
+            if assumed is None:
+                raise ConfigError(
+                    f"runtime.plan.benchmarks.{source.name} must be given: how many questions, "
+                    f"and tokens a completion"
+                )
+            questions = _questions(source, assumed)
+            budget, width = _budget(strategy)
+            completions = questions * plan.completions.get(label, budget)
+            in_a_row = math.ceil(budget / width)
+            each = min(assumed.tokens, source.max_tokens or config.science.decoding.max_tokens)
+            loads.append(
+                Load(
+                    strategy=label,
+                    benchmark=source.name,
+                    questions=questions,
+                    completions=completions,
+                    tokens=completions * each,
+                    chain_tokens=in_a_row * each,
+                    scored=completions * _scored_share(strategy),
+                )
+            )
+    return loads
+
+
+def admitted(pool: PoolConfig, planned: PoolPlan, controllers: ControllerConfig) -> int:
+    """Chains that work at once to begin with.
+
+    Raises:
+        ConfigError: where a cap would keep an elastic pool from its largest size.
+    """
+    needed = usual(pool, planned.slots * planned.replicas)
+    fixed = controllers.in_flight
+    if fixed is not None and pool.max_replicas is not None and fixed < needed:
+        raise ConfigError(
+            f"runtime.controllers.in_flight must be at least {needed:,}, {ELASTIC_MARGIN:g} times "
+            f"the target of {pool.max_replicas} replicas, else the pool never grows that far, "
+            f"got {fixed:,}"
+        )
+    return fixed or needed
+
+
+def bounds(
+    pool: PoolConfig, planned: PoolPlan, controllers: ControllerConfig
+) -> tuple[int, int] | None:
+    """Between which numbers of chains the run adapts itself once all replicas are up; None where
+    it does not."""
+    if controllers.in_flight is not None:
+        return None
+    slots, places = planned.slots * planned.replicas, _places(pool, planned)
+    rule = rule_of(pool, controllers, slots=slots, most=usual(pool, places))
+    return rule.floor, rule.ceiling
+
+
+def held_by(controllers: ControllerConfig, pool: PoolConfig, planned: PoolPlan, chains: int) -> int:
+    """Chains that the controllers can hold.
+
+    Raises:
+        ConfigError: where those are fewer than could work at once.
+    """
+    in_flight = admitted(pool, planned, controllers)
+    held = controllers.holds(controllers.in_flight or usual(pool, _places(pool, planned)))
+    if held < min(in_flight, chains):
+        raise ConfigError(
+            f"runtime.controllers must hold the {min(in_flight, chains):,} chains that work at "
+            f"once, got actors x calls_per_actor x rows_per_block of {held:,}"
+        )
+    return held
+
+
+def _scored_share(strategy: Strategy[Any]) -> float:
+    """Of the completions of a whole budget, those that are scored."""
+    budget, every = int(getattr(strategy, "n", 1)), int(getattr(strategy, "score_every", 1))
+    return (len(range(0, budget, every)) + bool((budget - 1) % every)) / budget
+
+
+def _places(pool: PoolConfig, planned: PoolPlan) -> int:
+    return pool.engine.max_num_seqs * planned.replicas
+
+
+def _questions(source: BenchmarkSource, assumed: BenchmarkPlan) -> int:
+    count = assumed.questions or source.size
+    if count is None and source.name in KNOWN:
+        count = KNOWN[source.name].rows
+    if count is None:
+        raise ConfigError(f"runtime.plan.benchmarks.{source.name}.questions must be given")
+    return min(count, source.limit or count)
+
+
+def _budget(strategy: Strategy[Any]) -> tuple[int, int]:
+    """Completions of a question at most, and how many of them are asked for side by side."""
+    questions = [
+        Question(benchmark="", question_id=str(i), text="", priors=Priors(a=0.5, b=0.5))
+        for i in range(16)  # a data-set-level method may need several
+    ]
+    budget = expected_completions(strategy, questions[0])
+    first = phases_of(strategy)[0].strategy
+    _, action = first.start(questions[0], prepared(strategy, questions))
+    width = len(action.requests) if isinstance(action, Generate) else 1
+    return max(budget, width), width

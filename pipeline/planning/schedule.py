@@ -1,0 +1,104 @@
+"""How much work a chain is expected to be, so that the longest start first.
+
+A question's completions are sequential, so the last long chain to start decides when a run ends.
+Expected work is expected completions times expected tokens of one: the question's own forecast,
+else the mean of what its benchmark has been seen to take. Once a chain has drawn, what it drew is
+the better forecast of what it will draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.protocol import Completion, Observation, Question, Statistics, Strategy
+from pipeline.theory.markov import Regime, regime, rounds_to_reach
+
+_TOKENS_UNKNOWN = 1_000.0  # of a round, where nothing is known; only ratios matter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a chain is expected to take."""
+
+    completions: int
+    """Of the whole chain, >= 1."""
+    tokens_each: float
+    """Completion tokens of one, > 0."""
+
+    @property
+    def tokens(self) -> float:
+        """Completion tokens of the whole chain, > 0."""
+        return self.completions * self.tokens_each
+
+    def remaining(self, drawn: Sequence[Observation]) -> float:
+        """Completion tokens that are still to come, > 0, given what came so far.
+
+        A chain that goes on draws one completion at least. Failed requests are no completions.
+        """
+        made = [o.completion_tokens for o in drawn if isinstance(o, Completion)]
+        each = sum(made) / len(made) if any(made) else self.tokens_each
+        return max(1, self.completions - len(made)) * each
+
+
+def forecast(
+    strategy: Strategy[Any],
+    question: Question,
+    statistics: Statistics | None = None,
+    mean_tokens: float | None = None,
+) -> Forecast:
+    """What a chain is expected to take before its first completion.
+
+    Args:
+        strategy: its budget, gate and stopping rule bound the completions.
+        question: its priors say p0, a, b and the tokens of a round where they know them.
+        statistics: of the data set; its a and b are taken before those of the priors.
+        mean_tokens: of a completion of this benchmark so far, for questions without a forecast.
+    """
+    each = question.priors.tokens_per_round or mean_tokens or _TOKENS_UNKNOWN
+    return Forecast(
+        completions=expected_completions(strategy, question, statistics), tokens_each=each
+    )
+
+
+def expected_completions(
+    strategy: Strategy[Any], question: Question, statistics: Statistics | None = None
+) -> int:
+    """Expected completions of a chain, >= 1: its budget, less what gate and forecast cut off."""
+    budget = int(getattr(strategy, "n", 1))
+    p0 = question.priors.p0
+    source = statistics if statistics is not None else question.priors
+    a, b = source.a, source.b
+    if p0 is None or a is None or b is None:
+        return budget
+    sigma: float | None = getattr(strategy, "sigma", None)
+    if (
+        sigma is not None
+        and getattr(strategy, "gate", True)
+        and regime(p0=p0, a=a, b=b, sigma=sigma) is not Regime.BENEFICIAL
+    ):
+        return 1
+    tau = getattr(strategy, "tau", None)
+    if tau is None:
+        return budget
+    rounds = rounds_to_reach(tau, p0=p0, a=a, b=b, first=0)
+    return budget if rounds is None else min(budget, rounds + 1)
+
+
+def running_means(journal: pa.Table) -> Mapping[str, float]:
+    """Mean tokens of a completion by benchmark, over all that a journal holds.
+
+    Args:
+        journal: at least benchmark, completion_tokens and error; failed requests are left out.
+    """
+    made = journal.filter(pc.is_null(journal["error"])).select(["benchmark", "completion_tokens"])
+    means = made.group_by("benchmark").aggregate([("completion_tokens", "mean")]).to_pylist()
+    return {
+        row["benchmark"]: row["completion_tokens_mean"]
+        for row in means
+        if row["completion_tokens_mean"]
+    }

@@ -1,0 +1,248 @@
+"""Predictors M_0, M_a, M_b and expected tokens: MLP heads on features of the frozen backbone.
+
+A predictor is a folder: ``heads.safetensors`` with the weights of every setting that was fitted,
+``predictor.json`` with what they were fitted on, for which backbone, and how good they are. Heads
+are applied here in numpy; fitting them is `actors.training.predictor`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.predictors.report import HeadReport
+from pipeline.predictors.targets import Head
+from pipeline.store.storage import Folder
+
+PREDICTOR_VERSION = 1
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backbone:
+    """The frozen model whose states are the features."""
+
+    model: str
+    """Hugging Face id, or the name of a local folder."""
+    revision: str
+    """Commit of the id, or ``sha256:...`` of the folder's files."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.model} at {self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mlp:
+    """Linear layers with ReLU between them, one output; features are standardised first."""
+
+    mean: FloatArray
+    """(F,)"""
+    scale: FloatArray
+    """(F,), > 0"""
+    layers: tuple[tuple[FloatArray, FloatArray], ...]
+    """(weight (out, in), bias (out,)) of each."""
+
+    def __call__(self, features_QF: NDArray[Any]) -> FloatArray:
+        """The output of each question, (Q,): a logit, or the logarithm of tokens."""
+        x = (np.asarray(features_QF, dtype=np.float64) - self.mean) / self.scale
+        for depth, (weight, bias) in enumerate(self.layers):
+            x = x @ weight.T + bias
+            if depth < len(self.layers) - 1:
+                x = np.maximum(x, 0.0)
+        return np.asarray(x[:, 0])
+
+
+def predict(head: Head, mlp: Mlp, features_QF: NDArray[Any]) -> FloatArray:
+    """What a head predicts: probabilities in (0, 1), or tokens > 0; (Q,)."""
+    output = mlp(features_QF)
+    if head is Head.TOKENS:
+        return np.exp(output)
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(output, -60.0, 60.0))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Averages:
+    """a and b that are the same for every question, and what they are averages of."""
+
+    a: float
+    """Mean of the training questions' own shares, each question weighing the same (the paper)."""
+    b: float
+    meaning: str
+    pooled_a: float
+    """Share of all the training questions' transitions together: questions weigh by how many of
+    them they have, and few transitions of a question are not blown up to its share."""
+    pooled_b: float
+    pooled_meaning: str
+
+    def chosen(self, transitions: str) -> tuple[float, float, str]:
+        """a, b and their meaning for `science.priors.transitions`."""
+        if transitions == "pooled":
+            return self.pooled_a, self.pooled_b, self.pooled_meaning
+        return self.a, self.b, self.meaning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedSetting:
+    """How one set of heads was fitted, and how good each head is."""
+
+    settings: dict[str, Any]
+    """Hidden layers, epochs, learning rate and so on, by head where they differ."""
+    reports: dict[Head, HeadReport]
+    """Heads that cannot be judged for want of held-out questions are missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictorCard:
+    """``predictor.json``."""
+
+    version: int
+    backbone: Backbone
+    pooling: str
+    """Which state of the prompt: ``last`` token or ``mean``."""
+    prompt_digest: str
+    """Of the first prompt's template: features are those of the prompt that is asked."""
+    benchmarks: tuple[str, ...]
+    questions: dict[str, int]
+    """How many were used for what."""
+    answers: int
+    """Samples a question behind p0."""
+    averages: Averages
+    tokens_per_round: float
+    """Mean over the training questions' rounds."""
+    fitted: dict[str, FittedSetting]
+    use: str
+    """Which of `fitted` predicts."""
+    synthetic: bool = False
+    """Whether scripted engines made the training pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictor:
+    """A predictor that was saved."""
+
+    address: str
+    card: PredictorCard
+    heads: Mapping[str, Mapping[Head, Mlp]]
+    """By setting."""
+
+    def predict(self, features_QF: NDArray[Any]) -> dict[Head, FloatArray]:
+        """All heads on features of questions."""
+        return {
+            head: predict(head, mlp, features_QF) for head, mlp in self.heads[self.card.use].items()
+        }
+
+    def warnings(self) -> list[str]:
+        """One sentence for each head in use that does not beat a constant, or was not judged."""
+        reports = self.card.fitted[self.card.use].reports
+        found = []
+        for head in self.heads[self.card.use]:
+            report = reports.get(head)
+            if report is None:
+                found.append(f"{head.value} was judged on no held-out question")
+            elif not report.beats_constant:
+                found.append(report.sentence)
+        return found
+
+    def check_backbone(self, backbone: Backbone, prompt_digest: str) -> None:
+        """Refuse another model, another revision of it, or another first prompt.
+
+        Raises:
+            ConfigError: naming both.
+        """
+        if backbone != self.card.backbone:
+            raise ConfigError(
+                f"predictor {self.address} was trained on features of {self.card.backbone.name}, "
+                f"the run's generator is {backbone.name}: train one for it with jobs.train"
+            )
+        if prompt_digest != self.card.prompt_digest:
+            raise ConfigError(
+                f"predictor {self.address} was trained on another first prompt than the run's "
+                f"science.prompts: train one for it with jobs.train"
+            )
+
+
+def save_predictor(
+    address: str, card: PredictorCard, heads: Mapping[str, Mapping[Head, Mlp]]
+) -> None:
+    """Write a predictor; its card comes last, so that a folder with one is whole."""
+    tensors: dict[str, NDArray[np.float32]] = {}
+    for setting, fitted in heads.items():
+        for head, mlp in fitted.items():
+            named = {"mean": mlp.mean, "scale": mlp.scale}
+            for depth, (weight, bias) in enumerate(mlp.layers):
+                named |= {f"{depth}.weight": weight, f"{depth}.bias": bias}
+            for name, value in named.items():
+                key = f"{setting}.{head.value}.{name}"
+                tensors[key] = np.ascontiguousarray(value, dtype=np.float32)
+    folder = Folder(address.rstrip("/"))
+    folder.write("heads.safetensors", save_tensors(tensors))
+    folder.write_json("predictor.json", asdict(card))
+
+
+def load_predictor(address: str) -> Predictor:
+    """Read a predictor.
+
+    Raises:
+        ConfigError: where the folder holds none.
+        DataError: naming the file that cannot be read, or is of another version.
+    """
+    folder = Folder(address.rstrip("/"))
+    if not folder.has("predictor.json"):
+        raise ConfigError(
+            f"science.priors.predictor must be a folder that jobs.train wrote, got {address!r}"
+        )
+    where = f"{folder.address}/predictor.json"
+    values = folder.read_json("predictor.json")
+    if values.get("version") != PREDICTOR_VERSION:
+        raise DataError(
+            f"predictor version must be {PREDICTOR_VERSION}, got {values.get('version')!r} "
+            f"in {where}"
+        )
+    try:
+        card = TypeAdapter(PredictorCard).validate_python(values)
+    except ValidationError as error:
+        raise DataError(f"{where} must describe a predictor, got {error}") from error
+    try:
+        tensors = load_tensors(folder.read("heads.safetensors"))
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{folder.address}/heads.safetensors cannot be read: {error}") from error
+    heads = {
+        setting: {
+            head: _mlp(tensors, f"{setting}.{head.value}.", folder)
+            for head in _in(tensors, setting)
+        }
+        for setting in card.fitted
+    }
+    return Predictor(address=folder.address, card=card, heads=heads)
+
+
+def _in(tensors: Mapping[str, Any], setting: str) -> Sequence[Head]:
+    return [head for head in Head if f"{setting}.{head.value}.mean" in tensors]
+
+
+def _mlp(tensors: Mapping[str, NDArray[np.float32]], prefix: str, folder: Folder) -> Mlp:
+    found = {
+        name.removeprefix(prefix): value.astype(np.float64)
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
+    depth = sum(name.endswith(".weight") for name in found)
+    try:
+        layers = tuple((found[f"{d}.weight"], found[f"{d}.bias"]) for d in range(depth))
+        return Mlp(found["mean"], found["scale"], layers)
+    except KeyError as error:
+        raise DataError(
+            f"{folder.address}/heads.safetensors must hold {prefix}{error.args[0]}"
+        ) from error

@@ -1,0 +1,130 @@
+"""How good a head is on questions that it has not seen, beside a constant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from pipeline.predictors.targets import Head, Target
+from pipeline.statistics.calibration import reliability
+from pipeline.statistics.paired import paired_difference
+
+FloatArray = NDArray[np.float64]
+
+_FLOOR = 1e-6  # of a predicted probability, so that no loss is infinite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadReport:
+    """One head on held-out questions. Losses are means over questions, lower is better."""
+
+    head: Head
+    n_questions: int
+    """Held-out questions that say something on the head."""
+    n_trials: int
+    loss: float
+    """Negative log likelihood a trial; for tokens the squared error of their logarithm."""
+    loss_constant: float
+    """That of the training questions' pooled share (or mean) for every question."""
+    gain_low: float
+    """95 % interval of `loss_constant` - `loss`, over questions."""
+    gain_high: float
+    brier: float | None
+    """Mean squared distance of prediction and outcome over trials; None for tokens."""
+    brier_constant: float | None
+    ece: float | None
+    """Expected calibration error over ten bins; None for tokens."""
+    rank_correlation: float | None
+    """Spearman's, of prediction and observed share over questions; None where all predictions or
+    all shares are equal."""
+
+    @property
+    def beats_constant(self) -> bool:
+        """Whether the head is better than the constant beyond its uncertainty."""
+        return self.gain_low > 0
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        verdict = "beats" if self.beats_constant else "does not beat"
+        return (
+            f"{self.head.value} {verdict} a constant on {self.n_questions} held-out questions: "
+            f"loss {self.loss:.4f} against {self.loss_constant:.4f} (gain in "
+            f"[{self.gain_low:.4f}, {self.gain_high:.4f}])"
+        )
+
+
+def report_head(
+    head: Head, targets: Sequence[Target], predicted: FloatArray, fallback: float, *, seed: int = 0
+) -> HeadReport | None:
+    """Judge one head.
+
+    Args:
+        head: which.
+        targets: held-out questions.
+        predicted: (Q,), what the head predicts for each of them.
+        fallback: the constant, from the training questions.
+        seed: of the bootstrap.
+
+    Returns:
+        None where fewer than two of the questions say anything on the head.
+    """
+    counts = [target.counts[head] for target in targets]
+    told = np.array([count.trials > 0 for count in counts])
+    if told.sum() < 2:
+        return None
+    successes = np.array([count.successes for count in counts], dtype=np.float64)[told]
+    trials = np.array([count.trials for count in counts])[told]
+    guess = np.asarray(predicted, dtype=np.float64)[told]
+    same = np.full_like(guess, fallback)
+    losses = _losses(head, successes, trials, guess)
+    losses_constant = _losses(head, successes, trials, same)
+    difference = paired_difference(
+        {i: [value] for i, value in enumerate(losses_constant)},
+        {i: [value] for i, value in enumerate(losses)},
+        seed=seed,
+    )
+    brier = brier_constant = ece = None
+    if head is not Head.TOKENS:
+        outcomes = np.concatenate(
+            [np.arange(n) < k for k, n in zip(successes, trials, strict=True)]
+        )
+        judged = reliability(np.repeat(guess, trials), outcomes)
+        brier, ece = judged.brier, judged.ece
+        brier_constant = reliability(np.repeat(same, trials), outcomes).brier
+    return HeadReport(
+        head=head,
+        n_questions=int(told.sum()),
+        n_trials=int(trials.sum()),
+        loss=float(losses.mean()),
+        loss_constant=float(losses_constant.mean()),
+        gain_low=difference.low,
+        gain_high=difference.high,
+        brier=brier,
+        brier_constant=brier_constant,
+        ece=ece,
+        rank_correlation=_rank_correlation(guess, successes / trials),
+    )
+
+
+def _losses(
+    head: Head, successes: FloatArray, trials: NDArray[np.int64], guess: FloatArray
+) -> FloatArray:
+    """(Q,): loss of each question."""
+    if head is Head.TOKENS:
+        return np.asarray((np.log(np.maximum(successes / trials, 1.0)) - np.log(guess)) ** 2)
+    p = np.clip(guess, _FLOOR, 1 - _FLOOR)
+    share = successes / trials
+    return np.asarray(-(share * np.log(p) + (1 - share) * np.log1p(-p)))
+
+
+def _rank_correlation(guess: FloatArray, seen: FloatArray) -> float | None:
+    if np.ptp(guess) == 0 or np.ptp(seen) == 0:
+        return None
+    found = float(stats.spearmanr(guess, seen).statistic)
+    return None if math.isnan(found) else found

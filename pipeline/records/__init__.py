@@ -1,0 +1,1 @@
+"""What a run writes and reads back: run directory, journal, outcomes, questions."""

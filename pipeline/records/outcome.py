@@ -1,0 +1,164 @@
+"""One small row a question and strategy: how it ended, what it cost, what each rule answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.answers.answer_rules import AnswerRule, Chosen, apply
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import (
+    Belief,
+    Completion,
+    Failure,
+    Observation,
+    Stop,
+    StopReason,
+    Strategy,
+)
+from pipeline.records.trajectory import Row
+
+TOKEN_KINDS = (
+    "completion_tokens",
+    "thinking_tokens",
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "verifier_tokens",
+)
+
+SCHEMA = pa.schema(
+    [
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("attempt", pa.int32(), nullable=False),
+        pa.field("strategy", pa.string(), nullable=False),
+        pa.field("phase", pa.string(), nullable=False),
+        pa.field("benchmark", pa.string(), nullable=False),
+        pa.field("question_id", pa.string(), nullable=False),
+        pa.field("level", pa.string()),
+        pa.field("stop_reason", pa.string(), nullable=False),
+        pa.field("stop_rounds", pa.list_(pa.int32()), nullable=False),
+        pa.field("completions", pa.int32(), nullable=False),
+        *(pa.field(f"answer_{rule.value}", pa.string()) for rule in AnswerRule),
+        *(pa.field(f"verdict_{rule.value}", pa.string()) for rule in AnswerRule),
+        pa.field("round_answers", pa.list_(pa.string()), nullable=False),
+        pa.field("round_scores", pa.list_(pa.float64()), nullable=False),
+        pa.field("round_verdicts", pa.list_(pa.string()), nullable=False),
+        pa.field("round_tokens", pa.list_(pa.int64()), nullable=False),
+        *(pa.field(kind, pa.int64(), nullable=False) for kind in TOKEN_KINDS),
+        pa.field("wasted_tokens", pa.int64(), nullable=False),
+        pa.field("tokens_unknown", pa.int32(), nullable=False),
+        pa.field("p0", pa.float64()),
+        pa.field("p0_source", pa.string()),
+        pa.field("a", pa.float64()),
+        pa.field("b", pa.float64()),
+        pa.field("posterior_path", pa.list_(pa.float64()), nullable=False),
+        pa.field("seconds", pa.float64()),
+        pa.field("error", pa.string()),
+        # what the outcome rests on: its writer, and the writer's last durable segment
+        pa.field("epoch", pa.string()),
+        pa.field("sequence", pa.int32()),
+    ]
+)
+
+
+def outcome_of(
+    *,
+    run: str,
+    attempt: int,
+    strategy: str,
+    phase: str,
+    benchmark: str,
+    question_id: str,
+    level: str | None,
+    stop: Stop,
+    observations: Sequence[Observation],
+    verdicts: Sequence[str | None],
+    wasted_tokens: int,
+    seconds: float,
+    error: str | None = None,
+    unknown_tries: int = 0,
+    epoch: str | None = None,
+    sequence: int | None = None,
+) -> Row:
+    """The outcome row of a question that stopped.
+
+    Args:
+        observations: everything drawn, in request order; failures take a position too.
+        verdicts: of each observation, in the same order; None for failures.
+        wasted_tokens: tokens of attempts that gave no completion.
+        seconds: wall time from admission to stop.
+        error: what broke the chain itself, where it was no failed request.
+        unknown_tries: tries that gave no completion and whose tokens nobody knows.
+        epoch, sequence: writer of the journal, and its last durable segment
+            (`pipeline.records.epochs`).
+    """
+    belief = stop.belief or Belief()
+    failures = [o for o in observations if isinstance(o, Failure)]
+    completions = [o for o in observations if isinstance(o, Completion)]
+    if error is None and failures and stop.reason is StopReason.FAILED:
+        error = failures[-1].error
+    row: Row = {
+        "run": run,
+        "attempt": attempt,
+        "strategy": strategy,
+        "phase": phase,
+        "benchmark": benchmark,
+        "question_id": question_id,
+        "level": level,
+        "stop_reason": stop.reason.value,
+        "stop_rounds": list(stop.rounds),
+        "completions": len(completions),
+        "round_answers": [_answer(o) for o in observations],
+        "round_scores": [o.score if isinstance(o, Completion) else None for o in observations],
+        "round_verdicts": list(verdicts),
+        "round_tokens": [o.completion_tokens for o in observations],
+        "wasted_tokens": wasted_tokens + sum(f.completion_tokens or 0 for f in failures),
+        "tokens_unknown": unknown_tries + sum(f.completion_tokens is None for f in failures),
+        "p0": belief.p0,
+        "p0_source": belief.p0_source,
+        "a": belief.a,
+        "b": belief.b,
+        "posterior_path": list(belief.path),
+        "seconds": seconds,
+        "error": error,
+        "epoch": epoch,
+        "sequence": sequence,
+    }
+    for kind in TOKEN_KINDS:
+        row[kind] = sum(getattr(completion, kind) for completion in completions)
+    for rule in AnswerRule:
+        chosen = apply(rule, observations, stop)
+        row[f"answer_{rule.value}"] = None if chosen is None else chosen.answer
+        row[f"verdict_{rule.value}"] = _verdict_of(chosen, verdicts)
+    return row
+
+
+def _answer(observation: Observation) -> str | None:
+    return observation.answer if isinstance(observation, Completion) else None
+
+
+def _verdict_of(chosen: Chosen | None, verdicts: Sequence[str | None]) -> str | None:
+    """None where the rule could not be applied; no answer at all is wrong."""
+    if chosen is None:
+        return None
+    return "wrong" if chosen.position is None else verdicts[chosen.position]
+
+
+def final_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]) -> list[Row]:
+    """One outcome a question and strategy: that of the last phase that selected it."""
+    order = {
+        (label, phase.name): number
+        for label, strategy in strategies.items()
+        for number, phase in enumerate(phases_of(strategy))
+    }
+    last: dict[tuple[str, str, str], Row] = {}
+    for row in outcomes:
+        key = (row["strategy"], row["benchmark"], row["question_id"])
+        number = order.get((row["strategy"], row["phase"]))
+        if number is None:
+            continue
+        if key not in last or number > order[(last[key]["strategy"], last[key]["phase"])]:
+            last[key] = row
+    return list(last.values())

@@ -1,0 +1,170 @@
+"""The questions of a run with what is believed of them, as one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from pipeline.benchmarks import Item
+from pipeline.config.science import PriorsConfig
+from pipeline.core.errors import DataError
+from pipeline.core.protocol import Priors, Question
+from pipeline.core.seeds import question_seed
+from pipeline.records.trajectory import Row
+
+SCHEMA = pa.schema(
+    [
+        pa.field("benchmark", pa.string(), nullable=False),
+        pa.field("question_id", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("gold", pa.string()),
+        pa.field("level", pa.string()),
+        pa.field("subject", pa.string()),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("p0", pa.float64()),
+        pa.field("p0_source", pa.string()),
+        pa.field("a", pa.float64()),
+        pa.field("b", pa.float64()),
+        pa.field("tokens_per_round", pa.float64()),
+        pa.field("max_tokens", pa.int64()),
+    ]
+)
+
+_PRIOR_FIELDS = ("p0", "a", "b", "tokens_per_round")
+
+
+def questions_table(
+    items: Iterable[Item],
+    run_seed: int,
+    priors: PriorsConfig,
+    max_tokens: Mapping[str, int | None] | None = None,
+) -> pa.Table:
+    """Questions with seeds and priors.
+
+    Args:
+        max_tokens: new tokens a completion, by benchmark, where it has a limit of its own.
+
+    Raises:
+        DataError: naming the priors file and what in it cannot be.
+    """
+    known = read_priors(priors.file) if priors.file else {}
+    limits = max_tokens or {}
+    rows = [
+        {**_row(item, run_seed, priors, known), "max_tokens": limits.get(item.benchmark)}
+        for item in items
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def question_of(row: Mapping[str, Any]) -> Question:
+    """The question that strategies see: without gold."""
+    priors = Priors(p0_source=row["p0_source"], **{name: row[name] for name in _PRIOR_FIELDS})
+    return Question(
+        benchmark=row["benchmark"],
+        question_id=row["question_id"],
+        text=row["text"],
+        seed=row["seed"],
+        priors=priors,
+        max_tokens=row["max_tokens"],
+    )
+
+
+def read_priors(path: str) -> dict[tuple[str | None, str | None], dict[str, Any]]:
+    """Priors by (benchmark, question_id); (None, None) holds those of every question.
+
+    A JSON file gives ``a`` and ``b`` for every question. A table (JSONL, CSV, Parquet) has a row a
+    question; without a ``benchmark`` column its ids must be unique over the run.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(f"science.priors.file must be a file, got {path!r}")
+    if file.suffix == ".json":
+        values = _json(file.read_text(encoding="utf-8"), path)
+        return {(None, None): _checked(values, f"{path}")}
+    known: dict[tuple[str | None, str | None], dict[str, Any]] = {}
+    for number, row in enumerate(_table_rows(file), 1):
+        where = f"{path}, row {number}"
+        if row.get("question_id") is None:
+            raise DataError(f"a priors row must have a question_id, got {sorted(row)} in {where}")
+        key = (row.get("benchmark"), str(row["question_id"]))
+        if key in known:
+            raise DataError(
+                f"a question must have one priors row, got a second of {key} in {where}"
+            )
+        known[key] = _checked(row, where)
+    return known
+
+
+def _row(
+    item: Item,
+    run_seed: int,
+    priors: PriorsConfig,
+    known: Mapping[tuple[str | None, str | None], dict[str, Any]],
+) -> Row:
+    believed = (
+        known.get((item.benchmark, item.question_id))
+        or known.get((None, item.question_id))
+        or known.get((None, None))
+        or {}
+    )
+    own = {name: believed.get(name) for name in _PRIOR_FIELDS}
+    if priors.a is not None:
+        own.update(a=priors.a, b=priors.b)
+    return {
+        "benchmark": item.benchmark,
+        "question_id": item.question_id,
+        "text": item.text,
+        "gold": item.gold,
+        "level": item.level,
+        "subject": item.subject,
+        "seed": question_seed(run_seed, item.benchmark, item.question_id),
+        "p0_source": "priors_file" if own["p0"] is not None else None,
+        **own,
+    }
+
+
+def _table_rows(file: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]]
+    match file.suffix:
+        case ".jsonl":
+            lines = file.read_text(encoding="utf-8").splitlines()
+            rows = [_json(t, f"{file}, line {n}") for n, t in enumerate(lines, 1) if t.strip()]
+        case ".csv":
+            rows = pacsv.read_csv(file).to_pylist()
+        case ".parquet":
+            rows = pq.read_table(file).to_pylist()
+        case other:
+            raise DataError(f"a priors file must be .json, .jsonl, .csv or .parquet, got {other!r}")
+    return rows
+
+
+def _json(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"priors must be JSON, got {error} in {where}") from error
+    if not isinstance(value, dict):
+        raise DataError(f"priors must be an object, got {type(value).__name__} in {where}")
+    return value
+
+
+def _checked(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Only the fields of priors, each in its range. A file-wide p0 is left out: one belief for
+    every question would gate all of them at once."""
+    names = _PRIOR_FIELDS if "question_id" in values else ("a", "b", "tokens_per_round")
+    checked: dict[str, Any] = {}
+    for name in names:
+        value = values.get(name)
+        if value is None:
+            continue
+        high = float("inf") if name == "tokens_per_round" else 1.0
+        if not isinstance(value, int | float) or not 0 <= value <= high:
+            raise DataError(f"{name} must be in [0, {high:g}], got {value!r} in {where}")
+        checked[name] = float(value)
+    return checked

@@ -1,0 +1,171 @@
+"""The one schema of recorded completions: journals, pools and exports are all in it.
+
+One row is one completion (or one failed request). Its key is (strategy, benchmark, question_id,
+pool, chain, round, sample, attempt); `strategy` is the label of the strategy in its run, or the
+pool's name in a collection. question_id is unique within its benchmark only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.core.errors import DataError
+from pipeline.core.protocol import Completion, Failure, Observation, Question, Request
+
+SCHEMA_VERSION = 1
+
+_VERSION_KEY = b"markovscale_trajectory_version"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("attempt", pa.int32(), nullable=False),
+        pa.field("strategy", pa.string(), nullable=False),
+        pa.field("benchmark", pa.string(), nullable=False),
+        pa.field("question_id", pa.string(), nullable=False),
+        pa.field("pool", pa.string(), nullable=False),
+        pa.field("chain", pa.int32(), nullable=False),
+        pa.field("round", pa.int32(), nullable=False),
+        pa.field("sample", pa.int32(), nullable=False),
+        pa.field("request_digest", pa.string(), nullable=False),
+        pa.field("prompt_tokens", pa.int64()),
+        pa.field("cached_prompt_tokens", pa.int64()),
+        pa.field("completion_tokens", pa.int64()),  # null where the engine could not say
+        pa.field("thinking_tokens", pa.int64()),
+        pa.field("verifier_tokens", pa.int64()),
+        pa.field("wasted_tokens", pa.int64()),  # of tries that were cut, lost or cancelled
+        pa.field("unknown_tries", pa.int32()),  # tries whose tokens no engine can tell
+        pa.field("text", pa.string()),
+        pa.field("finish_reason", pa.string()),
+        pa.field("answer", pa.string()),
+        pa.field("step_scores", pa.list_(pa.float64())),
+        pa.field("score", pa.float64()),
+        pa.field("prm_truncated", pa.bool_()),
+        pa.field("verdict", pa.string()),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("generator", pa.string()),
+        pa.field("verifier", pa.string()),
+        pa.field("seconds", pa.float64()),
+        pa.field("error", pa.string()),
+    ],
+    metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()},
+)
+
+Row = dict[str, Any]
+
+
+def row_of(
+    *,
+    run: str,
+    attempt: int,
+    strategy: str,
+    question: Question,
+    request: Request,
+    observation: Observation,
+    wasted_tokens: int = 0,
+    unknown_tries: int = 0,
+    generator: str | None = None,
+    verifier: str | None = None,
+    seconds: float | None = None,
+) -> Row:
+    """What is recorded of one observation; the verdict is filled in once it is graded."""
+    pool, chain, round_, sample = request.address
+    row: Row = dict.fromkeys(SCHEMA.names)
+    row.update(
+        run=run,
+        attempt=attempt,
+        strategy=strategy,
+        benchmark=question.benchmark,
+        question_id=question.question_id,
+        pool=pool,
+        chain=chain,
+        round=round_,
+        sample=sample,
+        request_digest=request.digest(),
+        wasted_tokens=wasted_tokens,
+        unknown_tries=unknown_tries,
+        seed=request.seed,
+        generator=generator,
+        verifier=verifier,
+        seconds=seconds,
+    )
+    match observation:
+        case Failure():
+            row.update(error=observation.error, completion_tokens=observation.completion_tokens)
+        case Completion():
+            row.update({name: getattr(observation, name) for name in _COMPLETION_FIELDS})
+            if observation.step_scores is not None:
+                row["step_scores"] = list(observation.step_scores)
+    return row
+
+
+_COMPLETION_FIELDS = (
+    "text",
+    "answer",
+    "finish_reason",
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "completion_tokens",
+    "thinking_tokens",
+    "verifier_tokens",
+    "step_scores",
+    "score",
+    "prm_truncated",
+)
+
+
+def observation_of(row: Mapping[str, Any]) -> Observation:
+    """The observation that a row records; the inverse of `row_of`."""
+    if row["error"] is not None:
+        return Failure(error=row["error"], completion_tokens=row["completion_tokens"])
+    values = {name: row[name] for name in _COMPLETION_FIELDS}
+    if values["step_scores"] is not None:
+        values["step_scores"] = tuple(values["step_scores"])
+    return Completion(**values)
+
+
+def encodable(text: str) -> str:
+    """Text as any file can hold it: what is no character (a lone surrogate) becomes ``?``."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def address_of(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
+    """(pool, chain, round, sample) of a row, as `Request.address` gives it."""
+    return (row["pool"], row["chain"], row["round"], row["sample"])
+
+
+_ROWS_AT_ONCE = 128  # converting holds the interpreter lock; event loops must come in between
+
+
+def table_of(rows: Iterable[Row]) -> pa.Table:
+    """Rows as a table of the schema."""
+    held = list(rows)
+    pieces = [
+        pa.Table.from_pylist(held[start : start + _ROWS_AT_ONCE], schema=SCHEMA)
+        for start in range(0, len(held), _ROWS_AT_ONCE)
+    ]
+    return pa.concat_tables(pieces) if pieces else SCHEMA.empty_table()
+
+
+def check_schema(schema: pa.Schema, where: str) -> None:
+    """Refuse a table of another schema version.
+
+    Raises:
+        DataError: naming the file, the version asked for and the version found.
+    """
+    found = (schema.metadata or {}).get(_VERSION_KEY)
+    if found != str(SCHEMA_VERSION).encode():
+        came = "none" if found is None else found.decode()
+        raise DataError(
+            f"trajectory schema version must be {SCHEMA_VERSION}, got {came} in {where}"
+        )
+    if not schema.equals(SCHEMA, check_metadata=False):
+        missing = sorted(set(SCHEMA.names) - set(schema.names))
+        extra = sorted(set(schema.names) - set(SCHEMA.names))
+        raise DataError(
+            f"trajectory columns must be those of version {SCHEMA_VERSION}, "
+            f"missing {missing}, unknown {extra} in {where}"
+        )

@@ -1,0 +1,1 @@
+"""Strategies over recorded completions: exact replay, pools, and sweeps over many settings."""

@@ -1,0 +1,172 @@
+"""The chains of a pool as arrays: scores, tokens, verdicts, and every answer rule at every depth.
+
+Axes: Q questions, T rounds, D = T + 1 depths, a depth being the number of completions that an
+answer rests on. What does not depend on a strategy's settings is worked out here, once a pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.answers import canonical
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Completion, Question
+from pipeline.replay.pools import CompletionPool, PoolQuestion
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+NO_ANSWER, NOT_APPLICABLE = -1, -2
+"""Positions that are none: nothing to choose from, which is wrong; no scores for the rule."""
+
+RIGHT, WRONG, UNGRADED, NO_VERDICT = 0, 1, 2, 3
+"""Codes of verdicts."""
+
+_CODES = {"right": RIGHT, "wrong": WRONG, "ungraded": UNGRADED, None: NO_VERDICT}
+
+
+def verdict_code(verdict: str | None) -> int:
+    """The code of a recorded verdict."""
+    return _CODES[verdict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainArrays:
+    """All chains of a pool."""
+
+    question_Q: tuple[Question, ...]
+    length_Q: IntArray
+    """Completions before the first failure, at most T."""
+    failed_Q: BoolArray
+    """Whether a failure follows them."""
+    score_QT: FloatArray
+    """nan where there is no completion, or no score."""
+    tokens_QD: IntArray
+    """Completion tokens of the first d completions."""
+    verdict_QT: NDArray[np.int8]
+    """`RIGHT`, `WRONG`, `UNGRADED` or `NO_VERDICT`."""
+    position_QD: dict[AnswerRule, NDArray[np.int16]]
+    """Round that a rule takes the answer from after d completions; negative where there is none."""
+
+    @property
+    def n_rounds(self) -> int:
+        """T."""
+        return int(self.score_QT.shape[1])
+
+
+def chain_arrays(pool: CompletionPool) -> ChainArrays:
+    """The chains of a pool as arrays.
+
+    Raises:
+        ConfigError: where the pool has no chains.
+    """
+    if pool.rounds < 1 or not pool.questions:
+        raise ConfigError(f"a pool must have chains to be swept over, {pool.address} has none")
+    shape = (len(pool.questions), pool.rounds)
+    length_Q, failed_Q = np.zeros(shape[0], np.int64), np.zeros(shape[0], np.bool_)
+    score_QT, tokens_QT = np.full(shape, np.nan), np.zeros(shape, np.int64)
+    verdict_QT = np.full(shape, NO_VERDICT, np.int8)
+    position_QD = {
+        rule: np.full((shape[0], shape[1] + 1), NO_ANSWER, np.int16) for rule in AnswerRule
+    }
+    for q, question in enumerate(pool.questions):
+        drawn = _completions(question)
+        length_Q[q], failed_Q[q] = len(drawn), len(drawn) < len(question.rounds)
+        score_QT[q, : len(drawn)] = [np.nan if c.score is None else c.score for c in drawn]
+        tokens_QT[q, : len(drawn)] = [c.completion_tokens for c in drawn]
+        verdict_QT[q, : len(drawn)] = [_CODES[v] for v in question.round_verdicts[: len(drawn)]]
+        for rule, positions in positions_by_depth(drawn).items():
+            position_QD[rule][q, 1 : len(drawn) + 1] = positions
+    return ChainArrays(
+        question_Q=tuple(q.question for q in pool.questions),
+        length_Q=length_Q,
+        failed_Q=failed_Q,
+        score_QT=score_QT,
+        tokens_QD=np.concatenate(
+            [np.zeros((shape[0], 1), np.int64), np.cumsum(tokens_QT, axis=1)], axis=1
+        ),
+        verdict_QT=verdict_QT,
+        position_QD=position_QD,
+    )
+
+
+def positions_by_depth(drawn: Sequence[Completion]) -> dict[AnswerRule, list[int]]:
+    """For each rule the position that it chooses after 1, 2, ... completions of one chain.
+
+    The same choices as `pipeline.answers.answer_rules.apply` on every prefix, in one pass.
+    """
+    argmax, voted, weighed = _Argmax(), _Vote(weighted=False), _Vote(weighted=True)
+    found: dict[AnswerRule, list[int]] = {rule: [] for rule in AnswerRule}
+    for position, completion in enumerate(drawn):
+        found[AnswerRule.LAST].append(position)
+        found[AnswerRule.PRM_ARGMAX].append(argmax.add(position, completion))
+        found[AnswerRule.VOTE].append(voted.add(position, completion))
+        found[AnswerRule.PRM_WEIGHTED_VOTE].append(weighed.add(position, completion))
+    return found
+
+
+class _Argmax:
+    """The best scored completion so far, those with an answer before those without."""
+
+    def __init__(self) -> None:
+        self._best = NOT_APPLICABLE
+        self._key = (False, -1.0)
+
+    def add(self, position: int, completion: Completion) -> int:
+        if completion.score is not None:
+            key = (completion.answer is not None, completion.score)
+            if self._best < 0 or key > self._key:  # the first of equals stays
+                self._best, self._key = position, key
+        return self._best
+
+
+class _Vote:
+    """The heaviest cluster so far, the first seen on ties."""
+
+    def __init__(self, *, weighted: bool) -> None:
+        self._weighted = weighted
+        self._weights: dict[str, list[float]] = {}  # in the order in which they were first seen
+        self._first: dict[str, int] = {}
+        self._applicable = not weighted
+
+    def add(self, position: int, completion: Completion) -> int:
+        if not self._weighted:
+            weight = 1.0
+        elif completion.score is None:
+            return self._leader()
+        else:
+            weight, self._applicable = completion.score, True
+        if completion.answer is not None:
+            form = _canonical(completion.answer)
+            self._first.setdefault(form, position)
+            self._weights.setdefault(form, []).append(weight)
+        return self._leader()
+
+    def _leader(self) -> int:
+        if not self._applicable:
+            return NOT_APPLICABLE
+        if not self._weights:
+            return NO_ANSWER
+        return self._first[max(self._weights, key=lambda form: sum(self._weights[form]))]
+
+
+@lru_cache(maxsize=1 << 16)
+def _canonical(answer: str) -> str:
+    return canonical(answer)
+
+
+def _completions(question: PoolQuestion) -> list[Completion]:
+    """The rounds up to the first failure, at which every chain ends."""
+    drawn: list[Completion] = []
+    for entry in question.rounds:
+        if not isinstance(entry.observation, Completion):
+            break
+        drawn.append(entry.observation)
+    return drawn

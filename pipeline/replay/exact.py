@@ -1,0 +1,245 @@
+"""Drive strategies over recorded completions, exactly.
+
+Two kinds of recording. A **journal** is what one run drew for one strategy: replaying that strategy
+takes the same decisions, record for record. A **pool** holds completions drawn beforehand: replay
+takes the decisions that a live run would take if the engines returned them, for strategies whose
+prompts depend on nothing but earlier completions of that pool. Nothing is ever resampled: what
+was not recorded for a request is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+from pipeline.core.errors import ConfigError, ReplayMissError
+from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.protocol import (
+    Failure,
+    Observation,
+    Question,
+    Request,
+    Statistics,
+    Stop,
+    Strategy,
+    decisions,
+)
+from pipeline.records.trajectory import address_of, observation_of
+
+Address = tuple[str, int, int, int]
+"""(pool, chain, round, sample), see `Request.address`."""
+
+
+class RecordingKind(StrEnum):
+    """What a recording may be replayed by."""
+
+    JOURNAL = "journal"
+    """By the strategy that wrote it."""
+    POOL = "pool"
+    """By every strategy that says `pool_replayable`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One completion or failure and the request that it answered."""
+
+    address: Address
+    digest: str
+    """`Request.digest` of its request."""
+    observation: Observation
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Recorded:
+        """What a row of a journal or pool records (`pipeline.records.trajectory`)."""
+        return cls(
+            address=address_of(row),
+            digest=row["request_digest"],
+            observation=observation_of(row),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What was recorded for one question, found by address and checked by digest."""
+
+    kind: RecordingKind
+    benchmark: str
+    question_id: str
+    entries: Mapping[Address, Sequence[Recorded]] = field(repr=False)
+    """Several where work was redone."""
+
+    @classmethod
+    def of(
+        cls,
+        kind: RecordingKind,
+        question: Question,
+        recorded: Iterable[Recorded],
+    ) -> Recording:
+        """Index what was recorded for `question`, in the order of writing."""
+        entries: dict[Address, list[Recorded]] = {}
+        for record in recorded:
+            entries.setdefault(record.address, []).append(record)
+        return cls(
+            kind=kind,
+            benchmark=question.benchmark,
+            question_id=question.question_id,
+            entries=entries,
+        )
+
+    def find(self, request: Request) -> Observation:
+        """What was recorded for a request: the first record at its address with its digest, without
+        a verifier score that the request does not ask for.
+
+        Raises:
+            ReplayMissError: if nothing was, or for another prompt or sampling parameters, or
+                without the verifier score that the request asks for.
+        """
+        records = self.entries.get(request.address, ())
+        if not records:
+            raise self._miss(request, "nothing was recorded there")
+        digest = request.digest()
+        matching = [record.observation for record in records if record.digest == digest]
+        if not matching:
+            raise self._miss(
+                request,
+                f"another request was recorded there (digest {records[0].digest[:12]}, wanted "
+                f"{digest[:12]}): prompt and sampling parameters must be the same",
+            )
+        for observation in matching:
+            answer = as_asked(observation, request)
+            if answer is not None:
+                return answer
+        raise self._miss(request, "a completion without a score was recorded there")
+
+    def _miss(self, request: Request, what: str) -> ReplayMissError:
+        pool, chain, round, sample = request.address
+        return ReplayMissError(
+            f"benchmark {self.benchmark!r}, question {self.question_id!r}, pool {pool}, chain "
+            f"{chain}, round {round}, sample {sample} of a {self.kind.value} of "
+            f"{len(self.entries)} addresses: {what}"
+        )
+
+
+def as_asked(observation: Observation, request: Request) -> Observation | None:
+    """What engines would have returned to `request`: a score where it asks for one, else none.
+
+    Returns:
+        None where the request asks for a score that was not recorded.
+    """
+    if isinstance(observation, Failure):
+        return observation
+    if request.score:
+        return None if observation.score is None else observation
+    if observation.score is None:
+        return observation
+    return replace(
+        observation, score=None, step_scores=None, verifier_tokens=0, prm_truncated=False
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """A question under a strategy: how it stopped and on what."""
+
+    stop: Stop
+    requests: tuple[Request, ...]
+    """In request order."""
+    completions: tuple[Observation, ...]
+    """One a request; the rounds of `stop` are positions here."""
+
+
+def drive(
+    strategy: Strategy[Any],
+    question: Question,
+    answer: Callable[[Request], Observation],
+    statistics: Statistics | None = None,
+) -> Replayed:
+    """Run a strategy on one question, each request answered by `answer`."""
+    loop = decisions(strategy, question, statistics)
+    asked: list[Request] = []
+    told: list[Observation] = []
+    requests = next(loop)
+    while True:
+        observations = tuple(answer(request) for request in requests)
+        asked += requests
+        told += observations
+        try:
+            requests = loop.send(observations)
+        except StopIteration as end:
+            return Replayed(stop=end.value, requests=tuple(asked), completions=tuple(told))
+
+
+def replay(
+    strategy: Strategy[Any],
+    question: Question,
+    recording: Recording,
+    statistics: Statistics | None = None,
+) -> Replayed:
+    """Run a strategy on one question over what was recorded for it.
+
+    Raises:
+        ConfigError: if a pool is to be replayed by a strategy that it cannot serve.
+        ReplayMissError: if a request was not recorded.
+        ValueError: if the recording is of another question.
+    """
+    check_replayable(strategy, recording.kind)
+    recorded, wanted = (
+        (recording.benchmark, recording.question_id),
+        (question.benchmark, question.question_id),
+    )
+    if recorded != wanted:
+        raise ValueError(f"recording must be of question {wanted!r}, got one of {recorded!r}")
+    return drive(strategy, question, recording.find, statistics)
+
+
+def check_replayable(strategy: Strategy[Any], kind: RecordingKind) -> None:
+    """Refuse a pool to strategies whose prompts depend on more than earlier completions of it.
+
+    Raises:
+        ConfigError: naming the strategy.
+    """
+    if kind is RecordingKind.POOL and not getattr(strategy, "pool_replayable", False):
+        raise ConfigError(
+            f"a pool can be replayed by strategies that only ask for completions of that pool, "
+            f"got {strategy.kind}: replay the journal of its own run"
+        )
+
+
+def replay_phases(
+    strategy: Strategy[Any],
+    questions: Sequence[Question],
+    answer: Callable[[Question, Request], Observation],
+) -> dict[str, Replayed]:
+    """Run a strategy, phase by phase, on all questions of one benchmark.
+
+    Args:
+        strategy: with or without phases of its own.
+        questions: of one benchmark, ids unique.
+        answer: what a request of a question gets, for instance `Recording.find` of its recording;
+            the same whenever the same request is asked again.
+
+    Returns:
+        By question id, the outcome of the last phase that selected the question.
+    """
+    statistics = prepared(strategy, questions)
+    outcomes: dict[str, Replayed] = {}
+    for phase in phases_of(strategy):
+        records: dict[str, QuestionRecord] = {}
+        for question in questions:
+            if not phase.selects(question.question_id, statistics):
+                continue
+            outcome = drive(
+                phase.strategy,
+                question,
+                partial(answer, question),
+                statistics,
+            )
+            outcomes[question.question_id] = outcome
+            records[question.question_id] = QuestionRecord(
+                question=question, completions=outcome.completions, stop=outcome.stop
+            )
+        statistics = phase.fold(records, statistics)
+    return outcomes

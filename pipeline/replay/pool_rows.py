@@ -1,0 +1,162 @@
+"""Rows of a pool as they lie in files: read, located, and refused where they cannot be.
+
+A pool is either a run directory, whose journal is the pool, or an exported folder with
+``pool.json``, ``questions.parquet`` and ``pool.parquet``. Every error names the file and the row,
+counted from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.errors import DataError
+from pipeline.records.journal import fences_of, read_segment, segment_of
+from pipeline.records.trajectory import Row, address_of, check_schema
+from pipeline.store.storage import Folder, parquet_table
+
+POOL_TABLE = "pool.parquet"
+
+_COLUMNS = (
+    "attempt",
+    "strategy",
+    "benchmark",
+    "question_id",
+    "pool",
+    "chain",
+    "round",
+    "sample",
+    "request_digest",
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "completion_tokens",
+    "thinking_tokens",
+    "verifier_tokens",
+    "text",
+    "finish_reason",
+    "answer",
+    "step_scores",
+    "score",
+    "prm_truncated",
+    "verdict",
+    "seconds",
+    "error",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A row and where it stands."""
+
+    row: Row
+    file: str
+    number: int
+    """Of the row in its file, from 1."""
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return f"row {self.number} of {self.file}"
+
+
+def journal_rows(journal: Folder, *, text: bool) -> Iterator[Located]:
+    """The rows of a journal that count, oldest first; redone work is in it more than once.
+
+    Args:
+        journal: the folder of segments.
+        text: whether to keep the texts; else a text is only kept as being empty or not.
+
+    Raises:
+        DataError: naming the segment that is torn, of another schema version, or holds scores that
+            cannot be scores or the same row twice.
+    """
+    seen: dict[tuple[Any, ...], Located] = {}
+    fences = fences_of(journal)
+    for name in journal.names():
+        place = segment_of(name)
+        if place is not None and not fences.counts(*place):
+            continue  # of a writer whose work was taken over
+        table = read_segment(journal, name)
+        for located in _rows(table, f"{journal.address}/{name}", text=text):
+            row = located.row
+            same = (_key(row), row["attempt"], row["request_digest"], row["seconds"], row["answer"])
+            if row["seconds"] is not None and same in seen:
+                raise DataError(
+                    f"a journal must hold a row once, {located.where} is the same as "
+                    f"{seen[same].where}"
+                )
+            seen[same] = located
+            yield located
+
+
+def exported_rows(folder: Folder, *, text: bool) -> Iterator[Located]:
+    """The rows of an exported pool, in which every completion stands once.
+
+    Raises:
+        DataError: as `journal_rows`, and where an address of a question comes twice.
+    """
+    where = f"{folder.address}/{POOL_TABLE}"
+    table = parquet_table(folder.read(POOL_TABLE), where)
+    check_schema(table.schema, where)
+    seen: dict[tuple[Any, ...], Located] = {}
+    for located in _rows(table, where, text=text):
+        key = _key(located.row)
+        if key in seen:
+            raise DataError(
+                f"a pool must hold every completion once, {located.where} and row "
+                f"{seen[key].number} are both {describe(located.row)}"
+            )
+        seen[key] = located
+        yield located
+
+
+def describe(row: Row) -> str:
+    """Which completion a row is, for messages."""
+    pool, chain, round_, sample = address_of(row)
+    return (
+        f"question {row['question_id']!r} of {row['benchmark']!r}, pool {pool}, chain {chain}, "
+        f"round {round_}, sample {sample}"
+    )
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return (row["strategy"], row["benchmark"], row["question_id"], *address_of(row))
+
+
+def _rows(table: pa.Table, where: str, *, text: bool) -> Iterator[Located]:
+    _check_scores(table, where)
+    table = table.select(_COLUMNS)
+    if not text:
+        index = table.schema.get_field_index("text")
+        said = pc.if_else(pc.equal(table["text"], ""), "", "(text not read)")
+        table = table.set_column(index, "text", said)
+    for number, row in enumerate(table.to_pylist(), 1):
+        yield Located(row, where, number)
+
+
+def _check_scores(table: pa.Table, where: str) -> None:
+    """Refuse nan and values outside [0, 1] before any row is used."""
+    scores = table["score"].combine_chunks()
+    bad = _first_bad(scores)
+    if bad is not None:
+        raise DataError(
+            f"score must be in [0, 1], got {scores[bad].as_py()!r} in row {bad + 1} of {where}"
+        )
+    steps = table["step_scores"].combine_chunks()
+    values, parents = steps.flatten(), pc.list_parent_indices(steps)
+    bad = _first_bad(values)
+    if bad is not None:
+        raise DataError(
+            f"step_scores must be in [0, 1], got {values[bad].as_py()!r} in row "
+            f"{parents[bad].as_py() + 1} of {where}"
+        )
+
+
+def _first_bad(values: pa.Array) -> int | None:
+    inside = pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, 1.0))  # nan is not
+    place = pc.index(inside, False).as_py()
+    return None if place < 0 else int(place)

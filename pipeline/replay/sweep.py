@@ -1,0 +1,237 @@
+"""Many settings over one pool, without a model: what each would have answered, and its cost.
+
+Chains are replayed as arrays (`pipeline.replay.fast`), every other strategy by the state machine.
+A setting is judged on all questions; values that are tuned are chosen on one half of the questions
+and judged on the other (`pipeline.sweep_choice`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
+from pipeline.replay.chain_arrays import (
+    NO_ANSWER,
+    NO_VERDICT,
+    WRONG,
+    ChainArrays,
+    IntArray,
+    chain_arrays,
+    verdict_code,
+)
+from pipeline.replay.exact import RecordingKind, check_replayable, replay_phases
+from pipeline.replay.fast import FAMILY, FastReplay, replays_as_arrays
+from pipeline.replay.pool_selection import Digests
+from pipeline.replay.pools import CompletionPool
+
+RULES = tuple(AnswerRule)
+HALVES = 2
+_VERDICTS = 4
+
+Int8Array = NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One setting over all questions."""
+
+    verdict_RQ: Int8Array
+    """By answer rule (in the order of `RULES`): codes of `pipeline.replay.chain_arrays`."""
+    applicable_R: tuple[bool, ...]
+    """Whether the rule could be applied to any question."""
+    tokens_Q: IntArray
+    completions_Q: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Counts of one setting by group, a group being a benchmark's half."""
+
+    label: str
+    strategy: Strategy[Any]
+    applicable_R: tuple[bool, ...]
+    verdicts_RGV: IntArray
+    """Questions by rule, group and verdict code."""
+    tokens_G: IntArray
+    completions_G: IntArray
+    questions_G: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepResult:
+    """All settings over one pool."""
+
+    benchmarks: tuple[str, ...]
+    """Group g is half g % 2 of benchmark g // 2."""
+    tallies: tuple[Tally, ...]
+
+
+def half_of(question: Question, seed: int) -> int:
+    """Which half of the questions a question is in, 0 or 1, the same wherever it is asked."""
+    text = f"half\x1f{seed}\x1f{question.benchmark}\x1f{question.question_id}"
+    return hashlib.sha256(text.encode()).digest()[0] & 1
+
+
+def sweep(
+    pool: CompletionPool,
+    settings: Sequence[tuple[str, Strategy[Any]]],
+    *,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> SweepResult:
+    """Replay every setting over the pool.
+
+    Args:
+        pool: with priors in its questions where settings need them.
+        settings: labels and strategies.
+        seed: of the split into halves.
+        progress: told how many settings are done, after each.
+
+    Raises:
+        ConfigError: where a setting needs what a pool cannot give, before anything is replayed.
+    """
+    for label, strategy in settings:
+        check_replayable(strategy, RecordingKind.POOL)
+        deepest = pool.rounds if isinstance(strategy, FAMILY) else pool.samples
+        if strategy_n(strategy) > deepest:
+            raise ConfigError(
+                f"n of {label} must be at most {deepest}, the depth of the pool, "
+                f"got {strategy_n(strategy)}: deepen it with jobs.collect --resume"
+            )
+    group_Q = np.array(
+        [
+            HALVES * pool.benchmarks.index(q.question.benchmark) + half_of(q.question, seed)
+            for q in pool.questions
+        ],
+        dtype=np.int64,
+    )
+    judge = _Judge(pool)
+    tallies = []
+    for done, (label, strategy) in enumerate(settings, 1):
+        tallies.append(_tally(label, strategy, judge(strategy), group_Q, len(pool.benchmarks)))
+        if progress is not None:
+            progress(done)
+    return SweepResult(benchmarks=pool.benchmarks, tallies=tuple(tallies))
+
+
+def strategy_n(strategy: Strategy[Any]) -> int:
+    """Completions a question at most."""
+    return int(getattr(strategy, "n", 1))
+
+
+class _Judge:
+    """Replays a strategy over a pool, as arrays where it can."""
+
+    def __init__(self, pool: CompletionPool) -> None:
+        self._pool = pool
+        self._fast: FastReplay | None = None
+        self._digests = Digests()
+
+    def __call__(self, strategy: Strategy[Any]) -> Judged:
+        if replays_as_arrays(strategy):
+            if self._fast is None:
+                self._fast = FastReplay(chain_arrays(self._pool))
+            decided = self._fast.decide(strategy)
+            return judged_by_arrays(self._fast.chains, decided.drawn_Q, decided.reason_Q == 0)
+        return judged_by_state_machine(self._pool, strategy, self._digests)
+
+
+def judged_by_arrays(chains: ChainArrays, drawn_Q: IntArray, failed_Q: NDArray[np.bool_]) -> Judged:
+    """What stopping each chain after `drawn_Q` completions is worth under every rule."""
+    rows = np.arange(len(drawn_Q))
+    verdicts, applicable = [], []
+    for rule in RULES:
+        position_Q = chains.position_QD[rule][rows, drawn_Q]
+        of_round_Q = chains.verdict_QT[rows, np.maximum(position_Q, 0)]
+        not_chosen_Q = np.where((position_Q == NO_ANSWER) | failed_Q, WRONG, NO_VERDICT)
+        verdicts.append(np.where(position_Q >= 0, of_round_Q, not_chosen_Q))
+        applicable.append(bool(np.any(position_Q >= NO_ANSWER)))
+    return Judged(
+        verdict_RQ=np.array(verdicts, dtype=np.int8),
+        applicable_R=tuple(applicable),
+        tokens_Q=chains.tokens_QD[rows, drawn_Q],
+        completions_Q=drawn_Q,
+    )
+
+
+def judged_by_state_machine(
+    pool: CompletionPool, strategy: Strategy[Any], digests: Digests | None = None
+) -> Judged:
+    """The same by `pipeline.replay.exact`, for any strategy that a pool can replay."""
+    digests = digests or Digests()
+    place = {question.key: q for q, question in enumerate(pool.questions)}
+    verdict_RQ = np.full((len(RULES), len(place)), NO_VERDICT, np.int8)
+    applicable = [False] * len(RULES)
+    tokens_Q, completions_Q = np.zeros(len(place), np.int64), np.zeros(len(place), np.int64)
+    for benchmark in pool.benchmarks:
+        mine = {q.question.question_id: q for q in pool.questions if q.key[0] == benchmark}
+        answers = {key: question.answers(digests) for key, question in mine.items()}
+        outcomes = replay_phases(
+            strategy,
+            [question.question for question in mine.values()],
+            partial(_answered, answers),
+        )
+        for question_id, outcome in outcomes.items():
+            q = place[(benchmark, question_id)]
+            had = [o for o in outcome.completions if isinstance(o, Completion)]
+            tokens_Q[q] = sum(completion.completion_tokens for completion in had)
+            completions_Q[q] = len(had)
+            verdicts = mine[question_id].verdicts()
+            for r, rule in enumerate(RULES):
+                chosen = apply(rule, outcome.completions, outcome.stop)
+                if chosen is None:
+                    failed = outcome.stop.reason == "failed"
+                    verdict_RQ[r, q] = WRONG if failed else NO_VERDICT
+                    continue
+                applicable[r] = True
+                if chosen.position is None:
+                    verdict_RQ[r, q] = WRONG
+                else:
+                    address = outcome.requests[chosen.position].address
+                    verdict_RQ[r, q] = verdict_code(verdicts[address])
+    return Judged(
+        verdict_RQ=verdict_RQ,
+        applicable_R=tuple(applicable),
+        tokens_Q=tokens_Q,
+        completions_Q=completions_Q,
+    )
+
+
+def _answered(
+    answers: Mapping[str, Callable[[Request], Observation]], asked: Question, request: Request
+) -> Observation:
+    return answers[asked.question_id](request)
+
+
+def _tally(
+    label: str, strategy: Strategy[Any], judged: Judged, group_Q: IntArray, n_benchmarks: int
+) -> Tally:
+    groups = HALVES * n_benchmarks
+    counts = [
+        np.bincount(group_Q * _VERDICTS + verdict_Q, minlength=groups * _VERDICTS)
+        for verdict_Q in judged.verdict_RQ
+    ]
+    return Tally(
+        label=label,
+        strategy=strategy,
+        applicable_R=judged.applicable_R,
+        verdicts_RGV=np.array(counts).reshape(len(RULES), groups, _VERDICTS),
+        tokens_G=_sums(group_Q, judged.tokens_Q, groups),
+        completions_G=_sums(group_Q, judged.completions_Q, groups),
+        questions_G=np.bincount(group_Q, minlength=groups),
+    )
+
+
+def _sums(group_Q: IntArray, values_Q: IntArray, groups: int) -> IntArray:
+    sums = np.zeros(groups, np.int64)
+    np.add.at(sums, group_Q, values_Q)
+    return sums
