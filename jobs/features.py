@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         run = RunDir.open(arguments.run)
         config = run.config()
         rows = rows_of(run.folder.read_table("questions.parquet"))
-        from actors.engines.backbone_features import backbone_of, features_of
+        from actors.training.backbone_features import backbone_of, features_of
         from jobs.cluster import start_ray
 
         backbone = backbone_of(config.science.generator)

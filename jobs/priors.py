@@ -33,7 +33,7 @@ def predictor_of(config: RunConfig) -> Predictor | None:
         return None
     if config.runtime.scripted is not None:
         raise ConfigError("science.priors.predictor needs a backbone, scripted engines have none")
-    from actors.engines.backbone_features import backbone_of
+    from actors.training.backbone_features import backbone_of
 
     predictor = load_predictor(folder)
     predictor.check_backbone(
@@ -51,7 +51,7 @@ def fill_priors(run: RunDir, config: RunConfig) -> None:
     predictor = predictor_of(config)
     if predictor is None:
         return
-    from actors.engines.backbone_features import features_of
+    from actors.training.backbone_features import features_of
 
     rows = rows_of(run.folder.read_table("questions.parquet"))
     new = [row for row in rows if row["p0_source"] != PREDICTOR]

@@ -99,7 +99,7 @@ def _believed(pool: CompletionPool, config: SweepConfig, features: str | None) -
     """The pool with the priors of the sweep's configuration."""
     if config.priors.predictor is None:
         return with_priors(pool, config.priors)
-    from actors.engines.backbone_features import backbone_of, cached_features
+    from actors.training.backbone_features import backbone_of, cached_features
 
     predictor = load_predictor(config.priors.predictor)
     backbone = backbone_of(pool.science.generator)

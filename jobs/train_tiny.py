@@ -19,6 +19,8 @@ from actors.training.tiny_measure import measure_chains, measure_verifier, targe
 from actors.training.tiny_models import (
     GENERATOR,
     VERIFIER,
+    device_name,
+    fastest_device,
     load_generator,
     load_verifier,
     parameters,
@@ -35,9 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     """Parse, train, save, load what was saved, measure it, write the cards."""
     args = _parse(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    import torch
-
-    device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = args.device or fastest_device()
     workers = 0 if args.quick else args.workers
     recipe = QUICK if args.quick else Recipe()
     seconds = 60 * args.minutes_budget
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     figures = {
         "command": _command(args, device),
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "device": device_name(device),
         "sampling": {"temperature": 0.7, "top_p": 0.95},
         "parameters": {GENERATOR: parameters(generator), VERIFIER: parameters(verifier)},
         "training": {GENERATOR: generator_fit._asdict(), VERIFIER: verifier_fit._asdict()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from actors.engines.backbone_features import backbone_of, features_of
+from actors.training.backbone_features import backbone_of, features_of
 from actors.training.predictor import PAPER, fit_heads
 from jobs.cluster import start_ray
 from pipeline.config.run import RunConfig

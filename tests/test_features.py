@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.engines.backbone_features import (
-    FeatureActor,
+from actors.engines.feature_actor import FeatureActor
+from actors.training.backbone_features import (
     backbone_of,
     cache_address,
     cached_features,

@@ -178,7 +178,7 @@ def test_a_predictor_is_held_against_backbone_and_prompt_before_anything_starts(
     tmp_path: Path,
 ) -> None:
     """None is fine; one for another model is refused; scripted engines have no backbone."""
-    from actors.engines.backbone_features import backbone_of
+    from actors.training.backbone_features import backbone_of
 
     config = tiny_config(tmp_path, tmp_path / "pred")
     prompts = Prompts(first="{question}", revise="{question} was {answer}")
@@ -200,7 +200,7 @@ def test_a_predictor_is_held_against_backbone_and_prompt_before_anything_starts(
 
 def test_cached_features_fill_a_run_without_ray(tmp_path: Path) -> None:
     """questions.parquet gets the predictions, priors.json says where they come from."""
-    from actors.engines.backbone_features import backbone_of, cache_address
+    from actors.training.backbone_features import backbone_of, cache_address
     from pipeline.predictors.features import FeatureCache, digest_of, messages_of, table_of
     from pipeline.records.run_dir import rows_of
 

@@ -141,7 +141,7 @@ def test_a_file_that_would_fill_memory_is_refused(tmp_path):
 
 def test_a_hostile_benchmark_file_is_refused_by_its_unpacked_size(tmp_path):
     """max_file_bytes bounds what a benchmark unpacks to as well."""
-    from pipeline.benchmarks.files import read_rows
+    from pipeline.store.row_files import read_rows
 
     path = tmp_path / "set.parquet"
     pq.write_table(

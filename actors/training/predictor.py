@@ -1,7 +1,7 @@
 """Fits heads on features: binomial likelihood on counts, the paper's setting beside a tuned one.
 
 Minutes of one CPU core for thousands of questions, so it runs in the driver: the features, which
-need the backbone, were made before (`actors.engines.backbone_features`).
+need the backbone, were made before (`actors.training.backbone_features`).
 """
 
 from __future__ import annotations

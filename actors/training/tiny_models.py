@@ -83,6 +83,20 @@ def parameters(model: Any) -> int:
     return sum(weight.numel() for weight in model.parameters())
 
 
+def fastest_device() -> str:
+    """``cuda`` where there is a GPU, else ``cpu``."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def device_name(device: str) -> str:
+    """The GPU's name, or ``cpu``, for a model card."""
+    import torch
+
+    return torch.cuda.get_device_name() if device == "cuda" else "cpu"
+
+
 def save_generator(generator: Any, folder: Path) -> None:
     """Write bfloat16 weights, configuration and tokenizer, for vLLM and transformers to load."""
     weights = {

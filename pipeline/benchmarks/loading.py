@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.benchmarks import arithmetic
-from pipeline.benchmarks.files import RawRow, Row, find_file, read_rows
 from pipeline.benchmarks.rows import Item, has_id, item_of
 from pipeline.benchmarks.source import ARITHMETIC, KNOWN, BenchmarkSource
 from pipeline.core.errors import DataError
+from pipeline.store.row_files import RawRow, Row, find_file, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

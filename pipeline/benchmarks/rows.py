@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from pipeline.answers.extract import boxes
-from pipeline.benchmarks.files import Row
 from pipeline.benchmarks.source import Fields
 from pipeline.core.errors import DataError
+from pipeline.store.row_files import Row
 
 _QUESTION = ("problem", "question", "prompt")
 _ANSWER = ("answer", "final_answer", "expected_answer", "gold")

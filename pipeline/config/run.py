@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,6 +16,7 @@ from pipeline.config.schema import Section
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.core.errors import ConfigError
+from pipeline.store.local import read_fields
 
 _EXTENDABLE = ("benchmarks",)
 
@@ -41,18 +41,7 @@ class RunConfig(Section):
     @staticmethod
     def read(path: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """The values of a YAML file with overrides, not checked yet."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"a configuration must be a readable YAML file, got {error}"
-            ) from error
-        try:
-            values = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{path} must be YAML: {error}") from error
-        if not isinstance(values, dict):
-            raise ConfigError(f"{path} must hold fields, got {type(values).__name__}")
+        values = read_fields(path, "a configuration")
         for override in overrides:
             override_field(values, override)
         return values

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.config.errors import described
@@ -17,6 +15,7 @@ from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
+from pipeline.store.local import read_fields
 
 
 class GridEntry(Section):
@@ -67,12 +66,7 @@ class SweepConfig(Section):
         Raises:
             ConfigError: naming the field, what must hold and what came.
         """
-        try:
-            values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"a sweep must be a readable YAML file, got {error}") from error
-        if not isinstance(values, dict):
-            raise ConfigError(f"{path} must hold fields, got {type(values).__name__}")
+        values = read_fields(path, "a sweep")
         for override in overrides:
             override_field(values, override)
         try:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 from pipeline.benchmarks import Item
 from pipeline.config.science import PriorsConfig
@@ -17,6 +15,8 @@ from pipeline.core.errors import DataError
 from pipeline.core.protocol import Priors, Question
 from pipeline.core.seeds import question_seed
 from pipeline.records.trajectory import Row
+from pipeline.store.local import is_file, read_text
+from pipeline.store.row_files import read_rows
 
 SCHEMA = pa.schema(
     [
@@ -36,6 +36,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+_MOST_ROW, _MOST_FILE = 1 << 20, 1 << 30
 _PRIOR_FIELDS = ("p0", "a", "b", "tokens_per_round")
 
 
@@ -81,15 +82,16 @@ def read_priors(path: str) -> dict[tuple[str | None, str | None], dict[str, Any]
     A JSON file gives ``a`` and ``b`` for every question. A table (JSONL, CSV, Parquet) has a row a
     question; without a ``benchmark`` column its ids must be unique over the run.
     """
-    file = Path(path)
-    if not file.is_file():
+    if not is_file(path):
         raise DataError(f"science.priors.file must be a file, got {path!r}")
-    if file.suffix == ".json":
-        values = _json(file.read_text(encoding="utf-8"), path)
-        return {(None, None): _checked(values, f"{path}")}
+    if path.endswith(".json"):
+        return {(None, None): _checked(_object(path), path)}
     known: dict[tuple[str | None, str | None], dict[str, Any]] = {}
-    for number, row in enumerate(_table_rows(file), 1):
-        where = f"{path}, row {number}"
+    for found in read_rows(path, max_row_bytes=_MOST_ROW, max_file_bytes=_MOST_FILE):
+        where = found.where
+        if found.row is None:
+            raise DataError(f"{found.problem}, in {where}")
+        row = {name: value for name, value in found.row.items() if value not in ("", None)}
         if row.get("question_id") is None:
             raise DataError(f"a priors row must have a question_id, got {sorted(row)} in {where}")
         key = (row.get("benchmark"), str(row["question_id"]))
@@ -129,28 +131,13 @@ def _row(
     }
 
 
-def _table_rows(file: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]]
-    match file.suffix:
-        case ".jsonl":
-            lines = file.read_text(encoding="utf-8").splitlines()
-            rows = [_json(t, f"{file}, line {n}") for n, t in enumerate(lines, 1) if t.strip()]
-        case ".csv":
-            rows = pacsv.read_csv(file).to_pylist()
-        case ".parquet":
-            rows = pq.read_table(file).to_pylist()
-        case other:
-            raise DataError(f"a priors file must be .json, .jsonl, .csv or .parquet, got {other!r}")
-    return rows
-
-
-def _json(text: str, where: str) -> dict[str, Any]:
+def _object(path: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"priors must be JSON, got {error} in {where}") from error
+        value = json.loads(read_text(path))
+    except ValueError as error:
+        raise DataError(f"priors must be JSON, got {error} in {path}") from error
     if not isinstance(value, dict):
-        raise DataError(f"priors must be an object, got {type(value).__name__} in {where}")
+        raise DataError(f"priors must be an object, got {type(value).__name__} in {path}")
     return value
 
 
@@ -164,6 +151,8 @@ def _checked(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         if value is None:
             continue
         high = float("inf") if name == "tokens_per_round" else 1.0
+        with contextlib.suppress(ValueError):
+            value = float(value) if isinstance(value, str) else value
         if not isinstance(value, int | float) or not 0 <= value <= high:
             raise DataError(f"{name} must be in [0, {high:g}], got {value!r} in {where}")
         checked[name] = float(value)

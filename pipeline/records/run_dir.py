@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -32,7 +31,7 @@ from pipeline.core.protocol import Statistics, StopReason
 from pipeline.records.journal import fences_of
 from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
 from pipeline.records.trajectory import Row
-from pipeline.store.storage import Folder, check_name
+from pipeline.store.storage import Folder, check_name, fresh_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +207,7 @@ class RunDir:
         earlier = self.attempts() if number > 1 else []
         entry = {
             "attempt": number,
-            "token": secrets.token_hex(3),
+            "token": fresh_token(),
             "retry_failed": retry_failed,
             "science_digest": config.science_digest(),
             "config": config.model_dump(mode="json"),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipeline.core.errors import ConfigError
 from pipeline.records.journal import read_segment
@@ -14,7 +12,7 @@ from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import SCHEMA, table_of
 from pipeline.replay.pool_rows import POOL_TABLE
 from pipeline.replay.pools import POOL_VERSION, Place, read_with_places
-from pipeline.store.storage import Folder, resolve
+from pipeline.store.storage import Folder
 
 
 def export_pool(run: RunDir, address: str) -> int:
@@ -32,7 +30,7 @@ def export_pool(run: RunDir, address: str) -> int:
         raise ConfigError(f"a pool must be exported to a new folder, {address} holds one")
     pool, places = read_with_places(run.address)
     folder.write_table("questions.parquet", run.folder.read_table("questions.parquet"))
-    written = _write(folder, _taken(run, places))
+    written = folder.write_tables(POOL_TABLE, SCHEMA, _taken(run, places))
     folder.write_json(  # last: a folder without it is no pool
         "pool.json",
         {
@@ -56,18 +54,3 @@ def _taken(run: RunDir, places: Mapping[Place, str | None]) -> Iterator[pa.Table
             for number, row in numbered
             if (where, number) in places
         )
-
-
-def _write(folder: Folder, tables: Iterator[pa.Table]) -> int:
-    """One Parquet file, a row group a segment, so that no more than one is in memory."""
-    fs, base = resolve(folder.address)
-    fs.create_dir(base, recursive=True)
-    written = 0
-    with (
-        fs.open_output_stream(posixpath.join(base, POOL_TABLE)) as stream,
-        pq.ParquetWriter(stream, SCHEMA, compression="zstd") as writer,
-    ):
-        for table in tables:
-            writer.write_table(table)
-            written += table.num_rows
-    return written

@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from importlib.resources import files
 
 from pipeline.report.html import Child, Html, h
-
-_ASSETS = files("pipeline.report") / "assets"
+from pipeline.store.local import package_text
 
 
 def asset(name: str) -> str:
     """The text of a file that is put into every report."""
-    return (_ASSETS / name).read_text(encoding="utf-8")
+    return package_text("pipeline.report", "assets", name)
 
 
 def document(

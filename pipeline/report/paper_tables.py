@@ -7,10 +7,8 @@ numbers is marked only where the paper's lies outside our interval.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pipeline.core.errors import DataError
@@ -18,6 +16,7 @@ from pipeline.report.comparison import accuracy, mean_interval
 from pipeline.report.run_data import METHODS, Cell
 from pipeline.report.sweep import interval_of
 from pipeline.statistics.intervals import Interval
+from pipeline.store.local import read_csv_rows
 
 ABLATION_SETTING = ("deepseekr1distillqwen7b", 8)
 """Backbone and N of the paper's ablation: its row without both parts is MR-Thinking there."""
@@ -83,10 +82,8 @@ def read_paper(folder: str) -> PaperNumbers:
     """
     found: dict[str, Sequence[Mapping[str, str]]] = {}
     for name in _FILES:
-        path = Path(folder) / f"{name}.csv"
-        if path.is_file():
-            with path.open(newline="", encoding="utf-8") as file:
-                found[name] = list(csv.DictReader(file))
+        if rows := read_csv_rows(folder, f"{name}.csv"):
+            found[name] = rows
     if not found:
         raise DataError(
             f"--paper must be a folder with any of {', '.join(f'{n}.csv' for n in _FILES)}, "

@@ -13,6 +13,7 @@ import os
 import posixpath
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,20 @@ class Folder:
         """Write a table as Parquet."""
         self.write(name, parquet_bytes(table))
 
+    def write_tables(self, name: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+        """Write tables as one Parquet object, a row group each, one in memory; returns the rows."""
+        fs, base = self._resolve()
+        fs.create_dir(base, recursive=True)
+        written = 0
+        with (
+            fs.open_output_stream(posixpath.join(base, name)) as stream,
+            pq.ParquetWriter(stream, schema, compression="zstd") as writer,
+        ):
+            for table in tables:
+                writer.write_table(table)
+                written += table.num_rows
+        return written
+
     def read_table(self, name: str) -> pa.Table:
         """The table of a Parquet object; DataError names a file that is none."""
         return parquet_table(self.read(name), posixpath.join(self.address, name))
@@ -194,6 +209,11 @@ def check_unpacked_size(
             f"a Parquet file must unpack to at most {most_bytes:,} bytes and {MOST_ROWS:,} rows, "
             f"got {unpacked:,} and {metadata.num_rows:,} in {where}"
         )
+
+
+def fresh_token() -> str:
+    """Six hex digits that no other process draws but by chance."""
+    return secrets.token_hex(3)
 
 
 def checksum(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Raw rows of a local file, each with the line it came from; nothing of what they mean."""
+"""Rows of a local JSONL, JSON, CSV or Parquet file, each with the line that it came from."""
 
 from __future__ import annotations
 
@@ -56,12 +56,13 @@ def find_file(path: str, name: str) -> Path:
     return found[0]
 
 
-def read_rows(file: Path, *, max_row_bytes: int, max_file_bytes: int) -> Iterator[RawRow]:
+def read_rows(path: str | Path, *, max_row_bytes: int, max_file_bytes: int) -> Iterator[RawRow]:
     """Every row of a file, bad ones with their problem.
 
     Raises:
         DataError: if the file as a whole cannot be read.
     """
+    file = Path(path)
     size = file.stat().st_size
     if size > max_file_bytes:
         raise DataError(
@@ -75,8 +76,10 @@ def read_rows(file: Path, *, max_row_bytes: int, max_file_bytes: int) -> Iterato
             return _json(file)
         case ".csv":
             return _csv(file, max_row_bytes)
-        case _:
+        case ".parquet":
             return _parquet(file, max_file_bytes)
+        case other:
+            raise DataError(f"a file must be {', '.join(SUFFIXES)}, got {other!r} in {file}")
 
 
 def _jsonl(file: Path, max_row_bytes: int) -> Iterator[RawRow]:

@@ -1,4 +1,4 @@
-"""Features of the frozen backbone: the state of a question's prompt, before any engine starts.
+"""Features of questions for predictors: the frozen backbone's last-layer state of each prompt.
 
 A phase of its own on a fixed pool of Ray Data actors, whose GPUs are free again when it ends. What
 is cached is not computed again.
@@ -7,25 +7,22 @@ is cached is not computed again.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from actors.engines import orphan_reaper, vllm_setup
+from actors.engines import vllm_setup
 from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
-from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Prompts
 from pipeline.planning.capacity import pool_ask, reading_ask
-from pipeline.predictors.features import FeatureCache, digest_of, messages_of, table_of
+from pipeline.predictors.features import FeatureCache, digest_of, messages_of
 from pipeline.predictors.heads import Backbone
 from pipeline.records.trajectory import Row
 from pipeline.store.storage import Folder, resolve
@@ -135,6 +132,7 @@ def _extract(
     from actors.cluster.ray_data import data_context
     from actors.engines.actor_host import ray_options
     from actors.engines.capacity_check import require_room
+    from actors.engines.feature_actor import FeatureActor
 
     features = config.runtime.features
     pool = features.pool or config.runtime.generator
@@ -172,114 +170,6 @@ def _wait_for_gpus(wanted: float) -> None:
             logger.warning("GPUs of the feature phase were not given back in %g s", _RELEASED_S)
             return
         time.sleep(0.2)
-
-
-class FeatureActor:
-    """Loads the backbone once and turns batches of prompts into features.
-
-    Args:
-        model: fields of `GeneratorModel`.
-        pool: fields of `PoolConfig`.
-        pooling: ``last``: the state of the prompt's last token; ``mean``: the mean over its tokens.
-        backend: ``vllm`` or ``transformers``.
-    """
-
-    def __init__(
-        self, model: dict[str, Any], pool: dict[str, Any], pooling: str, backend: str
-    ) -> None:
-        self._model = GeneratorModel.model_validate(model)
-        pool_config = PoolConfig.model_validate(pool)
-        self._tokenizer = vllm_setup.tokenizer(self._model)
-        if self._model.chat_template is not None:
-            self._tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
-        make = _VllmStates if backend == "vllm" else _TransformersStates
-        self._states = make(self._model, pool_config, pooling)
-
-    def __call__(self, batch: pa.Table) -> pa.Table:
-        """Rows with ``digest`` and ``messages`` in, rows of the cache out."""
-        prompts = [self._ids(json.loads(text)) for text in batch["messages"].to_pylist()]
-        return table_of(batch["digest"].to_pylist(), self._states(prompts))
-
-    def _ids(self, messages: list[dict[str, str]]) -> list[int]:
-        """The prompt exactly as the generator is given it."""
-        text = self._tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
-        )
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
-        return ids
-
-
-class _VllmStates:
-    """Last-layer states by vLLM's pooling runner, over as many GPUs as a replica has."""
-
-    def __init__(self, model: GeneratorModel, pool: PoolConfig, pooling: str) -> None:
-        from transformers import AutoConfig
-        from vllm import LLM
-        from vllm.config import PoolerConfig
-
-        orphan_reaper.hold()
-
-        own = AutoConfig.from_pretrained(
-            vllm_setup.located(model.model),
-            revision=model.revision,
-            trust_remote_code=model.trust_remote_code,
-        )
-        context = min(
-            model.max_model_len or own.max_position_embeddings, pool.engine.max_num_batched_tokens
-        )
-        arguments = vllm_setup.engine_args(
-            model.model_copy(update={"max_model_len": context}),
-            pool,
-            runner="pooling",
-            convert="embed",
-            pooler_config=PoolerConfig(pooling_type=pooling.upper(), use_activation=False),
-            enable_prefix_caching=False,
-            enable_chunked_prefill=False,
-        )
-        with vllm_setup.alone_on_gpu(pool):
-            self._llm = LLM(**arguments)
-
-    def __call__(self, prompts: list[list[int]]) -> NDArray[np.float32]:
-        outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in prompts], use_tqdm=False)
-        return np.array([output.outputs.embedding for output in outputs], dtype=np.float32)
-
-
-class _TransformersStates:
-    """The same states by transformers, on one device."""
-
-    def __init__(self, model: GeneratorModel, pool: PoolConfig, pooling: str) -> None:
-        import torch
-        from transformers import AutoModel
-
-        self._device = "cpu" if vllm_setup.on_cpu(pool) else "cuda"
-        self._mean = pooling == "mean"
-        self._model = AutoModel.from_pretrained(
-            vllm_setup.located(model.model),
-            revision=model.revision,
-            dtype="auto" if model.dtype == "auto" else getattr(torch, model.dtype),
-            trust_remote_code=model.trust_remote_code,
-        ).to(self._device)
-        self._model.eval()
-
-    def __call__(self, prompts: list[list[int]]) -> NDArray[np.float32]:
-        import torch
-
-        width = max(map(len, prompts))
-        ids = torch.zeros((len(prompts), width), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            ids[row, : len(prompt)] = torch.tensor(prompt)
-            mask[row, : len(prompt)] = 1
-        with torch.inference_mode():
-            states = self._model(
-                input_ids=ids.to(self._device), attention_mask=mask.to(self._device)
-            ).last_hidden_state.float()
-        mask = mask.to(self._device)
-        if self._mean:
-            pooled = (states * mask[:, :, None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-        else:
-            pooled = states[torch.arange(len(prompts)), mask.sum(dim=1) - 1]
-        return np.asarray(pooled.cpu().numpy(), dtype=np.float32)
 
 
 def _folder_digest(folder: Path) -> str:

@@ -1,0 +1,59 @@
+"""Local files that a user names: read whole, as text, YAML fields or CSV rows."""
+
+from __future__ import annotations
+
+import csv
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline.core.errors import ConfigError
+
+
+def read_fields(path: str, what: str) -> dict[str, Any]:
+    """The fields of a YAML file.
+
+    Args:
+        path: of the file.
+        what: it is, for the message: "a configuration".
+
+    Raises:
+        ConfigError: where it cannot be read, is no YAML, or holds no fields.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{what} must be a readable YAML file, got {error}") from error
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} must be YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} must hold fields, got {type(values).__name__}")
+    return values
+
+
+def read_csv_rows(folder: str, name: str) -> list[dict[str, str]]:
+    """Rows of ``name`` in `folder` by column; [] where there is no such file."""
+    path = Path(folder) / name
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a local file of that name."""
+    return Path(path).is_file()
+
+
+def read_text(path: str) -> str:
+    """A UTF-8 file whole; OSError and UnicodeDecodeError as they come."""
+    return Path(path).read_text(encoding="utf-8")
+
+
+def package_text(package: str, *names: str) -> str:
+    """A text file that lies in a package of ours."""
+    return files(package).joinpath(*names).read_text(encoding="utf-8")
