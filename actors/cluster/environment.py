@@ -1,4 +1,4 @@
-"""On what a run ran: versions and hardware, kept with each attempt."""
+"""Versions and hardware of an attempt, recorded with it."""
 
 from __future__ import annotations
 

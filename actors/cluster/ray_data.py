@@ -1,4 +1,4 @@
-"""Ray Data as this project uses it: no bars, and on the terminal only what somebody must act on."""
+"""Settings of Ray Data: no progress bars, and only the warnings that need an action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for storage that fails for a while."""
+"""Retries of storage operations that fail for a while."""
 
 from __future__ import annotations
 

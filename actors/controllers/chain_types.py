@@ -1,4 +1,4 @@
-"""What a chain is given, what it leaves, and what is counted meanwhile: plain values."""
+"""Types of the controller: a chain's task, its result, and the controller's counters."""
 
 from __future__ import annotations
 

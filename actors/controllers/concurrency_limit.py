@@ -1,4 +1,4 @@
-"""A limit on how many may be at work at once, which can be moved while they are."""
+"""A semaphore with priorities whose size can be changed while it is held."""
 
 from __future__ import annotations
 

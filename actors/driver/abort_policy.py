@@ -1,4 +1,4 @@
-"""When a run must end although nobody asked for it: going on would only cost."""
+"""The rules that abort a run: journal not writable, no progress, too many failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many chains a run has at work: the rule of `pipeline.planning.admission`, fed and obeyed."""
+"""Admission control: engine statistics in, the number of chains in flight out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One attempt of a run on a cluster: engines up, phases through, engines down, whatever happens."""
+"""One attempt of a run: starts the engines, runs every phase, stops the engines also on failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attempt tells of itself every ten seconds: metrics.jsonl, Prometheus, progress."""
+"""The metrics of an attempt, every ten seconds: metrics.jsonl, Prometheus and progress."""
 
 from __future__ import annotations
 

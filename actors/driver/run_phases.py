@@ -1,4 +1,4 @@
-"""What is left of a run's phases, and what is learnt from one that is done: all from its directory.
+"""The phases of a run: the work left in each, and the statistics computed after one.
 
 Calls of storage are made patiently (`actors.cluster.storage_retry`).
 """

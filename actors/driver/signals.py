@@ -1,4 +1,4 @@
-"""What surrounds an attempt: signals, its watch, and the leftovers of attempts that were killed."""
+"""Signals, the run monitor, and the clean-up of what killed attempts left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engines of an attempt say they made: asked in the background, lives of the dead kept."""
+"""Polls the statistics of all engines; keeps the last ones of replicas that died."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room in the cluster: refused where there can never be enough, told while it is waited for."""
+"""Checks that a cluster has the resources that a run asks for, and reports waiting for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine counts of itself, for admission, routing and the report at a run's end."""
+"""Statistics of one engine: batch, KV cache, requests and tokens, for routing and the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scripted generator says of itself even after it was killed."""
+"""A log of what a scripted generator makes, which outlives a kill of its process."""
 
 from __future__ import annotations
 

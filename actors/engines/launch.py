@@ -1,4 +1,4 @@
-"""Starts the engines of a run, says where they are, and leaves nothing behind."""
+"""Starting and stopping the engine pools of a run."""
 
 from __future__ import annotations
 

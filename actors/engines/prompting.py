@@ -1,4 +1,4 @@
-"""From a request to the token ids that a generator is given, and from ids to thinking tokens."""
+"""Chat templates: from a request to the prompt's token ids, and the thinking tokens of a reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripted engines: the surface of the real ones, so that every host and client takes them.
+"""Scripted engines: stand-ins that answer by rules, behind the same interface as the real ones.
 
 They follow `actors.engines.script_rules`.
 """

@@ -1,4 +1,4 @@
-"""Where a pool of engines is: plain values that any process can be given."""
+"""Addresses of engine pools: JSON-able values from which any process can connect."""
 
 from __future__ import annotations
 

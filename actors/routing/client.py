@@ -1,4 +1,4 @@
-"""What controllers hold of a pool of engines: deadlines, retries, re-routing, and their account.
+"""The client of an engine pool: deadlines, retries, re-routing, and the cost of failed tries.
 
 One client serves both hosts; how a call reaches a replica is the transport's business
 (`actors.routing.transport`). Every try of a request has the same seed. A request that cannot

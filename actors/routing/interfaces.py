@@ -1,4 +1,4 @@
-"""What controllers ask of engines, whoever hosts them."""
+"""The interfaces of generator and verifier, and the replies that they give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which replica serves a request: sticky, least loaded, with a way out.
+"""The routing policy: sticky to the replica that holds a chain's prefix, else least loaded.
 
 A chain's rounds share a prefix that one replica has in its cache, so a session stays where it is;
 a new session goes to the least loaded replica, and a session leaves its replica once that has

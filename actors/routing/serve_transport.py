@@ -1,4 +1,4 @@
-"""Reaching a pool of engines that Ray Serve hosts."""
+"""Calls to engines that run as Ray Serve deployments."""
 
 from __future__ import annotations
 

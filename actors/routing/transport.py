@@ -1,4 +1,4 @@
-"""How a call reaches one replica: plain actors, Serve, or engines in this very process."""
+"""Transports: how a call reaches one replica of a pool; here, plain Ray actors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tiny models learn from, as padded arrays of token ids.
+"""Training data of the tiny models, as padded arrays of token ids.
 
 Batch `index` of a recipe is a pure function of (seed, index), so any number of worker processes
 makes the same batches.

@@ -1,4 +1,4 @@
-"""What the embedded tiny models do on fresh questions, with the counts behind every figure."""
+"""Measures the embedded tiny models on fresh questions, with the counts behind every figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation errors in the words of the person who wrote the file."""
+"""Validation errors as messages about the fields of the YAML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's results depend on; a resume with another value of it is refused."""
+"""The `science` section: what results depend on; a resume with another value is refused."""
 
 from __future__ import annotations
 

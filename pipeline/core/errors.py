@@ -1,4 +1,4 @@
-"""What can go wrong, by whose fault it is.
+"""Exceptions of the project, by whose fault they are.
 
 Messages say what must hold, what came and where: ``tau must be in (0, 1], got 1.5``.
 No class adds an ``__init__``: an exception must survive pickling between processes.

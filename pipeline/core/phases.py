@@ -1,4 +1,4 @@
-"""Data-set-level methods as a short sequence of phases.
+"""Phases: a strategy over the whole data set as a sequence of per-question strategies.
 
 A phase is an ordinary per-question strategy over all or some of the questions of one benchmark.
 Between phases a pure fold over what was drawn makes `Statistics`, which are journaled once and

@@ -1,4 +1,4 @@
-"""What surrounds a process reward model: steps, context, checks and aggregation. All pure.
+"""Process reward models (PRM): steps of a reply, context, checks and aggregation of step scores.
 
 A process reward model reads the problem and the solution with a separator token after every step,
 and answers with the probabilities (wrong, right) at each separator (Qwen2.5-Math-PRM,

@@ -1,4 +1,4 @@
-"""The seam between what decides and what costs money.
+"""The protocol of strategies: what they ask for, what they are told, and when they stop.
 
 A strategy is a frozen value with two methods. It is started with a question, asks for
 completions (`Generate`) and is told what came (`Completion` or `Failure`, in the order of the

@@ -1,4 +1,4 @@
-"""Seeds as pure functions of what they belong to, never of N, pool depth or strategy."""
+"""Seeds, derived from a completion's address, never from N, pool depth or strategy."""
 
 import hashlib
 

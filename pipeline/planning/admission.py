@@ -1,4 +1,4 @@
-"""How many chains to have at work, adapted to what the engines say of themselves.
+"""Admission: how many chains to keep in flight, adapted to queue, KV cache and preemptions.
 
 More chains than the engines' batches hold keep those full while others are scored or between two
 rounds; too many thrash the KV cache. Three states, looked at every few seconds:

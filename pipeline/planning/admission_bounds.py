@@ -1,4 +1,4 @@
-"""With how many chains a run begins, and between which bounds that number is adapted."""
+"""Bounds of admission: how many chains a run starts with, at least and at most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a cluster has room for what a run asks of it. Amounts are Ray's: shares, not cores."""
+"""Whether a cluster has the CPUs, GPUs and memory that a run asks for, in Ray's units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left to do: the work of each phase, and what is learnt between phases."""
+"""The work left in each phase, and the statistics computed between phases."""
 
 from __future__ import annotations
 

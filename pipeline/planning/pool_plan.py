@@ -1,4 +1,4 @@
-"""What a pool of engine replicas is on named GPUs: memory, places, speed, and where it goes."""
+"""The plan of one engine pool on given GPUs: memory, concurrent sequences, speed, placement."""
 
 from __future__ import annotations
 

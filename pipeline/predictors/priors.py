@@ -1,4 +1,4 @@
-"""Priors that a predictor gives: into the questions of a run, before it starts."""
+"""Writes a predictor's priors into the questions of a run before it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good a head is on questions that it has not seen, beside a constant."""
+"""Quality of a predictor head on held-out questions, beside a constant prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Priors for the questions of a pool: a pool records what was drawn, not what was believed."""
+"""Priors for the questions of a pool that is swept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What heads are fitted on: counts by question, from a pool, and which questions judge them."""
+"""Targets of the predictor: counts by question from a pool, and the held-out split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who wrote what in a journal, and whose late writes do not count.
+"""Fencing of journal writers: which segments count, and whose late writes do not.
 
 Every life of every writer has an epoch, and each of its segments says its *base*: the segments of
 others that counted for it when it began. A writer that is taken for dead may wake up and write

@@ -1,4 +1,4 @@
-"""One small row a question and strategy: how it ended, what it cost, what each rule answers."""
+"""Outcomes: a row a question and strategy with its stop, its cost and each rule's answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions of a run with what is believed of them, as one table."""
+"""The table of a run's questions with their priors."""
 
 from __future__ import annotations
 

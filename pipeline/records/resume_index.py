@@ -1,4 +1,4 @@
-"""What was recorded of the questions of a phase before it began, by question.
+"""Recorded completions by question, from which a resume goes on.
 
 At the start of every phase of every attempt the driver writes the journal's rows, grouped into
 buckets by a hash of the question, into ``work/``; it holds a part of them at a time. A controller

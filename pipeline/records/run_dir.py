@@ -1,4 +1,4 @@
-"""The run directory: what a run was asked, what it drew, what came out.
+"""The run directory: configuration, attempts, questions, journal, outcomes, statistics.
 
 =====================  ==============================================================
 ``config.json``        the resolved configuration of the first attempt

@@ -1,4 +1,4 @@
-"""Drive strategies over recorded completions, exactly.
+"""Exact replay: strategies driven over recorded completions.
 
 Two kinds of recording. A **journal** is what one run drew for one strategy: replaying that strategy
 takes the same decisions, record for record. A **pool** holds completions drawn beforehand: replay

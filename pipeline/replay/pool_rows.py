@@ -1,4 +1,4 @@
-"""Rows of a pool as they lie in files: read, located, and refused where they cannot be.
+"""Reading the rows of a pool from its files, each with its place; invalid ones are refused.
 
 A pool is either a run directory, whose journal is the pool, or an exported folder with
 ``pool.json``, ``questions.parquet`` and ``pool.parquet``. Every error names the file and the row,

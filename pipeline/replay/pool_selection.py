@@ -1,4 +1,4 @@
-"""One question of a pool: which of its rows answer the requests of the strategy that drew it."""
+"""Which rows of a pool answer the requests of the strategy that drew it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many settings over one pool, without a model: what each would have answered, and its cost.
+"""Sweeps: what many settings of a strategy would have answered over one pool, and their cost.
 
 Chains are replayed as arrays (`pipeline.replay.fast`), every other strategy by the state machine.
 A setting is judged on all questions; values that are tuned are chosen on one half of the questions

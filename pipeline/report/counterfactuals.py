@@ -1,4 +1,4 @@
-"""Controls and bounds: what the completions of a run could have given under other decisions.
+"""What the completions of a run would have given under other decisions: oracle, random, bounds.
 
 They know which answers are right, so they are folds over graded completions and no strategies.
 pass@k is in `pipeline.statistics`.

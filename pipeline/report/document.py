@@ -1,4 +1,4 @@
-"""The whole report as one file: no network, no library, no script but its own."""
+"""The report as one self-contained HTML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run is going and when it may be done, from what is durable of it."""
+"""Progress of a running evaluation and its expected end."""
 
 from __future__ import annotations
 

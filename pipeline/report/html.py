@@ -1,4 +1,4 @@
-"""Markup that cannot be forgotten to escape: every plain string is text, only `Html` is markup."""
+"""HTML with escaping by default: plain strings are text, only `Html` is markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came out, in plain words: sentences that are computed, never written by hand."""
+"""The main result of a run as computed sentences."""
 
 from __future__ import annotations
 

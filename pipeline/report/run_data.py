@@ -1,4 +1,4 @@
-"""A run as the report, the comparison and the status read it."""
+"""Loading a run for report, comparison and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the tokens that engines say they made and those that the journal paid for agree?
+"""The token audit: what engines say they generated against what the journal accounts for.
 
 What a drain cut, and what a killed controller had not made durable yet, was made by the engines and
 is in no journal. The difference says how much that was.

@@ -1,4 +1,4 @@
-"""How busy the engine pools of a run were, what bound it, and which split of GPUs was better.
+"""Utilisation of engine pools: busy shares, the bottleneck, and a better split of GPUs.
 
 Everything is read off metrics.jsonl: what replicas count of themselves
 (`actors.engines.engine_stats.EngineStats`) and how many chains were left, every ten seconds. The

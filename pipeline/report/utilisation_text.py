@@ -1,4 +1,4 @@
-"""The report of `pipeline.report.utilisation` in words, for the terminal."""
+"""The utilisation report as text for the terminal."""
 
 from __future__ import annotations
 

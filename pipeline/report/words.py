@@ -1,4 +1,4 @@
-"""Numbers as people read them: one place that decides digits, signs and dashes."""
+"""Formatting of numbers for people: digits, signs and dashes."""
 
 from __future__ import annotations
 
