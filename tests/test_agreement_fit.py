@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_fit import _observations, fit_agreement, looked_at
-from pipeline.statistics.agreement import AgreementWeights, agreement
+from pipeline.statistics.agreement import agreement
 
 
 def world(rng, *, questions, rounds=8, verifier_sees=True):
@@ -76,4 +76,3 @@ def test_too_little_to_fit_on_is_refused():
     with pytest.raises(ConfigError, match="100% of their answers right"):
         fit_agreement(form, score, np.ones_like(right), length)
     assert looked_at(10) == [1, 2, 3, 4, 6, 8, 10]
-    assert AgreementWeights().w[0] > 0

@@ -65,6 +65,16 @@ def clusters(
     )
 
 
+def forms(answers: Sequence[str | None]) -> list[int]:
+    """The number of each answer among the distinct ones, in order of first appearance; -1 where
+    there is no answer."""
+    numbers: dict[str, int] = {}
+    return [
+        -1 if answer is None else numbers.setdefault(_key(answer), len(numbers))
+        for answer in answers
+    ]
+
+
 def leader(votes: Sequence[Cluster]) -> Cluster | None:
     """The heaviest cluster, the first seen on ties; None where nobody voted."""
     return max(votes, key=lambda cluster: cluster.weight, default=None)

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.schema import Section
+from pipeline.config.weights import with_weights
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Decoding
 from pipeline.strategies import STRATEGIES
@@ -57,7 +58,7 @@ class StrategyEntry(Section):
             own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
             known = {k: v for k, v in value.items() if k in ("kind", "label")}
             known.setdefault("label", value.get("kind", ""))
-            return {**known, "fields": {**value.get("fields", {}), **own}}
+            return {**known, "fields": with_weights({**value.get("fields", {}), **own})}
         return value
 
     @field_validator("kind")
@@ -86,6 +87,11 @@ class ScienceConfig(Section):
     generator: GeneratorModel
     verifier: VerifierModel | None = None
     grader: Literal["markovscale", "math_verify", "paper"] = "markovscale"
+
+    @field_validator("strategy")
+    @classmethod
+    def _read_weights(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        return with_weights(fields)
 
     @model_validator(mode="after")
     def _labels_differ(self) -> ScienceConfig:

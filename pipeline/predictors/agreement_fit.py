@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 
 from pipeline.core.errors import ConfigError
 from pipeline.statistics.agreement import (
+    VOTE,
     AgreementWeights,
     FloatArray,
     IntArray,
@@ -21,7 +22,7 @@ from pipeline.statistics.agreement import (
 )
 
 RIDGE_W, RIDGE_V = 8.0, 1.0
-"""Strength of the pull to `AgreementWeights()`: the verifier gets a say within a question only
+"""Strength of the pull to `VOTE`: the verifier gets a say within a question only
 where the data show that it should."""
 LEAST_QUESTIONS = 30
 
@@ -56,9 +57,8 @@ def fit_agreement(
             f"wrong answers, got {len(form_QT)} chains, {share:.0%} of their answers right"
         )
     seen = _observations(form_QT, score_QT, right_QT, length_Q)
-    start = AgreementWeights()
-    centre = np.array([*start.w, *start.v])
-    strength = np.array([RIDGE_W] * len(start.w) + [RIDGE_V] * len(start.v))
+    centre = np.array([*VOTE.w, *VOTE.v])
+    strength = np.array([RIDGE_W] * len(VOTE.w) + [RIDGE_V] * len(VOTE.v))
 
     def cost(theta: FloatArray) -> tuple[float, FloatArray]:
         likelihood, gradient = seen.log_likelihood(theta[:3], theta[3:])

@@ -29,11 +29,11 @@ _BLOCK = 128  # questions worked on at once: (128, 64, 64) numbers are 4 MiB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementWeights:
-    """Weights of `answer_probabilities`; the default is a vote that no verifier sways."""
+    """Weights of `answer_probabilities`."""
 
-    w: tuple[float, float, float] = (2.5, 0.0, 0.0)
+    w: tuple[float, float, float]
     """Of an answer's votes, of its scores above the chain's mean, of its mean score above it."""
-    v: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+    v: tuple[float, ...]
     """Of 1, ln t, ln K, n1/t, logit(B)/3, mean x, mean x n1/t, mean x ln t: is any answer right."""
 
     def __post_init__(self) -> None:
@@ -55,6 +55,11 @@ class AgreementWeights:
             return cls(w=(w1, w2, w3), v=tuple(float(value) for value in values["v"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"agreement weights must hold w and v, got {values!r}") from error
+
+
+VOTE = AgreementWeights(w=(2.5, 0.0, 0.0), v=(0.0,) * 8)
+"""By which the answer with the most votes leads, the first seen of equals. Its probabilities are
+not calibrated: it is where a fit begins and what its ridge pulls to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

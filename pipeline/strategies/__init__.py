@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from pipeline.strategies.agree import Agree
 from pipeline.strategies.asc import AdaptiveConsistency
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
 from pipeline.strategies.base import Base
 from pipeline.strategies.best_of_n import BestOfN
 from pipeline.strategies.budget_forcing import BudgetForcing
+from pipeline.strategies.chain_asc import ChainASC
 from pipeline.strategies.dsc import DifficultyAdaptiveSelfConsistency
 from pipeline.strategies.esc import EarlyStoppingSelfConsistency
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
@@ -20,6 +22,8 @@ STRATEGIES: dict[str, type[Any]] = {
     "markovscale_t": MarkovScaleT,
     "markovscale_star": MarkovScaleStar,
     "markovscale_0": MarkovScale0,
+    "chain_asc": ChainASC,
+    "agree": Agree,
     "best_of_n": BestOfN,
     "self_consistency": SelfConsistency,
     "esc": EarlyStoppingSelfConsistency,

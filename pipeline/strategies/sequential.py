@@ -157,17 +157,31 @@ def check_unit(name: str, value: float, *, low: float = 0.0) -> None:
         raise ValueError(f"{name} must be in [{low:g}, 1], got {value!r}")
 
 
-def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
-    plan, question = state.plan, state.question
+def chain_request(
+    question: Question,
+    decoding: Decoding,
+    messages: tuple[Message, ...],
+    *,
+    round: int,
+    score: bool,
+) -> Request:
+    """The request of one round of a chain: the same for every strategy that asks for it."""
     return Request(
         messages=messages,
-        max_tokens=question.token_limit(plan.decoding),
-        temperature=plan.decoding.temperature,
-        top_p=plan.decoding.top_p,
+        max_tokens=question.token_limit(decoding),
+        temperature=decoding.temperature,
+        top_p=decoding.top_p,
         pool=Pool.SEQUENTIAL,
-        round=state.round,
-        seed=request_seed(question.seed, Pool.SEQUENTIAL, 0, state.round, 0),
-        score=plan.scores(state.round),
+        round=round,
+        seed=request_seed(question.seed, Pool.SEQUENTIAL, 0, round, 0),
+        score=score,
+    )
+
+
+def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
+    plan, round = state.plan, state.round
+    return chain_request(
+        state.question, plan.decoding, messages, round=round, score=plan.scores(round)
     )
 
 

@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from pipeline.statistics.agreement import (
     NO_FORM,
+    VOTE,
     AgreementWeights,
     agreement,
     agreement_features,
@@ -71,11 +72,11 @@ def test_probabilities_are_a_distribution_over_the_answers_seen(form, score):
     assert (p >= 0).all()
 
 
-def test_the_default_is_a_vote():
-    """Without fitted weights the largest answer leads and the verifier has no say."""
+def test_without_a_fit_it_is_a_vote():
+    """Under `VOTE` the largest answer leads and the verifier has no say."""
     form = np.array([[0, 1, 1, 0, 1]])
-    high = agreement(form, np.array([[1.0, 0.0, 0.0, 1.0, 0.0]]), AgreementWeights())
-    none = agreement(form, np.full((1, 5), np.nan), AgreementWeights())
+    high = agreement(form, np.array([[1.0, 0.0, 0.0, 1.0, 0.0]]), VOTE)
+    none = agreement(form, np.full((1, 5), np.nan), VOTE)
 
     assert high.leading_QT.tolist() == [[0, 0, 1, 0, 1]]
     assert (high.probability_QT == none.probability_QT).all()
@@ -86,8 +87,8 @@ def test_weights_survive_json_and_others_are_refused():
     again = AgreementWeights.parse({"w": list(WEIGHTS.w), "v": list(WEIGHTS.v)})
 
     assert again == WEIGHTS
-    assert again.digest() == WEIGHTS.digest() != AgreementWeights().digest()
+    assert again.digest() == WEIGHTS.digest() != VOTE.digest()
     with pytest.raises(ValueError, match="must hold w and v"):
         AgreementWeights.parse({"w": [1, 2]})
     with pytest.raises(ValueError, match="all finite"):
-        AgreementWeights(w=(float("nan"), 0.0, 0.0))
+        AgreementWeights(w=(float("nan"), 0.0, 0.0), v=(0.0,) * 8)

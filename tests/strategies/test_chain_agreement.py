@@ -1,0 +1,135 @@
+"""Chains that stop on their answers: chain_asc tests votes, agree weighs scores too."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.config.run import RunConfig
+from pipeline.core.errors import ProtocolError
+from pipeline.core.protocol import Failure, StopReason, decisions
+from pipeline.statistics.agreement import VOTE, AgreementWeights
+from pipeline.strategies.agree import Agree
+from pipeline.strategies.asc import AdaptiveConsistency
+from pipeline.strategies.chain_asc import ChainASC
+from pipeline.strategies.mr_thinking import MRThinking
+from tests.generators import completion, question
+
+SWAYED = AgreementWeights(w=(0.5, 3.0, 1.0), v=(0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0))
+answers = st.lists(st.sampled_from(["1", "2", "3", None]), min_size=8, max_size=8)
+
+
+def played(strategy, told):
+    """(stop, rounds told, requests) of a strategy that is told these observations in turn."""
+    run = decisions(strategy, question())
+    requests = [*next(run)]
+    for observation in told:
+        try:
+            requests += run.send([observation])
+        except StopIteration as end:
+            return end.value, len(requests), requests
+    raise AssertionError("it did not stop")
+
+
+@given(answers)
+def test_chain_asc_stops_where_asc_stops_on_the_same_answers(said):
+    """The rounds of a chain are tested as ASC tests samples, round by round."""
+    told = [completion(answer=answer) for answer in said]
+    chain, drawn, _ = played(ChainASC(n=8), told)
+    samples, also, _ = played(AdaptiveConsistency(n=8), told)
+
+    assert (drawn, chain.reason, chain.rounds) == (also, samples.reason, samples.rounds)
+
+
+def test_chain_asc_needs_no_score_and_asks_for_the_rounds_of_mr_thinking():
+    """Requests have MR-Thinking's addresses, prompts and seeds, so one pool replays both."""
+    told = [completion(answer=str(n % 3), score=None) for n in range(6)]
+    _, _, mine = played(ChainASC(n=6), told)
+    _, _, theirs = played(MRThinking(n=6), told)
+
+    assert [request.digest() for request in mine] == [request.digest() for request in theirs]
+    assert [request.seed for request in mine] == [request.seed for request in theirs]
+
+
+@given(answers, st.lists(st.floats(0, 1), min_size=8, max_size=8))
+def test_every_rule_returns_the_answer_that_agree_leads_with(said, scores):
+    """The stop rests on rounds of one answer, or on all where none has an answer."""
+    told = [completion(answer=a, score=s) for a, s in zip(said, scores, strict=True)]
+    stop, drawn, _ = played(Agree(n=8, tau=0.8, weights=SWAYED), told)
+    chosen = {apply(rule, told[:drawn], stop).answer for rule in AnswerRule}
+
+    assert len(chosen) == 1
+    assert stop.reason in (StopReason.CONFIDENT, StopReason.AGREED, StopReason.BUDGET)
+    assert drawn == 8 or stop.reason is not StopReason.BUDGET
+
+
+def test_a_verifier_sways_agree_only_where_its_weights_say_so():
+    """Two votes against one well scored answer: `VOTE` follows the votes."""
+    told = [completion(answer=a, score=s) for a, s in (("1", 0.99), ("2", 0.1), ("2", 0.1))]
+    by_votes, _, _ = played(Agree(n=3, tau=1.0, vote_threshold=1.0, weights=VOTE), told)
+    swayed, _, _ = played(Agree(n=3, tau=1.0, vote_threshold=1.0, weights=SWAYED), told)
+
+    assert by_votes.rounds == (1, 2)
+    assert swayed.rounds == (0,)
+
+
+@given(answers)
+def test_agree_without_weights_is_chain_asc_at_its_vote_threshold(said):
+    """It stops at the same round for the same reason and gives the same answer."""
+    told = [completion(answer=answer) for answer in said]
+    agree, drawn, _ = played(Agree(n=8, tau=0.0, vote_threshold=0.9), told)
+    chain, also, _ = played(ChainASC(n=8, threshold=0.9), told)
+
+    assert (drawn, agree.reason) == (also, chain.reason)
+    assert apply(AnswerRule.VOTE, told, agree) == apply(AnswerRule.VOTE, told, chain)
+
+
+def test_without_an_answer_nothing_is_agreed():
+    """Rounds without an answer cost budget and never stop a chain early."""
+    told = [completion(answer=None, score=0.9)] * 4
+
+    assert played(ChainASC(n=4, threshold=0.0), told)[0].reason is StopReason.BUDGET
+    assert (
+        played(Agree(n=4, tau=0.0, vote_threshold=0.0, weights=VOTE), told)[0].reason
+        is StopReason.BUDGET
+    )
+
+
+@pytest.mark.parametrize("strategy", [ChainASC(n=8), Agree(n=8)])
+def test_a_failure_keeps_what_was_drawn_and_a_stopped_chain_takes_nothing(strategy):
+    """A failed round ends the chain on the rounds before it."""
+    told = [completion(answer="1", score=0.5), completion(answer="1", score=0.5)]
+    stop, _, _ = played(strategy, [*told, Failure(error="deadline: x")])
+    state, _ = strategy.start(question())
+    ended, _ = strategy.step(state, [Failure(error="deadline: x")])
+
+    assert (stop.reason, stop.rounds) == (StopReason.FAILED, (0, 1))
+    with pytest.raises(ProtocolError, match="takes no observations"):
+        strategy.step(ended, [told[0]])
+
+
+def test_weights_given_as_a_file_are_read_into_the_configuration(tmp_path):
+    """The resolved configuration holds the numbers, so its digest changes with them."""
+    file = tmp_path / "weights.json"
+    file.write_text(json.dumps({"w": [1, 2, 3], "v": [0] * 8, "digest": "x"}))
+    base = {
+        "name": "r",
+        "science": {
+            "benchmarks": [{"name": "arithmetic"}],
+            "generator": {"model": "m"},
+            "verifier": {"model": "v"},
+        },
+    }
+
+    def config(weights):
+        entry = {"kind": "agree", "weights": weights}
+        return RunConfig.parse({**base, "science": {**base["science"], "strategies": [entry]}})
+
+    read = config(str(file))
+
+    assert read.science.strategies[0].fields["weights"] == {"w": [1.0, 2.0, 3.0], "v": [0.0] * 8}
+    assert read.science_digest() != config({"w": [2, 2, 3], "v": [0] * 8}).science_digest()
+    with pytest.raises(Exception, match="weights must be a readable JSON file"):
+        config(str(tmp_path / "none.json"))
