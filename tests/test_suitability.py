@@ -1,0 +1,101 @@
+"""Diagnostics: they tell a two-state chain from questions that stay easy or hard, and a verifier
+that sees an answer from one that sees the question."""
+
+import numpy as np
+import pytest
+
+from pipeline.theory.suitability import suitability
+
+
+def markov(rng, *, questions=300, rounds=12, a=0.1, b=0.3, p0=0.6):
+    """Rightness of homogeneous chains."""
+    right = np.empty((questions, rounds), bool)
+    right[:, 0] = rng.random(questions) < p0
+    for r in range(1, rounds):
+        draw = rng.random(questions)
+        right[:, r] = np.where(right[:, r - 1], draw >= a, draw < b)
+    return right
+
+
+def exchangeable(rng, *, questions=300, rounds=12):
+    """Rightness of rounds that are draws of the question's own p."""
+    return rng.random((questions, rounds)) < rng.beta(0.4, 0.3, questions)[:, None]
+
+
+def scores_of(rng, right, *, of_answer):
+    """Scores that follow each answer, or the mean of its question."""
+    seen = right if of_answer else right.mean(axis=1, keepdims=True) + 0 * right
+    return np.clip(0.3 + 0.4 * seen + rng.normal(0, 0.1, right.shape), 0, 1)
+
+
+def test_a_markov_world_with_a_seeing_verifier_is_called_one():
+    """Correlations are lambda^k, the curve varies as a chain's, scores pay within a question."""
+    rng = np.random.default_rng(1)
+    right = markov(rng)
+    found = suitability(right.tolist(), scores_of(rng, right, of_answer=True).tolist())
+
+    assert found is not None
+    assert all(
+        lag.observed.low - 0.03 <= lag.chain <= lag.observed.high + 0.03 for lag in found.lags
+    )
+    assert found.auc_within.low > 0.9
+    assert "prm_argmax and stopping by its scores can pay" in found.sentences()[0]
+    assert "forget as the two-state chain says" in found.sentences()[1]
+
+
+def test_a_world_of_ignorance_is_told_from_it():
+    """Rightness far apart stays correlated, and a verifier of questions is blind within them."""
+    rng = np.random.default_rng(2)
+    right = exchangeable(rng)
+    samples = rng.random((300, 8)) < right.mean(axis=1, keepdims=True)
+    scores = scores_of(rng, right, of_answer=False)
+    found = suitability(right.tolist(), scores.tolist(), samples.tolist())
+
+    assert found.auc_pooled.low > 0.8
+    assert found.auc_within.low < 0.5 < found.auc_within.high
+    assert found.lags[-1].observed.low > found.lags[-1].chain + 0.3
+    assert found.samples.value == pytest.approx(found.lags[-1].observed.value, abs=0.12)
+    assert "prefer vote" in found.sentences()[0]
+    assert "prefer chain_asc" in found.sentences()[1]
+
+
+def test_the_curve_of_a_chain_varies_once_as_much_as_a_chains():
+    """The mean ratio over many homogeneous chains is 1; exchangeable rounds vary less."""
+    rng = np.random.default_rng(3)
+    nothing = [[None] * 24] * 100
+
+    def mean_ratio(make):
+        worlds = (make(rng, questions=100, rounds=24).tolist() for _ in range(60))
+        return np.mean([suitability(world, nothing).curve_variance for world in worlds])
+
+    assert mean_ratio(markov) == pytest.approx(1.0, abs=0.15)
+    assert mean_ratio(exchangeable) < 0.8
+
+
+def test_the_interval_of_the_pooled_auc_takes_questions_together():
+    """It holds the true value in about 95 of 100 worlds whose completions are not independent."""
+    rng = np.random.default_rng(4)
+    held = 0
+    big = exchangeable(rng, questions=20_000, rounds=4)
+    truth = suitability(big.tolist(), scores_of(rng, big, of_answer=False).tolist()).auc_pooled
+    for _ in range(200):
+        right = exchangeable(rng, questions=60, rounds=4)
+        auc = suitability(
+            right.tolist(), scores_of(rng, right, of_answer=False).tolist()
+        ).auc_pooled
+        held += auc.low <= truth.value <= auc.high
+
+    assert 180 <= held <= 199
+
+
+def test_what_is_not_known_is_left_out_and_too_little_tells_nothing():
+    """Ungraded rounds and missing scores are no data; 19 chains are too few."""
+    rng = np.random.default_rng(5)
+    right = markov(rng, questions=40).tolist()
+    holed = [[None if r == 3 else value for r, value in enumerate(chain)] for chain in right]
+    found = suitability(holed, [[None] * 12] * 40)
+
+    assert found.auc_pooled is None
+    assert found.auc_within is None
+    assert found.lags
+    assert suitability(right[:19], [[None] * 12] * 19) is None
