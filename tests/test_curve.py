@@ -1,6 +1,5 @@
 """Fitting a chain to an accuracy curve, against enumeration and against simulated curves."""
 
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from scipy import special, stats
 from benchmarks.curves import read_curves
 from pipeline.theory.curve import CurvePrior, fit_curve, prior_from_fits
 
-SHARED = Path(os.environ.get("MARKOVSCALE_SHARED", Path(__file__).parents[2] / "shared"))
-CURVES = SHARED / "paper" / "mr_thinking_curves.csv"
+CURVES = Path(__file__).parent / "data" / "curves.csv"
 
 
 def enumerated(counts: list[int], n: int, prior: CurvePrior) -> dict[str, float]:
@@ -146,20 +144,20 @@ def test_priors_that_cannot_be_are_refused() -> None:
         prior_from_fits([])
 
 
-@pytest.mark.skipif(not CURVES.is_file(), reason="the paper's curves are not here")
-def test_the_paper_s_curves_are_read_as_counts() -> None:
-    """Five benchmarks of 64 rounds; the trivial predictor errs by 0.86 points, as is known."""
-    curves = read_curves(CURVES)
-    errors = [100 * abs(curve.first_mean - curve.reached) for curve in curves]
+def test_curves_are_read_as_counts() -> None:
+    """Made-up curves of 64 rounds: counts of right answers, and how many questions they are of."""
+    curves = {curve.benchmark: curve for curve in read_curves(CURVES)}
+    small = curves["made-up-small"]
 
-    assert [(curve.benchmark, curve.n_questions) for curve in curves] == [
-        ("MATH-500", 500),
-        ("GSM8K", 1319),
-        ("AIME 2024", 30),
-        ("AIME 2025", 30),
-        ("AMC 2023", 40),
-    ]
-    assert np.mean(errors) == pytest.approx(0.86, abs=0.005)
+    assert {name: curve.n_questions for name, curve in curves.items()} == {
+        "made-up-large": 700,
+        "made-up-small": 30,
+        "made-up-falling": 45,
+    }
+    assert all(len(curve.right) == 64 for curve in curves.values())
+    assert small.right[:8] == (9, 12, 14, 15, 18, 21, 22, 22)
+    assert small.first_mean == pytest.approx(133 / 8 / 30)
+    assert small.reached == pytest.approx(sum(small.right[31:]) / 33 / 30)
 
 
 def test_a_curve_file_with_a_missing_round_is_refused(tmp_path: Path) -> None:

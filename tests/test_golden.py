@@ -114,7 +114,7 @@ def test_its_journal_replays_record_for_record(version: Path, name: str) -> None
 
 def test_a_run_that_is_not_finished_cannot_be_replayed(version: Path) -> None:
     """The error names what was not recorded."""
-    with pytest.raises(ReplayMissError, match="round 2.*nothing was recorded there"):
+    with pytest.raises(ReplayMissError, match=r"round 2.*nothing was recorded there"):
         replay_run(RunDir.open(str(version / "stopped")))
 
 

@@ -13,8 +13,8 @@ Each run goes through the jobs, with Ray and scripted engines, as a user's would
 ``retried``  ``failed``, those two taken up again
 ``pool``     a collection; ``export`` is its export
 
-What tells of the machine is taken out: folders in configurations, which are of the runtime part and
-in no digest, and the kernel's name. So is ``work/``, which every attempt writes anew before it reads.
+What tells of the machine is taken out: folders in configurations, which are of the runtime part
+and in no digest, and the kernel's name. So is ``work/``, which an attempt writes before it reads.
 """
 
 from __future__ import annotations
