@@ -30,6 +30,7 @@ from pipeline.predictors.targets import (
     Part,
     Target,
     constant,
+    even_constant,
     in_part,
     part_of,
     targets_of,
@@ -190,6 +191,29 @@ def test_a_report_needs_held_out_questions() -> None:
     targets, _ = made_up(1, informative=True)
 
     assert report_head(Head.P0, targets, np.array([0.5]), 0.5) is None
+
+
+@pytest.mark.parametrize("head", [Head.P0, Head.TOKENS])
+def test_no_constant_beats_the_constant(head: Head) -> None:
+    """Where questions have unlike many trials, the constant that a head is held against is the best
+    one under the loss: neither it nor any other constant has a gain beyond its uncertainty."""
+    rng = np.random.default_rng(5)
+    targets = []
+    for i in range(600):
+        trials = int(rng.choice([4, 60]))
+        successes = trials * 90 if head is Head.TOKENS else rng.binomial(trials, 2.4 / (trials + 4))
+        counts = Counts(successes=int(successes), trials=trials)
+        targets.append(Target(benchmark="s", question_id=str(i), text="", counts={head: counts}))
+    training, held_out = targets[:300], targets[300:]
+    best = even_constant(training, head)
+    assert best is not None
+
+    for other in (best, constant(training, head)):
+        report = report_head(head, held_out, np.full(300, other), best)
+        assert report is not None
+        assert not report.beats_constant
+        if head is Head.P0:
+            assert report.brier_constant <= report.brier
 
 
 def saved(folder: Path) -> Predictor:

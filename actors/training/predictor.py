@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.heads import FittedSetting, Mlp, predict
 from pipeline.predictors.report import HeadReport, report_head
-from pipeline.predictors.targets import Head, Part, Target, constant, in_part
+from pipeline.predictors.targets import Head, Part, Target, constant, even_constant, in_part
 
 FloatArray = NDArray[np.float64]
 
@@ -107,16 +107,17 @@ def fit_heads(
     reports: dict[str, dict[Head, HeadReport]] = {"paper": {}, "tuned": {}}
     for head in Head:
         fallback = constant(parts[Part.TRAINING], head)
-        if fallback is None:
+        even = even_constant(parts[Part.TRAINING], head)
+        if fallback is None or even is None:
             continue
-        data = _Data(head, parts, arrays, fallback)
+        data = _Data(head, parts, arrays, even if head is Head.TOKENS else fallback)
         best = min((data.fit(setting, seed) for setting in tuned), key=lambda fit: fit[1])
         as_paper = best if head is Head.TOKENS else data.fit(paper, seed)
         for name, (mlp, _, setting) in {"paper": as_paper, "tuned": best}.items():
             heads[name][head] = mlp
             chosen[name][head.value] = {**asdict(setting), "hidden": list(setting.hidden)}
             guess = predict(head, mlp, arrays[Part.HELD_OUT])
-            report = report_head(head, parts[Part.HELD_OUT], guess, fallback, seed=seed)
+            report = report_head(head, parts[Part.HELD_OUT], guess, even, seed=seed)
             if report is not None:
                 reports[name][head] = report
     return Fit(
@@ -136,14 +137,15 @@ class _Data:
         head: Head,
         parts: dict[Part, list[Target]],
         arrays: dict[Part, FloatArray],
-        fallback: float,
+        start: float,
     ) -> None:
+        """`start` is the constant of least training loss."""
         self._head = head
         training = arrays[Part.TRAINING]
         self._mean = training.mean(axis=0)
         spread = training.std(axis=0)
         self._scale = np.where(spread > 0, spread, 1.0)
-        self._start = math.log(max(fallback, 1.0)) if head is Head.TOKENS else _logit(fallback)
+        self._start = math.log(max(start, 1.0)) if head is Head.TOKENS else _logit(start)
         self._sets = {
             part: _told(head, parts[part], (arrays[part] - self._mean) / self._scale)
             for part in (Part.TRAINING, Part.VALIDATION)

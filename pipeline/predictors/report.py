@@ -30,15 +30,17 @@ class HeadReport:
     loss: float
     """Negative log likelihood a trial; for tokens the squared error of their logarithm."""
     loss_constant: float
-    """That of the training questions' pooled share (or mean) for every question."""
+    """That of the constant which the loss itself would choose on the training questions: the mean
+    of their shares (of tokens the geometric mean), for every question."""
     gain_low: float
     """95 % interval of `loss_constant` - `loss`, over questions."""
     gain_high: float
     brier: float | None
-    """Mean squared distance of prediction and outcome over trials; None for tokens."""
+    """Mean squared distance of prediction and outcome, over a question's trials and then over
+    questions; None for tokens."""
     brier_constant: float | None
     ece: float | None
-    """Expected calibration error over ten bins; None for tokens."""
+    """Expected calibration error over ten bins, over trials; None for tokens."""
     rank_correlation: float | None
     """Spearman's, of prediction and observed share over questions; None where all predictions or
     all shares are equal."""
@@ -68,7 +70,8 @@ def report_head(
         head: which.
         targets: held-out questions.
         predicted: (Q,), what the head predicts for each of them.
-        fallback: the constant, from the training questions.
+        fallback: the constant (`pipeline.predictors.targets.even_constant` of the training
+            questions).
         seed: of the bootstrap.
 
     Returns:
@@ -94,9 +97,8 @@ def report_head(
         outcomes = np.concatenate(
             [np.arange(n) < k for k, n in zip(successes, trials, strict=True)]
         )
-        judged = reliability(np.repeat(guess, trials), outcomes)
-        brier, ece = judged.brier, judged.ece
-        brier_constant = reliability(np.repeat(same, trials), outcomes).brier
+        ece = reliability(np.repeat(guess, trials), outcomes).ece
+        brier, brier_constant = (_brier(successes / trials, p) for p in (guess, same))
     return HeadReport(
         head=head,
         n_questions=int(told.sum()),
@@ -121,6 +123,10 @@ def _losses(
     p = np.clip(guess, _FLOOR, 1 - _FLOOR)
     share = successes / trials
     return np.asarray(-(share * np.log(p) + (1 - share) * np.log1p(-p)))
+
+
+def _brier(share: FloatArray, guess: FloatArray) -> float:
+    return float(np.mean(share * (1 - guess) ** 2 + (1 - share) * guess**2))
 
 
 def _rank_correlation(guess: FloatArray, seen: FloatArray) -> float | None:

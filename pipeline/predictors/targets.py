@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -100,13 +101,28 @@ def in_part(targets: Sequence[Target], part: Part, *, seed: int = 0) -> list[Tar
 
 
 def constant(targets: Sequence[Target], head: Head) -> float | None:
-    """The best prediction that is the same for every question: the pooled share, or mean tokens.
+    """The pooled share of all trials, or the mean tokens of all completions.
 
     None where no question says anything on the head.
     """
     successes = sum(target.counts[head].successes for target in targets)
     trials = sum(target.counts[head].trials for target in targets)
     return successes / trials if trials else None
+
+
+def even_constant(targets: Sequence[Target], head: Head) -> float | None:
+    """The best prediction that is the same for every question, where every question weighs the
+    same: the mean of the questions' shares, or the geometric mean of their mean tokens.
+
+    None where no question says anything on the head.
+    """
+    counts = [target.counts[head] for target in targets]
+    shares = [count.successes / count.trials for count in counts if count.trials]
+    if not shares:
+        return None
+    if head is Head.TOKENS:
+        return math.exp(math.fsum(math.log(max(share, 1.0)) for share in shares) / len(shares))
+    return math.fsum(shares) / len(shares)
 
 
 def _target(question: PoolQuestion, answers: int) -> Target:
