@@ -29,7 +29,17 @@ from pipeline.core.protocol import (
     Stop,
     Strategy,
 )
-from pipeline.replay.exact import Recorded, Recording, RecordingKind, drive, replay, replay_phases
+from pipeline.records.outcome import final_outcomes, outcome_of
+from pipeline.records.trajectory import Row
+from pipeline.replay.exact import (
+    Recorded,
+    Recording,
+    RecordingKind,
+    Replayed,
+    drive,
+    replay,
+    replay_phases,
+)
 from pipeline.strategies import STRATEGIES
 from tests.codec import decode, encode
 from tests.generators import Answerer, answerers, completion, question, statistics
@@ -241,6 +251,60 @@ def test_arrival_order_cannot_matter(
         stops[asked.question_id] = out_of_order(stage, asked, known)
 
     assert stops == {key: outcome.stop for key, outcome in straight.items()}
+
+
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@given(n=BUDGETS, answer=answerers())
+@settings(max_examples=4, deadline=None)
+def test_a_bill_holds_every_completion_once(
+    kind: str, variant: dict[str, Any], n: int, answer: Answerer
+) -> None:
+    """Outcomes written phase by phase, as a run writes them, add up to what was drawn: neither
+    rankings nor what a phase asked for and the next did not are missing, and nothing that two
+    phases asked for is there twice. A replay of all phases counts the same."""
+    strategy = build(kind, variant, n)
+    paid: dict[Any, Observation] = {}
+
+    def counted(asked: Question, request: Request) -> Observation:
+        key = (asked.question_id, request.address)
+        return paid.setdefault(key, answer(asked, request))
+
+    known, rows = prepared(strategy, QUESTIONS), []
+    for phase in phases_of(strategy):
+        records = {}
+        for asked in (q for q in QUESTIONS if phase.selects(q.question_id, known)):
+            done = drive(phase.strategy, asked, partial(counted, asked), known)
+            records[asked.question_id] = QuestionRecord(
+                question=asked, completions=done.completions, stop=done.stop
+            )
+            rows.append(outcome_row(phase.name, asked, done))
+        known = phase.fold(records, known)
+    had = [told for told in paid.values() if isinstance(told, Completion)]
+    replayed = replay_phases(strategy, QUESTIONS, counted).values()
+
+    final = final_outcomes(rows, {"s": strategy})
+    assert {row["question_id"] for row in final} == {asked.question_id for asked in QUESTIONS}
+    assert sum(row["completions"] for row in final) == len(had)
+    assert sum(row["completion_tokens"] for row in final) == sum(o.completion_tokens for o in had)
+    assert sum(len(r.earlier) + len(r.completions) for r in replayed) == len(paid)
+
+
+def outcome_row(phase: str, asked: Question, done: Replayed) -> Row:
+    """What a run writes of a question at the end of a phase."""
+    return outcome_of(
+        run="r",
+        attempt=1,
+        strategy="s",
+        phase=phase,
+        benchmark=asked.benchmark,
+        question_id=asked.question_id,
+        level=None,
+        stop=done.stop,
+        observations=done.completions,
+        verdicts=[None] * len(done.completions),
+        wasted_tokens=0,
+        seconds=1.0,
+    )
 
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)

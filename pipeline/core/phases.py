@@ -5,8 +5,9 @@ Between phases a pure fold over what was drawn makes `Statistics`, which are jou
 handed to the next phase's `start`. A chain goes on because the next phase asks for the same
 completions again and is given the recorded ones: they are paid for once.
 
-The outcome of a question is the stop of the last phase that selected it. The rounds of a stop are
-positions in the request order of that phase.
+The outcome of a question is the stop of the last phase that selected it, and its bill that of all
+phases, each completion counted once. The rounds of a stop are positions in the request order of
+that phase.
 """
 
 from __future__ import annotations
@@ -74,6 +75,21 @@ class WholePhase:
     ) -> Statistics | None:
         """The statistics from before, unchanged."""
         return statistics
+
+
+def stream_of(phase: Phase) -> str | None:
+    """The stream that a phase draws from, its class attribute ``stream`` ("" where it has none).
+
+    Phases of one stream ask for the same completions from the first on, so the one that asks for
+    most pays for all. None: what it draws is in no bill.
+    """
+    stream: str | None = getattr(phase, "stream", "")
+    return stream
+
+
+def answers(phase: Phase) -> bool:
+    """Whether a phase's stop may be a question's answer: class attribute ``answers``, else True."""
+    return bool(getattr(phase, "answers", True))
 
 
 @runtime_checkable

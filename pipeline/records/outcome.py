@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import AnswerRule, Chosen, apply
-from pipeline.core.phases import phases_of
+from pipeline.core.phases import Phase, answers, phases_of, stream_of
 from pipeline.core.protocol import (
     Belief,
     Completion,
@@ -146,19 +146,65 @@ def _verdict_of(chosen: Chosen | None, verdicts: Sequence[str | None]) -> str | 
     return "wrong" if chosen.position is None else verdicts[chosen.position]
 
 
+def last_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]) -> list[Row]:
+    """One outcome a question and strategy, as written: that of the last phase that selected it."""
+    return [rows[-1][1] for rows in _by_question(outcomes, strategies).values()]
+
+
 def final_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]) -> list[Row]:
-    """One outcome a question and strategy: that of the last phase that selected it."""
-    order = {
-        (label, phase.name): number
+    """One outcome a question and strategy, with what all its phases cost.
+
+    The outcome is that of the last phase that selected the question; questions whose last phase is
+    still to come are left out. Completions, tokens and seconds are those of all phases, each
+    completion counted once (`pipeline.core.phases.stream_of`).
+    """
+    return [
+        _billed(rows)
+        for rows in _by_question(outcomes, strategies).values()
+        if answers(rows[-1][0])
+    ]
+
+
+_BILL = ("completions", *TOKEN_KINDS, "wasted_tokens", "tokens_unknown")
+
+
+def _by_question(
+    outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]
+) -> dict[tuple[str, str, str], list[tuple[Phase, Row]]]:
+    """Outcomes of each question under each strategy, in the order of its phases."""
+    phases = {
+        (label, phase.name): (number, phase)
         for label, strategy in strategies.items()
         for number, phase in enumerate(phases_of(strategy))
     }
-    last: dict[tuple[str, str, str], Row] = {}
+    found: dict[tuple[str, str, str], list[tuple[int, Phase, Row]]] = {}
     for row in outcomes:
-        key = (row["strategy"], row["benchmark"], row["question_id"])
-        number = order.get((row["strategy"], row["phase"]))
-        if number is None:
+        known = phases.get((row["strategy"], row["phase"]))
+        if known is not None:
+            key = (row["strategy"], row["benchmark"], row["question_id"])
+            found.setdefault(key, []).append((*known, row))
+    return {
+        key: [(phase, row) for _, phase, row in sorted(rows, key=lambda entry: entry[0])]
+        for key, rows in found.items()
+    }
+
+
+def _billed(rows: Sequence[tuple[Phase, Row]]) -> Row:
+    """The last row with the bill of all."""
+    last = rows[-1][1]
+    if len(rows) == 1:
+        return last
+    deepest: dict[str, Row] = {}
+    for phase, row in rows:
+        stream = stream_of(phase)
+        if stream is None:
             continue
-        if key not in last or number > order[(last[key]["strategy"], last[key]["phase"])]:
-            last[key] = row
-    return list(last.values())
+        before = deepest.get(stream)
+        if before is None or len(row["round_tokens"]) >= len(before["round_tokens"]):
+            deepest[stream] = row
+    seconds = [row["seconds"] for _, row in rows if row["seconds"] is not None]
+    return {
+        **last,
+        **{name: sum(row[name] for row in deepest.values()) for name in _BILL},
+        "seconds": sum(seconds) if seconds else None,
+    }

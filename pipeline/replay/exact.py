@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from pipeline.core.errors import ConfigError, ReplayMissError
-from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.phases import QuestionRecord, phases_of, prepared, stream_of
 from pipeline.core.protocol import (
     Failure,
     Observation,
@@ -149,6 +149,9 @@ class Replayed:
     """In request order."""
     completions: tuple[Observation, ...]
     """One a request; the rounds of `stop` are positions here."""
+    earlier: tuple[Observation, ...] = ()
+    """What earlier phases drew for the question that this one did not ask for again: in its bill,
+    and in no answer."""
 
 
 def drive(
@@ -226,6 +229,7 @@ def replay_phases(
     """
     statistics = prepared(strategy, questions)
     outcomes: dict[str, Replayed] = {}
+    paid: dict[str, dict[Address, Observation]] = {}
     for phase in phases_of(strategy):
         records: dict[str, QuestionRecord] = {}
         for question in questions:
@@ -237,7 +241,15 @@ def replay_phases(
                 partial(answer, question),
                 statistics,
             )
-            outcomes[question.question_id] = outcome
+            drawn = {
+                r.address: o for r, o in zip(outcome.requests, outcome.completions, strict=True)
+            }
+            before = paid.setdefault(question.question_id, {})
+            outcomes[question.question_id] = replace(
+                outcome, earlier=tuple(o for at, o in before.items() if at not in drawn)
+            )
+            if stream_of(phase) is not None:
+                before.update(drawn)
             records[question.question_id] = QuestionRecord(
                 question=question, completions=outcome.completions, stop=outcome.stop
             )

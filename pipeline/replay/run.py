@@ -14,7 +14,7 @@ from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Observation, Question, Request
 from pipeline.records.journal import ByQuestion, read_journal
-from pipeline.records.outcome import SCHEMA, TOKEN_KINDS, final_outcomes, outcome_of
+from pipeline.records.outcome import SCHEMA, TOKEN_KINDS, last_outcomes, outcome_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
@@ -62,7 +62,7 @@ def replay_run(run: RunDir) -> RunReplay:
     strategies = strategies_of(run.config().science)
     written = {
         (row["strategy"], row["benchmark"], row["question_id"]): row
-        for row in final_outcomes(rows_of(run.outcomes()), strategies)
+        for row in last_outcomes(rows_of(run.outcomes()), strategies)
     }
     table = read_journal(run.journal).table
     recorded = ByQuestion(table)

@@ -182,7 +182,8 @@ def judged_by_state_machine(
         )
         for question_id, outcome in outcomes.items():
             q = place[(benchmark, question_id)]
-            had = [o for o in outcome.completions if isinstance(o, Completion)]
+            drawn = (*outcome.earlier, *outcome.completions)
+            had = [o for o in drawn if isinstance(o, Completion)]
             tokens_Q[q] = sum(completion.completion_tokens for completion in had)
             completions_Q[q] = len(had)
             verdicts = mine[question_id].verdicts()

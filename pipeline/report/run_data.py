@@ -14,7 +14,6 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.errors import DataError
-from pipeline.core.phases import WholePhase, phases_of
 from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
@@ -167,12 +166,6 @@ def _environments(run: RunDir) -> dict[int, Mapping[str, Mapping[str, Any]]]:
     return {int(match[1]): folder.read_json(name) for name, match in numbers.items() if match}
 
 
-def is_final(strategy: Strategy[Any], row: Row) -> bool:
-    """Whether an outcome is the question's last: no later phase takes every question on."""
-    last = phases_of(strategy)[-1]
-    return row["phase"] == last.name or not isinstance(last, WholePhase)
-
-
 def benchmarks_of(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
     """Cells by benchmark, in order of first appearance."""
     grouped: dict[str, list[Cell]] = {}
@@ -186,8 +179,6 @@ def _cells(run_id: str, config: RunConfig, outcomes: pa.Table, run_shown: bool) 
     final = final_outcomes(rows_of(outcomes), strategies)
     grouped: dict[tuple[str, str], list[Row]] = {}
     for row in final:
-        if not is_final(strategies[row["strategy"]], row):
-            continue
         grouped.setdefault((row["benchmark"], row["strategy"]), []).append(row)
     return tuple(
         Cell(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipeline.core.errors import ConfigError
 from pipeline.core.phases import QuestionRecord
@@ -32,6 +32,8 @@ class Ranking:
 
     strategy: DifficultyAdaptiveSelfConsistency
     name: str = "rank"
+    stream: ClassVar[str] = "rankings"
+    answers: ClassVar[bool] = False
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Whether the question leads a batch."""
@@ -80,6 +82,7 @@ class Wave:
     strategy: DifficultyAdaptiveSelfConsistency
     wave: int
     """0 is the hardest."""
+    stream: ClassVar[str] = "samples"
 
     @property
     def name(self) -> str:
@@ -139,6 +142,7 @@ class Greedy:
 
     strategy: DifficultyAdaptiveSelfConsistency
     name: str = "greedy"
+    stream: ClassVar[str] = "greedy"
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Whether no wave took the question."""
@@ -157,6 +161,8 @@ class Difficulty:
 
     strategy: DifficultyAdaptiveSelfConsistency
     name: str = "difficulty"
+    stream: ClassVar[str] = "samples"
+    answers: ClassVar[bool] = False
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Every question takes part."""
@@ -205,6 +211,7 @@ class Split:
 
     strategy: DifficultyAdaptiveSelfConsistency
     name: str = "split"
+    stream: ClassVar[str] = "samples"
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Every question that has a place."""

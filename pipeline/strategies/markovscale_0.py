@@ -118,6 +118,7 @@ class WarmUp:
     """The rounds that MarkovScale^0 draws for every question to count a and b."""
 
     name: ClassVar[str] = "warm_up"
+    answers: ClassVar[bool] = False
     strategy: MRThinking
     right_from: float
 
