@@ -18,7 +18,12 @@ def write_summary(run: RunDir) -> dict[str, Any]:
     strategies = strategies_of(config.science)
     rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
     outcomes = final_outcomes(rows_of(run.outcomes()), strategies)
-    questions = run.folder.read_table("questions.parquet").num_rows
+    asked = run.folder.read_table("questions.parquet")
+    questions = asked.num_rows
+    keys = zip(asked["benchmark"].to_pylist(), asked["question_id"].to_pylist(), strict=True)
+    no_gold = frozenset(
+        key for key, gold in zip(keys, asked["gold"].to_pylist(), strict=True) if gold is None
+    )
     metrics, runtime = run.metrics(), config.runtime
     a_replica = {"generator": runtime.generator.gpus, "verifier": runtime.verifier.gpus}
     summary = {
@@ -29,7 +34,7 @@ def write_summary(run: RunDir) -> dict[str, Any]:
         "chains": questions * len(strategies),
         "chains_done": len(outcomes),
         "attempts": len(run.attempts()),
-        "strategies": summarise(outcomes, strategies, rules),
+        "strategies": summarise(outcomes, strategies, rules, no_gold),
         "chain_fits": chain_fits(outcomes, strategies),
         "ledger": ledger(metrics, len(run.attempts()), run.journal),
         "pools": pool_report(metrics, a_replica),

@@ -18,6 +18,7 @@ from actors.controllers.concurrency_limit import Limit
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.routing.interfaces import Generator, Verifier
 from pipeline.answers import extract
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.protocol import (
     Completion,
     Failure,
@@ -29,7 +30,7 @@ from pipeline.core.protocol import (
 )
 from pipeline.planning.admission import held_tokens
 from pipeline.records.journal import QuestionKey, Recording
-from pipeline.records.outcome import outcome_of
+from pipeline.records.outcome import counted_verdict, outcome_of
 from pipeline.records.trajectory import Row, encodable, observation_of, row_of
 from pipeline.replay.exact import as_asked
 
@@ -341,5 +342,5 @@ class Chains:
 
     def _count_outcome(self, work: Work, row: Row) -> None:
         self.counters.stops[row["stop_reason"]] += 1
-        rule = self._headline.get(work.label, "last")
-        self.counters.verdicts[f"{work.label}/{row[f'verdict_{rule}'] or 'none'}"] += 1
+        rule = AnswerRule(self._headline.get(work.label, "last"))
+        self.counters.verdicts[f"{work.label}/{counted_verdict(row, rule) or 'none'}"] += 1

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import AnswerRule, Chosen, apply
+from pipeline.answers.verdict import Verdict
 from pipeline.core.phases import Phase, answers, phases_of, stream_of
 from pipeline.core.protocol import (
     Belief,
@@ -144,6 +145,26 @@ def _verdict_of(chosen: Chosen | None, verdicts: Sequence[str | None]) -> str | 
     if chosen is None:
         return None
     return "wrong" if chosen.position is None else verdicts[chosen.position]
+
+
+def has_failed(row: Row) -> bool:
+    """Whether a question could not be answered to its end."""
+    return row["error"] is not None or row["stop_reason"] == StopReason.FAILED.value
+
+
+def can_apply(rows: Sequence[Row], rule: AnswerRule) -> bool:
+    """Whether a rule gave an answer to any question that did not fail (to any, if all failed)."""
+    asked = [row for row in rows if not has_failed(row)] or rows
+    return any(row[f"verdict_{rule.value}"] is not None for row in asked)
+
+
+def counted_verdict(row: Row, rule: AnswerRule) -> str | None:
+    """What a question counts as under a rule: the recorded verdict, or ``wrong`` where the question
+    failed, whatever it had answered before. None where the rule could not be applied."""
+    if has_failed(row):
+        return Verdict.WRONG.value
+    verdict: str | None = row[f"verdict_{rule.value}"]
+    return verdict
 
 
 def last_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]) -> list[Row]:

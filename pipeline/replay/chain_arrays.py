@@ -46,6 +46,8 @@ class ChainArrays:
     """Completions before the first failure, at most T."""
     failed_Q: BoolArray
     """Whether a failure follows them."""
+    gold_Q: BoolArray
+    """Whether a right answer is known."""
     score_QT: FloatArray
     """nan where there is no completion, or no score."""
     tokens_QD: IntArray
@@ -88,6 +90,7 @@ def chain_arrays(pool: CompletionPool) -> ChainArrays:
         question_Q=tuple(q.question for q in pool.questions),
         length_Q=length_Q,
         failed_Q=failed_Q,
+        gold_Q=np.array([q.gold is not None for q in pool.questions], dtype=np.bool_),
         score_QT=score_QT,
         tokens_QD=np.concatenate(
             [np.zeros((shape[0], 1), np.int64), np.cumsum(tokens_QT, axis=1)], axis=1

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
+from pipeline.core.protocol import Completion, Observation, Question, Request, StopReason, Strategy
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
     NO_VERDICT,
@@ -146,15 +146,20 @@ class _Judge:
 
 
 def judged_by_arrays(chains: ChainArrays, drawn_Q: IntArray, failed_Q: NDArray[np.bool_]) -> Judged:
-    """What stopping each chain after `drawn_Q` completions is worth under every rule."""
+    """What stopping each chain after `drawn_Q` completions is worth under every rule.
+
+    A failed chain is wrong, whatever it had answered before, and is billed for what it drew.
+    """
     rows = np.arange(len(drawn_Q))
     verdicts, applicable = [], []
     for rule in RULES:
         position_Q = chains.position_QD[rule][rows, drawn_Q]
         of_round_Q = chains.verdict_QT[rows, np.maximum(position_Q, 0)]
-        not_chosen_Q = np.where((position_Q == NO_ANSWER) | failed_Q, WRONG, NO_VERDICT)
-        verdicts.append(np.where(position_Q >= 0, of_round_Q, not_chosen_Q))
-        applicable.append(bool(np.any(position_Q >= NO_ANSWER)))
+        verdict_Q = np.where(position_Q >= 0, of_round_Q, NO_VERDICT)
+        verdict_Q = np.where((position_Q == NO_ANSWER) | failed_Q, WRONG, verdict_Q)
+        verdicts.append(np.where(chains.gold_Q, verdict_Q, NO_VERDICT))
+        asked_Q = ~failed_Q if not failed_Q.all() else failed_Q
+        applicable.append(bool(np.any(position_Q[asked_Q] >= NO_ANSWER)))
     return Judged(
         verdict_RQ=np.array(verdicts, dtype=np.int8),
         applicable_R=tuple(applicable),
@@ -170,7 +175,8 @@ def judged_by_state_machine(
     digests = digests or Digests()
     place = {question.key: q for q, question in enumerate(pool.questions)}
     verdict_RQ = np.full((len(RULES), len(place)), NO_VERDICT, np.int8)
-    applicable = [False] * len(RULES)
+    failed_Q = np.zeros(len(place), np.bool_)
+    applies_RQ = np.zeros((len(RULES), len(place)), np.bool_)
     tokens_Q, completions_Q = np.zeros(len(place), np.int64), np.zeros(len(place), np.int64)
     for benchmark in pool.benchmarks:
         mine = {q.question.question_id: q for q in pool.questions if q.key[0] == benchmark}
@@ -187,21 +193,23 @@ def judged_by_state_machine(
             tokens_Q[q] = sum(completion.completion_tokens for completion in had)
             completions_Q[q] = len(had)
             verdicts = mine[question_id].verdicts()
+            failed_Q[q] = outcome.stop.reason is StopReason.FAILED
             for r, rule in enumerate(RULES):
                 chosen = apply(rule, outcome.completions, outcome.stop)
-                if chosen is None:
-                    failed = outcome.stop.reason == "failed"
-                    verdict_RQ[r, q] = WRONG if failed else NO_VERDICT
+                applies_RQ[r, q] = chosen is not None
+                if mine[question_id].gold is None:
                     continue
-                applicable[r] = True
-                if chosen.position is None:
+                if failed_Q[q] or (chosen is not None and chosen.position is None):
                     verdict_RQ[r, q] = WRONG
+                elif chosen is None or chosen.position is None:
+                    continue
                 else:
                     address = outcome.requests[chosen.position].address
                     verdict_RQ[r, q] = verdict_code(verdicts[address])
+    asked_Q = ~failed_Q if not failed_Q.all() else failed_Q
     return Judged(
         verdict_RQ=verdict_RQ,
-        applicable_R=tuple(applicable),
+        applicable_R=tuple(bool(applies_Q[asked_Q].any()) for applies_Q in applies_RQ),
         tokens_Q=tokens_Q,
         completions_Q=completions_Q,
     )

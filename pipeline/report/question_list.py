@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.records.outcome import counted_verdict
 from pipeline.records.trajectory import Row
 from pipeline.report.html import Html, h, script_json, visible
 from pipeline.report.question_page import Shown, question_page
@@ -120,7 +121,7 @@ def _listed(
     ends = [
         [
             places[cell],
-            row[f"verdict_{cell.rule.value}"] or "none",
+            counted_verdict(row, cell.rule) or "none",
             row["completions"],
             row["stop_reason"],
         ]

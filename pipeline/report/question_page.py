@@ -8,6 +8,7 @@ from typing import assert_never
 
 from pipeline.answers.answer_rules import apply
 from pipeline.core.protocol import Completion, Stop, StopReason
+from pipeline.records.outcome import counted_verdict
 from pipeline.records.trajectory import Row
 from pipeline.report import words
 from pipeline.report.figure import facts
@@ -96,7 +97,7 @@ def _rule(cell: Cell, row: Row) -> str:
 def _chain(shown: Shown, most_chars: int) -> Html:
     cell, row = shown.cell, shown.outcome
     rule = cell.rule.value
-    verdict = row[f"verdict_{rule}"]
+    verdict = counted_verdict(row, cell.rule)
     chosen = _chosen(cell, row)
     rounds = len(row["round_answers"])
     texts: Sequence[Row | None] = (

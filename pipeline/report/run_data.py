@@ -15,7 +15,7 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Strategy
-from pipeline.records.outcome import final_outcomes
+from pipeline.records.outcome import can_apply, counted_verdict, final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 from pipeline.theory.transitions import QuestionKey
@@ -57,6 +57,8 @@ class Cell:
     """Outcomes, one a question."""
     run_shown: bool = False
     """Whether names must tell the run, because several are looked at."""
+    without_gold: frozenset[QuestionKey] = field(default=frozenset(), repr=False)
+    """Questions whose right answer nobody knows: they are neither right nor wrong."""
 
     @property
     def method(self) -> str:
@@ -80,20 +82,23 @@ class Cell:
         return tuple(row["completion_tokens"] for row in self.rows)
 
     def rights(self, rule: AnswerRule) -> dict[QuestionKey, bool]:
-        """Right or wrong by question; failed ones are wrong, ungraded ones are left out."""
+        """Right or wrong by question; failed ones are wrong, ungraded ones are left out.
+
+        Empty where the rule could not be applied.
+        """
+        if not can_apply(self.rows, rule):
+            return {}
         return {
             key: known
             for key, row in self.by_question.items()
-            if (known := right_of(row, rule)) is not None
+            if key not in self.without_gold and (known := right_of(row, rule)) is not None
         }
 
 
 def right_of(row: Row, rule: AnswerRule) -> bool | None:
-    """Whether a question was answered right under a rule; None where nobody can say."""
-    verdict = row[f"verdict_{rule.value}"]
-    if verdict is None:
-        return False if row["error"] is not None else None
-    return {"right": True, "wrong": False, "ungraded": None}[verdict]
+    """Whether a question counts as answered right under a rule; None where nobody can say."""
+    verdict = counted_verdict(row, rule)
+    return None if verdict is None else {"right": True, "wrong": False}.get(verdict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +159,15 @@ def read_run(address: str, *, run_shown: bool = False) -> RunData:
         config=config,
         attempts=run.attempts(),
         questions=questions,
-        cells=_cells(run.run_id, config, run.outcomes(), run_shown),
+        cells=_cells(run.run_id, config, run.outcomes(), run_shown, without_gold(questions)),
         metrics=run.metrics(),
         environments=_environments(run),
     )
+
+
+def without_gold(questions: Mapping[QuestionKey, Row]) -> frozenset[QuestionKey]:
+    """Those whose right answer nobody knows."""
+    return frozenset(key for key, row in questions.items() if row["gold"] is None)
 
 
 def _environments(run: RunDir) -> dict[int, Mapping[str, Mapping[str, Any]]]:
@@ -174,7 +184,13 @@ def benchmarks_of(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
     return grouped
 
 
-def _cells(run_id: str, config: RunConfig, outcomes: pa.Table, run_shown: bool) -> tuple[Cell, ...]:
+def _cells(
+    run_id: str,
+    config: RunConfig,
+    outcomes: pa.Table,
+    run_shown: bool,
+    without_gold: frozenset[QuestionKey],
+) -> tuple[Cell, ...]:
     strategies = strategies_of(config.science)
     final = final_outcomes(rows_of(outcomes), strategies)
     grouped: dict[tuple[str, str], list[Row]] = {}
@@ -192,6 +208,7 @@ def _cells(run_id: str, config: RunConfig, outcomes: pa.Table, run_shown: bool) 
             strategy=strategy,
             rows=tuple(grouped[(source.name, label)]),
             run_shown=run_shown,
+            without_gold=without_gold,
         )
         for source in config.science.benchmarks
         for label, strategy in strategies.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.records.outcome import has_failed
 from pipeline.report import words
 from pipeline.report.comparison import Comparison, accuracy, mean_interval
 from pipeline.report.figure import table
@@ -82,7 +83,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                     h("small", words.percent_range(against.saved)),
                 ],
                 words.NONE if against is None else _test_entry(against),
-                str(sum(row["error"] is not None for row in cell.rows)),
+                str(sum(map(has_failed, cell.rows))),
             ]
         )
     n = max(len(cell.rows) for cell in cells)
@@ -108,8 +109,9 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             "accuracies, Student for tokens, the paired bootstrap over questions for differences; "
             "p-values are of McNemar's exact test, corrected (Holm) for all strategies of the "
             "table. Where only one of two strategies has questions to itself, the ends are of the "
-            "adjusted Wald interval (Bonett and Price). Ungraded answers are left out, failed "
-            "questions count as wrong.",
+            "adjusted Wald interval (Bonett and Price). Ungraded answers are left out; failed "
+            "questions count as wrong whatever they had answered before, and are billed for what "
+            "they drew.",
             cls="hint",
         ),
         h(

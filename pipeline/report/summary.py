@@ -11,12 +11,18 @@ from typing import Any
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.protocol import Strategy
-from pipeline.records.outcome import TOKEN_KINDS
+from pipeline.records.outcome import TOKEN_KINDS, can_apply, counted_verdict, has_failed
 from pipeline.records.trajectory import Row
 from pipeline.statistics.intervals import wilson
 from pipeline.theory.estimate import estimate_clustered
 from pipeline.theory.markov import accuracy_after
-from pipeline.theory.transitions import Chain, Labels, count_by_question, labels_of_verdicts
+from pipeline.theory.transitions import (
+    Chain,
+    Labels,
+    QuestionKey,
+    count_by_question,
+    labels_of_verdicts,
+)
 
 SUMMARY_VERSION = 1
 
@@ -25,6 +31,7 @@ def summarise(
     outcomes: Sequence[Row],
     strategies: Mapping[str, Strategy[Any]],
     rules: Mapping[str, AnswerRule],
+    without_gold: frozenset[QuestionKey] = frozenset(),
 ) -> list[dict[str, Any]]:
     """One entry a strategy and benchmark, in the order of the configuration.
 
@@ -32,13 +39,21 @@ def summarise(
         outcomes: as `final_outcomes` gives them.
         strategies: by label.
         rules: headline answer rule by label.
+        without_gold: questions whose right answer nobody knows; they are not graded.
     """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in outcomes:
         groups.setdefault((row["strategy"], row["benchmark"]), []).append(row)
     benchmarks = list(dict.fromkeys(benchmark for _, benchmark in groups))
     entries = [
-        _entry(label, benchmark, groups[(label, benchmark)], rules[label], strategies[label])
+        _entry(
+            label,
+            benchmark,
+            groups[(label, benchmark)],
+            rules[label],
+            strategies[label],
+            without_gold,
+        )
         for benchmark in benchmarks
         for label in strategies
         if (label, benchmark) in groups
@@ -64,17 +79,22 @@ def accuracy_of(verdicts: Sequence[str | None]) -> dict[str, Any]:
 
 
 def _entry(
-    label: str, benchmark: str, rows: Sequence[Row], rule: AnswerRule, strategy: Strategy[Any]
+    label: str,
+    benchmark: str,
+    rows: Sequence[Row],
+    rule: AnswerRule,
+    strategy: Strategy[Any],
+    without_gold: frozenset[QuestionKey],
 ) -> dict[str, Any]:
     questions = len(rows)
-    answers = {r.value: _rule_accuracy(rows, r) for r in AnswerRule}
+    answers = {r.value: _rule_accuracy(rows, r, without_gold) for r in AnswerRule}
     return {
         "strategy": label,
         "kind": strategy.kind,
         "n": getattr(strategy, "n", 1),
         "benchmark": benchmark,
         "questions": questions,
-        "failed": sum(row["error"] is not None for row in rows),
+        "failed": sum(map(has_failed, rows)),
         "headline_rule": rule.value,
         "accuracy": answers,
         "completions": sum(row["completions"] for row in rows),
@@ -88,13 +108,14 @@ def _entry(
     }
 
 
-def _rule_accuracy(rows: Sequence[Row], rule: AnswerRule) -> dict[str, Any] | None:
-    """None where the rule could not be applied (no scores)."""
-    name = f"verdict_{rule.value}"
-    applied = [row for row in rows if row[name] is not None or row["error"] is not None]
-    if all(row[name] is None for row in rows):
+def _rule_accuracy(
+    rows: Sequence[Row], rule: AnswerRule, without_gold: frozenset[QuestionKey]
+) -> dict[str, Any] | None:
+    """None where the rule could not be applied (no scores) or nothing is graded."""
+    graded = [r for r in rows if (r["benchmark"], r["question_id"]) not in without_gold]
+    if not can_apply(graded, rule):
         return None
-    return accuracy_of(["wrong" if row[name] is None else row[name] for row in applied])
+    return accuracy_of([counted_verdict(row, rule) for row in graded])
 
 
 def _saved(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> float | None:
@@ -147,14 +168,16 @@ def chain_fits(
         ]
         counts = count_by_question(chains)
         first = accuracy_of([row["round_verdicts"][0] for row in rows if row["round_verdicts"]])
-        last = accuracy_of([row["verdict_last"] for row in rows])
+        last_round = getattr(strategies[label], "n", 1) - 1
+        last = accuracy_of(  # of whole chains: a description of the chain, not of the strategy
+            [r["round_verdicts"][last_round] for r in rows if len(r["round_verdicts"]) > last_round]
+        )
         if first["accuracy"] is None or not any(
             c.from_right + c.from_wrong for c in counts.values()
         ):
             continue
         fit = estimate_clustered(counts, labels=Labels.GOLD)
-        rounds = getattr(strategies[label], "n", 1) - 1
-        predicted = accuracy_after(rounds, p0=first["accuracy"], a=fit.a.value, b=fit.b.value)
+        predicted = accuracy_after(last_round, p0=first["accuracy"], a=fit.a.value, b=fit.b.value)
         fits.append(
             {
                 "benchmark": benchmark,
@@ -170,7 +193,7 @@ def chain_fits(
                     "L": [fit.stationary_accuracy.low, fit.stationary_accuracy.high],
                     "lambda": [fit.second_eigenvalue.low, fit.second_eigenvalue.high],
                 },
-                "rounds": rounds,
+                "rounds": last_round,
                 "predicted": predicted,
                 "reached": last["accuracy"],
                 "reached_interval": [last["low"], last["high"]],
