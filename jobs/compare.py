@@ -6,9 +6,11 @@
     python -m jobs.compare PILOT PILOT PILOT --n 64
 
 Prints the exact McNemar test, the paired bootstrap of the differences in accuracy and in tokens,
-and p-values corrected for everything printed (Holm). Where the runs have different backbones, they
-are ranked by L with expected accuracy and tokens at N, as the paper proposes for pilots. Reads run
-directories, needs no cluster, writes nothing. Exits with 0, or with 2 for input that does not fit.
+and p-values corrected for everything looked at (Holm). As a rival MR-Thinking is read by that of
+its answer rules which has most right; the others are corrected for too. Where the runs have
+different backbones, they are ranked by L with expected accuracy and tokens at N, as the paper
+proposes for pilots. Reads run directories, needs no cluster, writes nothing. Exits with 0, or with
+2 for input that does not fit.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def _print_comparisons(console: Console, made: list[Comparison]) -> None:
                 console.print(f"    {escape(text)}", soft_wrap=True)
         for n in sorted({c.n_questions for c in own if c.n_questions}):
             console.print(f"\nOn {n} questions {one_question(n)}.", soft_wrap=True)
-    tested = sum(c.p_adjusted is not None for c in made)
+    tested = max((c.tests for c in made), default=0)
     if tested > 1:
         console.print(f"p-values are corrected for {tested} comparisons (Holm).")
 

@@ -60,7 +60,7 @@ def test_one_run_is_held_against_mr_thinking(
     assert job.main([str(folder / "one")]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "SYNTHETIC: scripted engines made one, no model did" in said
-    assert "Base against MR-Thinking, both" in said
+    assert "Base by last against MR-Thinking by " in said
     assert "On 24 questions one question is worth 4.2 points" in said
     assert "calls no difference below 6 questions (25.0 points)" in said
 
@@ -117,14 +117,31 @@ def test_what_cannot_be_compared_is_named(
 
 
 def test_p_values_are_corrected_for_all_that_is_shown(one: RunData) -> None:
-    """Holm: the smallest of m p-values is multiplied by m, none falls below its own."""
-    made = against_rivals(one.cells)
-    raw = [c.test.p_value for c in made if c.test is not None]
-    corrected = [c.p_adjusted for c in made if c.p_adjusted is not None]
+    """Holm over all that was looked at: every strategy against every reading of MR-Thinking with
+    verdicts of its own, on every benchmark. The smallest of m p-values is multiplied by m."""
+    elsewhere = [replace(c, benchmark="other") for c in one.cells]
+    cells = [*one.cells, *elsewhere]
+    rival = cell(one, "mr_thinking")
+    readings = {tuple(rival.rights(rule).items()) for rule in AnswerRule}
+    made = against_rivals(cells)
+    best = max(sum(rival.rights(rule).values()) for rule in AnswerRule)
+    raw = [
+        c.test.p_value
+        for first in (c for c in one.cells if c is not rival)
+        for rule in AnswerRule
+        if (c := compare(first, rival, rule_second=rule)) is not None and c.test is not None
+    ]
+    alone, together = (against_rivals(group) for group in (one.cells, cells))
 
-    assert len(corrected) == len(raw) == 3
-    assert min(corrected) == pytest.approx(min(1.0, 3 * min(raw)))
-    assert all(p >= q for p, q in zip(corrected, raw, strict=True))
+    assert len(together) == 2 * len(alone) == 6
+    assert {c.tests for c in alone} == {3 * len(readings)}
+    assert {c.tests for c in made} == {6 * len(readings)}
+    assert {sum(rival.rights(c.rule_second).values()) for c in alone} == {best}
+    for compared, m in ((alone, 3), (together, 6)):
+        assert min(c.p_adjusted or 0 for c in compared) >= min(1.0, m * len(readings) * min(raw))
+    for c, d in zip(alone, together, strict=False):
+        assert c.test is not None
+        assert c.test.p_value <= (c.p_adjusted or 0) <= (d.p_adjusted or 0)
 
 
 def test_a_cell_against_itself_shows_no_difference(one: RunData) -> None:
@@ -184,10 +201,10 @@ def test_rivals_are_of_the_same_n(one: RunData) -> None:
 
 
 def test_a_rule_that_the_rival_cannot_follow_falls_back(one: RunData) -> None:
-    """Where MR-Thinking has no scores its own rule is read."""
+    """Asked for a rule that needs scores which MR-Thinking has none of, its own rule is read."""
     ours, rival = cell(one, "markovscale_t"), cell(one, "mr_thinking")
     unscored = tuple({**row, "verdict_prm_argmax": None} for row in rival.rows)
-    made = against_rivals([ours, replace(rival, rows=unscored)])
+    made = against_rivals([ours, replace(rival, rows=unscored)], AnswerRule.PRM_ARGMAX)
 
     assert (made[0].rule_first, made[0].rule_second) == (AnswerRule.PRM_ARGMAX, AnswerRule.LAST)
 

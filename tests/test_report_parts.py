@@ -18,7 +18,7 @@ from pipeline.report.build import build
 from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve
 from pipeline.report.charts import accuracy_by_round, pareto
 from pipeline.report.charts_time import chains_at_work, slots_in_use, throughput
-from pipeline.report.comparison import Comparison, compare
+from pipeline.report.comparison import Comparison, against_rivals, compare
 from pipeline.report.failures import troubles
 from pipeline.report.html import Html, h, script_json
 from pipeline.report.message import message_of, one_question, verdict_words
@@ -153,13 +153,13 @@ SPENT = Interval(value=-0.4, low=-0.5, high=-0.3)
 @pytest.mark.parametrize(
     ("gain", "saved", "p", "headline"),
     [
-        (0.0, SAVED, 1.0, "cannot be told from MR-Thinking in accuracy on 40 questions of made-up, "
-         "and spends 40 % fewer tokens"),
-        (0.0, None, 1.0, "questions of made-up, but spends about as many tokens"),
-        (0.1, SAVED, 0.01, "answers more questions of made-up right than MR-Thinking (+10.0 points)"
+        (0.0, SAVED, 1.0, "cannot be told from MR-Thinking in accuracy on 40 questions, and "
+         "spends 40 % fewer tokens"),
+        (0.0, None, 1.0, "on 40 questions, but spends about as many tokens"),
+        (0.1, SAVED, 0.01, "answers more questions right than MR-Thinking (+10.0 points)"
          ", and spends 40 % fewer tokens"),
         (0.1, SPENT, 0.01, "(+10.0 points), but spends 40 % more tokens"),
-        (-0.1, SAVED, 0.01, "fewer questions of made-up right than MR-Thinking (−10.0 points"
+        (-0.1, SAVED, 0.01, "fewer questions right than MR-Thinking (−10.0 points"
          "), but spends 40 % fewer tokens"),
         (-0.1, SPENT, 0.01, "(−10.0 points), and spends 40 % more tokens"),
     ],
@@ -186,13 +186,40 @@ def test_the_headline_speaks_of_the_most_accurate_variant(run: RunData) -> None:
     assert message_of("made-up", run.cells, [worse, foreign]).lead is worse
 
 
-def test_rules_that_differ_are_named(run: RunData) -> None:
-    """Each side's rule where they are not the same, and no word on selection then."""
-    lead = replace(made(run, 0.0, SAVED, 1.0), rule_second=AnswerRule.LAST)
-    said = " ".join(message_of("made-up", run.cells, [lead]).sentences)
+def test_the_opponent_stands_first_and_at_its_best(run: RunData) -> None:
+    """The headline names MR-Thinking by the rule with most right answers, then Base, then ours by
+    its own rule; the sentences give every rule, and what choosing alone is worth."""
+    compared = against_rivals(run.cells)
+    message = message_of("made-up", run.cells, compared)
+    rival, lead = cell(run, "mr_thinking"), message.lead
+    assert lead is not None
+    right = {rule: sum(rival.rights(rule).values()) for rule in AnswerRule}
+    best, own = max(right.values()), right[AnswerRule.LAST]
 
-    assert "read by prm_argmax and last" in said
-    assert "choosing among the same completions" not in said
+    assert right[lead.rule_second] == best > own
+    told = [
+        f"MR-Thinking answers {words.percent(best / 40)} of made-up right at its best "
+        f"({lead.rule_second.value})",
+        f"Base {words.percent(sum(cell(run, 'base').rights(AnswerRule.LAST).values()) / 40)}",
+        f"{lead.first.name}, with ",
+    ]
+    places = [message.headline.find(part) for part in told]
+    assert places == sorted(places)
+    assert places[0] == 0
+    said = " ".join(message.sentences)
+    assert f"by prm_argmax, as {lead.first.method} does, gives" in said
+    assert f"by last, as MR-Thinking does, {words.percent(own / 40)}" in said
+    assert f"by {lead.rule_second.value} with" in said
+
+
+def test_where_nothing_is_right_nothing_is_compared(run: RunData) -> None:
+    """No accuracy of 0 is called as good as another."""
+    wrong = {f"verdict_{rule.value}": "wrong" for rule in AnswerRule}
+    cells = [replace(c, rows=tuple({**row, **wrong} for row in c.rows)) for c in run.cells]
+    message = message_of("made-up", cells, against_rivals(cells))
+
+    assert message.headline == "Nothing was answered right: none of 40 questions of made-up"
+    assert message.lead is None
 
 
 def test_verdicts_in_words(run: RunData) -> None:
@@ -450,7 +477,8 @@ def test_a_report_of_parts_that_lack_something(run: RunData) -> None:
 def test_gains_from_selection_need_both_rules(run: RunData) -> None:
     """Where MR-Thinking has no answer by its own rule, nothing is said on selection."""
     rival = cell(run, "mr_thinking")
-    unread = tuple({**row, "verdict_last": None, "error": None} for row in rival.rows)
+    alone = {"verdict_last": None, "error": None, "stop_reason": "budget"}
+    unread = tuple({**row, **alone} for row in rival.rows)
     lead = replace(
         made(run, 0.0, SAVED, 1.0),
         second=replace(rival, rows=unread),
@@ -458,7 +486,7 @@ def test_gains_from_selection_need_both_rules(run: RunData) -> None:
     )
     said = " ".join(message_of("made-up", run.cells, [lead]).sentences)
 
-    assert "choosing among the same completions" not in said
+    assert "Choosing among all completions" not in said
 
 
 def test_labels_of_ticks_keep_apart() -> None:

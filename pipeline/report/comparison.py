@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.report.run_data import Cell
 from pipeline.statistics.intervals import Interval, wilson
 from pipeline.statistics.paired import Difference, McNemar, holm, mcnemar, paired_difference
+from pipeline.theory.transitions import QuestionKey
 
 SEED = 0
 """Of every resampling in a report: the same run gives the same report."""
@@ -42,6 +43,8 @@ class Comparison:
     """Share of the second's tokens that the first does without."""
     p_adjusted: float | None
     """McNemar's p-value, corrected for the comparisons made beside it (Holm)."""
+    tests: int = 1
+    """p-values that it was corrected with."""
 
     @property
     def gain_ends(self) -> tuple[float, float]:
@@ -111,9 +114,17 @@ def compare(
 def family(comparisons: Sequence[Comparison | None]) -> list[Comparison]:
     """Comparisons that are looked at together, each p-value corrected for all of them."""
     made = [comparison for comparison in comparisons if comparison is not None]
-    tested = {i: c.test.p_value for i, c in enumerate(made) if c.test is not None}
-    adjusted = holm(tested)
-    return [replace(made[i], p_adjusted=adjusted.get(i)) for i in range(len(made))]
+    return _corrected(made, [])
+
+
+def _corrected(made: Sequence[Comparison], others: Sequence[float]) -> list[Comparison]:
+    """Comparisons corrected for each other and for the p-values that were looked at besides."""
+    shown = {i: c.test.p_value for i, c in enumerate(made) if c.test is not None}
+    adjusted = holm(shown | {len(made) + i: p for i, p in enumerate(others)})
+    return [
+        replace(comparison, p_adjusted=adjusted.get(i), tests=len(adjusted))
+        for i, comparison in enumerate(made)
+    ]
 
 
 def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
@@ -133,22 +144,51 @@ def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
 
 
 def against_rivals(cells: Sequence[Cell], rule: AnswerRule | None = None) -> list[Comparison]:
-    """Every cell against MR-Thinking at the same N, read by the same answer rule where possible.
+    """Every cell by its own answer rule against MR-Thinking at the same N at its best.
+
+    MR-Thinking is read by that of its rules which has most right answers here. Having looked at all
+    of them is corrected for: the p-values of the rules not shown are in the family too, each once
+    where several rules give the same verdicts.
 
     Args:
-        cells: of one benchmark.
-        rule: for all; None takes each cell's headline rule.
-
-    One rule for both keeps gains from selection out of the difference. Corrected as one family.
+        cells: of any benchmarks and runs, all that are shown together: one family (Holm).
+        rule: answer rule of both sides, where MR-Thinking can be read by it; None: as above.
     """
-    made = []
+    made: list[Comparison] = []
+    others: list[float] = []
     for cell in cells:
         rival = rival_of(cell, cells)
-        if rival is not None:
-            own = rule or cell.rule
-            same = own if rival.rights(own) else rival.rule
-            made.append(compare(cell, rival, rule_first=own, rule_second=same))
-    return family(made)
+        if rival is None:
+            continue
+        own = rule or cell.rule
+        if rule is not None:
+            theirs = rule if rival.rights(rule) else rival.rule
+        else:
+            theirs = best_rule(rival)
+            others += _not_shown(cell.rights(own), rival, theirs)
+        comparison = compare(cell, rival, rule_first=own, rule_second=theirs)
+        if comparison is not None:
+            made.append(comparison)
+    return _corrected(made, others)
+
+
+def best_rule(cell: Cell) -> AnswerRule:
+    """The answer rule by which a cell has most right answers; of equals its own, then the first."""
+    rules = [cell.rule, *(rule for rule in AnswerRule if rule is not cell.rule)]
+    return max(rules, key=lambda rule: sum(cell.rights(rule).values()))
+
+
+def _not_shown(own: Mapping[QuestionKey, bool], rival: Cell, shown: AnswerRule) -> Iterator[float]:
+    """p-values against the rival's other rules, of those with verdicts of their own."""
+    seen = [rival.rights(shown)]
+    for rule in AnswerRule:
+        theirs = rival.rights(rule)
+        if not theirs or theirs in seen:
+            continue
+        seen.append(theirs)
+        both = [key for key in own if key in theirs]
+        if both:
+            yield mcnemar({k: own[k] for k in both}, {k: theirs[k] for k in both}).p_value
 
 
 def accuracy(cell: Cell, rule: AnswerRule) -> Interval | None:

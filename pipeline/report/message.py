@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.report import words
 from pipeline.report.comparison import (
     Comparison,
     accuracy,
+    best_rule,
     least_discordant,
     mean_interval,
 )
@@ -34,15 +36,22 @@ def message_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
         cells: of the run and benchmark.
         made: comparisons with MR-Thinking, of this run and of those beside it.
 
-    The headline speaks of the MarkovScale variant (of any strategy, where none was run) with most
-    right answers above MR-Thinking at the same N, of equals the one that saves most tokens; the
-    p-value it quotes is corrected for having looked at all of them.
+    The headline names MR-Thinking at its best first, then Base, then the MarkovScale variant (any
+    strategy, where none was run) with most right answers above MR-Thinking at the same N, of equals
+    the one that saves most tokens. The p-value it quotes is corrected for all that was looked at.
     """
     lead = _lead([c for c in made if any(c.first is cell for cell in cells)])
     graded = any(accuracy(cell, cell.rule) is not None for cell in cells)
-    if lead is not None and lead.accuracy is not None:
-        headline = _headline(lead)
-        sentences = [_figures(lead), _difference(lead, len(made)), *_selection(lead)]
+    base = next((cell for cell in cells if cell.kind == "base"), None)
+    if graded and not any(any(cell.rights(rule).values()) for cell in cells for rule in AnswerRule):
+        n = max(len(cell.rows) for cell in cells)
+        of_all = f"none of {words.plural(n, 'question')} of {benchmark}"
+        headline = f"Nothing was answered right: {of_all}"
+        sentences = ["That holds for every strategy and answer rule, so none can be compared."]
+        lead = None
+    elif lead is not None and lead.accuracy is not None:
+        headline = _headline(lead, base)
+        sentences = [*_selection(lead), _figures(lead, base), _difference(lead)]
     elif not graded:
         headline = (
             f"No gold answers are known for {benchmark}: tokens are reported, accuracy is not"
@@ -99,23 +108,37 @@ def _value(cell: Cell) -> float:
     return -1.0 if interval is None else interval.value
 
 
-def _headline(lead: Comparison) -> str:
-    first, second = lead.first.name, lead.second.method
-    questions = words.plural(lead.n_questions, "question")
+def _headline(lead: Comparison, base: Cell | None) -> str:
+    rival = lead.second
+    best = best_rule(rival)
+    told = (
+        f"{rival.method} answers {_percent(rival, best)} of {rival.benchmark} right at its best "
+        f"({best.value})"
+    )
+    if base is not None and base is not lead.first:
+        told += f", {base.method} {_percent(base, base.rule)}"
+    first = f"{lead.first.name}, with {_percent(lead.first, lead.rule_first)}"
+    if lead.rule_first is not best:
+        first += f" ({lead.rule_first.value})"
     cost, saves = _cost(lead)
     if not lead.distinguishable:
         joined = "and" if saves else "but"
         return (
-            f"{first} cannot be told from {second} in accuracy on {questions} of "
-            f"{lead.first.benchmark}, {joined} {cost}"
+            f"{told}; {first}, cannot be told from {rival.method} in accuracy on "
+            f"{words.plural(lead.n_questions, 'question')}, {joined} {cost}"
         )
     gain = _gain(lead)
     joined = "and" if saves == (gain > 0) else "but"
     more = "more" if gain > 0 else "fewer"
     return (
-        f"{first} answers {more} questions of {lead.first.benchmark} right than {second} "
+        f"{told}; {first}, answers {more} questions right than {rival.method} "
         f"({words.points(gain)} points), {joined} {cost}"
     )
+
+
+def _percent(cell: Cell, rule: AnswerRule) -> str:
+    interval = accuracy(cell, rule)
+    return words.percent(None if interval is None else interval.value)
 
 
 def _cost(lead: Comparison) -> tuple[str, bool]:
@@ -127,12 +150,15 @@ def _cost(lead: Comparison) -> tuple[str, bool]:
     return f"spends {words.percent(-saved.value, 0)} more tokens", False
 
 
-def _figures(lead: Comparison) -> str:
+def _figures(lead: Comparison, base: Cell | None) -> str:
     parts = []
-    for cell, rule in ((lead.first, lead.rule_first), (lead.second, lead.rule_second)):
+    told = [(lead.first, lead.rule_first), (lead.second, lead.rule_second)]
+    if base is not None and base is not lead.first:
+        told.append((base, base.rule))
+    for cell, rule in told:
         tokens = mean_interval(cell.tokens)
         parts.append(
-            f"{cell.method} {words.percent_with(accuracy(cell, rule))} with "
+            f"{cell.method} {words.percent_with(accuracy(cell, rule))} by {rule.value} with "
             f"{words.count(tokens.value)} tokens a question"
         )
     saved = (
@@ -140,22 +166,14 @@ def _figures(lead: Comparison) -> str:
         if lead.saved is None
         else (f" Tokens saved: {words.percent_with(lead.saved)} (95 % interval).")
     )
-    return (
-        f"Accuracy at N = {lead.second.n}, read by {_rules(lead)}: {parts[0]}; {parts[1]}.{saved}"
-    )
+    return f"Accuracy at N = {lead.second.n}, each by its answer rule: {'; '.join(parts)}.{saved}"
 
 
-def _rules(lead: Comparison) -> str:
-    if lead.rule_first is lead.rule_second:
-        return f"the answer rule {lead.rule_first.value}"
-    return f"{lead.rule_first.value} and {lead.rule_second.value}"
-
-
-def _difference(lead: Comparison, tests: int) -> str:
+def _difference(lead: Comparison) -> str:
     assert lead.accuracy is not None
     assert lead.test is not None
     assert lead.p_adjusted is not None
-    corrected = f", corrected for {tests} comparisons" if tests > 1 else ""
+    corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
     sentence = (
         f"The difference in accuracy is {words.points(lead.accuracy.value)} points "
         f"{words.points_range(*lead.gain_ends)}: "
@@ -172,17 +190,18 @@ def _difference(lead: Comparison, tests: int) -> str:
 
 
 def _selection(lead: Comparison) -> list[str]:
-    """What the rival gains from the lead's answer rule alone; that is no merit of stopping."""
+    """What the lead's answer rule alone makes of the rival's completions, whatever the stopping."""
     rival = lead.second
-    if lead.rule_second is rival.rule:
+    if lead.rule_first is rival.rule:
         return []
-    own, same = accuracy(rival, rival.rule), accuracy(rival, lead.rule_second)
+    own, same = accuracy(rival, rival.rule), accuracy(rival, lead.rule_first)
     if own is None or same is None:
         return []
     return [
-        f"{rival.method} read by its own rule, {rival.rule.value}, has {words.percent_with(own)}: "
-        f"choosing among the same completions by {lead.rule_second.value} moves it by "
-        f"{words.points(same.value - own.value)} points without any stopping."
+        f"Choosing among all completions of {rival.method} by {lead.rule_first.value}, as "
+        f"{lead.first.method} does, gives {words.percent(same.value)}; by {rival.rule.value}, as "
+        f"{rival.method} does, {words.percent(own.value)} "
+        f"({words.points(same.value - own.value)} points, without any stopping)."
     ]
 
 

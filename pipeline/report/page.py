@@ -125,7 +125,8 @@ def _sections(report: Report) -> list[Part]:
         name: [c for cell in cells if (c := round_curve(cell)) is not None]
         for name, cells in by_benchmark.items()
     }
-    made = {name: against_rivals(cells) for name, cells in by_benchmark.items()}
+    compared = against_rivals(report.cells)
+    made = {name: [c for c in compared if c.first.benchmark == name] for name in by_benchmark}
     parts: list[Part] = [
         ("result", "Result", _messages(by_benchmark, made)),
         ("accuracy", "Accuracy", _accuracy(by_benchmark, curves, made)),

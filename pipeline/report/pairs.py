@@ -23,21 +23,20 @@ def comparisons_of(
     Args:
         runs: one or two.
         labels: at most two labels of strategies.
-        rule: answer rule for both sides; None reads each side by its own headline rule (against
-            MR-Thinking: both by the strategy's).
+        rule: answer rule for both sides; None reads each side by its own headline rule, and
+            MR-Thinking as a rival by that of its rules which has most right.
 
     Raises:
         ConfigError: where a label is not there or nothing can be paired.
     """
     if len(runs) == 1 and not labels:
-        cells = benchmarks_of(runs[0].cells)
-        made = [c for group in cells.values() for c in against_rivals(group, rule)]
+        made = against_rivals(runs[0].cells, rule)
         if not made:
             raise ConfigError(
                 f"{runs[0].run_id} has no MR-Thinking to compare with: name two strategies, "
                 f"--strategy A --strategy B, of {', '.join(_labels(runs[0]))}"
             )
-        return family(made)
+        return made
     if len(runs) == 1 and len(labels) != 2:
         raise ConfigError("one run needs two strategies to compare, or none named")
     first, second = runs[0], runs[-1]

@@ -97,7 +97,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 "completions a question",
                 "tokens a question",
                 "tokens saved",
-                "against MR-Thinking, points",
+                "against MR-Thinking at its best, points",
                 "failed",
             ),
             rows,
@@ -107,11 +107,12 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             "p",
             "★ marks the headline answer rule of a strategy. Intervals are 95 %: Wilson for "
             "accuracies, Student for tokens, the paired bootstrap over questions for differences; "
-            "p-values are of McNemar's exact test, corrected (Holm) for all strategies of the "
-            "table. Where only one of two strategies has questions to itself, the ends are of the "
-            "adjusted Wald interval (Bonett and Price). Ungraded answers are left out; failed "
-            "questions count as wrong whatever they had answered before, and are billed for what "
-            "they drew.",
+            "p-values are of McNemar's exact test, corrected (Holm) for all comparisons of this "
+            f"page{_how_many(made)}. MR-Thinking is read by that of its answer rules which has "
+            "most right here; its other rules are among the comparisons. Where only one of two "
+            "strategies has questions to itself, the ends are of the adjusted Wald interval "
+            "(Bonett and Price). Ungraded answers are left out; failed questions count as wrong "
+            "whatever they had answered before, and are billed for what they drew.",
             cls="hint",
         ),
         h(
@@ -123,6 +124,10 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             ),
         ),
     )
+
+
+def _how_many(made: Sequence[Comparison]) -> str:
+    return f", {made[0].tests:,} in all" if made else ""
 
 
 def _rule_entry(cell: Cell, rule: AnswerRule) -> Child:
@@ -139,6 +144,7 @@ def _test_entry(comparison: Comparison) -> Child:
     return [
         words.points(comparison.accuracy.value),
         h("small", words.points_range(*comparison.gain_ends)),
+        h("small", f"its {comparison.rule_second.value}"),
         h("small", words.p_value(comparison.p_adjusted)),
         h("small", verdict_words(comparison)),
     ]
