@@ -11,6 +11,7 @@ VERBS = {
     "train": "train the predictors of p0, a, b and tokens",
     "features": "cache a run's backbone features, to use a predictor offline",
     "sweep": "replay grids of settings over a pool, offline",
+    "paper": "every table and figure of the paper from recorded pools, offline",
     "miniature": "the paper's experiments in miniature on the embedded models",
     "suite": "run several configurations as one submission",
     "report": "write one HTML page for a run or several",

@@ -16,15 +16,12 @@ import argparse
 import logging
 import sys
 import time
-from pathlib import PurePosixPath
 
 from jobs.logs import log_to_stderr
+from jobs.pool_priors import predicted_pool
 from jobs.sweep_tables import print_sweep
 from pipeline.config.sweep import SweepConfig, grid
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
-from pipeline.predictors.features import template_digest
-from pipeline.predictors.heads import load_predictor
-from pipeline.predictors.sweep_priors import question_rows, with_priors
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import SweepResult, sweep
 from pipeline.replay.sweep_table import sweep_table
@@ -87,29 +84,12 @@ def main(argv: list[str] | None = None) -> int:
 
 def _swept(pool: CompletionPool, config: SweepConfig, features: str | None) -> SweepResult:
     started = time.perf_counter()
-    pool = _believed(pool, config, features)
+    pool = predicted_pool(pool, config.priors, features)
     settings = grid(config, pool.science)
     result = sweep(pool, settings, seed=config.seed)
     seconds = time.perf_counter() - started
     logger.info("%d settings over %s in %.1f s", len(settings), pool.address, seconds)
     return result
-
-
-def _believed(pool: CompletionPool, config: SweepConfig, features: str | None) -> CompletionPool:
-    """The pool with the priors of the sweep's configuration."""
-    if config.priors.predictor is None:
-        return with_priors(pool, config.priors)
-    from actors.training.backbone_features import backbone_of, cached_features
-
-    predictor = load_predictor(config.priors.predictor)
-    backbone = backbone_of(pool.science.generator)
-    predictor.check_backbone(backbone, template_digest(pool.science.prompts))
-    for warning in predictor.warnings():
-        logger.warning("predictor: %s", warning)
-    address = features or str(PurePosixPath(pool.address).parent / "features")
-    rows = question_rows(pool, config.priors)
-    known = cached_features(address, pool.science.prompts, backbone, rows, predictor.card.pooling)
-    return with_priors(pool, config.priors, predictor, known)
 
 
 def _name(address: str) -> str:

@@ -1,0 +1,118 @@
+"""The paper's whole evaluation of recorded pools: every table and figure, without any model.
+
+    python -m jobs.paper --pool data/pools/arithmetic --out build/paper
+    python -m jobs.paper --pool POOL --pool POOL --run RUN --paper FOLDER --out DIR
+
+A pool is a run of ``jobs.collect`` or its export; several are several backbones or benchmarks.
+``--run`` gives what a pool cannot replay (budget forcing, Atom of Thoughts). Writes to DIR a CSV a
+table and figure, ``comparisons.csv``, ``tables.tex`` (booktabs) and ``paper.html``. Without
+``--predictor``, a and b are counted on the other half of the questions and p0 is the first score.
+Needs no engine and no Ray. Exits with 0, or with 2 for input that does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+
+from jobs.logs import log_to_stderr
+from jobs.pool_priors import predicted_pool
+from pipeline.config.science import PriorsConfig
+from pipeline.core.errors import ConfigError, DataError, ReplayMissError
+from pipeline.paper.beliefs import from_other_half, predicted
+from pipeline.paper.build import build
+from pipeline.paper.evaluation import Evaluation, evaluate
+from pipeline.paper.from_runs import add_runs
+from pipeline.paper.settings import Maker
+from pipeline.replay.pools import read_pool
+from pipeline.report.paper_tables import read_paper
+from pipeline.report.run_data import read_run
+from pipeline.store.storage import Folder
+
+logger = logging.getLogger(__name__)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale paper", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument(
+        "--pool", action="append", required=True, metavar="POOL", help="run or export (repeatable)"
+    )
+    options.add_argument(
+        "--run", action="append", default=[], metavar="RUN", help="run directory (repeatable)"
+    )
+    options.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    options.add_argument("--paper", metavar="FOLDER", help="folder of the paper's numbers as CSV")
+    options.add_argument(
+        "--profile",
+        choices=("paper", "upstream"),
+        default="paper",
+        help="baselines as behind the paper's tables, or as their authors' code (paper)",
+    )
+    options.add_argument(
+        "--predictor", metavar="FOLDER", help="of p0, a and b (jobs.train), for all pools"
+    )
+    options.add_argument(
+        "--features", metavar="FOLDER", help="cache of features; by default beside the pool"
+    )
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    log_to_stderr()
+    started = time.perf_counter()
+    try:
+        paper = None if arguments.paper is None else read_paper(arguments.paper)
+        made = _evaluations(arguments)
+        add_runs(made, [read_run(run) for run in arguments.run])
+        folder = Folder(arguments.out)
+        for name, content in build(made, profile=arguments.profile, paper=paper):
+            folder.write(name, content.encode())
+    except (ConfigError, DataError, ReplayMissError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    questions = sum(len(evaluation.pool.questions) for evaluation in made)
+    seconds = time.perf_counter() - started
+    print(f"{questions:,} questions, {seconds:.0f} s: {arguments.out.rstrip('/')}/paper.html")
+    return 0
+
+
+def _evaluations(arguments: argparse.Namespace) -> list[Evaluation]:
+    """One a pool and benchmark.
+
+    Raises:
+        ConfigError: where two pools hold the same benchmark of the same backbone.
+    """
+    found: dict[tuple[str, str], Evaluation] = {}
+    for address in arguments.pool:
+        pool = read_pool(address)
+        if not pool.rounds:
+            raise ConfigError(f"--pool must have chains, {address} has samples only")
+        backbone = pool.science.generator.model
+        if arguments.predictor is not None:
+            priors = PriorsConfig(predictor=arguments.predictor)
+            pool = predicted_pool(pool, priors, arguments.features)
+        for benchmark in pool.benchmarks:
+            if (backbone, benchmark) in found:
+                raise ConfigError(
+                    f"pools must differ in backbone or benchmark, {benchmark} of {backbone} is in "
+                    f"{found[backbone, benchmark].pool.address} and in {address}"
+                )
+            part = pool.of_benchmarks((benchmark,))
+            if arguments.predictor is None:
+                believed = from_other_half(part)
+            else:
+                believed = predicted(part, f"predicted by {arguments.predictor}")
+            make = Maker(pool.science, arguments.profile, believed.p0_source)
+            found[backbone, benchmark] = evaluate(believed, backbone, make)
+            logger.info("%s of %s is replayed", benchmark, address)
+    return list(found.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""A pool with the priors of a configuration or of a predictor, as the offline jobs use them."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import PurePosixPath
+
+from pipeline.config.science import PriorsConfig
+from pipeline.predictors.features import template_digest
+from pipeline.predictors.heads import load_predictor
+from pipeline.predictors.sweep_priors import question_rows, with_priors
+from pipeline.replay.pools import CompletionPool
+
+logger = logging.getLogger(__name__)
+
+
+def predicted_pool(
+    pool: CompletionPool, priors: PriorsConfig, features: str | None
+) -> CompletionPool:
+    """The pool with these priors.
+
+    Args:
+        pool: as it was read.
+        priors: values, a file or a predictor.
+        features: folder of cached features; by default ``features`` beside the pool.
+    """
+    if priors.predictor is None:
+        return with_priors(pool, priors)
+    from actors.training.backbone_features import backbone_of, cached_features
+
+    predictor = load_predictor(priors.predictor)
+    backbone = backbone_of(pool.science.generator)
+    predictor.check_backbone(backbone, template_digest(pool.science.prompts))
+    for warning in predictor.warnings():
+        logger.warning("predictor: %s", warning)
+    address = features or str(PurePosixPath(pool.address).parent / "features")
+    rows = question_rows(pool, priors)
+    known = cached_features(address, pool.science.prompts, backbone, rows, predictor.card.pooling)
+    return with_priors(pool, priors, predictor, known)

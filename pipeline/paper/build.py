@@ -1,0 +1,75 @@
+"""From pools to the files of the paper's evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.paper.comparisons import Family
+from pipeline.paper.curves import bounds_of, convergence
+from pipeline.paper.evaluation import Evaluation
+from pipeline.paper.figures import accuracy_rows, bounds_rows, convergence_rows
+from pipeline.paper.formats import comparisons_csv, csv_of, latex_of, lines
+from pipeline.paper.page import Group, headline_of, page
+from pipeline.paper.published import Published
+from pipeline.paper.tables import (
+    ablation_table,
+    chosen_table,
+    controls_table,
+    gamma_tables,
+    method_tables,
+    tau_table,
+)
+from pipeline.report.paper_tables import PaperNumbers
+
+TABLES = ("main", "variants", "ablation", "chosen", "tau", "gamma", "controls")
+FIGURES = ("accuracy_tokens", "convergence", "bounds")
+
+Files = Iterator[tuple[str, str]]
+"""Name and content."""
+
+
+def build(
+    evaluations: Sequence[Evaluation], *, profile: str, paper: PaperNumbers | None = None
+) -> Files:
+    """Every file: a CSV a table and figure, ``comparisons.csv``, ``paper.html``, ``tables.tex``."""
+    family, published = Family(), Published(paper)
+    groups = [group_of(made, family, published) for made in evaluations]
+    adjusted = family.adjusted()
+    tables = [table for group in groups for table in group.tables]
+    for name in TABLES:
+        yield f"{name}.csv", csv_of([table for table in tables if table.name == name])
+    yield "comparisons.csv", comparisons_csv(family.comparisons, adjusted)
+    rows = {
+        "accuracy_tokens": [row for g in groups for row in accuracy_rows(g.made)],
+        "convergence": [
+            row for g in groups if g.curve is not None for row in convergence_rows(g.made, g.curve)
+        ],
+        "bounds": [row for g in groups for row in bounds_rows(g.made, g.bounds)],
+    }
+    for name in FIGURES:
+        columns = list(dict.fromkeys(key for row in rows[name] for key in row))
+        yield f"{name}.csv", lines(columns, rows[name])
+    head = "% Tables of markovscale paper; needs the packages booktabs and graphicx.\n\n"
+    yield "tables.tex", head + "\n".join(latex_of(table) for table in tables)
+    yield "paper.html", page(groups, adjusted, profile=profile, paper=paper is not None)
+
+
+def group_of(made: Evaluation, family: Family, published: Published) -> Group:
+    """All tables and figures of one benchmark and backbone."""
+    tables = method_tables(made, family, published)
+    if made.replays.make.scored:
+        tables += [
+            ablation_table(made, published),
+            chosen_table(made, family),
+            tau_table(made, published),
+            *gamma_tables(made, published),
+        ]
+    tables.append(controls_table(made, family))
+    pairs = [family.compare(one, rival) for one, rival in headline_of(made)]
+    return Group(
+        made=made,
+        tables=tables,
+        headline=[pair for pair in pairs if pair is not None],
+        curve=convergence(made),
+        bounds=bounds_of(made) if made.pool.samples else None,
+    )

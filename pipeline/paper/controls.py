@@ -1,0 +1,144 @@
+"""Controls: what the same completions give under other decisions, some knowing the answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.paper.evaluation import Evaluation, settings_words
+from pipeline.paper.replays import Choice, Replays, fixed
+from pipeline.paper.scored import Scored
+from pipeline.replay.chain_arrays import (
+    NO_ANSWER,
+    RIGHT,
+    WRONG,
+    ChainArrays,
+    FloatArray,
+    IntArray,
+)
+from pipeline.report.run_data import METHODS
+from pipeline.statistics.sampling import pass_at_k
+
+OURS = ("markovscale_t", "markovscale_star", "markovscale_0")
+
+
+def rule_controls(made: Evaluation, n: int) -> list[Scored]:
+    """MR-Thinking by each answer rule: what selection alone gives, without any stopping."""
+    return [
+        made.scored(f"MR-Thinking by {rule.value}", n, fixed(strategy, rule), "mr_thinking")
+        for strategy, rule in made.rules(n)
+    ]
+
+
+def last_controls(made: Evaluation, n: int) -> list[Scored]:
+    """Each variant read by its last answer: what stopping alone gives, without any selection."""
+    found = []
+    for kind in OURS:
+        choice = made_choice(made, made.replays, kind, n)
+        last = tuple((strategy, AnswerRule.LAST) for strategy, _ in choice.picked)
+        tuned = ["tau"] if choice.chosen_on else []
+        name = f"{METHODS[kind]}, last answer"
+        read = Choice(picked=last, chosen_on=choice.chosen_on)
+        found.append(made.scored(name, n, read, kind, tuned))
+    return found
+
+
+def calibrated_controls(made: Evaluation, replays: Replays, n: int) -> list[Scored]:
+    """Each variant deciding by scores that were mapped to chances of being right."""
+    return [
+        made.scored(
+            f"{METHODS[kind]}, calibrated scores",
+            n,
+            choice := made_choice(made, replays, kind, n),
+            kind,
+            ["tau"] if choice.chosen_on else [],
+            replays,
+        )
+        for kind in OURS
+    ]
+
+
+def made_choice(made: Evaluation, replays: Replays, kind: str, n: int) -> Choice:
+    """A variant with tau of the other half."""
+    if kind == "markovscale_t":
+        return fixed(replays.make(kind, n=n))
+    candidates = made.stars(n) if kind == "markovscale_star" else made.heuristics(n)
+    return replays.on_other_half(candidates)
+
+
+def random_stopping(made: Evaluation, kind: str, n: int) -> Scored:
+    """A variant's stops dealt out at random to the questions: the exact mean over all deals. What
+    the variant has above it is what its rule knew about single questions."""
+    choice = made_choice(made, made.replays, kind, n)
+    drawn_Q = made.replays.drawn(choice)
+    rule = AnswerRule(choice.picked[0][1])
+    right_QD = depth_rights(made.replays.chains, rule)
+    depths, shares = np.unique(drawn_Q, return_counts=True)
+    at_QS = np.minimum(depths, made.replays.chains.length_Q[:, None])
+    rows = np.arange(len(drawn_Q))[:, None]
+    return made.column(
+        method=f"{METHODS[kind]}, stops dealt at random",
+        kind=kind,
+        n=n,
+        rule=rule.value,
+        fixed=f"the stops of {METHODS[kind]}: {settings_words(choice.picked[0][0])}",
+        right_Q=_weighed(right_QD[rows, at_QS], shares),
+        tokens_Q=_weighed(made.replays.chains.tokens_QD[rows, at_QS].astype(float), shares),
+    )
+
+
+def oracle(made: Evaluation, n: int) -> Scored:
+    """Chains that stop at their first right answer: no stopping rule is more accurate."""
+    chains = made.replays.chains
+    verdict_QN = chains.verdict_QT[:, :n]
+    right_QN = verdict_QN == RIGHT
+    found_Q = right_QN.any(axis=1)
+    spent_Q = np.where(found_Q, right_QN.argmax(axis=1) + 1, np.minimum(chains.length_Q, n))
+    known_Q = found_Q | (verdict_QN == WRONG).any(axis=1)
+    return made.column(
+        method="Oracle stopping",
+        kind="oracle",
+        n=n,
+        rule="last",
+        fixed="stops at the first right answer (knows the answers)",
+        right_Q=np.where(known_Q, found_Q.astype(float), np.nan),
+        tokens_Q=chains.tokens_QD[np.arange(len(spent_Q)), spent_Q].astype(float),
+    )
+
+
+def pass_at(made: Evaluation, n: int) -> Scored:
+    """pass@n over all samples of the pool, exact over subsets."""
+    right_Q, tokens_Q = [], []
+    for question in made.pool.questions:
+        verdicts = [v for v in question.sample_verdicts if v in ("right", "wrong")]
+        right = verdicts.count("right")
+        right_Q.append(pass_at_k(len(verdicts), right, n) if len(verdicts) >= n else np.nan)
+        spent = [getattr(entry.observation, "completion_tokens", 0) for entry in question.samples]
+        tokens_Q.append(n * float(np.mean(spent)))
+    return made.column(
+        method=f"pass@N of {made.pool.samples} samples",
+        kind="pass_at_k",
+        n=n,
+        rule="any right",
+        fixed="mean over all subsets of N samples (knows the answers)",
+        right_Q=np.array(right_Q),
+        tokens_Q=np.array(tokens_Q),
+    )
+
+
+def depth_rights(chains: ChainArrays, rule: AnswerRule) -> FloatArray:
+    """(Q, D): 1 where the answer after d completions is right, 0 where wrong, nan where unknown."""
+    position_QD = chains.position_QD[rule]
+    verdict_QD = np.take_along_axis(
+        chains.verdict_QT, np.maximum(position_QD, 0).astype(np.int64), axis=1
+    )
+    known = np.where(verdict_QD == RIGHT, 1.0, np.where(verdict_QD == WRONG, 0.0, np.nan))
+    return np.where(position_QD >= 0, known, np.where(position_QD == NO_ANSWER, 0.0, np.nan))
+
+
+def _weighed(values_QS: FloatArray, shares_S: IntArray) -> FloatArray:
+    """Mean over stops, each as often as it came; unknown ones are left out."""
+    known = ~np.isnan(values_QS)
+    weight_Q = (known * shares_S).sum(axis=1)
+    total_Q = (np.where(known, values_QS, 0.0) * shares_S).sum(axis=1)
+    return np.where(weight_Q > 0, total_Q / np.maximum(weight_Q, 1), np.nan)

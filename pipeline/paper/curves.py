@@ -1,0 +1,102 @@
+"""Accuracy by round with the chain fitted to it, and the bounds of the paper's figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.paper.beliefs import SEED
+from pipeline.paper.evaluation import Evaluation
+from pipeline.replay.chain_arrays import RIGHT, WRONG, FloatArray
+from pipeline.statistics.intervals import Interval, wilson
+from pipeline.theory.estimate import Bounds, ChainEstimate, bounds, estimate_clustered
+from pipeline.theory.markov import accuracy_after
+from pipeline.theory.transitions import Chain, Labels, count_by_question, labels_of_verdicts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Convergence:
+    """MR-Thinking round by round, and what a two-state chain makes of it."""
+
+    observed: tuple[Interval, ...]
+    """Accuracy of the answer of round r among questions graded there."""
+    tokens: tuple[float, ...]
+    """Mean completion tokens a question, rounds 0 to r."""
+    fit: ChainEstimate
+    """a and b counted on these chains; intervals weigh whole questions."""
+    fitted: tuple[float, ...]
+    """p_r (Eq. 4) from round 0 and that a and b: a description."""
+    forecast: tuple[float, ...]
+    """p_r from round 0 and a and b that were not counted on the question (`Believed`)."""
+
+    def error(self, predicted: tuple[float, ...]) -> float:
+        """Mean over rounds of |observed - predicted|."""
+        pairs = zip(self.observed, predicted, strict=True)
+        return float(np.mean([abs(seen.value - p) for seen, p in pairs]))
+
+
+def chains_of(made: Evaluation) -> list[Chain]:
+    """Labels of every chain by gold."""
+    return [
+        Chain(
+            benchmark=q.question.benchmark,
+            question_id=q.question.question_id,
+            labels=labels_of_verdicts(q.round_verdicts),
+            level=q.level,
+        )
+        for q in made.pool.questions
+    ]
+
+
+def convergence(made: Evaluation) -> Convergence | None:
+    """The curve of a pool's chains; None where round 0 or all transitions are ungraded."""
+    chains = made.replays.chains
+    observed = []
+    for r in range(chains.n_rounds):
+        verdict_Q = chains.verdict_QT[:, r]
+        right, wrong = int(np.sum(verdict_Q == RIGHT)), int(np.sum(verdict_Q == WRONG))
+        if not right + wrong:
+            break
+        observed.append(wilson(right, right + wrong))
+    counts = count_by_question(chains_of(made))
+    if len(observed) < 2 or not any(c.from_right + c.from_wrong for c in counts.values()):
+        return None
+    fit = estimate_clustered(counts, labels=Labels.GOLD, seed=SEED)
+    rounds = np.arange(len(observed))
+    fitted = accuracy_after(rounds, p0=observed[0].value, a=fit.a.value, b=fit.b.value)
+    spent_D = np.mean(chains.tokens_QD, axis=0)
+    return Convergence(
+        observed=tuple(observed),
+        tokens=tuple(spent_D[1 : len(observed) + 1].tolist()),
+        fit=fit,
+        fitted=tuple(np.asarray(fitted).tolist()),
+        forecast=tuple(_forecast(made, len(observed)).tolist()),
+    )
+
+
+def _forecast(made: Evaluation, rounds: int) -> FloatArray:
+    """(rounds,) mean over questions of p_r from their right or wrong first answer."""
+    first_Q = made.replays.chains.verdict_QT[:, 0]
+    known = [q for q, verdict in enumerate(first_Q.tolist()) if verdict in (RIGHT, WRONG)]
+    priors = [made.pool.questions[q].question.priors for q in known]
+    p_QR = accuracy_after(
+        np.arange(rounds)[None, :],
+        p0=(first_Q[known] == RIGHT).astype(float)[:, None],
+        a=np.array([p.a for p in priors], dtype=float)[:, None],
+        b=np.array([p.b for p in priors], dtype=float)[:, None],
+    )
+    return np.asarray(np.asarray(p_QR).mean(axis=0))
+
+
+def bounds_of(made: Evaluation) -> Bounds | None:
+    """Neutral, upper and lower accuracy, split by the samples' p0; None without samples."""
+    p0 = {}
+    for question in made.pool.questions:
+        known = [v == "right" for v in question.sample_verdicts if v in ("right", "wrong")]
+        if known:
+            p0[question.key] = sum(known) / len(known)
+    chains = [chain for chain in chains_of(made) if chain.key in p0]
+    if not chains:
+        return None
+    return bounds(chains, p0_parallel=p0, labels=Labels.GOLD, seed=SEED)

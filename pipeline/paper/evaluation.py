@@ -1,0 +1,209 @@
+"""One benchmark of one backbone: every method at every budget, scored question by question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.protocol import Strategy
+from pipeline.paper.beliefs import Believed
+from pipeline.paper.replays import Candidate, Choice, Replays, fixed
+from pipeline.paper.scored import Scored, either
+from pipeline.paper.settings import GAMMA, GAMMAS, SAMPLERS, TAUS, Maker, budgets_of
+from pipeline.replay.pools import CompletionPool
+from pipeline.report.run_data import METHODS
+
+BEST_RULE = "mr_best"
+"""MR-Thinking by the answer rule that does best on the other half."""
+TESTED = "_on_test"
+"""Ending of names whose tau was chosen on the questions that they are judged on."""
+
+_SYMBOLS = {"tau": "τ", "gamma": "γ", "sigma": "σ", "p0_source": "p0 from", "stop_rule": "rule"}
+_UNSAID = {"n", "decoding", "prompts", "score", "score_every", "batch", "weighted"}
+_OFF = {"gate": "no gate", "stopping": "no stopping"}
+
+Place = tuple[str, int | None]
+"""(name of a row, N); None for methods without a budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evaluation:
+    """Everything that the tables of one benchmark and backbone are made of."""
+
+    backbone: str
+    benchmark: str
+    pool: CompletionPool
+    believed: Believed
+    replays: Replays
+    budgets: tuple[int, ...]
+    main: dict[Place, Scored]
+    """By row of the main table; grows by what runs add."""
+    names: dict[str, str] = field(default_factory=dict)
+    """How a row is written."""
+
+    @property
+    def title(self) -> str:
+        """Benchmark and backbone."""
+        return f"{self.benchmark}, {self.backbone}"
+
+    @property
+    def chain_budgets(self) -> tuple[int, ...]:
+        """Budgets that the chains are deep enough for."""
+        return tuple(n for n in self.budgets if n <= self.pool.rounds)
+
+    @property
+    def sample_budgets(self) -> tuple[int, ...]:
+        """Budgets that there are samples for."""
+        return tuple(n for n in self.budgets if n <= self.pool.samples)
+
+    def get(self, name: str, n: int | None) -> Scored | None:
+        """A number of the main table; methods without a budget are the same at each."""
+        return self.main.get((name, n)) or self.main.get((name, None))
+
+    def column(self, **fields: Any) -> Scored:
+        """A column of this benchmark and backbone; from the pool, with nothing tuned, unless
+        said otherwise."""
+        shared = {"source": self.pool.address, "tuned": "", "chosen_on": None} | fields
+        return Scored(backbone=self.backbone, benchmark=self.benchmark, **shared)
+
+    def scored(
+        self,
+        name: str,
+        n: int | None,
+        choice: Choice,
+        kind: str,
+        tuned: Sequence[str] = (),
+        replays: Replays | None = None,
+    ) -> Scored:
+        """A choice, replayed, as a column of numbers with the words for its setting.
+
+        Args:
+            name: how the row is written.
+            n: the budget.
+            choice: what is replayed.
+            kind: of the strategy.
+            tuned: fields that were chosen.
+            replays: with other scores than the recorded ones.
+        """
+        replays = replays or self.replays
+        strategy = choice.picked[0][0]
+        words = settings_words(strategy, without=tuned)
+        return self.column(
+            method=name,
+            kind=kind,
+            n=n,
+            rule=either([rule.value for _, rule in choice.picked]),
+            fixed=f"{words}, calibrated scores" if replays.calibrated else words,
+            tuned=", ".join(_tuned(choice, key) for key in tuned),
+            chosen_on=choice.chosen_on,
+            right_Q=replays.right(choice),
+            tokens_Q=replays.tokens(choice),
+        )
+
+    def stars(self, n: int, gammas: Sequence[float] = (GAMMA,), **values: Any) -> list[Candidate]:
+        """MarkovScale^* over all tau."""
+        return [
+            _own(self.replays.make("markovscale_star", n=n, tau=tau, gamma=gamma, **values))
+            for gamma in gammas
+            for tau in TAUS
+        ]
+
+    def gamma_grid(self, n: int) -> list[Candidate]:
+        """MarkovScale^* over all tau and gamma, tau changing fastest."""
+        return self.stars(n, GAMMAS)
+
+    def heuristics(self, n: int) -> list[Candidate]:
+        """MarkovScale^0 over all tau."""
+        return [_own(self.replays.make("markovscale_0", n=n, tau=tau)) for tau in TAUS]
+
+    def rules(self, n: int) -> list[Candidate]:
+        """MR-Thinking by every answer rule that can be applied."""
+        strategy = self.replays.make("mr_thinking", n=n)
+        known = self.replays.judged(strategy).applicable_R
+        return [(strategy, rule) for rule, can in zip(AnswerRule, known, strict=True) if can]
+
+
+def evaluate(believed: Believed, backbone: str, make: Maker) -> Evaluation:
+    """Every method that the pool can replay, at every budget."""
+    pool = believed.judged
+    made = Evaluation(
+        backbone=backbone,
+        benchmark=pool.benchmarks[0],
+        pool=pool,
+        believed=believed,
+        replays=Replays.of(believed, make),
+        budgets=budgets_of(pool.rounds, pool.samples),
+        main={},
+    )
+    made.main["base", None] = made.scored(METHODS["base"], 1, fixed(make("base")), "base")
+    for n in made.chain_budgets:
+        _chains(made, n)
+    for n in made.sample_budgets:
+        for kind in SAMPLERS:
+            strategy = make(kind, n=n)
+            if _can(strategy, make):
+                made.main[kind, n] = made.scored(METHODS[kind], n, fixed(strategy), kind)
+    made.names.update({name: entry.method for (name, _), entry in made.main.items()})
+    return made
+
+
+def _chains(made: Evaluation, n: int) -> None:
+    """MR-Thinking and the variants at one budget."""
+    put, make, replays = made.main, made.replays.make, made.replays
+    rounds = fixed(make("mr_thinking", n=n))
+    put["mr_thinking", n] = made.scored("MR-Thinking", n, rounds, "mr_thinking")
+    best = replays.on_other_half(made.rules(n))
+    put[BEST_RULE, n] = made.scored("MR-Thinking, best rule", n, best, "mr_thinking", ["rule"])
+    if not make.scored:
+        return
+    gate = fixed(make("markovscale_t", n=n))
+    put["markovscale_t", n] = made.scored(METHODS["markovscale_t"], n, gate, "markovscale_t")
+    for kind, candidates in (
+        ("markovscale_star", made.stars(n)),
+        ("markovscale_0", made.heuristics(n)),
+    ):
+        name, choice = METHODS[kind], replays.on_other_half(candidates)
+        put[kind, n] = made.scored(name, n, choice, kind, ["tau"])
+        name, choice = f"{name}, τ of the test", replays.on_test(candidates)
+        put[kind + TESTED, n] = made.scored(name, n, choice, kind, ["tau"])
+
+
+def settings_words(strategy: Strategy[Any], without: Sequence[str] = ()) -> str:
+    """The settings of a strategy in words, without its budget."""
+    said = []
+    for name, value in _fields(strategy).items():
+        if name in without:
+            continue
+        if name in _OFF:
+            said += [] if value else [_OFF[name]]
+        elif isinstance(value, bool):
+            said += [name.replace("_", " ")] if value else []
+        else:
+            shown = f"{value:g}" if isinstance(value, float) else str(value)
+            said.append(f"{_SYMBOLS.get(name, name.replace('_', ' '))} {shown}")
+    return ", ".join(said)
+
+
+def _own(strategy: Strategy[Any]) -> Candidate:
+    return (strategy, AnswerRule(strategy.default_rule))
+
+
+def _can(strategy: Strategy[Any], make: Maker) -> bool:
+    return getattr(strategy, "pool_replayable", False) and (make.scored or not strategy.needs_score)
+
+
+def _fields(strategy: Strategy[Any]) -> Mapping[str, Any]:
+    """The settings that count; DSC's others are its authors' and idle in the paper's profile."""
+    if strategy.kind == "dsc" and getattr(strategy, "profile", "") == "paper":
+        return {name: getattr(strategy, name) for name in ("threshold", "profile")}
+    names = [f.name for f in fields(strategy)]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
+    return {name: getattr(strategy, name) for name in names if name not in _UNSAID}
+
+
+def _tuned(choice: Choice, key: str) -> str:
+    if key == "rule":
+        return f"by {either([rule.value for _, rule in choice.picked])}"
+    values = [f"{getattr(strategy, key):g}" for strategy, _ in choice.picked]
+    return f"{_SYMBOLS[key]} {either(values)}"

@@ -1,0 +1,247 @@
+"""Tables as HTML, CSV and LaTeX: every number with its interval, its setting and its tests."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.paper.comparisons import Comparison
+from pipeline.paper.scored import Scored
+from pipeline.paper.tables import Entry, Table
+from pipeline.report import words
+from pipeline.report.figure import table
+from pipeline.report.html import Child, Html, h
+from pipeline.report.table_formats import latex
+from pipeline.statistics.intervals import Interval
+
+Adjusted = Mapping[tuple[Comparison, str], float]
+
+ENTRY_COLUMNS = (
+    "table", "backbone", "benchmark", "row", "column", "method", "n", "setting", "chosen_on",
+    "source", "questions", "graded", "accuracy", "accuracy_low", "accuracy_high",
+    "tokens", "tokens_low", "tokens_high", "paper_accuracy", "paper_accuracy_outside",
+    "paper_tokens", "paper_tokens_outside", "state",
+)  # fmt: skip
+COMPARISON_COLUMNS = (
+    "backbone", "benchmark", "n", "first", "first_setting", "second", "second_setting", "questions",
+    "difference", "difference_low", "difference_high", "p", "p_holm",
+    "tokens", "tokens_low", "tokens_high", "tokens_p", "tokens_p_holm",
+    "saved", "saved_low", "saved_high",
+)  # fmt: skip
+
+
+def html_of(made: Table, adjusted: Adjusted) -> Html:
+    """Ours large with its interval; below it setting, differences and the paper's number."""
+    rows: list[list[Child]] = []
+    for name, entries in made.rows:
+        said = {_row_setting(entry.scored) for entry in entries if entry.scored}
+        label: list[Child] = [name]
+        if len(said) == 1 and not made.shared:
+            label.append(h("small", *said))
+        cells: list[Child] = []
+        for entry in entries:
+            cells += _html_entry(entry, made.tokens, adjusted, whole=len(said) > 1)
+        rows.append([label, *cells])
+    header: list[Child] = [""]
+    for column in made.columns:
+        header += [f"{column}, accuracy", f"{column}, tokens"] if made.tokens else [column]
+    caption = f"{made.title}, {made.benchmark}, {made.backbone}"
+    caption += f" ({made.shared})" if made.shared else ""
+    return table(header, rows, caption=caption)
+
+
+def _row_setting(column: Scored) -> str:
+    """The part of a setting that a row may share; a chosen rule stands in the cells."""
+    rule = "" if column.tuned.startswith("by ") else column.rule
+    return "; ".join(part for part in (column.fixed, rule) if part)
+
+
+def _html_entry(entry: Entry, tokens: bool, adjusted: Adjusted, *, whole: bool) -> list[Child]:
+    column = entry.scored
+    if column is None:
+        missing: list[Child] = [h("span", entry.missing, cls="no"), _html_paper(entry, 0)]
+        return [missing, [_html_paper(entry, 1)]] if tokens else [missing]
+    right, spent = column.accuracy, column.tokens
+    first: list[Child] = [
+        words.NONE if right is None else f"{right.value * 100:.1f}",
+        h("small", words.percent_range(right)),
+        h("small", column.setting) if whole else h("small", column.tuned) if column.tuned else None,
+        *(_html_against(label, made, adjusted) for label, made in entry.against),
+        _html_paper(entry, 0),
+    ]
+    second: list[Child] = [
+        words.NONE if spent is None else words.count(spent.value),
+        h("small", _count_range(spent)),
+        *(
+            h("small", f"saved {words.percent(made.saved.value)} "
+                       f"{words.percent_range(made.saved)}, {label}")
+            for label, made in entry.against
+            if made.saved is not None
+        ),
+        _html_paper(entry, 1),
+    ]  # fmt: skip
+    return [first, second] if tokens else [first]
+
+
+def _html_against(label: str, made: Comparison, adjusted: Adjusted) -> Html:
+    p = adjusted.get((made, "accuracy"))
+    tested = "not tested" if p is None else words.p_value(p)
+    ends = words.points_range(made.accuracy.low, made.accuracy.high)
+    said = f"{label} {words.points(made.accuracy.value)} {ends}, {tested}"
+    return h("small", said, cls="differs" if p is not None and p < 0.05 else None)
+
+
+def _html_paper(entry: Entry, measure: int) -> Html | None:
+    value = entry.paper[measure]
+    if value is None:
+        return None
+    said = f"paper {_number(value, measure)}"
+    outside = entry.differs(measure)
+    return h("small", f"{said} outside" if outside else said, cls="differs" if outside else None)
+
+
+def csv_of(tables: Sequence[Table]) -> str:
+    """A line a cell."""
+    rows = []
+    for made in tables:
+        for name, entries in made.rows:
+            for label, entry in zip(made.columns, entries, strict=True):
+                rows.append(
+                    {
+                        "table": made.name,
+                        "backbone": made.backbone,
+                        "benchmark": made.benchmark,
+                        "row": name,
+                        "column": label,
+                        "paper_accuracy": entry.paper[0],
+                        "paper_accuracy_outside": entry.differs(0),
+                        "paper_tokens": entry.paper[1],
+                        "paper_tokens_outside": entry.differs(1),
+                        "state": entry.missing if entry.scored is None else "run",
+                        **_scored_values(entry.scored),
+                    }
+                )
+    return lines(ENTRY_COLUMNS, rows)
+
+
+def _scored_values(column: Scored | None) -> dict[str, Any]:
+    if column is None:
+        return {}
+    return {
+        "method": column.method,
+        "n": column.n,
+        "setting": column.setting,
+        "chosen_on": column.chosen_on,
+        "source": column.source,
+        "questions": len(column.right_Q),
+        "graded": column.graded,
+        **ends_of("accuracy", column.accuracy),
+        **ends_of("tokens", column.tokens),
+    }
+
+
+def comparisons_csv(comparisons: Sequence[Comparison], adjusted: Adjusted) -> str:
+    """A line a comparison, p-values as they are and corrected over all of the page."""
+    rows = [
+        {
+            "backbone": made.first.backbone,
+            "benchmark": made.first.benchmark,
+            "n": made.first.n,
+            "first": made.first.method,
+            "first_setting": made.first.setting,
+            "second": made.second.method,
+            "second_setting": made.second.setting,
+            "questions": made.n_questions,
+            **ends_of("difference", made.accuracy),
+            "p": made.p_accuracy,
+            "p_holm": adjusted.get((made, "accuracy")),
+            **ends_of("tokens", made.tokens),
+            "tokens_p": made.p_tokens,
+            "tokens_p_holm": adjusted.get((made, "tokens")),
+            **ends_of("saved", made.saved),
+        }
+        for made in comparisons
+    ]
+    return lines(COMPARISON_COLUMNS, rows)
+
+
+def lines(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """CSV with these columns; what a row does not have is empty."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def ends_of(name: str, interval: Interval | None) -> dict[str, float]:
+    """A value and its ends as columns."""
+    if interval is None:
+        return {}
+    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+
+
+def latex_of(made: Table) -> str:
+    """A booktabs table; needs booktabs and graphicx. A dagger marks a number of the paper's that
+    lies outside our interval."""
+    columns = [
+        f"{column}, {measure}"
+        for column in made.columns
+        for measure in (("accuracy", "tokens") if made.tokens else ("accuracy",))
+    ]
+    body = []
+    for name, entries in made.rows:
+        cells = [latex(name)]
+        for entry in entries:
+            cells.append(_latex_cell(entry, 0))
+            if made.tokens:
+                cells.append(_latex_cell(entry, 1))
+        body.append(" & ".join(cells) + r" \\")
+    caption = latex(
+        f"{made.title}, {made.benchmark}, {made.backbone}. 95 % intervals in brackets, chosen "
+        f"settings in braces, the paper's numbers in parentheses."
+    )
+    return "\n".join(
+        [
+            r"\begin{table*}",
+            r"\centering",
+            rf"\caption{{{caption} $^\dagger$: outside our interval.}}",
+            r"\resizebox{\textwidth}{!}{%",
+            rf"\begin{{tabular}}{{l{'r' * len(columns)}}}",
+            r"\toprule",
+            " & ".join(["", *(latex(column) for column in columns)]) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table*}",
+            "",
+        ]
+    )
+
+
+def _latex_cell(entry: Entry, measure: int) -> str:
+    said = entry.missing
+    if entry.scored is not None:
+        interval = (entry.scored.accuracy, entry.scored.tokens)[measure]
+        ends = words.percent_range(interval) if measure == 0 else _count_range(interval)
+        value = words.NONE if interval is None else _number(interval.value, measure)
+        tuned = f" {{{entry.scored.tuned}}}" if entry.scored.tuned and measure == 0 else ""
+        said = f"{value} {ends}{tuned}".rstrip()
+    published = entry.paper[measure]
+    if published is None:
+        return latex(said)
+    dagger = r"$^\dagger$" if entry.differs(measure) else ""
+    return f"{latex(said)} ({latex(_number(published, measure))}{dagger})"
+
+
+def _number(value: float, measure: int) -> str:
+    return f"{value * 100:.1f}" if measure == 0 else words.count(value)
+
+
+def _count_range(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    return f"[{words.count(interval.low)}, {words.count(interval.high)}]"

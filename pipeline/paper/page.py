@@ -1,0 +1,268 @@
+"""The page: result, tables and figures of every pool, from disk and without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.paper.comparisons import Comparison
+from pipeline.paper.curves import Convergence
+from pipeline.paper.evaluation import BEST_RULE, Evaluation
+from pipeline.paper.figures import accuracy_against_tokens, bounds_figure, convergence_figure
+from pipeline.paper.formats import Adjusted, html_of
+from pipeline.paper.scored import Scored
+from pipeline.paper.settings import TAUS
+from pipeline.paper.tables import Table
+from pipeline.report import words
+from pipeline.report.document import contents, document, section
+from pipeline.report.figure import facts, table
+from pipeline.report.html import Child, Html, h
+from pipeline.theory.estimate import Bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Group:
+    """All of one benchmark and backbone."""
+
+    made: Evaluation
+    tables: Sequence[Table]
+    headline: Sequence[Comparison]
+    """Each variant at the largest N against MR-Thinking by its best rule."""
+    curve: Convergence | None
+    bounds: Bounds | None
+
+
+_SECTIONS = (
+    ("main", "Main table"),
+    ("variants", "Variants"),
+    ("ablation", "Ablation"),
+    ("chosen", "Choosing τ and γ"),
+    ("tau", "τ"),
+    ("gamma", "γ"),
+    ("controls", "Controls"),
+)
+_LONG = frozenset({"tau", "gamma", "controls"})
+"""Sections that are folded where there are several groups."""
+_HINTS = {
+    "main": "Accuracy in percent with its 95 % interval; below it what was chosen, then the paired "
+    "differences in points: best MR is MR-Thinking by the answer rule that does best on the other "
+    "half of the questions, MR is MR-Thinking by its last answer. τ of the test is chosen on the "
+    "very questions: too good, and not tested.",
+    "ablation": "τ is that of the full variant, chosen on the other half. The paper's row without "
+    "both parts is MR-Thinking by its last answer; prm_argmax and last tell selection from "
+    "stopping.",
+    "chosen": "A setting chosen on the test is what hindsight finds there; one chosen on the other "
+    "half is what a user can have.",
+    "tau": "Every row is one setting on all questions; none was chosen.",
+    "gamma": "Every cell is one setting on all questions; none was chosen.",
+    "controls": "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's "
+    "budget and lose what its rule knew of single questions. Calibrated scores are mapped by an "
+    "isotonic fit on the other half.",
+}
+
+
+def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bool) -> str:
+    """The whole file."""
+    parts = [("result", "Result"), *_SECTIONS, ("figures", "Figures"), ("made", "How it was made")]
+    synthetic = sorted({g.made.pool.address for g in groups if g.made.pool.synthetic})
+    return document(
+        "MarkovScale: the paper's evaluation",
+        h("a", "Skip to the result", href="#result", cls="skip"),
+        h("div", h("b", "SYNTHETIC"), f"Scripted engines made {', '.join(synthetic)}; no model "
+          "answered.", cls="banner", role="note") if synthetic else None,
+        h("header", h("h1", "The paper's evaluation"),
+          h("p", "; ".join(group.made.title for group in groups)), cls="top wide"),
+        contents(parts),
+        h(
+            "main",
+            section("result", "Result", *_results(groups, adjusted), quiet=True),
+            *(
+                section(name, title, *_tables(groups, name, adjusted))
+                for name, title in _SECTIONS
+                if any(made.name == name for group in groups for made in group.tables)
+            ),
+            section("figures", "Figures", *(_figures(group) for group in groups)),
+            section("made", "How it was made", *_made(groups, adjusted, profile, paper)),
+            cls="wide",
+        ),
+        h("footer", "Made by markovscale paper from recorded pools; it holds no link to the "
+          "network."),
+        script=True,
+    )  # fmt: skip
+
+
+def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
+    """The first variant of every group in words; several groups as a table below."""
+    leads = [group.headline[0] for group in groups if group.headline]
+    if not leads:
+        return [h("div", h("h2", "No variant could be replayed."), cls="message")]
+    if len(leads) == 1:
+        head, tiles = f"{_verdict(leads[0], adjusted)}.", _tiles(leads[0])
+    else:
+        verdicts = [_reading(compared, adjusted) for compared in leads]
+        counted = [(verdicts.count(name), name) for name in dict.fromkeys(verdicts)]
+        told = words.listed([f"{name} on {count}" for count, name in counted])
+        head = f"Of {len(leads)} benchmarks and backbones, {leads[0].first.method} {told}."
+        tiles = None
+    rows = [
+        (
+            group.made.title if not place else "",
+            f"{compared.first.method}, N = {compared.first.n}",
+            [words.percent(mine.value), h("small", words.percent_range(mine))],
+            [words.percent(rival.value), h("small", words.percent_range(rival)),
+             h("small", compared.second.tuned)],
+            [words.points(compared.accuracy.value),
+             h("small", words.points_range(compared.accuracy.low, compared.accuracy.high))],
+            [_reading(compared, adjusted), h("small", _p(compared, adjusted))],
+            words.NONE if compared.saved is None else [
+                words.percent(compared.saved.value, 0),
+                h("small", words.percent_range(compared.saved, 0))],
+        )
+        for group in groups
+        for place, compared in enumerate(group.headline)
+        if (mine := compared.first.accuracy) and (rival := compared.second.accuracy)
+    ]  # fmt: skip
+    header = ("", "variant", "accuracy", "MR-Thinking, best rule", "difference, points",
+              "corrected test", "tokens saved")  # fmt: skip
+    return [
+        h("div", h("h2", head), tiles, cls="message"),
+        table(header, rows, caption="Each variant against MR-Thinking at its best"),
+        h("p", "τ and MR-Thinking's answer rule are chosen on the other half of the questions. "
+          "Cannot be told from does not mean equally good: the interval says what the data still "
+          "allow.", cls="hint"),
+    ]  # fmt: skip
+
+
+def _p(compared: Comparison, adjusted: Adjusted) -> str:
+    p = adjusted.get((compared, "accuracy"))
+    return "" if p is None else words.p_value(p)
+
+
+def _reading(compared: Comparison, adjusted: Adjusted) -> str:
+    p = adjusted.get((compared, "accuracy"))
+    if p is None or p >= 0.05:
+        return "cannot be told from it"
+    return "is more accurate" if compared.accuracy.value > 0 else "is less accurate"
+
+
+def _verdict(compared: Comparison, adjusted: Adjusted) -> str:
+    """What the corrected test says."""
+    mine, reading = compared.first, _reading(compared, adjusted)
+    rival = f"MR-Thinking at its best, N = {mine.n}"
+    if reading.startswith("cannot"):
+        return f"{mine.method} cannot be told from {rival}"
+    return f"{mine.method} {reading} than {rival}"
+
+
+def _tiles(compared: Comparison) -> Html:
+    mine, saved = compared.first, compared.saved
+    right = mine.accuracy
+    tiles = [
+        ("accuracy", words.percent(None if right is None else right.value),
+         words.percent_range(right)),
+        ("points against best MR", words.points(compared.accuracy.value),
+         words.points_range(compared.accuracy.low, compared.accuracy.high)),
+        ("tokens saved", words.percent(None if saved is None else saved.value, 0),
+         words.percent_range(saved, 0)),
+        ("questions", f"{compared.n_questions:,}",
+         f"each {words.magnitude(1 / compared.n_questions)} points"),
+    ]  # fmt: skip
+    return h(
+        "ul",
+        *(h("li", h("b", value), h("span", name), h("small", ends)) for name, value, ends in tiles),
+        cls="tiles",
+    )
+
+
+def _tables(groups: Sequence[Group], name: str, adjusted: Adjusted) -> list[Child]:
+    body: list[Child] = []
+    for group in groups:
+        found = [made for made in group.tables if made.name == name]
+        for place, made in enumerate(found):
+            shown = html_of(made, adjusted)
+            if place or (name in _LONG and len(groups) > 1):
+                shown = h("details", h("summary", f"{made.title}, {group.made.title}"), shown)
+            body.append(shown)
+    body += [
+        h("p", told, cls="hint") for told in (_HINTS.get(name), *_beyond(groups, name)) if told
+    ]
+    return body
+
+
+def _beyond(groups: Sequence[Group], name: str) -> list[str]:
+    """Where no tau of the grid can be reached."""
+    return [
+        f"{group.made.title}: L is {words.percent(group.curve.fit.stationary_accuracy.value)}, "
+        f"below every τ of the grid; there the printed rule can hardly stop a chain after its "
+        f"first rounds (docs/math.md)."
+        for group in groups
+        if name == "tau"
+        and group.curve is not None
+        and group.curve.fit.stationary_accuracy.value < TAUS[0]
+    ]
+
+
+def _figures(group: Group) -> list[Child]:
+    body: list[Child] = [accuracy_against_tokens(group.made)]
+    if group.curve is not None:
+        body.append(convergence_figure(group.made, group.curve))
+    if group.bounds is not None:
+        body.append(bounds_figure(group.made, group.bounds))
+    else:
+        body.append(
+            h("p", f"Bounds of {group.made.title} need independent samples, which the pool does "
+              f"not have.", cls="hint")
+        )  # fmt: skip
+    return body
+
+
+def _made(groups: Sequence[Group], adjusted: Adjusted, profile: str, paper: bool) -> list[Child]:
+    rows = [
+        (
+            group.made.title,
+            group.made.pool.address,
+            f"{len(group.made.pool.questions):,}",
+            str(group.made.pool.rounds),
+            str(group.made.pool.samples),
+            _chances(group.made.believed.a),
+            _chances(group.made.believed.b),
+            group.made.believed.words,
+        )
+        for group in groups
+    ]
+    header = ("benchmark, backbone", "pool", "questions", "rounds", "samples",
+              "a by half", "b by half", "p0, a and b")  # fmt: skip
+    return [
+        table(header, rows, caption="Pools, and what the strategies believed"),
+        facts(
+            [
+                ("profile", f"{profile}: baselines as "
+                 + ("the paper's tables need them" if profile == "paper"
+                    else "their authors' code does them")),
+                ("grids", "τ from 0.80 to 0.99, γ of 1, 4, 7, 10 and 20, where not said otherwise "
+                 "γ = 10; σ = 0"),
+                ("tests", f"{len(adjusted):,} in one family: McNemar's exact test of accuracy, "
+                 "the t-test where a side is a mean over draws, and the t-test of tokens; all "
+                 "corrected together (Holm)"),
+                ("intervals", "95 %: Wilson for accuracies, Student for tokens and means over "
+                 "draws, adjusted Wald (Bonett and Price) for paired differences of accuracy, the "
+                 "delta method for tokens saved, Bayesian bootstrap over questions for a, b, L, λ"),
+                ("tokens", "completion tokens; prompt and verifier tokens are not in them"),
+                ("ungraded", "answers that nobody can judge are left out"),
+                ("paper's numbers", "marked where they lie outside our interval" if paper
+                 else "not asked for (--paper FOLDER)"),
+            ]
+        ),
+    ]  # fmt: skip
+
+
+def _chances(values: Sequence[float | None]) -> str:
+    return " | ".join(words.decimal(value) for value in values) or "each question's own"
+
+
+def headline_of(made: Evaluation) -> list[tuple[Scored, Scored]]:
+    """The pairs that the result speaks of: variants against MR-Thinking at its best."""
+    n = max(made.chain_budgets, default=0)
+    rival = made.get(BEST_RULE, n)
+    mine = [made.get(kind, n) for kind in ("markovscale_star", "markovscale_0", "markovscale_t")]
+    return [(one, rival) for one in mine if one is not None and rival is not None]

@@ -1,0 +1,162 @@
+"""Every setting over one benchmark of a pool, replayed once; tuned ones are chosen on halves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.protocol import Strategy
+from pipeline.paper.beliefs import Believed
+from pipeline.paper.scored import HELD_OUT, TEST
+from pipeline.paper.settings import Maker
+from pipeline.replay.chain_arrays import (
+    RIGHT,
+    WRONG,
+    ChainArrays,
+    FloatArray,
+    IntArray,
+    chain_arrays,
+)
+from pipeline.replay.fast import FastReplay, replays_as_arrays
+from pipeline.replay.pool_selection import Digests
+from pipeline.replay.sweep import (
+    HALVES,
+    RULES,
+    Judged,
+    judged_by_arrays,
+    judged_by_state_machine,
+)
+from pipeline.statistics.calibration import fit_isotonic
+
+JUDGED, TUNED = "judged", "tuned"
+"""Which priors a setting is replayed with (`Believed`)."""
+
+Candidate = tuple[Strategy[Any], AnswerRule]
+"""A setting, and how its answer is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Choice:
+    """A candidate for the questions of each half."""
+
+    picked: tuple[Candidate, ...]
+    """One a half; the same twice where nothing was chosen apart."""
+    chosen_on: str | None
+
+
+def fixed(strategy: Strategy[Any], rule: AnswerRule | None = None) -> Choice:
+    """A setting that was not chosen, read by its own rule unless another is given."""
+    candidate = (strategy, rule or AnswerRule(strategy.default_rule))
+    return Choice(picked=(candidate, candidate), chosen_on=None)
+
+
+@dataclass(slots=True, eq=False)
+class Replays:
+    """One benchmark of a pool under many settings."""
+
+    believed: Believed
+    make: Maker
+    chains: ChainArrays
+    calibrated: bool = False
+    """Whether scores went through a map fitted on the other half."""
+    _fast: dict[str, FastReplay] = field(default_factory=dict)
+    _judged: dict[tuple[str, Strategy[Any]], Judged] = field(default_factory=dict)
+    _digests: Digests = field(default_factory=Digests)
+
+    @classmethod
+    def of(cls, believed: Believed, make: Maker) -> Replays:
+        """The benchmark as it was recorded."""
+        chains = chain_arrays(believed.judged)
+        replays = cls(believed, make, chains)
+        tuned = replace(chains, question_Q=tuple(q.question for q in believed.tuned.questions))
+        replays._fast = {JUDGED: FastReplay(chains), TUNED: FastReplay(tuned)}
+        return replays
+
+    def with_calibrated_scores(self) -> Replays:
+        """The same with scores mapped to chances of being right (isotonic, by gold): decisions are
+        taken on mapped scores, answers are chosen by the raw ones, which rank alike."""
+        own = [self._map_scores(half) for half in range(HALVES)]
+        half_Q = self.believed.half_Q[:, None]
+        replays = Replays(self.believed, self.make, self.chains, calibrated=True)
+        for world, maps in ((JUDGED, own[::-1]), (TUNED, own)):
+            chains = replace(
+                self._fast[world].chains, score_QT=np.where(half_Q == 0, maps[0], maps[1])
+            )
+            replays._fast[world] = FastReplay(chains)
+        return replays
+
+    def _map_scores(self, half: int) -> FloatArray:
+        """All scores under the map that the chains of one half give."""
+        score_QT, verdict_QT = self.chains.score_QT, self.chains.verdict_QT
+        of_half = (self.believed.half_Q == half)[:, None]
+        known = of_half & ~np.isnan(score_QT) & np.isin(verdict_QT, (RIGHT, WRONG))
+        if not known.any():
+            return score_QT
+        fit = fit_isotonic(score_QT[known], verdict_QT[known] == RIGHT)
+        return np.asarray(np.interp(score_QT, fit.scores, fit.probabilities))
+
+    def judged(self, strategy: Strategy[Any], world: str = JUDGED) -> Judged:
+        """A setting on every question."""
+        key = (world, strategy)
+        if key not in self._judged:
+            self._judged[key] = self._replay(strategy, world)
+        return self._judged[key]
+
+    def _replay(self, strategy: Strategy[Any], world: str) -> Judged:
+        if replays_as_arrays(strategy):
+            fast = self._fast[world]
+            decided = fast.decide(strategy)
+            return judged_by_arrays(fast.chains, decided.drawn_Q, decided.reason_Q == 0)
+        return judged_by_state_machine(self.believed.judged, strategy, self._digests)
+
+    def right(self, choice: Choice) -> FloatArray:
+        """(Q,) 1 right, 0 wrong, nan where nobody can say."""
+        return np.asarray(self._merged([rights(self.judged(s), rule) for s, rule in choice.picked]))
+
+    def tokens(self, choice: Choice) -> FloatArray:
+        """(Q,) completion tokens."""
+        return np.asarray(self._merged([self.judged(s).tokens_Q for s, _ in choice.picked]), float)
+
+    def drawn(self, choice: Choice) -> IntArray:
+        """(Q,) completions."""
+        return np.asarray(self._merged([self.judged(s).completions_Q for s, _ in choice.picked]))
+
+    def _merged(self, by_half: Sequence[Any]) -> Any:
+        return np.where(self.believed.half_Q == 0, by_half[0], by_half[1])
+
+    def on_other_half(self, candidates: Sequence[Candidate]) -> Choice:
+        """For each half the candidate that does best on the other one."""
+        picked = tuple(
+            self._best(candidates, self.believed.half_Q == 1 - half, TUNED)
+            for half in range(HALVES)
+        )
+        return Choice(picked=picked, chosen_on=HELD_OUT)
+
+    def on_test(self, candidates: Sequence[Candidate]) -> Choice:
+        """The candidate that does best on the very questions that it is judged on: too good."""
+        best = self._best(candidates, np.ones(len(self.believed.half_Q), np.bool_), JUDGED)
+        return Choice(picked=(best, best), chosen_on=TEST)
+
+    def _best(self, candidates: Sequence[Candidate], chosen_Q: Any, world: str) -> Candidate:
+        """The most accurate; of equals the one with fewest tokens, the first."""
+
+        def key(candidate: Candidate) -> tuple[float, int]:
+            judged = self.judged(candidate[0], world)
+            right_Q = rights(judged, candidate[1])[chosen_Q]
+            known = right_Q[~np.isnan(right_Q)]
+            return (
+                -float(known.mean()) if len(known) else 0.0,
+                int(judged.tokens_Q[chosen_Q].sum()),
+            )
+
+        return min(candidates, key=key)
+
+
+def rights(judged: Judged, rule: AnswerRule) -> FloatArray:
+    """(Q,) 1 right, 0 wrong, nan where the answer was not graded."""
+    verdict_Q = judged.verdict_RQ[RULES.index(rule)]
+    return np.where(verdict_Q == RIGHT, 1.0, np.where(verdict_Q == WRONG, 0.0, np.nan))

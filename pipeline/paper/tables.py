@@ -1,0 +1,277 @@
+"""The paper's tables of one benchmark and backbone, each number with what made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.paper import controls
+from pipeline.paper.comparisons import Comparison, Family
+from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, settings_words
+from pipeline.paper.published import NOTHING, Numbers, Published
+from pipeline.paper.replays import Candidate, Choice, fixed
+from pipeline.paper.scored import Scored
+from pipeline.paper.settings import GAMMA, GAMMAS, TAUS
+from pipeline.report.run_data import METHODS
+from pipeline.strategies.markovscale import MarkovScaleStar
+
+NOT_RUN, NOT_POSSIBLE = "not run", "not in this pool"
+
+MAIN = (
+    "base", "mr_thinking", BEST_RULE, "budget_forcing", "atom_of_thoughts", "best_of_n",
+    "self_consistency", "esc", "asc", "dsc", "markovscale_t", "markovscale_star",
+    "markovscale_star" + TESTED, "markovscale_0", "markovscale_0" + TESTED,
+)  # fmt: skip
+VARIANTS = (
+    "mr_thinking", BEST_RULE, "markovscale_t", "markovscale_star", "markovscale_star" + TESTED,
+    "markovscale_0", "markovscale_0" + TESTED,
+)  # fmt: skip
+ABLATION = {
+    "MarkovScale^* (full)": (True, True),
+    "w/o Scaling Gating (SG)": (False, True),
+    "w/o Optimal Stopping (OS)": (True, False),
+    "w/o OS + SG": (False, False),
+}
+"""The paper's name of a variant: (gate, stopping)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Entry:
+    """One cell."""
+
+    scored: Scored | None
+    """None where there is no number, for the reason `missing`."""
+    paper: Numbers = NOTHING
+    against: tuple[tuple[str, Comparison], ...] = ()
+    """What it is held against."""
+    missing: str = NOT_RUN
+
+    def differs(self, measure: int) -> bool:
+        """Whether the paper's number (0 accuracy, 1 tokens) lies outside our interval."""
+        published = self.paper[measure]
+        if self.scored is None or published is None:
+            return False
+        ours = (self.scored.accuracy, self.scored.tokens)[measure]
+        return ours is not None and not ours.low <= published <= ours.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """Rows of entries."""
+
+    name: str
+    """``main``, ``variants``, ``ablation``, ``tau``, ``gamma``, ``chosen`` or ``controls``."""
+    title: str
+    backbone: str
+    benchmark: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    tokens: bool
+    """Whether tokens stand beside accuracy."""
+    shared: str = ""
+    """The setting of all cells, but for what rows and columns name."""
+
+
+def _table(
+    name: str,
+    title: str,
+    made: Evaluation,
+    columns: Sequence[str],
+    rows: Sequence[tuple[str, tuple[Entry, ...]]],
+    *,
+    tokens: bool = True,
+    shared: str = "",
+) -> Table:
+    return Table(
+        name=name,
+        title=title,
+        backbone=made.backbone,
+        benchmark=made.benchmark,
+        columns=tuple(columns),
+        rows=tuple(rows),
+        tokens=tokens,
+        shared=shared,
+    )
+
+
+def _ns(budgets: Sequence[int]) -> list[str]:
+    return [f"N = {n}" for n in budgets]
+
+
+def method_tables(made: Evaluation, family: Family, published: Published) -> list[Table]:
+    """Main and variants."""
+
+    def entry(name: str, n: int) -> Entry:
+        found = made.get(name, n)
+        kind = name.removesuffix(TESTED)
+        paper = published.main(made.backbone, kind, made.benchmark, n)
+        if found is None:
+            known = any(row == name for row, _ in made.main)
+            return Entry(scored=None, paper=paper, missing=NOT_POSSIBLE if known else NOT_RUN)
+        rivals = {"best MR": BEST_RULE, "MR": "mr_thinking"}
+        if name == BEST_RULE:
+            rivals = {}
+        against = [
+            (label, family.compare(found, made.get(rival, n))) for label, rival in rivals.items()
+        ]
+        return Entry(
+            scored=found,
+            paper=paper if name != BEST_RULE else NOTHING,
+            against=tuple((label, pair) for label, pair in against if pair is not None),
+        )
+
+    def rows(names: Sequence[str]) -> list[tuple[str, tuple[Entry, ...]]]:
+        return [
+            (
+                made.names.get(name, METHODS.get(name.removesuffix(TESTED), name)),
+                tuple(entry(name, n) for n in made.budgets),
+            )
+            for name in names
+            if name in made.names or name in METHODS
+        ]
+
+    columns = _ns(made.budgets)
+    return [
+        _table("main", "Accuracy", made, columns, rows(MAIN), tokens=False),
+        _table("variants", "Variants", made, columns, rows(VARIANTS)),
+    ]
+
+
+def ablation_table(made: Evaluation, published: Published) -> Table:
+    """Gate and stopping apart, read by the variant's own rule and by the last answer; tau is that
+    of the full variant, chosen on the other half."""
+    rows = []
+    for rule in (AnswerRule.PRM_ARGMAX, AnswerRule.LAST):
+        for variant, (gate, stopping) in ABLATION.items():
+            entries = []
+            for n in made.chain_budgets:
+                full = made.replays.on_other_half(made.stars(n))
+                picked = tuple(
+                    (replace(cast(MarkovScaleStar, star), gate=gate, stopping=stopping), rule)
+                    for star, _ in full.picked
+                )
+                tuned = ["tau"] if stopping else []
+                choice = Choice(picked=picked, chosen_on=full.chosen_on if stopping else None)
+                name = f"{variant}, {rule.value}"
+                column = made.scored(name, n, choice, "markovscale_star", tuned)
+                # the paper's row without both parts is MR-Thinking, read by its last answer
+                theirs = rule is (AnswerRule.PRM_ARGMAX if gate or stopping else AnswerRule.LAST)
+                paper = published.ablation(made.backbone, variant, made.benchmark, n)
+                entries.append(Entry(scored=column, paper=paper if theirs else NOTHING))
+            rows.append((f"{variant.replace('^*', '*')}, {rule.value}", tuple(entries)))
+    title = "Ablation: gate, stopping and answer rule apart"
+    return _table("ablation", title, made, _ns(made.chain_budgets), rows)
+
+
+def tau_table(made: Evaluation, published: Published) -> Table:
+    """MarkovScale^* at every tau of the paper's grid, at the paper's gamma."""
+    by_n = {n: made.stars(n) for n in made.chain_budgets}
+    rows = []
+    for place, tau in enumerate(TAUS):
+        entries = tuple(
+            Entry(
+                scored=_grid_entry(made, n, by_n[n][place]),
+                paper=published.tau(made.backbone, made.benchmark, n, tau),
+            )
+            for n in made.chain_budgets
+        )
+        rows.append((f"τ = {tau:.2f}", entries))
+    title = f"MarkovScale* by τ, γ = {GAMMA:g}"
+    shared = _shared(made, "tau")
+    return _table("tau", title, made, _ns(made.chain_budgets), rows, shared=shared)
+
+
+def gamma_tables(made: Evaluation, published: Published) -> list[Table]:
+    """MarkovScale^* at every tau and gamma, a table a budget, the deepest first."""
+    tables = []
+    for n in reversed(made.chain_budgets):
+        grid = made.gamma_grid(n)
+        rows = []
+        for place, tau in enumerate(TAUS):
+            entries = tuple(
+                Entry(
+                    scored=_grid_entry(made, n, grid[len(TAUS) * g + place]),
+                    paper=published.gamma(made.backbone, made.benchmark, n, tau, gamma),
+                )
+                for g, gamma in enumerate(GAMMAS)
+            )
+            rows.append((f"τ = {tau:.2f}", entries))
+        columns = [f"γ = {gamma:g}" for gamma in GAMMAS]
+        title, shared = f"MarkovScale* by τ and γ, N = {n}", _shared(made, "tau", "gamma")
+        tables.append(_table("gamma", title, made, columns, rows, shared=shared))
+    return tables
+
+
+def _shared(made: Evaluation, *varied: str) -> str:
+    star = made.replays.make("markovscale_star")
+    return f"{settings_words(star, without=varied)}; {star.default_rule}"
+
+
+def _grid_entry(made: Evaluation, n: int, candidate: Candidate) -> Scored:
+    return made.scored(METHODS["markovscale_star"], n, fixed(candidate[0]), candidate[0].kind)
+
+
+def chosen_table(made: Evaluation, family: Family) -> Table:
+    """tau, and tau with gamma, chosen on the other half and on the very questions."""
+    rows: list[tuple[str, tuple[Entry, ...]]] = []
+    for name, kind, tuned, grid in (
+        ("MarkovScale*, τ", "markovscale_star", ["tau"], made.stars),
+        ("MarkovScale*, τ and γ", "markovscale_star", ["tau", "gamma"],
+         made.gamma_grid),
+        (f"{METHODS['markovscale_0']}, τ", "markovscale_0", ["tau"], made.heuristics),
+    ):  # fmt: skip
+        for place in ("other half", "test"):
+            entries = []
+            for n in made.chain_budgets:
+                column = made.get(kind if place == "other half" else kind + TESTED, n)
+                if len(tuned) > 1 or column is None:
+                    choose = (
+                        made.replays.on_other_half
+                        if place == "other half"
+                        else made.replays.on_test
+                    )
+                    column = made.scored(f"{name} of the {place}", n, choose(grid(n)), kind, tuned)
+                compared = family.compare(column, made.get(BEST_RULE, n))
+                against = () if compared is None else (("best MR", compared),)
+                entries.append(Entry(scored=column, against=against))
+            too_good = " (too good)" if place == "test" else ""
+            rows.append((f"{name} chosen on the {place}{too_good}", tuple(entries)))
+    title = "Where τ and γ were chosen"
+    return _table("chosen", title, made, _ns(made.chain_budgets), rows)
+
+
+def controls_table(made: Evaluation, family: Family) -> Table:
+    """Controls, each beside what it is a control of."""
+    by_row: dict[str, list[Entry]] = {}
+
+    def put(column: Scored, label: str = "", first: Scored | None = None,
+            second: Scored | None = None) -> None:  # fmt: skip
+        compared = family.compare(first, second)
+        against = () if compared is None else ((label, compared),)
+        by_row.setdefault(column.method, []).append(Entry(scored=column, against=against))
+
+    calibrated = made.replays.with_calibrated_scores() if made.replays.make.scored else None
+    for n in made.chain_budgets:
+        star = made.get("markovscale_star", n)
+        for column in controls.rule_controls(made, n):
+            argmax = column.rule == AnswerRule.PRM_ARGMAX
+            put(column, "MarkovScale* less this", star if argmax else None, column)
+        if calibrated is not None:
+            for kind in controls.OURS:
+                dealt = controls.random_stopping(made, kind, n)
+                put(dealt, "the rule less this", made.get(kind, n), dealt)
+            for column in controls.last_controls(made, n):
+                put(column, "less its own rule", column, made.get(column.kind, n))
+            for column in controls.calibrated_controls(made, calibrated, n):
+                put(column, "less raw scores", column, made.get(column.kind, n))
+        put(controls.oracle(made, n))
+        if n in made.sample_budgets:
+            put(controls.pass_at(made, n))
+    rows = []
+    for name, entries in by_row.items():
+        found = {entry.scored.n: entry for entry in entries if entry.scored is not None}
+        none = Entry(scored=None, missing=NOT_POSSIBLE)
+        rows.append((name, tuple(found.get(n, none) for n in made.chain_budgets)))
+    return _table("controls", "Controls", made, _ns(made.chain_budgets), rows)
