@@ -1,9 +1,10 @@
 """What a whole run will bring and cost, forecast from a pilot: accuracy by round, tokens.
 
 The accuracy of a round is read as p_r = p0 + g (1 - lambda^r): the two-state chain's curve (Eq. 5)
-with gain g = L - p0. Around it lies white noise of variance w p (1 - p) / n, w being the share of a
-question's variance that changes from round to round; the rest stays with the question. The priors
-below were written down before any forecast was compared with what came.
+with gain g = L - p0. Around it lies noise of variance w p (1 - p) / n whose autocorrelation is
+lambda^k, as a chain's is, w being the share of a question's variance that changes over the
+rounds; the rest stays with the question. The priors below were written down before any forecast was
+compared with what came.
 """
 
 from __future__ import annotations
@@ -67,10 +68,11 @@ def forecast_accuracy(
     Raises:
         ConfigError: with too few questions, or counts that cannot be.
     """
-    if questions < LEAST_QUESTIONS or not right_R or not all(0 <= k <= questions for k in right_R):
+    counted = len(right_R) > 0 and all(0 <= k <= questions for k in right_R)
+    if questions < LEAST_QUESTIONS or not counted:
         raise ConfigError(
             f"a pilot must have at least {LEAST_QUESTIONS} questions and counts of right answers "
-            f"in [0, questions], got {questions} questions and {list(right_R)}"
+            f"in [0, questions], got {questions} questions and {[int(k) for k in right_R]}"
         )
     curves = _curves(np.asarray(right_R, np.float64) / questions, questions, within)
     found = []
@@ -174,20 +176,25 @@ def _curves(share_R: FloatArray, questions: int, within: Interval | None) -> _Cu
     prior_precision = np.diag([START[1] ** -2, GAIN[1] ** -2])
     means, covs = np.empty((len(log_K), 2)), np.empty((len(log_K), 2, 2))
     r = np.arange(len(share_R))
-    for k, (eigenvalue, w) in enumerate(zip(eigenvalue_K, within_K, strict=True)):
+    apart_RR = np.abs(r[:, None] - r)
+    for eigenvalue in _GRID:
         row_R2 = np.column_stack([np.ones(len(r)), 1 - eigenvalue**r])
-        precision = questions / (w * scale)
-        cov = np.linalg.inv(prior_precision + precision * row_R2.T @ row_R2)
-        mean = cov @ (prior_precision @ prior_mean + precision * row_R2.T @ share_R)
+        noise_RR = eigenvalue**apart_RR  # of variance 1
         misfit = share_R - row_R2 @ prior_mean
-        pull = precision * row_R2.T @ misfit
-        log_K[k] += 0.5 * (
-            len(r) * np.log(precision)
-            + np.linalg.slogdet(cov)[1]
-            - precision * misfit @ misfit
-            + pull @ cov @ pull
-        )
-        means[k], covs[k] = mean, cov
+        seen_R3 = np.linalg.solve(noise_RR, np.column_stack([row_R2, misfit]))
+        fit_22, pull_2 = row_R2.T @ seen_R3[:, :2], row_R2.T @ seen_R3[:, 2]
+        spread, log_noise = misfit @ seen_R3[:, 2], np.linalg.slogdet(noise_RR)[1]
+        for k in np.flatnonzero(eigenvalue_K == eigenvalue):
+            precision = questions / (within_K[k] * scale)
+            covs[k] = np.linalg.inv(prior_precision + precision * fit_22)
+            means[k] = prior_mean + covs[k] @ (precision * pull_2)
+            log_K[k] += 0.5 * (
+                np.linalg.slogdet(covs[k])[1]
+                + len(r) * np.log(precision)
+                - log_noise
+                - precision * spread
+                + precision**2 * pull_2 @ covs[k] @ pull_2
+            )
     weight_K = np.exp(log_K - log_K.max())
     return _Curves(weight_K / weight_K.sum(), eigenvalue_K, within_K, means, covs, scale)
 

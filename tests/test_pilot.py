@@ -1,0 +1,104 @@
+"""Forecasts from a pilot hold what they promise on worlds that are known."""
+
+import numpy as np
+import pytest
+
+from pipeline.core.errors import ConfigError
+from pipeline.planning.pilot import (
+    forecast_accuracy,
+    forecast_share,
+    forecast_tokens,
+    within_share,
+)
+
+
+def markov(rng, questions, rounds, a=0.1, b=0.25, p0=0.5):
+    """Rightness of homogeneous chains."""
+    right = np.empty((questions, rounds))
+    right[:, 0] = rng.random(questions) < p0
+    for r in range(1, rounds):
+        draw = rng.random(questions)
+        right[:, r] = np.where(right[:, r - 1] == 1, draw >= a, draw < b)
+    return right
+
+
+def of_types(rng, questions, rounds):
+    """Rightness of rounds that are draws of the question's own p."""
+    p_Q = rng.beta(0.4, 0.3, questions)
+    return (rng.random((questions, rounds)) < p_Q[:, None]).astype(float)
+
+
+@pytest.mark.parametrize("world", [markov, of_types])
+def test_the_interval_of_a_round_holds_what_other_questions_reach(world):
+    """90 % intervals from 8 rounds of 50 questions hold rounds 8, 16 and 32 of 950 others."""
+    rng = np.random.default_rng(7)
+    held = []
+    for _ in range(40):
+        right = world(rng, 1_000, 32)
+        pilot, others = right[:50, :8], right[50:]
+        forecast = forecast_accuracy(
+            pilot.sum(axis=0).astype(int).tolist(),
+            50,
+            (7, 15, 31),
+            of=950,
+            within=within_share(pilot),
+        )
+        reached = others.mean(axis=0)[[7, 15, 31]]
+        held += [i.low <= share <= i.high for i, share in zip(forecast, reached, strict=True)]
+
+    assert 0.84 <= np.mean(held) <= 1.0
+
+
+def test_more_questions_make_the_interval_narrower_and_none_leaves_0_to_1():
+    """Its width falls about as 1 / sqrt(n); a pilot that is all right stays within [0, 1]."""
+    few, many = (forecast_accuracy([n // 2] * 8, n, [31], of=10_000)[0] for n in (25, 400))
+    (full,) = forecast_accuracy([20] * 4, 20, [7], of=100)
+
+    assert few.half_width > 2.5 * many.half_width
+    assert 0 <= full.low <= full.value <= full.high <= 1
+
+
+def test_the_share_within_questions_is_told_from_labels():
+    """It is 1 for coin flips, and small where questions are nearly always right or wrong."""
+    rng = np.random.default_rng(8)
+    flips = (rng.random((400, 9)) < 0.6).astype(float)
+    sticky = (rng.random((400, 9)) < rng.beta(0.1, 0.1, 400)[:, None]).astype(float)
+
+    assert within_share(flips).value == pytest.approx(1.0, abs=0.05)
+    assert within_share(sticky).value == pytest.approx(
+        1 / 6, abs=0.06
+    )  # 0.2 / (0.2 + 1)... of Beta
+    assert within_share(flips[:5]) is None
+
+
+def test_the_share_of_a_strategy_covers():
+    """A beta-binomial interval for 1,000 others holds their share about 9 times in 10."""
+    rng = np.random.default_rng(9)
+    held = []
+    for _ in range(400):
+        p = rng.uniform(0.2, 0.9)
+        told = forecast_share(int(rng.binomial(60, p)), 60, 1_000)
+        held.append(told.low <= rng.binomial(1_000, p) / 1_000 <= told.high)
+
+    assert 0.86 <= np.mean(held) <= 0.95
+
+
+def test_tokens_of_later_rounds_are_those_of_the_later_half():
+    """From 8 rounds of 50 questions the tokens of 64 rounds of others are held, drift or none."""
+    rng = np.random.default_rng(10)
+    held = []
+    for _ in range(100):
+        base_Q = rng.lognormal(5, 0.6, 450)
+        tokens = base_Q[:, None] * rng.lognormal(0, 0.3, (450, 64))
+        told = forecast_tokens(tokens[:50, :8], 64, 400)
+        held.append(told.low <= tokens[50:].sum() <= told.high)
+
+    assert 0.82 <= np.mean(held) <= 0.98
+
+
+def test_a_pilot_that_cannot_be_one_is_refused():
+    """Too few questions, and more right answers than questions."""
+    with pytest.raises(ConfigError, match="at least 10 questions"):
+        forecast_accuracy([3], 5, [0])
+    with pytest.raises(ConfigError, match=r"got 20 questions and \[21\]"):
+        forecast_accuracy([21], 20, [0])
