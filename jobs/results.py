@@ -20,7 +20,7 @@ def write_summary(run: RunDir) -> dict[str, Any]:
     outcomes = final_outcomes(rows_of(run.outcomes()), strategies)
     questions = run.folder.read_table("questions.parquet").num_rows
     metrics, runtime = run.metrics(), config.runtime
-    a_replica = {"generator": runtime.generator.gpus, "verifier": runtime.verifier.gpus}
+    a_replica = {role: pool.gpus for role, pool in runtime.pools.items()}
     summary = {
         "version": SUMMARY_VERSION,
         "run": run.run_id,

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from actors.controllers.journal_writer import JournalWriter
+from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Decoding, Failure, Question
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import (
@@ -193,3 +194,15 @@ async def test_many_that_wait_are_not_kept_waiting(journal):
     assert not alone
     assert read_journal(journal).table.num_rows == 1
     await writer.close()
+
+
+@pytest.mark.parametrize("kind", [*ErrorKind, None])
+def test_a_failure_keeps_its_kind_in_the_journal(kind):
+    """The text on disk is ``kind: message``; one of another form, as of a foreign journal, has no
+    kind and reads back as it was."""
+    failure = Failure(error="odd") if kind is None else Failure.of(kind, "late: 3 s", 7)
+    row = make_row(failure)
+
+    assert row["error"] == ("odd" if kind is None else f"{kind.value}: late: 3 s")
+    assert observation_of(row) == failure
+    assert failure.kind is kind

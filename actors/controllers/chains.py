@@ -16,8 +16,10 @@ from dataclasses import replace
 from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
 from actors.controllers.concurrency_limit import Limit
 from actors.controllers.journal_writer import JournalError, JournalWriter
-from actors.routing.interfaces import Generator, Verifier
+from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
+from actors.routing.roles import GENERATOR, VERIFIER
 from pipeline.answers import extract
+from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import (
     Completion,
     Failure,
@@ -52,8 +54,7 @@ class Chains:
 
     Args:
         identity: run, attempt and model names for the records.
-        generator: pool of generators.
-        verifier: pool of verifiers; None where nothing is scored.
+        pools: of engines, by role; without a verifier nothing is scored.
         journal: where rounds are made durable.
         grade: judges completions once their chain has stopped, off the critical path.
         recording_of: what is recorded of a question already (resume, earlier phases).
@@ -66,8 +67,7 @@ class Chains:
         self,
         *,
         identity: RunIdentity,
-        generator: Generator,
-        verifier: Verifier | None,
+        pools: Mapping[str, EnginePool],
         journal: JournalWriter,
         grade: Grade,
         recording_of: Callable[[Work], Recording | None],
@@ -75,8 +75,7 @@ class Chains:
         headline: Mapping[str, str] | None = None,
     ) -> None:
         self._identity = identity
-        self._generator = generator
-        self._verifier = verifier
+        self._pools = pools
         self._journal = journal
         self._grade = grade
         self._recording_of = recording_of
@@ -259,8 +258,8 @@ class Chains:
                 observation=observation,
                 wasted_tokens=lost.tokens,
                 unknown_tries=lost.unknown,
-                generator=self._identity.generator,
-                verifier=self._identity.verifier if request.score else None,
+                generator=self._identity.models.get(GENERATOR),
+                verifier=self._identity.models.get(VERIFIER) if request.score else None,
                 seconds=time.monotonic() - started,
             )
         )
@@ -271,7 +270,8 @@ class Chains:
         self, work: Work, request: Request, priority: float
     ) -> tuple[Observation, Lost]:
         """One completion from the engines, scored where asked for."""
-        made = await self._generator.generate(request, session=work.session, priority=priority)
+        asked = GenerateCall(request, session=work.session, priority=priority)
+        made = await self._pools[GENERATOR].call(asked)
         if isinstance(made, Failure):
             return made, Lost()
         lost = Lost(made.wasted_tokens, made.unknown_attempts)
@@ -285,12 +285,12 @@ class Chains:
             completion_tokens=made.completion_tokens,
             thinking_tokens=made.thinking_tokens,
         )
-        if not request.score or self._verifier is None:
+        verifier = self._pools.get(VERIFIER)
+        if not request.score or verifier is None:
             return completion, lost
-        scored = await self._verifier.score(work.question.text, text, session=work.session)
+        scored = await verifier.call(ScoreCall(work.question.text, text, session=work.session))
         if isinstance(scored, Failure):
-            error = f"verifier: {scored.error}"
-            return Failure(error=error, completion_tokens=made.completion_tokens), lost
+            return Failure.of(ErrorKind.VERIFIER, scored.error, made.completion_tokens), lost
         scored_completion = replace(
             completion,
             verifier_tokens=scored.tokens,
