@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
-from actors.controllers.concurrency_limit import Limit
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
 from actors.routing.roles import GENERATOR, VERIFIER
@@ -30,10 +30,10 @@ from pipeline.core.protocol import (
     decisions,
 )
 from pipeline.planning.admission import held_tokens
+from pipeline.records.answering import as_asked
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.outcome import outcome_of
 from pipeline.records.trajectory import Row, encodable, observation_of, row_of
-from pipeline.replay.exact import as_asked
 
 logger = logging.getLogger(__name__)
 
@@ -241,9 +241,7 @@ class Chains:
         if found is not None:
             self.counters.recorded += 1
             cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
-            told = as_asked(observation_of(found), request)
-            assert told is not None  # `find` gives no row without a score that is asked for
-            return told, cost
+            return as_asked(observation_of(found), request), cost
         if self.draining:
             raise asyncio.CancelledError
         started = time.monotonic()

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from actors.engines.batch_slots import Slots
+from actors.cluster.concurrency_limit import Limit
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.generation_log import Witness
 from actors.engines.script_rules import Fault, reply, rows, script_of
@@ -51,7 +51,7 @@ class ScriptedEngine:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.script = script_of(settings)
         self._meter = Meter(self.script.slots)
-        self._slots = Slots(self._meter)
+        self._slots = Limit(self.script.slots)
         self._held: dict[str, Held] = {}
         self._provoked: Counter[str] = Counter()
 
@@ -120,8 +120,9 @@ class ScriptedEngine:
         return None
 
     async def _work(self, held: Held, seconds: float, fault: Fault | None, priority: float) -> None:
-        await self._slots.acquire(priority)
+        await self._slots.take(-priority)
         try:
+            self._note()
             held.started = time.monotonic()
             if fault in ("hang", "freeze"):
                 await asyncio.get_running_loop().create_future()
@@ -132,7 +133,13 @@ class ScriptedEngine:
             if seconds:
                 await asyncio.sleep(seconds)
         finally:
-            self._slots.release()
+            self._slots.give_back()
+            self._note()
+
+    def _note(self) -> None:
+        """Tell the meter how full the batch is."""
+        slots = self._slots
+        self._meter.batch(slots.taken, slots.waiting, slots.taken / slots.most)
 
 
 class ScriptedGenerator(ScriptedEngine):
