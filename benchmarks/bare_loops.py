@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from actors.engines.engine_stats import EngineStats, Meter
+from actors.routing.calls import ScoreCall
 from benchmarks.workload import Job
 from pipeline.core.errors import VerifierError
 from pipeline.core.protocol import Failure
@@ -61,7 +62,7 @@ class BareEngine:
                 self.tokens += len(output.outputs[0].token_ids)
                 reply = output.outputs[0].text
         if self._verifier is not None:
-            scored = await self._verifier.score(job.text, reply, name)
+            scored = await self._verifier.serve(ScoreCall(job.text, reply, request_id=name))
             if isinstance(scored, Failure):
                 raise VerifierError(f"a completion must have a score, got {scored.error}")
 

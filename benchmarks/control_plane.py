@@ -25,6 +25,8 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, spare_collector
 from actors.controllers.journal_writer import JournalWriter
 from actors.engines.connect import clients_of
+from actors.routing.address import EnginesAddress, PoolAddress
+from actors.routing.roles import ROLES
 from benchmarks.machine import described
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.runtime import RequestConfig
@@ -59,16 +61,14 @@ def _works(chains: int, rounds: int) -> list[Work]:
 async def _run(
     works: list[Work], in_flight: int, script: dict[str, Any], folder: str
 ) -> dict[str, Any]:
-    engines = {
-        kind: {"host": "process", "kind": kind, "replicas": [], "app": "", "scripted": script}
-        for kind in ("generator", "verifier")
+    pools = {
+        role: PoolAddress(host="process", role=role, at={"scripted": script}) for role in ROLES
     }
-    generator, verifier = clients_of(engines, RequestConfig())
+    engines = EnginesAddress(pools=pools, in_flight=in_flight, most=in_flight)
     journal = JournalWriter(Folder(folder), flush_s=5.0)
     chains = Chains(
         identity=RunIdentity(run="benchmark", attempt=1),
-        generator=generator,
-        verifier=verifier,
+        pools=clients_of(engines, RequestConfig()),
         journal=journal,
         grade=_grade,
         recording_of=lambda work: None,

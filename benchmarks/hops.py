@@ -35,17 +35,18 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
         prompt: of each.
     """
     from actors.engines.connect import clients_of
+    from actors.routing.calls import GenerateCall
     from pipeline.config.runtime import RequestConfig
     from pipeline.core.protocol import Failure, Message, Request
 
-    client, _ = clients_of(engines, RequestConfig())
+    client = clients_of(engines, RequestConfig())["generator"]
 
     async def call(number: int) -> None:
         message = Message(role="user", content=prompt)
         request = Request(
             messages=(message,), max_tokens=10_000, temperature=0.7, top_p=0.95, seed=number
         )
-        got = await client.generate(request, session=str(number % _AT_ONCE))
+        got = await client.call(GenerateCall(request, session=str(number % _AT_ONCE)))
         assert not isinstance(got, Failure), got
 
     for number in range(20):  # connections, handles and routers are made by the first calls
@@ -86,7 +87,7 @@ def started(host: str) -> Any:
             "scripted": {"in_process": host == "process"},
         }
     )
-    return start_pools(GeneratorModel(model="scripted"), None, runtime, "hops", 1_000)
+    return start_pools({"generator": GeneratorModel(model="scripted")}, runtime, "hops", 1_000)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

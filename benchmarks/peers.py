@@ -103,6 +103,7 @@ class QuestionActor:
         import psutil
         import ray
 
+        from actors.routing.calls import GenerateCall
         from pipeline.core.protocol import Message, Request
 
         began, tokens = time.time(), 0
@@ -115,8 +116,8 @@ class QuestionActor:
                 top_p=0.95,
                 round=number,
             )
-            call = self._engine.generate.remote(request, uuid.uuid4().hex, 0.0, 600.0)
-            tokens += ray.get(call).completion_tokens
+            call = GenerateCall(request, request_id=uuid.uuid4().hex, deadline_s=600.0)
+            tokens += ray.get(self._engine.serve.remote(call)).completion_tokens
         return began, time.time(), tokens, psutil.Process().memory_info().rss
 
 
@@ -132,10 +133,13 @@ def actor_a_question(config: dict[str, Any], work: Sequence[Job], slots: int) ->
     parsed = RunConfig.parse(config)
     start_ray(parsed.runtime)
     engines = start_pools(
-        parsed.science.generator, None, parsed.runtime, "peers", parsed.science.decoding.max_tokens
+        {"generator": parsed.science.generator},
+        parsed.runtime,
+        "peers",
+        parsed.science.decoding.max_tokens,
     )
     try:
-        name = engines.address["generator"]["replicas"][0]
+        name = engines.address.pools["generator"].at["replicas"][0]
         actor = ray.remote(QuestionActor).options(num_cpus=0)
         waiting, results = list(reversed(work)), []
         running: dict[Any, Any] = {}

@@ -61,7 +61,7 @@ def cpus_of(runtime: RuntimeConfig, cores: int) -> int:
     They are shares, not cores. Were there fewer than pools, controllers and one task that reads or
     writes ask for, the run would wait for ever.
     """
-    pools = (runtime.generator, runtime.verifier)
+    pools = runtime.pools.values()
     asked = sum(pool.num_cpus * (pool.max_replicas or pool.replicas) for pool in pools)
     asked += runtime.controllers.num_cpus * runtime.controllers.actors
     return max(cores, ceil(asked + 1))

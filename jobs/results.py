@@ -25,7 +25,7 @@ def write_summary(run: RunDir) -> dict[str, Any]:
         key for key, gold in zip(keys, asked["gold"].to_pylist(), strict=True) if gold is None
     )
     metrics, runtime = run.metrics(), config.runtime
-    a_replica = {"generator": runtime.generator.gpus, "verifier": runtime.verifier.gpus}
+    a_replica = {role: pool.gpus for role, pool in runtime.pools.items()}
     summary = {
         "version": SUMMARY_VERSION,
         "run": run.run_id,

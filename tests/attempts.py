@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+import itertools
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
 from actors.engines.scripted import ScriptedGenerator, ScriptedVerifier
-from actors.routing.interfaces import Generated, Scored
+from actors.routing.calls import A, Call, GenerateCall
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
@@ -75,20 +76,19 @@ class Engines:
         self._generator = ScriptedGenerator(self.script)
         self._verifier = ScriptedVerifier(self.script)
         self.hanging = asyncio.Event()
+        self._ids = itertools.count()
 
-    async def generate(
-        self, request: Request, *, session: str, priority: float = 0.0
-    ) -> Generated | Failure:
+    async def call(self, call: Call[A]) -> A | Failure:
+        if not isinstance(call, GenerateCall):
+            return await self._verifier.serve(replace(call, request_id=f"v{next(self._ids)}"))  # type: ignore[arg-type,return-value]
+        request = call.request
         if self.stop_after is not None and len(self.served) >= self.stop_after:
             self.hanging.set()
             await asyncio.get_running_loop().create_future()
         self.served.append(request)
         if request.seed in self.failures:
             return Failure(error=self.failures[request.seed], completion_tokens=11)
-        return await self._generator.generate(request, f"{len(self.served)}")
-
-    async def score(self, question: str, reply: str, *, session: str) -> Scored | Failure:
-        return await self._verifier.score(question, reply, f"v{session}{len(self.served)}")
+        return await self._generator.serve(replace(call, request_id=f"g{next(self._ids)}"))  # type: ignore[return-value]
 
 
 async def attempt(run: RunDir, engines: Engines, number: int = 1) -> list[dict[str, Any]]:
@@ -116,8 +116,7 @@ async def attempt(run: RunDir, engines: Engines, number: int = 1) -> list[dict[s
     journal = JournalWriter(run.journal, flush_s=0.01, epoch=epoch, base=recorded.base)
     chains = Chains(
         identity=RunIdentity(run=run.run_id, attempt=number),
-        generator=engines,
-        verifier=engines,
+        pools={"generator": engines, "verifier": engines},
         journal=journal,
         grade=_grade,
         recording_of=lambda w: recorded.of(w.key),

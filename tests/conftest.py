@@ -66,8 +66,10 @@ def tiny_engines(local_ray: None) -> Iterator[Engines]:
     from pipeline.config.runtime import RuntimeConfig
 
     engines = start_pools(
-        GeneratorModel.model_validate(TINY_GENERATOR),
-        VerifierModel.model_validate(TINY_VERIFIER),
+        {
+            "generator": GeneratorModel.model_validate(TINY_GENERATOR),
+            "verifier": VerifierModel.model_validate(TINY_VERIFIER),
+        },
         RuntimeConfig.model_validate(
             {"host": "actors", "generator": TINY_POOL, "verifier": TINY_POOL}
         ),

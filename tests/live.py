@@ -11,7 +11,7 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
 from actors.engines.script_rules import Script, reply, rows
-from actors.routing.interfaces import Generated, Scored
+from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from pipeline.answers import grade
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
@@ -40,13 +40,12 @@ class ScriptedGenerator:
         self._script, self._fail = script, fail
         self.served: list[Request] = []
 
-    async def generate(
-        self, request: Request, *, session: str, priority: float = 0.0
-    ) -> Generated | Failure:
+    async def call(self, call: GenerateCall) -> Generated | Failure:
+        request = call.request
         await asyncio.sleep(0)
         self.served.append(request)
         prompt = "\n".join(turn.content for turn in request.messages)
-        if any(f"{session}#{request.round}" == place for place in self._fail):
+        if any(f"{call.session}#{request.round}" == place for place in self._fail):
             return Failure(error="engine: scripted", completion_tokens=3)
         text, tokens = reply(prompt, request.seed, self._script)
         return Generated(
@@ -63,8 +62,8 @@ class ScriptedGenerator:
 class ScriptedVerifier:
     """The scripted scores, aggregated as the engine does."""
 
-    async def score(self, question: str, reply: str, *, session: str) -> Scored | Failure:
-        made = rows(question, reply, None)
+    async def call(self, call: ScoreCall) -> Scored | Failure:
+        made = rows(call.question, call.reply, None)
         scores = prm.step_scores(made, len(made))
         return Scored(
             step_scores=scores, score=prm.aggregate(scores, "mean"), tokens=9, truncated=False
@@ -128,8 +127,7 @@ async def live(
         )
         chains = Chains(
             identity=RunIdentity(run=run.run_id, attempt=attempt),
-            generator=generator,
-            verifier=verifier or ScriptedVerifier(),
+            pools={"generator": generator, "verifier": verifier or ScriptedVerifier()},
             journal=writer,
             grade=_grade,
             recording_of=lambda work, found=recorded: Recording(found.get(work.key, [])),

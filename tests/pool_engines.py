@@ -6,8 +6,8 @@ returned those completions (`pipeline.replay.exact`), with the very controller t
 
 from __future__ import annotations
 
-from actors.routing.interfaces import Generated, Scored
-from pipeline.core.protocol import Completion, Failure, Request
+from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
+from pipeline.core.protocol import Completion, Failure
 from pipeline.replay.pool_selection import Digests
 from pipeline.replay.pools import CompletionPool
 
@@ -23,16 +23,13 @@ class PoolGenerator:
         digests = Digests()
         self._answers = {question.key: question.answers(digests) for question in pool.questions}
 
-    async def generate(
-        self, request: Request, *, session: str, priority: float = 0.0
-    ) -> Generated | Failure:
-        """See `actors.routing.interfaces.Generator`; a miss is raised.
+    async def call(self, call: GenerateCall) -> Generated | Failure:
+        """See `actors.routing.calls.EnginePool`; a miss is raised.
 
         Raises:
             ReplayMissError: where the pool holds nothing for the request.
         """
-        del priority
-        found = self._answers[_question_of(session)](request)
+        found = self._answers[_question_of(call.session)](call.request)
         if isinstance(found, Failure):
             return found
         return Generated(
@@ -72,10 +69,9 @@ class PoolVerifier:
                         f"with {scored.score!r} and another"
                     )
 
-    async def score(self, question: str, reply: str, *, session: str) -> Scored | Failure:
-        """See `actors.routing.interfaces.Verifier`."""
-        del question
-        return self._scored[(*_question_of(session), reply)]
+    async def call(self, call: ScoreCall) -> Scored | Failure:
+        """See `actors.routing.calls.EnginePool`."""
+        return self._scored[(*_question_of(call.session), call.reply)]
 
 
 def _question_of(session: str) -> tuple[str, str]:

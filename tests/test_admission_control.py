@@ -10,6 +10,7 @@ import pytest
 from actors.driver.admission_control import AdmissionControl
 from actors.driver.stats_poller import EngineAccount, Stats
 from actors.engines.engine_stats import Meter
+from actors.routing.address import EnginesAddress
 from pipeline.config.runtime import RuntimeConfig
 
 SLOTS = 100
@@ -56,7 +57,7 @@ class Run:
         self.control = AdmissionControl(
             RuntimeConfig.model_validate(runtime),
             1_000,
-            {"generator": None, "verifier": None, "in_flight": in_flight, "most": in_flight},
+            EnginesAddress(pools={}, in_flight=in_flight, most=in_flight),
             pools,
             self.told.append,
             clock=lambda: self.now,

@@ -8,7 +8,7 @@ import pytest
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalError, JournalWriter
-from actors.routing.interfaces import Generated, Scored
+from actors.routing.calls import Generated, Scored
 from pipeline.core.protocol import Decoding, Failure, Question
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import ByQuestion, Recording, read_journal
@@ -26,7 +26,8 @@ class ScriptedGenerator:
     served: list = field(default_factory=list)
     cancelled: int = 0
 
-    async def generate(self, request, *, session, priority=0.0):
+    async def call(self, call):
+        request, session = call.request, call.session
         try:
             await asyncio.sleep(self.delay_s * (1 + (request.sample * 7) % 3))
         except asyncio.CancelledError:
@@ -50,14 +51,14 @@ class ScriptedGenerator:
 class HalfVerifier:
     """Scores everything 0.5."""
 
-    async def score(self, question, reply, *, session):
+    async def call(self, call):
         return Scored(step_scores=(0.5,), score=0.5, tokens=9, truncated=False)
 
 
 class BrokenVerifier:
     """Never manages to score."""
 
-    async def score(self, question, reply, *, session):
+    async def call(self, call):
         return Failure(error="verifier_nan: a score must be in [0, 1], got nan")
 
 
@@ -76,8 +77,7 @@ def make_chains(tmp_path, generator, verifier=None, recorded=None, in_flight=8, 
     journal = JournalWriter(Folder(str(tmp_path / "journal")), flush_s=flush_s)
     chains = Chains(
         identity=RunIdentity(run="r", attempt=1),
-        generator=generator,
-        verifier=verifier or HalfVerifier(),
+        pools={"generator": generator, "verifier": verifier or HalfVerifier()},
         journal=journal,
         grade=grade,
         recording_of=lambda work: recorded.get(work.question.question_id),
@@ -109,9 +109,9 @@ async def test_the_chain_with_most_to_come_is_urgent(tmp_path):
     asked = []
 
     class Noting(ScriptedGenerator):
-        async def generate(self, request, *, session, priority=0.0):
-            asked.append(priority)
-            return await super().generate(request, session=session, priority=priority)
+        async def call(self, call):
+            asked.append(call.priority)
+            return await super().call(call)
 
     chains, _ = make_chains(tmp_path, Noting())
     work = replace(make_work(), forecast=Forecast(completions=3, tokens_each=100.0))
@@ -144,11 +144,11 @@ async def test_samples_do_not_flood_the_engines(tmp_path):
     class Counting(ScriptedGenerator):
         now = most = 0
 
-        async def generate(self, request, *, session, priority=0.0):
+        async def call(self, call):
             self.now += 1
             self.most = max(self.most, self.now)
             try:
-                return await super().generate(request, session=session, priority=priority)
+                return await super().call(call)
             finally:
                 self.now -= 1
 
@@ -340,9 +340,9 @@ async def test_what_chains_held_is_weighed_by_their_time(tmp_path):
     """The longest round of a chain counts, times the seconds of the whole chain."""
 
     class Shrinking(ScriptedGenerator):
-        async def generate(self, request, *, session, priority=0.0):
-            made = await super().generate(request, session=session, priority=priority)
-            return replace(made, completion_tokens=30 - 10 * request.round)
+        async def call(self, call):
+            made = await super().call(call)
+            return replace(made, completion_tokens=30 - 10 * call.request.round)
 
     chains, _ = make_chains(tmp_path, Shrinking(delay_s=0.02))
     row = await chains.run(make_work())

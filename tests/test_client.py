@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from actors.engines.connect import clients_of
-from actors.engines.process_transport import ProcessTransport
+from actors.engines.in_process import ProcessCall, ProcessTransport
 from actors.engines.script_rules import gold
+from actors.routing.address import EnginesAddress, PoolAddress
+from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient, grace_s
-from actors.routing.interfaces import Generated, Scored
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.protocol import Failure, Message, Request
 
@@ -20,12 +21,15 @@ SETTINGS = RequestConfig(
 
 
 def client(
-    kind: str = "generator", settings: RequestConfig = SETTINGS, **script: Any
+    role: str = "generator", settings: RequestConfig = SETTINGS, **script: Any
 ) -> EngineClient:
     """A client of a scripted engine in this process."""
-    scripted = {"in_process": True, **script}
-    address = {"host": "process", "kind": kind, "replicas": [], "app": "", "scripted": scripted}
-    return EngineClient(ProcessTransport(address), settings, kind)  # type: ignore[arg-type]
+    return EngineClient(ProcessTransport(in_process(role, **script)), settings, role)
+
+
+def in_process(role: str, **script: Any) -> PoolAddress:
+    """Where a scripted engine in this process is."""
+    return PoolAddress(host="process", role=role, at={"scripted": {"in_process": True, **script}})
 
 
 def asks(text: str = "what?", seed: int = 0) -> Request:
@@ -36,9 +40,9 @@ def asks(text: str = "what?", seed: int = 0) -> Request:
 
 async def test_a_reply_depends_on_prompt_and_seed_alone() -> None:
     """Two engines give the same reply; another seed gives another."""
-    ours = await client().generate(asks(), session="s")
-    theirs = await client().generate(asks(), session="t")
-    others = [await client().generate(asks(seed=i), session="s") for i in range(1, 9)]
+    ours = await client().call(GenerateCall(asks()))
+    theirs = await client().call(GenerateCall(asks(), session="t"))
+    others = [await client().call(GenerateCall(asks(seed=i))) for i in range(1, 9)]
 
     assert isinstance(ours, Generated)
     assert ours == theirs
@@ -47,16 +51,18 @@ async def test_a_reply_depends_on_prompt_and_seed_alone() -> None:
 
 async def test_a_bad_request_is_tried_once() -> None:
     """What cannot succeed anywhere is not tried again."""
-    outcome = await client(faults={"bad": "bad_request"}).generate(asks("bad"), session="s")
+    outcome = await client(faults={"bad": "bad_request"}).call(
+        GenerateCall(asks("bad"), session="s")
+    )
 
     assert outcome == Failure(error="bad_request: scripted", completion_tokens=0)
 
 
 async def test_an_error_is_tried_again_with_the_same_seed_and_its_tokens_are_counted() -> None:
     """The second try succeeds with the reply of an undisturbed one; the first try was paid for."""
-    undisturbed = await client().generate(asks("odd"), session="s")
-    outcome = await client(faults={"odd": "error"}, fault_times=1).generate(
-        asks("odd"), session="s"
+    undisturbed = await client().call(GenerateCall(asks("odd")))
+    outcome = await client(faults={"odd": "error"}, fault_times=1).call(
+        GenerateCall(asks("odd"), session="s")
     )
 
     assert isinstance(undisturbed, Generated)
@@ -68,8 +74,8 @@ async def test_an_error_is_tried_again_with_the_same_seed_and_its_tokens_are_cou
 
 async def test_after_the_last_attempt_a_failure_says_why_and_what_it_cost() -> None:
     """Three tries were paid for."""
-    undisturbed = await client().generate(asks("odd"), session="s")
-    outcome = await client(faults={"odd": "error"}).generate(asks("odd"), session="s")
+    undisturbed = await client().call(GenerateCall(asks("odd")))
+    outcome = await client(faults={"odd": "error"}).call(GenerateCall(asks("odd")))
 
     assert isinstance(undisturbed, Generated)
     assert outcome == Failure(
@@ -80,7 +86,7 @@ async def test_after_the_last_attempt_a_failure_says_why_and_what_it_cost() -> N
 async def test_a_dead_engine_leaves_tokens_unknown() -> None:
     """Nobody can say what the lost tries cost: None, not 0."""
     dying = client(faults={"die": "crash"})
-    outcome = await dying.generate(asks("die"), session="s")
+    outcome = await dying.call(GenerateCall(asks("die")))
 
     assert outcome == Failure(error="replica_lost: scripted (try 3)", completion_tokens=None)
     assert dying.counters == {"calls": 1, "lost": 3, "retries": 2, "failures": 1}
@@ -88,8 +94,8 @@ async def test_a_dead_engine_leaves_tokens_unknown() -> None:
 
 async def test_a_death_on_the_way_is_told_apart_from_known_tokens() -> None:
     """A completion after a death says that one attempt's tokens are unknown."""
-    outcome = await client(faults={"die": "crash"}, fault_times=1).generate(
-        asks("die"), session="s"
+    outcome = await client(faults={"die": "crash"}, fault_times=1).call(
+        GenerateCall(asks("die"), session="s")
     )
 
     assert isinstance(outcome, Generated)
@@ -99,7 +105,7 @@ async def test_a_death_on_the_way_is_told_apart_from_known_tokens() -> None:
 async def test_a_missed_deadline_is_aborted_in_the_engine() -> None:
     """Every try ends in the engine at the deadline, which tells the tokens made so far."""
     slow = client(tokens=100, tokens_per_s=100.0)
-    outcome = await slow.generate(asks(), session="s")
+    outcome = await slow.call(GenerateCall(asks()))
 
     engine = slow._transport.engine  # type: ignore[attr-defined]
     stats = engine.stats()
@@ -115,7 +121,7 @@ async def test_an_engine_that_does_not_keep_its_deadline_is_given_up() -> None:
     once = SETTINGS.model_copy(update={"attempts": 1})
     frozen = client(settings=once, faults={"ice": "freeze"})
     started = time.monotonic()
-    outcome = await frozen.generate(asks("ice"), session="s")
+    outcome = await frozen.call(GenerateCall(asks("ice")))
 
     assert outcome == Failure(
         error="deadline: process did not answer in 0.2 s", completion_tokens=None
@@ -126,7 +132,7 @@ async def test_an_engine_that_does_not_keep_its_deadline_is_given_up() -> None:
 async def test_cancelling_reaches_the_engine() -> None:
     """The awaiting task is cancelled, nothing is returned, and the engine runs nothing."""
     slow = client(tokens_per_s=1.0)
-    task = asyncio.create_task(slow.generate(asks(), session="s"))
+    task = asyncio.create_task(slow.call(GenerateCall(asks())))
     await asyncio.sleep(0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -143,28 +149,21 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
         """An engine in which everything dies that is there when one request kills it."""
 
         def __init__(self) -> None:
-            super().__init__(
-                {
-                    "host": "process",
-                    "kind": "generator",
-                    "replicas": [],
-                    "app": "",
-                    "scripted": {"in_process": True, "tokens": 1, "tokens_per_s": 20.0},
-                }
-            )
+            super().__init__(in_process("generator", tokens=1, tokens_per_s=20.0))
             self.died = asyncio.Event()
 
-        async def place(self, method: str, arguments: tuple[Any, ...], **how: Any) -> Any:
+        async def place(self, call: Call[Any], *, avoid: Any) -> ProcessCall[Any]:
             died, engine = self.died, self.engine
 
-            async def call() -> Any:
+            async def served() -> Any:
                 from pipeline.core.errors import EngineDeadError
 
-                if arguments[0].messages[0].content == "poison":
+                assert isinstance(call, GenerateCall)
+                if call.request.messages[0].content == "poison":
                     await asyncio.sleep(0.01)
                     self.died = asyncio.Event()
                     died.set()
-                work = asyncio.ensure_future(engine.generate(*arguments))
+                work = asyncio.ensure_future(engine.serve(call))
                 death = asyncio.ensure_future(died.wait())
                 await asyncio.wait({work, death}, return_when=asyncio.FIRST_COMPLETED)
                 if died.is_set():
@@ -173,13 +172,11 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
                 death.cancel()
                 return work.result()
 
-            from actors.engines.process_transport import ProcessCall
-
-            return ProcessCall(call())
+            return ProcessCall(served())
 
     fragile = EngineClient(Fragile(), SETTINGS, "generator")
     texts = ["poison", *(f"innocent {i}" for i in range(8))]
-    outcomes = await asyncio.gather(*(fragile.generate(asks(t), session=t) for t in texts))
+    outcomes = await asyncio.gather(*(fragile.call(GenerateCall(asks(t))) for t in texts))
 
     assert [type(outcome) for outcome in outcomes] == [Failure] + 8 * [Generated]
 
@@ -187,8 +184,8 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
 @pytest.mark.parametrize("fault", ["nan", "range", "count", "empty"])
 async def test_garbage_of_a_verifier_is_a_named_failure(fault: str) -> None:
     """It is tried again and then named; it never becomes a score."""
-    outcome = await client("verifier", score_faults={"odd": fault}).score(
-        "odd", "one\n\ntwo", session="s"
+    outcome = await client("verifier", score_faults={"odd": fault}).call(
+        ScoreCall("odd", "one\n\ntwo", session="s")
     )
 
     assert isinstance(outcome, Failure)
@@ -199,8 +196,10 @@ async def test_garbage_of_a_verifier_is_a_named_failure(fault: str) -> None:
 async def test_right_answers_score_higher() -> None:
     """The scripted verifier knows the answer that the scripted generator holds to be right."""
     verifier = client("verifier")
-    right = await verifier.score("what?", f"so\n\n\\boxed{{{gold('what?')}}}", session="s")
-    wrong = await verifier.score("what?", "so\n\n\\boxed{-1}", session="s")
+    right = await verifier.call(
+        ScoreCall("what?", f"so\n\n\\boxed{{{gold('what?')}}}", session="s")
+    )
+    wrong = await verifier.call(ScoreCall("what?", "so\n\n\\boxed{-1}"))
 
     assert isinstance(right, Scored)
     assert isinstance(wrong, Scored)
@@ -209,17 +208,8 @@ async def test_right_answers_score_higher() -> None:
 
 async def test_clients_are_made_from_plain_values() -> None:
     """A run without a verifier has a client for the generator alone."""
-    pool = {
-        "host": "process",
-        "kind": "generator",
-        "replicas": [],
-        "app": "",
-        "scripted": {"in_process": True},
-    }
-    generator, verifier = clients_of(
-        {"generator": pool, "verifier": None, "in_flight": 4},  # type: ignore[typeddict-item]
-        SETTINGS,
-    )
+    engines = EnginesAddress(pools={"generator": in_process("generator")}, in_flight=4, most=4)
+    clients = clients_of(engines, SETTINGS)
 
-    assert isinstance(await generator.generate(asks(), session="s"), Generated)
-    assert verifier is None
+    assert isinstance(await clients["generator"].call(GenerateCall(asks())), Generated)
+    assert clients.keys() == {"generator"}

@@ -10,8 +10,8 @@ from actors.cluster.run_monitor import NAMESPACE, Watch, watch_name
 from actors.engines.connect import clients_of
 from actors.engines.engine_stats import EngineStats
 from actors.engines.launch import Engines, start_pools
+from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient
-from actors.routing.interfaces import Generated, Scored
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
@@ -26,10 +26,8 @@ CONTEXT = 512
 
 def clients(engines: Engines, **settings: Any) -> tuple[EngineClient, EngineClient]:
     """Clients of both pools."""
-    generator, verifier = clients_of(engines.address, RequestConfig(backoff_s=0.1, **settings))
-    assert isinstance(generator, EngineClient)
-    assert isinstance(verifier, EngineClient)
-    return generator, verifier
+    found = clients_of(engines.address, RequestConfig(backoff_s=0.1, **settings))
+    return found["generator"], found["verifier"]
 
 
 def asks(text: str = QUESTION.text, **fields: Any) -> Request:
@@ -40,14 +38,14 @@ def asks(text: str = QUESTION.text, **fields: Any) -> Request:
 
 async def made(generator: EngineClient, request: Request) -> Generated:
     """A completion that must come."""
-    outcome = await generator.generate(request, session="s")
+    outcome = await generator.call(GenerateCall(request, session="s"))
     assert isinstance(outcome, Generated), outcome
     return outcome
 
 
 async def scored(verifier: EngineClient, question: str, reply: str) -> Scored:
     """Scores that must come."""
-    outcome = await verifier.score(question, reply, session="s")
+    outcome = await verifier.call(ScoreCall(question, reply, session="s"))
     assert isinstance(outcome, Scored), outcome
     return outcome
 
@@ -57,7 +55,7 @@ async def test_a_completion_carries_its_counts(tiny_engines: Engines) -> None:
     generator, _ = clients(tiny_engines)
     first = await made(generator, asks())
 
-    assert first.replica == tiny_engines.address["generator"]["replicas"][0]
+    assert first.replica == tiny_engines.address.pools["generator"].at["replicas"][0]
     assert 0 < first.completion_tokens <= 200
     assert first.prompt_tokens >= len(QUESTION.text)
     assert first.thinking_tokens == 0
@@ -105,7 +103,7 @@ async def test_a_prompt_that_cannot_be_served_is_an_error_of_its_own(
     """It is tried once, costs nothing, and the engine goes on."""
     generator, _ = clients(tiny_engines)
     outcome, other = await asyncio.gather(
-        generator.generate(asks(text), session="bad"), made(generator, asks())
+        generator.call(GenerateCall(asks(text), session="bad")), made(generator, asks())
     )
 
     assert isinstance(outcome, Failure)
@@ -123,10 +121,10 @@ async def test_what_a_deadline_and_a_cancellation_cost_is_counted_by_the_engine(
     long = asks(max_tokens=480, min_tokens=480)
     generator, _ = clients(tiny_engines, deadline_s=0.1, attempts=1)
     before = await generator_stats(tiny_engines)
-    late = await generator.generate(long, session="s")
+    late = await generator.call(GenerateCall(long, session="s"))
     between = await generator_stats(tiny_engines)
     patient, _ = clients(tiny_engines)
-    task = asyncio.create_task(patient.generate(long, session="s"))
+    task = asyncio.create_task(patient.call(GenerateCall(long, session="s")))
     while (await generator_stats(tiny_engines)).completion_tokens < between.completion_tokens + 9:
         await asyncio.sleep(0.05)
     task.cancel()
@@ -205,13 +203,13 @@ async def test_a_reply_without_text_scores_nothing(tiny_engines: Engines) -> Non
     _, verifier = clients(tiny_engines)
     outcome = await scored(verifier, QUESTION.text, "<think>\nhm")
 
-    assert outcome == Scored(step_scores=(), score=0.0, tokens=0, truncated=False)
+    assert (outcome.step_scores, outcome.score, outcome.tokens) == ((), 0.0, 0)
 
 
 async def test_a_question_past_the_verifier_context_is_an_error(tiny_engines: Engines) -> None:
     """Nothing can be dropped from a question."""
     _, verifier = clients(tiny_engines)
-    outcome = await verifier.score("1" * 600, "2", session="s")
+    outcome = await verifier.call(ScoreCall("1" * 600, "2", session="s"))
 
     assert isinstance(outcome, Failure)
     assert outcome.error.startswith("bad_request: question has 6")
@@ -263,8 +261,10 @@ def serve_engines(local_ray: None) -> Iterator[Engines]:
     watch = ray.remote(Watch).options(name=watch_name("tiny"), namespace=NAMESPACE, num_cpus=0)
     alive = watch.remote()
     engines = start_pools(
-        GeneratorModel.model_validate(TINY_GENERATOR),
-        VerifierModel.model_validate(TINY_VERIFIER),
+        {
+            "generator": GeneratorModel.model_validate(TINY_GENERATOR),
+            "verifier": VerifierModel.model_validate(TINY_VERIFIER),
+        },
         RuntimeConfig.model_validate(
             {"host": "serve", "generator": TINY_POOL, "verifier": TINY_POOL}
         ),
@@ -312,12 +312,12 @@ async def test_a_killed_engine_process_ends_its_host_and_the_request_is_served_a
     import psutil
     import ray
 
-    (name,) = tiny_engines.address["generator"]["replicas"]
+    (name,) = tiny_engines.address.pools["generator"].at["replicas"]
     actor = ray.get_actor(name, namespace=NAMESPACE)
     pid = await actor.ping.remote()
     generator, _ = clients(tiny_engines, no_replica_timeout_s=240)
     task = asyncio.create_task(
-        generator.generate(asks(min_tokens=300, max_tokens=300), session="s")
+        generator.call(GenerateCall(asks(min_tokens=300, max_tokens=300), session="s"))
     )
     await asyncio.sleep(0.3)
     for child in psutil.Process(pid).children(recursive=True):

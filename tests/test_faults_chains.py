@@ -7,7 +7,8 @@ import pytest
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
-from actors.engines.process_transport import ProcessTransport
+from actors.engines.in_process import ProcessTransport
+from actors.routing.address import PoolAddress
 from actors.routing.client import EngineClient
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.runtime import RequestConfig
@@ -32,18 +33,17 @@ QUESTIONS = [
 ILL = QUESTIONS[3]
 
 
-def client(kind, **script):
+def client(role, **script):
     scripted = {"in_process": True, **script}
-    address = {"host": "process", "kind": kind, "replicas": [], "app": "", "scripted": scripted}
-    return EngineClient(ProcessTransport(address), SETTINGS, kind)
+    address = PoolAddress(host="process", role=role, at={"scripted": scripted})
+    return EngineClient(ProcessTransport(address), SETTINGS, role)
 
 
 def make_chains(folder, flush_s=0.02, **script):
     journal = JournalWriter(Folder(str(folder)), flush_s=flush_s)
     chains = Chains(
         identity=RunIdentity(run="r", attempt=1),
-        generator=client("generator", **script),
-        verifier=client("verifier", **script),
+        pools={role: client(role, **script) for role in ("generator", "verifier")},
         journal=journal,
         grade=_grade,
         recording_of=lambda work: None,
@@ -141,7 +141,7 @@ async def test_winding_down_lets_finish_what_is_in_flight(tmp_path):
 
     assert rows == [None] * len(QUESTIONS)
     assert durable["round"].to_pylist() == [0] * len(QUESTIONS)
-    assert chains._generator.counters["cancelled"] == 0
+    assert chains._pools["generator"].counters["cancelled"] == 0
 
 
 async def test_winding_down_cuts_what_takes_longer(tmp_path):
@@ -152,7 +152,7 @@ async def test_winding_down_cuts_what_takes_longer(tmp_path):
     await chains.wind_down(0.05)
     rows = await asyncio.gather(*running)
     await journal.close()
-    stats = chains._generator._transport.engine.stats()
+    stats = chains._pools["generator"]._transport.engine.stats()
 
     assert rows == [None] * len(QUESTIONS)
     assert (stats.aborted, stats.running) == (len(QUESTIONS), 0)

@@ -16,7 +16,7 @@ from pipeline.core.errors import EngineDeadError
 def hosted(engine: Any, **pool: Any) -> EngineHost:
     """A host whose engine is `engine`."""
     fields = PoolConfig.model_validate(pool).model_dump(mode="json")
-    host = EngineHost("generator", "r", {}, fields, scripted={})
+    host = EngineHost("r", "generator", {}, fields, scripted={})
     host._engine = engine
     return host
 

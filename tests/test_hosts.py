@@ -12,9 +12,9 @@ import pytest
 
 from actors.engines.connect import clients_of
 from actors.engines.launch import Engines, admitted, start_pools
+from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
-from actors.routing.interfaces import Generated
-from pipeline.config.models import GeneratorModel, VerifierModel
+from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 from pipeline.core.errors import ConfigError, EngineError
 from pipeline.core.protocol import Failure, Message, Request
@@ -35,7 +35,7 @@ def scripted(replicas: int = 1, **script: Any) -> Iterator[Engines]:
             "generator": {"replicas": replicas, "num_gpus": 0, "num_cpus": 0.1},
         }
     )
-    engines = start_pools(GENERATOR, None, runtime, "scripted", 200)
+    engines = start_pools({"generator": GENERATOR}, runtime, "scripted", 200)
     try:
         yield engines
     finally:
@@ -44,9 +44,7 @@ def scripted(replicas: int = 1, **script: Any) -> Iterator[Engines]:
 
 def client_of(engines: Engines, settings: RequestConfig = REQUESTS) -> EngineClient:
     """A client of the generator pool."""
-    generator, _ = clients_of(engines.address, settings)
-    assert isinstance(generator, EngineClient)
-    return generator
+    return clients_of(engines.address, settings)["generator"]
 
 
 def asks(text: str, seed: int = 0) -> Request:
@@ -61,7 +59,7 @@ def pids(engines: Engines) -> dict[str, int]:
 
     from actors.routing.address import NAMESPACE
 
-    names = engines.address["generator"]["replicas"]
+    names = engines.address.pools["generator"].at["replicas"]
     actors = [ray.get_actor(name, namespace=NAMESPACE) for name in names]
     return dict(zip(names, ray.get([actor.ping.remote() for actor in actors]), strict=True))
 
@@ -82,7 +80,7 @@ async def test_a_replica_killed_with_requests_in_it_loses_none_of_them() -> None
         client = client_of(engines)
         before = pids(engines)
         tasks = [
-            asyncio.create_task(client.generate(asks(f"q{i}", i), session=f"s{i}"))
+            asyncio.create_task(client.call(GenerateCall(asks(f"q{i}", i), session=f"s{i}")))
             for i in range(10)
         ]
         await asyncio.sleep(0.4)
@@ -101,9 +99,9 @@ async def test_with_no_replica_alive_requests_wait_for_one() -> None:
     """The only replica is killed; the request waits for its successor."""
     with scripted(tokens=100, tokens_per_s=100.0) as engines:
         client = client_of(engines)
-        task = asyncio.create_task(client.generate(asks("q"), session="s"))
+        task = asyncio.create_task(client.call(GenerateCall(asks("q"), session="s")))
         await asyncio.sleep(0.4)
-        os.kill(pids(engines)[engines.address["generator"]["replicas"][0]], signal.SIGKILL)
+        os.kill(pids(engines)[engines.address.pools["generator"].at["replicas"][0]], signal.SIGKILL)
         outcome = await task
 
         assert isinstance(outcome, Generated)
@@ -117,7 +115,7 @@ async def test_with_no_replica_ever_a_request_fails_in_time() -> None:
         client = client_of(engines, settings)
         engines.stop()
         started = time.monotonic()
-        outcome = await client.generate(asks("q"), session="s")
+        outcome = await client.call(GenerateCall(asks("q"), session="s"))
 
     assert isinstance(outcome, Failure)
     assert outcome.error.startswith("no_replica: no generator lived for 1 s")
@@ -128,14 +126,14 @@ async def test_a_deadline_and_a_cancellation_reach_the_engine() -> None:
     """Hanging requests end in the engine: one at its deadline, one when its caller gives up."""
     with scripted(tokens_per_s=100.0, faults={"hang": "hang"}) as engines:
         settings = REQUESTS.model_copy(update={"deadline_s": 0.5, "attempts": 1})
-        late = await client_of(engines, settings).generate(asks("hang"), session="s")
+        late = await client_of(engines, settings).call(GenerateCall(asks("hang"), session="s"))
 
         assert isinstance(late, Failure)
         assert late.error == "deadline: not within 0.5 s"
         assert late.completion_tokens
         assert await settled(engines, aborted=1, running=0)
 
-        task = asyncio.create_task(client_of(engines).generate(asks("hang"), session="s"))
+        task = asyncio.create_task(client_of(engines).call(GenerateCall(asks("hang"), session="s")))
         assert await settled(engines, running=1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -149,7 +147,7 @@ async def test_a_request_that_kills_every_replica_fails_alone() -> None:
     with scripted(tokens=20, tokens_per_s=20.0, faults={"poison": "crash"}) as engines:
         client = client_of(engines)
         texts = ["poison", *(f"q{i}" for i in range(6))]
-        outcomes = await asyncio.gather(*(client.generate(asks(t), session=t) for t in texts))
+        outcomes = await asyncio.gather(*(client.call(GenerateCall(asks(t))) for t in texts))
 
     assert [type(outcome) for outcome in outcomes] == [Failure] + 6 * [Generated]
     assert isinstance(outcomes[0], Failure)
@@ -162,8 +160,8 @@ async def test_an_engine_that_dies_inside_a_live_actor_is_replaced() -> None:
     with scripted(faults={"die": "dead"}, fault_times=1) as engines:
         client = client_of(engines, REQUESTS.model_copy(update={"attempts": 1}))
         before = pids(engines)
-        lost = await client.generate(asks("die"), session="s")
-        served = await client.generate(asks("q"), session="s")
+        lost = await client.call(GenerateCall(asks("die"), session="s"))
+        served = await client.call(GenerateCall(asks("q"), session="s"))
 
         assert isinstance(lost, Failure)
         assert lost.error.startswith("replica_lost: ")
@@ -178,7 +176,7 @@ def test_an_engine_that_cannot_start_says_why_and_leaves_nothing() -> None:
     runtime = RuntimeConfig.model_validate({"host": "actors", "generator": {"num_gpus": 0}})
     missing = GeneratorModel(model="/no/such/model")
     with pytest.raises(EngineError, match=r"(?s)^a generator did not start: .*/no/such/model"):
-        start_pools(missing, None, runtime, "missing", 200)
+        start_pools({"generator": missing}, runtime, "missing", 200)
 
     assert not [name for name in names_of_actors(ray) if "missing" in name]
 
@@ -205,7 +203,7 @@ def test_plain_actors_are_a_fixed_pool() -> None:
         {"host": "actors", "generator": {"min_replicas": 0, "max_replicas": 2}}
     )
     with pytest.raises(ConfigError, match=r"runtime\.host must be serve"):
-        start_pools(GENERATOR, VerifierModel(model="none"), runtime, "elastic", 200)
+        start_pools({"generator": GENERATOR}, runtime, "elastic", 200)
 
 
 async def test_controllers_are_sized_for_what_the_kv_cache_may_turn_out_to_hold() -> None:
@@ -216,10 +214,10 @@ async def test_controllers_are_sized_for_what_the_kv_cache_may_turn_out_to_hold(
     runtime = RuntimeConfig.model_validate(
         {"scripted": {"in_process": True}, "controllers": {"in_flight": 33}}
     )
-    fixed = start_pools(GENERATOR, None, runtime, "fixed", 200).address
+    fixed = start_pools({"generator": GENERATOR}, runtime, "fixed", 200).address
 
-    assert (small["in_flight"], small["most"]) == (150, 300)
-    assert (fixed["in_flight"], fixed["most"]) == (33, 33)
+    assert (small.in_flight, small.most) == (150, 300)
+    assert (fixed.in_flight, fixed.most) == (33, 33)
 
 
 async def test_admission_follows_the_pool() -> None:
@@ -228,7 +226,7 @@ async def test_admission_follows_the_pool() -> None:
         stats = engines.stats()["generator"]
         address = engines.address
 
-    assert (address["in_flight"], address["most"]) == (300, 300)
+    assert (address.in_flight, address.most) == (300, 300)
     assert admitted(PoolConfig(replicas=2), stats, 1_000) == 300
     assert admitted(PoolConfig(replicas=2), stats, 4 * 16_384 * 2) == 150
     assert admitted(PoolConfig(replicas=2), [], 1_000) == 768

@@ -5,9 +5,13 @@ import dataclasses
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.controllers.journal_writer import JournalWriter
+from pipeline.core.errors import DataError, ErrorKind, ReplayMissError
 from pipeline.core.protocol import Completion, Decoding, Failure, Question
+from pipeline.records.answering import as_asked
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import (
     ByQuestion,
@@ -15,9 +19,14 @@ from pipeline.records.journal import (
     read_journal,
     set_aside_corrupt,
     survey,
+    without_retried,
     write_segment,
 )
 from pipeline.records.trajectory import observation_of, row_of, table_of
+from pipeline.replay import exact
+from pipeline.replay.exact import RecordingKind
+from pipeline.replay.pool_rows import Located
+from pipeline.replay.pool_selection import Digests, Taken
 from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
 
@@ -193,3 +202,59 @@ async def test_many_that_wait_are_not_kept_waiting(journal):
     assert not alone
     assert read_journal(journal).table.num_rows == 1
     await writer.close()
+
+
+@pytest.mark.parametrize("kind", [*ErrorKind, None])
+def test_a_failure_keeps_its_kind_in_the_journal(kind):
+    """The text on disk is ``kind: message``; one of another form, as of a foreign journal, has no
+    kind and reads back as it was."""
+    failure = Failure(error="odd") if kind is None else Failure.of(kind, "late: 3 s", 7)
+    row = make_row(failure)
+
+    assert row["error"] == ("odd" if kind is None else f"{kind.value}: late: 3 s")
+    assert observation_of(row) == failure
+    assert failure.kind is kind
+
+
+OBSERVATIONS = st.sampled_from(
+    [
+        SCORED,
+        Completion(text="plain"),
+        Failure(error="engine: odd"),
+        Failure(error="deadline: late"),
+    ]
+)
+
+
+@given(drawn=st.lists(st.tuples(OBSERVATIONS, st.booleans()), max_size=6), score=st.booleans())
+def test_one_rule_says_which_row_answers(drawn, score):
+    """Live resume, fold, replay and pool take the first completion that was drawn for the request,
+    with the score that it asks for; else the last failure; whether or not the journal has put
+    failures that were tried again aside."""
+    asked = dataclasses.replace(REQUEST, score=score)
+    other = dataclasses.replace(REQUEST, temperature=1.0)
+    rows = [
+        make_row(seen, REQUEST if same else other, seconds=n)
+        for n, (seen, same) in enumerate(drawn)
+    ]
+    mine = [seen for seen, same in drawn if same]
+    fitting = [seen for seen in mine if isinstance(seen, Completion) and (seen.score or not score)]
+    failures = [seen for seen in mine if isinstance(seen, Failure)]
+    expected = [*fitting[:1], *failures[-1:], None][0]
+    if isinstance(expected, Completion):
+        expected = as_asked(expected, asked)
+    if len(fitting) + len(failures) == len(mine):  # putting aside knows no score that is asked for
+        stripped = without_retried(table_of(rows))[0].to_pylist()
+        assert Recording(stripped).take(asked) == expected
+    replayed = exact.Recording.of(RecordingKind.JOURNAL, QUESTION, map(exact.Recorded.of_row, rows))
+    located = [Located(row, "f", n) for n, row in enumerate(rows)]
+    pool = Taken(QUESTION, located, "a", Digests())
+
+    assert Recording(rows).take(asked) == expected
+    if expected is None:
+        with pytest.raises(ReplayMissError):
+            replayed.find(asked)
+        with pytest.raises(DataError):
+            pool.answer(asked)
+    else:
+        assert replayed.find(asked) == as_asked(pool.answer(asked), asked) == expected

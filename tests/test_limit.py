@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.concurrency_limit import Limit
+from actors.cluster.concurrency_limit import Limit
 
 
 class Crowd:

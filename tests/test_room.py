@@ -34,7 +34,7 @@ def ask(count, labels=None, **each):
 
 
 def asked(**runtime):
-    return asks_of(RuntimeConfig.model_validate(runtime), verifier=True)
+    return asks_of(RuntimeConfig.model_validate(runtime), ("generator", "verifier"))
 
 
 def test_a_run_asks_for_pools_controllers_and_one_task():
@@ -73,13 +73,13 @@ def test_a_run_asks_for_pools_controllers_and_one_task():
 def test_what_a_run_does_not_have_is_not_asked_for():
     """No verifier, no engines of their own, controllers without a share of a CPU."""
     runtime = RuntimeConfig.model_validate({"controllers": {"num_cpus": 0}})
-    kinds = [[a.what for a in asks_of(runtime, verifier=v, engines=e)] for v, e in ((0, 1), (1, 0))]
+    kinds = [[a.what for a in asks_of(runtime, roles)] for roles in (("generator",), ())]
 
     assert kinds == [
         ["generator", "controller", "task that reads or writes"],
         ["controller", "task that reads or writes"],
     ]
-    assert asks_of(runtime, verifier=False)[1].each == {}
+    assert asks_of(runtime, ("generator",))[1].each == {}
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_what_can_never_fit_is_refused(asks, machines, why):
 
 def test_where_nothing_can_be_lowered_nodes_are_missing():
     """Ray Data's own tasks have no setting."""
-    asks = asks_of(RuntimeConfig.model_validate({"controllers": {"num_cpus": 0}}), verifier=False)
+    asks = asks_of(RuntimeConfig.model_validate({"controllers": {"num_cpus": 0}}), ("generator",))
 
     assert (shortage(asks[1:], [machine(GPU=1)]) or "").endswith("reads or writes; add nodes")
 
 
 def test_the_message_says_what_is_asked_for_what_there_is_and_what_to_lower():
     """Settings are those of what lacks room, and no others."""
-    several = asks_of(RuntimeConfig(), verifier=False)[:1]  # one GPU and one CPU on different nodes
+    several = asks_of(RuntimeConfig(), ("generator",))[:1]  # one GPU and one CPU on different nodes
     asks = asked(
         generator={"replicas": 2, "label_selector": {"pool": "gpu"}},
         verifier={"num_gpus": 0, "num_cpus": 1},

@@ -225,15 +225,17 @@ async def test_no_secret_of_the_environment_reaches_the_run_directory(tmp_path, 
 
 async def test_model_output_is_data(tmp_path):
     """Whatever a model writes, and however a question reads, the run ends with its rows."""
-    from actors.routing.interfaces import Generated
+    from actors.routing.calls import GenerateCall, Generated
 
     replies = ["\x00\x01", "\ud800 lone", "<extra_0>" * 50, "</think>" * 9,
                "__import__('os').abort()", "\\boxed{" * 200,
                "\\boxed{__import__('os').system('x')}", "🧮" * 999, ""]  # fmt: skip
 
     class Hostile(Engines):
-        async def generate(self, request, *, session, priority=0.0):
-            self.served.append(request)
+        async def call(self, call):
+            if not isinstance(call, GenerateCall):
+                return await super().call(call)
+            self.served.append(call.request)
             return Generated(
                 text=replies[len(self.served) % len(replies)],
                 finish_reason="stop",

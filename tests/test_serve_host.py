@@ -15,8 +15,8 @@ from actors.engines.connect import clients_of
 from actors.engines.launch import Engines, start_pools
 from actors.engines.serve_host import reap, scaling
 from actors.routing.address import NAMESPACE
+from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
-from actors.routing.interfaces import Generated
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 from pipeline.core.protocol import Failure, Message, Request
@@ -50,7 +50,7 @@ async def scripted(run_id: str, pool: dict[str, Any], **script: Any) -> AsyncIte
         }
     )
     model = GeneratorModel(model="none")
-    engines = await asyncio.to_thread(start_pools, model, None, runtime, run_id, 200)
+    engines = await asyncio.to_thread(start_pools, {"generator": model}, runtime, run_id, 200)
     try:
         yield engines
     finally:
@@ -60,9 +60,7 @@ async def scripted(run_id: str, pool: dict[str, Any], **script: Any) -> AsyncIte
 
 def client_of(engines: Engines, settings: RequestConfig = REQUESTS) -> EngineClient:
     """A client of the generator pool."""
-    generator, _ = clients_of(engines.address, settings)
-    assert isinstance(generator, EngineClient)
-    return generator
+    return clients_of(engines.address, settings)["generator"]
 
 
 def asks(text: str, seed: int = 0) -> Request:
@@ -77,7 +75,8 @@ async def pids(engines: Engines) -> list[int]:
 
     from actors.routing.serve_transport import DEPLOYMENT
 
-    handle = serve.get_deployment_handle(DEPLOYMENT, engines.address["generator"]["app"])
+    app = engines.address.pools["generator"].at["app"]
+    handle = serve.get_deployment_handle(DEPLOYMENT, app)
     return [int(pid) for pid in await handle.broadcast("ping").results_async()]
 
 
@@ -89,7 +88,7 @@ async def test_chains_stay_with_their_replica_and_both_are_used() -> None:
         async def chain(i: int) -> list[str]:
             seen = []
             for r in range(4):
-                made = await client.generate(asks(f"q{i}", r), session=f"s{i}")
+                made = await client.call(GenerateCall(asks(f"q{i}", r), session=f"s{i}"))
                 assert isinstance(made, Generated)
                 seen.append(made.replica)
             return seen
@@ -109,7 +108,7 @@ async def test_a_killed_replica_loses_no_request() -> None:
     async with scripted("kill", {"replicas": 2}, tokens=100, tokens_per_s=25.0) as engines:
         client = client_of(engines)
         tasks = [
-            asyncio.create_task(client.generate(asks(f"q{i}", i), session=f"s{i}"))
+            asyncio.create_task(client.call(GenerateCall(asks(f"q{i}", i), session=f"s{i}")))
             for i in range(10)
         ]
         await asyncio.sleep(0.5)
@@ -126,13 +125,13 @@ async def test_deadlines_and_cancellations_reach_the_engine() -> None:
     """Hanging requests end in the engine: one at its deadline, one when its caller gives up."""
     async with scripted("cut", {}, tokens_per_s=100.0, faults={"hang": "hang"}) as engines:
         settings = REQUESTS.model_copy(update={"deadline_s": 0.5, "attempts": 1})
-        late = await client_of(engines, settings).generate(asks("hang"), session="s")
+        late = await client_of(engines, settings).call(GenerateCall(asks("hang"), session="s"))
 
         assert isinstance(late, Failure)
         assert late.error == "deadline: not within 0.5 s"
         assert late.completion_tokens
 
-        task = asyncio.create_task(client_of(engines).generate(asks("hang"), session="s"))
+        task = asyncio.create_task(client_of(engines).call(GenerateCall(asks("hang"), session="s")))
         await asyncio.sleep(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -153,7 +152,7 @@ async def test_requests_over_the_limit_wait_in_the_router() -> None:
     ) as engines:
         client = client_of(engines)
         outcomes = await asyncio.gather(
-            *(client.generate(asks(f"q{i}"), session=f"s{i}") for i in range(10))
+            *(client.call(GenerateCall(asks(f"q{i}"), session=f"s{i}")) for i in range(10))
         )
 
     assert all(isinstance(outcome, Generated) for outcome in outcomes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -114,5 +114,5 @@ class RunIdentity:
 
     run: str
     attempt: int
-    generator: str | None = None
-    verifier: str | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Names of the models, by role."""

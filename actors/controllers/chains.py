@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
-from actors.controllers.concurrency_limit import Limit
 from actors.controllers.journal_writer import JournalError, JournalWriter
-from actors.routing.interfaces import Generator, Verifier
+from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
+from actors.routing.roles import GENERATOR, VERIFIER
 from pipeline.answers import extract
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import (
     Completion,
     Failure,
@@ -29,10 +31,10 @@ from pipeline.core.protocol import (
     decisions,
 )
 from pipeline.planning.admission import held_tokens
+from pipeline.records.answering import as_asked
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.outcome import counted_verdict, outcome_of
 from pipeline.records.trajectory import Row, encodable, observation_of, row_of
-from pipeline.replay.exact import as_asked
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +55,7 @@ class Chains:
 
     Args:
         identity: run, attempt and model names for the records.
-        generator: pool of generators.
-        verifier: pool of verifiers; None where nothing is scored.
+        pools: of engines, by role; without a verifier nothing is scored.
         journal: where rounds are made durable.
         grade: judges completions once their chain has stopped, off the critical path.
         recording_of: what is recorded of a question already (resume, earlier phases).
@@ -67,8 +68,7 @@ class Chains:
         self,
         *,
         identity: RunIdentity,
-        generator: Generator,
-        verifier: Verifier | None,
+        pools: Mapping[str, EnginePool],
         journal: JournalWriter,
         grade: Grade,
         recording_of: Callable[[Work], Recording | None],
@@ -76,8 +76,7 @@ class Chains:
         headline: Mapping[str, str] | None = None,
     ) -> None:
         self._identity = identity
-        self._generator = generator
-        self._verifier = verifier
+        self._pools = pools
         self._journal = journal
         self._grade = grade
         self._recording_of = recording_of
@@ -243,9 +242,7 @@ class Chains:
         if found is not None:
             self.counters.recorded += 1
             cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
-            told = as_asked(observation_of(found), request)
-            assert told is not None  # `find` gives no row without a score that is asked for
-            return told, cost
+            return as_asked(observation_of(found), request), cost
         if self.draining:
             raise asyncio.CancelledError
         started = time.monotonic()
@@ -260,8 +257,8 @@ class Chains:
                 observation=observation,
                 wasted_tokens=lost.tokens,
                 unknown_tries=lost.unknown,
-                generator=self._identity.generator,
-                verifier=self._identity.verifier if request.score else None,
+                generator=self._identity.models.get(GENERATOR),
+                verifier=self._identity.models.get(VERIFIER) if request.score else None,
                 seconds=time.monotonic() - started,
             )
         )
@@ -272,7 +269,8 @@ class Chains:
         self, work: Work, request: Request, priority: float
     ) -> tuple[Observation, Lost]:
         """One completion from the engines, scored where asked for."""
-        made = await self._generator.generate(request, session=work.session, priority=priority)
+        asked = GenerateCall(request, session=work.session, priority=priority)
+        made = await self._pools[GENERATOR].call(asked)
         if isinstance(made, Failure):
             return made, Lost()
         lost = Lost(made.wasted_tokens, made.unknown_attempts)
@@ -286,12 +284,12 @@ class Chains:
             completion_tokens=made.completion_tokens,
             thinking_tokens=made.thinking_tokens,
         )
-        if not request.score or self._verifier is None:
+        verifier = self._pools.get(VERIFIER)
+        if not request.score or verifier is None:
             return completion, lost
-        scored = await self._verifier.score(work.question.text, text, session=work.session)
+        scored = await verifier.call(ScoreCall(work.question.text, text, session=work.session))
         if isinstance(scored, Failure):
-            error = f"verifier: {scored.error}"
-            return Failure(error=error, completion_tokens=made.completion_tokens), lost
+            return Failure.of(ErrorKind.VERIFIER, scored.error, made.completion_tokens), lost
         scored_completion = replace(
             completion,
             verifier_tokens=scored.tokens,

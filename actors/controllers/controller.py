@@ -22,6 +22,8 @@ from actors.controllers.chains import Chains, spare_collector
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.connect import clients_of
+from actors.routing.address import EnginesAddress
+from actors.routing.roles import GENERATOR
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Statistics
@@ -45,11 +47,11 @@ class Controller:
         attempt: number of the attempt.
         phase: number of the phase.
         token: of the attempt.
-        engines: plain description of the engine pools (`actors.engines.launch`).
+        engines: where the engine pools are (`actors.engines.launch`).
     """
 
     def __init__(
-        self, address: str, attempt: int, phase: int, token: str, engines: dict[str, Any]
+        self, address: str, attempt: int, phase: int, token: str, engines: EnginesAddress
     ) -> None:
         self._run = patiently(lambda: RunDir.open(address), "open the run directory")
         entry = patiently(lambda: self._run.attempt(attempt), "read attempts.json")
@@ -86,7 +88,7 @@ class Controller:
         """What needs the event loop; runs at the first row, before anything awaits."""
         spare_collector()
         runtime, science = self._config.runtime, self._config.science
-        usual = max(1, self._engines["in_flight"] // runtime.controllers.actors)
+        usual = max(1, self._engines.in_flight // runtime.controllers.actors)
         in_flight = self._share or usual
         self._journal = JournalWriter(
             self._run.journal,
@@ -100,8 +102,8 @@ class Controller:
         )
         self._journal.on_failure = self._fail
         self._grading = GradingPool(workers=runtime.grading_workers)
-        generator, verifier = clients_of(self._engines, runtime.requests)
-        self._generator = generator
+        pools = clients_of(self._engines, runtime.requests)
+        self._generator = pools[GENERATOR]
         rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
         self._fatal: str | None = None
         self._lag_ms = 0.0
@@ -110,11 +112,9 @@ class Controller:
             identity=RunIdentity(
                 run=self._run.run_id,
                 attempt=self._epoch.attempt,
-                generator=science.generator.model,
-                verifier=None if science.verifier is None else science.verifier.model,
+                models={role: model.model for role, model in science.models.items()},
             ),
-            generator=generator,
-            verifier=verifier,
+            pools=pools,
             journal=self._journal,
             grade=self._grade,
             recording_of=self._recording,

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from actors.driver.stats_poller import Stats
 from actors.engines.launch import slots_of
 from actors.routing.address import EnginesAddress
+from actors.routing.roles import GENERATOR
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.planning.admission import Admission, AdmissionRule, Pressure, Seen, opened, worst
 from pipeline.planning.admission_bounds import rule_of
@@ -49,9 +50,9 @@ class AdmissionControl:
         tell: Callable[[int], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._runtime, self._max_tokens, self._most = runtime, max_tokens, address["most"]
+        self._runtime, self._max_tokens, self._most = runtime, max_tokens, address.most
         self._account, self._tell, self._clock = account, tell, clock
-        cap = address["in_flight"]
+        cap = address.in_flight
         bounds = AdmissionRule(floor=cap, ceiling=cap)  # until the engines have said something
         self._state = opened(bounds, cap, clock())
         self._answers = account.answers
@@ -69,7 +70,7 @@ class AdmissionControl:
         """
         if self._runtime.controllers.in_flight is not None:
             return
-        if self._account.answers == self._answers or not self._account.latest["generator"]:
+        if self._account.answers == self._answers or not self._account.latest.get(GENERATOR):
             return
         self._answers = self._account.answers
         before = self._state
@@ -98,7 +99,7 @@ class AdmissionControl:
 
     def _rule(self) -> AdmissionRule:
         runtime = self._runtime
-        slots = slots_of(self._account.latest["generator"], self._max_tokens)
+        slots = slots_of(self._account.latest[GENERATOR], self._max_tokens)
         return rule_of(runtime.generator, runtime.controllers, slots=slots, most=self._most)
 
     def _learning(self, totals: Mapping[str, Any]) -> Admission:
@@ -109,13 +110,14 @@ class AdmissionControl:
         return self._state.ended(chains, token_s, seconds)
 
     def _seen(self, totals: Mapping[str, Any]) -> Seen:
-        generators, verifiers = (self._account.latest[pool] for pool in ("generator", "verifier"))
+        others = dict(self._account.latest)
+        generators = others.pop(GENERATOR)
         capacities = [replica.kv_capacity_tokens for replica in generators]
         return Seen(
             capacity_tokens=sum(capacities) if all(capacities) else 0,
             preemptions=self._account.totals()["preemptions"],
             waiting=sum(replica.waiting for replica in generators),
-            unscored=sum(replica.waiting for replica in verifiers),
+            unscored=sum(each.waiting for replicas in others.values() for each in replicas),
             in_flight=max(totals["in_flight"], totals["samples"]),
             held_back=totals["waiting"] + totals["samples_waiting"],
         )

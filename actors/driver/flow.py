@@ -17,6 +17,7 @@ import pyarrow as pa
 from actors.cluster.ray_data import data_context
 from actors.cluster.storage_retry import patiently
 from actors.controllers.controller import Controller
+from actors.routing.address import EnginesAddress
 from pipeline.config.runtime import ControllerConfig
 from pipeline.planning.phase_work import SCHEMA as WORK_SCHEMA
 from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
@@ -48,7 +49,7 @@ class PhaseFlow:
         attempt: the attempt.
         phase: number of the phase.
         rows: work rows, in the order in which they should start.
-        engines: plain description of the engine pools.
+        engines: where the engine pools are.
         controllers: size of the controller pool.
     """
 
@@ -58,7 +59,7 @@ class PhaseFlow:
         attempt: AttemptEntry,
         phase: int,
         rows: list[Row],
-        engines: dict[str, Any],
+        engines: EnginesAddress,
         controllers: ControllerConfig,
     ) -> None:
         self._error: BaseException | None = None
@@ -93,7 +94,7 @@ class PhaseFlow:
         self,
         source: str,
         target: str,
-        plan: tuple[str, int, int, str, dict[str, Any]],
+        plan: tuple[str, int, int, str, EnginesAddress],
         controllers: ControllerConfig,
         rows: int,
     ) -> None:
@@ -106,7 +107,7 @@ class PhaseFlow:
 def _write_outcomes(
     source: str,
     target: str,
-    plan: tuple[str, int, int, str, dict[str, Any]],
+    plan: tuple[str, int, int, str, EnginesAddress],
     controllers: ControllerConfig,
     rows: int,
 ) -> None:
@@ -126,7 +127,7 @@ def _write_outcomes(
     write_fs, write_path = resolve(target)
     write_fs.create_dir(write_path, recursive=True)
     blocks = max(1, ceil(rows / controllers.rows_per_block))
-    wanted = controllers.calls(plan[-1]["most"])
+    wanted = controllers.calls(plan[-1].most)
     calls = min(wanted, max(1, ceil(blocks / controllers.actors)))
     pool = ray.data.ActorPoolStrategy(
         size=controllers.actors,

@@ -10,6 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Protocol
 
 from actors.engines.engine_stats import EngineStats
+from actors.routing.roles import GENERATOR
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +36,8 @@ class EngineAccount:
         self._thread = ThreadPoolExecutor(1, "engine-stats")
         self._lives: dict[str, dict[str, EngineStats]] = {}
         self._seen_whole = False
-        self.latest: Stats = {"generator": [], "verifier": []}
-        """What answered last, by pool."""
+        self.latest: Stats = {}
+        """What answered last, by role."""
         self.answers = 0
         """How often `latest` was renewed."""
 
@@ -85,6 +86,7 @@ class EngineAccount:
             return False
         self.latest = answer.result()
         self.answers += 1
-        for stats in self.latest["generator"]:
+        generators = self.latest[GENERATOR]
+        for stats in generators:
             self._lives.setdefault(stats.replica, {})[stats.life] = stats
-        return {stats.replica for stats in self.latest["generator"]} == self._lives.keys()
+        return {stats.replica for stats in generators} == self._lives.keys()

@@ -10,9 +10,10 @@ from typing import Any
 import ray
 
 from actors.engines import vllm_setup
-from actors.engines.engine_host import EngineHost
+from actors.engines.engine_host import EngineHost, engine_fields
 from actors.engines.engine_stats import EngineStats
-from actors.routing.address import NAMESPACE, Kind, PoolAddress
+from actors.engines.hosts import PoolSpec
+from actors.routing.address import NAMESPACE, PoolAddress
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineError
 
@@ -23,18 +24,12 @@ _STATS_S = 5.0
 class ActorHost:
     """One pool. Ray restarts an actor that dies, under its name; it takes its model anew."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        model: dict[str, Any],
-        pool: PoolConfig,
-        run_id: str,
-        scripted: dict[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, spec: PoolSpec) -> None:
+        pool = spec.pool
         if pool.min_replicas is not None or pool.max_replicas is not None:
             raise ConfigError("runtime.host must be serve for a pool with min_ or max_replicas")
         token = uuid.uuid4().hex[:6]  # an earlier attempt's actors may still be dying
-        names = [f"markovscale-{run_id}-{token}-{kind}-{i}" for i in range(pool.replicas)]
+        names = [f"markovscale-{spec.run_id}-{token}-{spec.role}-{i}" for i in range(pool.replicas)]
         actor = ray.remote(EngineHost)
         self._timeout_s = pool.start_timeout_s
         self._actors = [
@@ -45,36 +40,30 @@ class ActorHost:
                 max_task_retries=0,  # retries are the client's: they have a deadline and an account
                 max_concurrency=_CALLS_AT_ONCE,
                 **ray_options(pool),
-            ).remote(kind, name, model, pool.model_dump(mode="json"), scripted)
+            ).remote(name, *engine_fields(spec))
             for name in names
         ]
-        self.address: PoolAddress = {
-            "host": "actors",
-            "kind": kind,
-            "replicas": names,
-            "app": "",
-            "scripted": None,
-        }
+        self.address = PoolAddress(host="actors", role=spec.role, at={"replicas": names})
 
     def wait(self) -> None:
-        """See `actors.engines.launch.Host.wait`."""
-        kind = self.address["kind"]
+        """See `actors.engines.hosts.Host.wait`."""
+        role = self.address.role
         pending = [actor.ping.remote() for actor in self._actors]
         try:
             ray.get(pending, timeout=self._timeout_s)
         except ray.exceptions.GetTimeoutError as error:
-            raise EngineError(f"a {kind} did not start within {self._timeout_s:g} s") from error
+            raise EngineError(f"a {role} did not start within {self._timeout_s:g} s") from error
         except ray.exceptions.RayError as error:
-            raise EngineError(f"a {kind} did not start: {error}") from error
+            raise EngineError(f"a {role} did not start: {error}") from error
 
     def stats(self) -> list[EngineStats]:
-        """See `actors.engines.launch.Host.stats`."""
+        """See `actors.engines.hosts.Host.stats`."""
         pending = [actor.stats.remote() for actor in self._actors]
         done, _ = ray.wait(pending, num_returns=len(pending), timeout=_STATS_S)
         return answered(done)
 
     def stop(self) -> None:
-        """See `actors.engines.launch.Host.stop`."""
+        """See `actors.engines.hosts.Host.stop`."""
         actors, self._actors = self._actors, []
         for actor in actors:
             ray.kill(actor, no_restart=True)  # Ray ends the engine's own processes with it

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import ray
 
-from actors.engines.script_rules import script_of
+from actors.engines.hosts import hosting_of
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.planning.capacity import Ask, Machine, asks_of, demand_words, free_words, shortage
@@ -41,9 +41,8 @@ def require_room(asks: Sequence[Ask]) -> None:
 def require_room_for(config: RunConfig) -> None:
     """`require_room`, for everything that a run needs before its first chain can move."""
     runtime = config.runtime
-    of_their_own = runtime.scripted is None or not script_of(runtime.scripted).in_process
-    verifier = config.science.verifier is not None
-    require_room(asks_of(runtime, verifier=verifier, engines=of_their_own))
+    on_cluster = hosting_of(runtime).on_cluster
+    require_room(asks_of(runtime, config.science.models if on_cluster else ()))
 
 
 def machines() -> list[Machine]:

@@ -7,13 +7,16 @@ import logging
 import os
 from collections.abc import Awaitable
 from dataclasses import replace
+from pkgutil import resolve_name
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from actors.engines import orphan_reaper
 from actors.engines.engine_stats import EngineStats
-from actors.routing.interfaces import Generated, Scored
+from actors.engines.hosts import PoolSpec
+from actors.routing.calls import A, Call
+from actors.routing.roles import ROLES
 from pipeline.core.errors import EngineDeadError
-from pipeline.core.protocol import Failure, Request
+from pipeline.core.protocol import Failure
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +24,17 @@ R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """What a host holds; a generator also has `generate`, a verifier `score`."""
+    """What a replica runs; its constructor loads the model and blocks until it can serve."""
+
+    async def serve(self, call: Any) -> Any:
+        """Answer a call of the engine's role, or say by a `Failure` why not.
+
+        A failure's tokens are those that it cost, None where nobody knows. Cancelling aborts.
+
+        Raises:
+            EngineDeadError: if no further call can be served; the process must be replaced.
+        """
+        ...
 
     async def abort(self, request_id: str) -> int | None: ...
 
@@ -32,21 +45,28 @@ class Engine(Protocol):
     def stats(self, replica: str = "") -> EngineStats: ...
 
 
+def engine_fields(
+    spec: PoolSpec,
+) -> tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]:
+    """What `EngineHost` is made with besides its name: plain values, given to every restart."""
+    return (
+        spec.role,
+        spec.model.model_dump(mode="json"),
+        spec.pool.model_dump(mode="json"),
+        spec.runtime.scripted,
+    )
+
+
 def engine_of(
-    kind: str, model: dict[str, Any], pool: dict[str, Any], scripted: dict[str, Any] | None
-) -> Any:
+    role: str, model: dict[str, Any], pool: dict[str, Any], scripted: dict[str, Any] | None
+) -> Engine:
     """The engine that a replica runs, loaded and ready."""
-    if scripted is not None:
-        from actors.engines.scripted import ScriptedGenerator, ScriptedVerifier
-
-        return ScriptedGenerator(scripted) if kind == "generator" else ScriptedVerifier(scripted)
-    if kind == "generator":
-        from actors.engines.generator import GeneratorEngine
-
-        return GeneratorEngine(model, pool)
-    from actors.engines.verifier import VerifierEngine
-
-    return VerifierEngine(model, pool)
+    engine: Engine = (
+        resolve_name(ROLES[role].engine)(model, pool)
+        if scripted is None
+        else resolve_name(ROLES[role].scripted)(scripted)
+    )
+    return engine
 
 
 class EngineHost:
@@ -56,8 +76,8 @@ class EngineHost:
     another, and callers are told that the replica is gone.
 
     Args:
-        kind: ``generator`` or ``verifier``.
         replica: its name; a Serve replica is told its name by Serve.
+        role: of `actors.routing.roles.ROLES`.
         model: fields of the model's configuration.
         pool: fields of `PoolConfig`.
         scripted: settings of a scripted engine in place of a real one.
@@ -65,8 +85,8 @@ class EngineHost:
 
     def __init__(
         self,
-        kind: str,
         replica: str,
+        role: str,
         model: dict[str, Any],
         pool: dict[str, Any],
         scripted: dict[str, Any] | None = None,
@@ -76,32 +96,18 @@ class EngineHost:
         self._health_s = float(pool["health_timeout_s"])
         if scripted is None:
             orphan_reaper.hold()
-        self._engine = engine_of(kind, model, pool, scripted)
+        self._engine = engine_of(role, model, pool, scripted)
         self._warming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    async def generate(
-        self, request: Request, request_id: str, priority: float, deadline_s: float
-    ) -> Generated | Failure:
-        """See `GeneratorEngine.generate`."""
-        outcome: Generated | Failure = await self._alive(
-            self._engine.generate(request, request_id, priority, deadline_s)
-        )
+    async def serve(self, call: Call[A]) -> A | Failure:
+        """See `Engine.serve`; a dead engine ends the process."""
+        outcome: A | Failure = await self._alive(self._engine.serve(call))
         return outcome if isinstance(outcome, Failure) else replace(outcome, replica=self._replica)
-
-    async def score(
-        self, question: str, reply: str, request_id: str, deadline_s: float
-    ) -> Scored | Failure:
-        """See `VerifierEngine.score`."""
-        outcome: Scored | Failure = await self._alive(
-            self._engine.score(question, reply, request_id, deadline_s)
-        )
-        return outcome
 
     async def abort(self, request_id: str) -> int | None:
         """Stop a request; its tokens so far, None where it does not run here."""
-        tokens: int | None = await self._alive(self._engine.abort(request_id))
-        return tokens
+        return await self._alive(self._engine.abort(request_id))
 
     async def ping(self) -> int:
         """Answer once the engine is loaded and warm; the process id."""
@@ -117,8 +123,7 @@ class EngineHost:
 
     async def stats(self) -> EngineStats:
         """What the engine counted so far."""
-        stats: EngineStats = self._engine.stats(self._replica)
-        return stats
+        return self._engine.stats(self._replica)
 
     async def _alive(self, call: Awaitable[R]) -> R:
         self._watch()

@@ -16,9 +16,10 @@ from typing import Any
 from actors.engines import vllm_setup
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import Prompt, Prompter
-from actors.routing.interfaces import Generated
+from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
+from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
 
 logger = logging.getLogger(__name__)
@@ -55,27 +56,9 @@ class GeneratorEngine:
         self._meter = meter
         self._running: dict[str, asyncio.Task[Any]] = {}
 
-    async def generate(
-        self, request: Request, request_id: str, priority: float = 0.0, deadline_s: float = 3600.0
-    ) -> Generated | Failure:
-        """Serve one request.
-
-        Args:
-            request: what to complete. Where prompt and `max_tokens` together pass the context, the
-                completion ends with ``length`` at the context's end.
-            request_id: unique; for `abort`.
-            priority: lower is served first; to a thousandth.
-            deadline_s: after this the request is aborted here.
-
-        Returns:
-            The completion, or a failure whose error begins with ``bad_request`` (it will never
-            succeed), ``deadline``, ``aborted`` or ``engine``; its tokens are those it cost.
-
-        Raises:
-            EngineDeadError: if no further request can be served; the process must be replaced.
-
-        Cancelling the call aborts the request.
-        """
+    async def serve(self, call: GenerateCall) -> Generated | Failure:
+        """See `Engine.serve`."""
+        request, request_id = call.request, call.request_id
         with self._meter.request():
             loop = asyncio.get_running_loop()
             try:
@@ -84,19 +67,17 @@ class GeneratorEngine:
                 )
             except ValueError as error:
                 self._meter.failed += 1
-                return Failure(error=f"bad_request: {error}", completion_tokens=0)
+                return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
             self._meter.prompt_tokens += len(prompt.ids)
-            task = asyncio.create_task(self._run(request, prompt, request_id, priority))
+            task = asyncio.create_task(self._run(request, prompt, request_id, call.priority))
             self._running[request_id] = task
             try:
                 # a shielded task lives on when this call is cancelled, to tell what it cost
-                output = await asyncio.wait_for(asyncio.shield(task), deadline_s)
+                output = await asyncio.wait_for(asyncio.shield(task), call.deadline_s)
             except TimeoutError:
                 tokens = await self.abort(request_id)
-                return Failure(
-                    error=f"deadline: no completion within {deadline_s:g} s",
-                    completion_tokens=tokens,
-                )
+                late = f"no completion within {call.deadline_s:g} s"
+                return Failure.of(ErrorKind.DEADLINE, late, completion_tokens=tokens)
             except asyncio.CancelledError:
                 await asyncio.shield(self.abort(request_id))
                 raise
@@ -105,7 +86,14 @@ class GeneratorEngine:
             if isinstance(output, Failure):
                 self._meter.failed += 1
                 return output
-            return self._result(prompt, output)
+            made = output.outputs[0]
+            return self._prompter.answer(
+                prompt,
+                made.text,
+                list(made.token_ids),
+                made.finish_reason,
+                output.num_cached_tokens or 0,
+            )
 
     async def abort(self, request_id: str) -> int | None:
         """Stop a request in the engine.
@@ -159,7 +147,8 @@ class GeneratorEngine:
 
     async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
         """Final output of a request, aborted or not; a Failure for errors of its own."""
-        return await self._complete(
+        return await vllm_setup.completed(
+            self._llm,
             prompt.ids,
             request_id,
             max(_FIRST + 1, round(priority * 1000)),
@@ -173,44 +162,9 @@ class GeneratorEngine:
 
     async def _probe(self, request_id: str, max_tokens: int = 1, **sampling: Any) -> Any:
         """Generate a token or two, ahead of everything else; they belong to no run."""
-        output = await self._complete(
-            self._probe_ids, request_id, _FIRST, max_tokens=max_tokens, **sampling
+        output = await vllm_setup.completed(
+            self._llm, self._probe_ids, request_id, _FIRST, max_tokens=max_tokens, **sampling
         )
         if not isinstance(output, Failure):
             self._meter.completion_tokens -= len(output.outputs[0].token_ids)
         return output
-
-    async def _complete(
-        self, ids: list[int], request_id: str, priority: int, **sampling: Any
-    ) -> Any:
-        from vllm import SamplingParams, TokensPrompt
-        from vllm.sampling_params import RequestOutputKind
-
-        async def last() -> Any:
-            params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **sampling)
-            prompt = TokensPrompt(prompt_token_ids=ids)
-            final = None
-            async for output in self._llm.generate(prompt, params, request_id, priority=priority):
-                final = output
-            assert final is not None  # the stream of a request ends with its output
-            return final
-
-        return await vllm_setup.guarded(last())
-
-    def _result(self, prompt: Prompt, output: Any) -> Generated | Failure:
-        choice = output.outputs[0]
-        ids = list(choice.token_ids)
-        if choice.finish_reason not in ("stop", "length"):
-            return Failure(
-                error=f"aborted: the request ended with {choice.finish_reason!r}",
-                completion_tokens=len(ids),
-            )
-        return Generated(
-            text=prompt.opened + choice.text,
-            finish_reason=choice.finish_reason,
-            prompt_tokens=len(prompt.ids),
-            cached_prompt_tokens=output.num_cached_tokens or 0,
-            completion_tokens=len(ids),
-            thinking_tokens=self._prompter.thinking_tokens(prompt, choice.text, ids),
-            replica="",
-        )

@@ -2,85 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
 
-from actors.engines.actor_host import ActorHost
 from actors.engines.capacity_check import waited_for
 from actors.engines.engine_stats import EngineStats
-from actors.engines.script_rules import script_of
-from actors.routing.address import EnginesAddress, Kind, PoolAddress
-from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
+from actors.engines.hosts import Host, PoolSpec, started
+from actors.routing.address import EnginesAddress
+from actors.routing.roles import GENERATOR, ROLES
+from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig, RuntimeConfig
+from pipeline.config.science import ScienceConfig
 from pipeline.planning.admission_bounds import usual
 from pipeline.planning.sizing import slots
-
-if TYPE_CHECKING:
-    from pipeline.config.science import ScienceConfig
-
-
-class Host(Protocol):
-    """One started pool."""
-
-    address: PoolAddress
-
-    def wait(self) -> None:
-        """Return once every replica serves.
-
-        Raises:
-            EngineError: if one does not start, or not in time.
-        """
-        ...
-
-    def stats(self) -> list[EngineStats]:
-        """Of every replica that answers."""
-        ...
-
-    def stop(self) -> None:
-        """End the pool and its processes; may be called twice."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
     """The engines of a run."""
 
-    generator: Host
-    verifier: Host | None
+    hosts: dict[str, Host]
+    """By role."""
     address: EnginesAddress
     """What controllers need to reach them (`actors.engines.connect.clients_of`)."""
 
     def stats(self) -> dict[str, list[EngineStats]]:
-        """Of every replica that answers, by pool."""
-        verifier = [] if self.verifier is None else self.verifier.stats()
-        return {"generator": self.generator.stats(), "verifier": verifier}
+        """Of every replica that answers, by role."""
+        return {role: host.stats() for role, host in self.hosts.items()}
 
     def stop(self) -> None:
         """End all of them; may be called twice.
 
         Side by side: Serve lets a replica end in peace, and the driver may soon be killed.
         """
-        hosts = [host for host in (self.generator, self.verifier) if host is not None]
-        with ThreadPoolExecutor(len(hosts)) as threads:
-            for ended in [threads.submit(host.stop) for host in hosts]:
+        with ThreadPoolExecutor(len(self.hosts)) as threads:
+            for ended in [threads.submit(host.stop) for host in self.hosts.values()]:
                 ended.result()
 
 
 def start_engines(science: ScienceConfig, runtime: RuntimeConfig, run_id: str) -> Engines:
     """Start a run's engines; see `start_pools`."""
-    return start_pools(
-        science.generator, science.verifier, runtime, run_id, science.decoding.max_tokens
-    )
+    return start_pools(science.models, runtime, run_id, science.decoding.max_tokens)
 
 
 def start_pools(
-    generator: GeneratorModel,
-    verifier: VerifierModel | None,
-    runtime: RuntimeConfig,
-    run_id: str,
-    max_tokens: int,
+    models: Mapping[str, ModelConfig], runtime: RuntimeConfig, run_id: str, max_tokens: int
 ) -> Engines:
     """Start the pools of a run side by side, and return when all of them serve.
 
@@ -89,8 +56,7 @@ def start_pools(
     the run does.
 
     Args:
-        generator: the model that answers.
-        verifier: the model that scores; None where nothing is scored.
+        models: by role, ``generator`` among them; a role that is not there has no pool.
         runtime: where and how.
         run_id: names actors and applications.
         max_tokens: most new tokens of a completion, for admission.
@@ -99,69 +65,33 @@ def start_pools(
         ConfigError: if the pools ask for something that cannot be.
         EngineError: if an engine does not start; nothing is left running.
     """
-    hosts: list[Host] = []
+    pools = runtime.pools
+    hosts: dict[str, Host] = {}
     try:
-        hosts.append(_start("generator", generator, runtime.generator, runtime, run_id))
-        if verifier is not None:
-            hosts.append(_start("verifier", verifier, runtime.verifier, runtime, run_id))
+        for role in ROLES:
+            if role in models:
+                hosts[role] = started(
+                    PoolSpec(
+                        role=role,
+                        model=models[role],
+                        pool=pools[role],
+                        runtime=runtime,
+                        run_id=run_id,
+                    )
+                )
         with waited_for("engines"):
-            for host in hosts:
+            for host in hosts.values():
                 host.wait()
-        made, judged = hosts[0], hosts[1] if len(hosts) > 1 else None
-        pool, fixed, replicas = runtime.generator, runtime.controllers.in_flight, made.stats()
+        pool, fixed = pools[GENERATOR], runtime.controllers.in_flight
+        replicas = hosts[GENERATOR].stats()
         in_flight = fixed or admitted(pool, replicas, max_tokens)
         most = fixed or max(in_flight, usual(pool, _places(pool, replicas)))
     except BaseException:
-        for host in hosts:
+        for host in hosts.values():
             host.stop()
         raise
-    return Engines(
-        made,
-        judged,
-        {
-            "generator": made.address,
-            "verifier": None if judged is None else judged.address,
-            "in_flight": in_flight,
-            "most": most,
-        },
-    )
-
-
-def _start(
-    kind: Kind, model: ModelConfig, pool: PoolConfig, runtime: RuntimeConfig, run_id: str
-) -> Host:
-    fields = model.model_dump(mode="json")
-    margin = runtime.requests.affinity_margin
-    if runtime.scripted is not None and script_of(runtime.scripted).in_process:
-        return InProcess(kind, runtime.scripted)
-    if runtime.host == "actors":
-        return ActorHost(kind, fields, pool, run_id, runtime.scripted)
-    from actors.engines.serve_host import ServeHost
-
-    return ServeHost(kind, fields, pool, run_id, runtime.scripted, margin)
-
-
-class InProcess:
-    """Scripted engines in each caller's own process: nothing to start, nothing to stop."""
-
-    def __init__(self, kind: Kind, scripted: dict[str, Any]) -> None:
-        self.address: PoolAddress = {
-            "host": "process",
-            "kind": kind,
-            "replicas": [],
-            "app": "",
-            "scripted": scripted,
-        }
-
-    def wait(self) -> None:
-        """See `Host.wait`."""
-
-    def stats(self) -> list[EngineStats]:
-        """See `Host.stats`; each caller's engine counts for itself."""
-        return []
-
-    def stop(self) -> None:
-        """See `Host.stop`."""
+    addresses = {role: host.address for role, host in hosts.items()}
+    return Engines(hosts, EnginesAddress(pools=addresses, in_flight=in_flight, most=most))
 
 
 def slots_of(replicas: Sequence[EngineStats], max_tokens: int) -> int:

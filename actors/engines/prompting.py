@@ -1,11 +1,16 @@
-"""Chat templates: from a request to the prompt's token ids, and the thinking tokens of a reply."""
+"""Chat templates: from a request to its prompt's token ids, and from generated ids to a reply.
+
+Needs a tokenizer and nothing else, so it serves any generator that takes token ids.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.core.protocol import Request
+from actors.routing.calls import Generated
+from pipeline.core.errors import ErrorKind
+from pipeline.core.protocol import Failure, Request
 from pipeline.core.thinking import CLOSE, is_open, opened_by
 
 
@@ -69,6 +74,30 @@ class Prompter:
         if len(ids) >= self._context:
             raise ValueError(f"prompt has {len(ids):,} tokens, the context holds {self._context:,}")
         return Prompt(ids, "" if request.assistant_prefix else opened, prefix)
+
+    def answer(
+        self, prompt: Prompt, text: str, ids: list[int], finish_reason: str | None, cached: int
+    ) -> Generated | Failure:
+        """What a generator made of a prompt, as the caller is told it.
+
+        Args:
+            prompt: as given to the generator.
+            text: new text.
+            ids: its tokens.
+            finish_reason: what ended it; all but ``stop`` and ``length`` is a failure.
+            cached: tokens of the prompt that were found in the cache.
+        """
+        if finish_reason not in ("stop", "length"):
+            ended = f"the request ended with {finish_reason!r}"
+            return Failure.of(ErrorKind.ABORTED, ended, completion_tokens=len(ids))
+        return Generated(
+            text=prompt.opened + text,
+            finish_reason=finish_reason,
+            prompt_tokens=len(prompt.ids),
+            cached_prompt_tokens=cached,
+            completion_tokens=len(ids),
+            thinking_tokens=self.thinking_tokens(prompt, text, ids),
+        )
 
     def thinking_tokens(self, prompt: Prompt, text: str, ids: list[int]) -> int:
         """Tokens up to and including the last closing tag; all in a block that stays open."""

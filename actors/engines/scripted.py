@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from actors.engines.batch_slots import Slots
+from actors.cluster.concurrency_limit import Limit
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.generation_log import Witness
 from actors.engines.script_rules import Fault, reply, rows, script_of
-from actors.routing.interfaces import Generated, Scored
+from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from pipeline.core import prm
-from pipeline.core.errors import EngineDeadError, VerifierError
-from pipeline.core.protocol import Failure, Request
+from pipeline.core.errors import EngineDeadError, ErrorKind, VerifierError
+from pipeline.core.protocol import Failure
 
 
 class Held:
@@ -51,7 +51,7 @@ class ScriptedEngine:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.script = script_of(settings)
         self._meter = Meter(self.script.slots)
-        self._slots = Slots(self._meter)
+        self._slots = Limit(self.script.slots)
         self._held: dict[str, Held] = {}
         self._provoked: Counter[str] = Counter()
 
@@ -88,20 +88,15 @@ class ScriptedEngine:
                 return fault if times is None or self._provoked[piece] <= times else None
         return None
 
-    async def _serve(
-        self,
-        held: Held,
-        request_id: str,
-        seconds: float,
-        fault: Fault | None,
-        priority: float,
-        deadline_s: float,
+    async def _hold(
+        self, call: Call[Any], held: Held, seconds: float, fault: Fault | None
     ) -> Failure | None:
-        """Hold a request for as long as it takes; None when it is done."""
+        """Hold a call for as long as it takes; None when it is done."""
+        request_id, deadline_s = call.request_id, call.deadline_s
         if fault == "bad_request":
             self._meter.failed += 1
-            return Failure(error="bad_request: scripted", completion_tokens=0)
-        held.task = asyncio.create_task(self._work(held, seconds, fault, priority))
+            return Failure.of(ErrorKind.BAD_REQUEST, "scripted", completion_tokens=0)
+        held.task = asyncio.create_task(self._work(held, seconds, fault, call.priority))
         self._held[request_id] = held
         try:
             await asyncio.wait({held.task}, timeout=None if fault == "freeze" else deadline_s)
@@ -109,22 +104,25 @@ class ScriptedEngine:
             await self.abort(request_id)
             raise
         if held.task.cancelled():
-            return Failure(error="aborted: scripted", completion_tokens=held.made())
+            return Failure.of(ErrorKind.ABORTED, "scripted", completion_tokens=held.made())
         if not held.task.done():
             tokens = await self.abort(request_id)
-            return Failure(error=f"deadline: not within {deadline_s:g} s", completion_tokens=tokens)
+            return Failure.of(
+                ErrorKind.DEADLINE, f"not within {deadline_s:g} s", completion_tokens=tokens
+            )
         del self._held[request_id]
         held.task.result()
         self._meter.completion_tokens += held.tokens
         held.noted(held.tokens)
         if fault == "error":
             self._meter.failed += 1
-            return Failure(error="engine: scripted", completion_tokens=held.tokens)
+            return Failure.of(ErrorKind.ENGINE, "scripted", completion_tokens=held.tokens)
         return None
 
     async def _work(self, held: Held, seconds: float, fault: Fault | None, priority: float) -> None:
-        await self._slots.acquire(priority)
+        await self._slots.take(-priority)
         try:
+            self._note()
             held.started = time.monotonic()
             if fault in ("hang", "freeze"):
                 await asyncio.get_running_loop().create_future()
@@ -135,7 +133,13 @@ class ScriptedEngine:
             if seconds:
                 await asyncio.sleep(seconds)
         finally:
-            self._slots.release()
+            self._slots.give_back()
+            self._note()
+
+    def _note(self) -> None:
+        """Tell the meter how full the batch is."""
+        slots = self._slots
+        self._meter.batch(slots.taken, slots.waiting, slots.taken / slots.most)
 
 
 class ScriptedGenerator(ScriptedEngine):
@@ -151,10 +155,9 @@ class ScriptedGenerator(ScriptedEngine):
         witness = self._witness
         return None if witness is None else lambda tokens: witness.note(seed, tokens)
 
-    async def generate(
-        self, request: Request, request_id: str, priority: float = 0.0, deadline_s: float = 3600.0
-    ) -> Generated | Failure:
-        """See `GeneratorEngine.generate`."""
+    async def serve(self, call: GenerateCall) -> Generated | Failure:
+        """See `Engine.serve`."""
+        request = call.request
         with self._meter.request():
             if self._meter.in_flight > (self.script.preempts_above or math.inf):
                 self._meter.preemptions += 1
@@ -163,13 +166,11 @@ class ScriptedGenerator(ScriptedEngine):
             tokens = min(wanted, request.max_tokens)
             self._meter.prompt_tokens += len(prompt)
             speed = self.script.tokens_per_s
-            failure = await self._serve(
+            failure = await self._hold(
+                call,
                 Held(tokens, speed, self._noting(request.seed)),
-                request_id,
                 0.0 if speed is None else tokens / speed,
                 self._fault(prompt, self.script.faults),
-                priority,
-                deadline_s,
             )
             return failure or Generated(
                 text=text if tokens == wanted else text[: text.index("\\boxed")],
@@ -178,7 +179,6 @@ class ScriptedGenerator(ScriptedEngine):
                 cached_prompt_tokens=0,
                 completion_tokens=tokens,
                 thinking_tokens=0,
-                replica="",
             )
 
 
@@ -187,16 +187,14 @@ class ScriptedVerifier(ScriptedEngine):
 
     kind = "verifier"
 
-    async def score(
-        self, question: str, reply: str, request_id: str, deadline_s: float = 600.0
-    ) -> Scored | Failure:
-        """See `VerifierEngine.score`."""
+    async def serve(self, call: ScoreCall) -> Scored | Failure:
+        """See `Engine.serve`."""
+        question, reply = call.question, call.reply
         with self._meter.request():
             both = f"{question}\n{reply}"
             self._meter.prompt_tokens += len(both)
             fault = self._fault(both, self.script.score_faults)
-            seconds = self.script.score_s
-            failure = await self._serve(Held(0, None), request_id, seconds, fault, 0.0, deadline_s)
+            failure = await self._hold(call, Held(0, None), self.script.score_s, fault)
             if failure is not None:
                 return failure
             expected = len(rows(question, reply, None))
@@ -204,7 +202,7 @@ class ScriptedVerifier(ScriptedEngine):
                 scores = prm.step_scores(rows(question, reply, fault), expected)
             except VerifierError as error:
                 self._meter.failed += 1
-                return Failure(error=f"verifier: {error}")
+                return Failure.of(ErrorKind.VERIFIER, error)
             return Scored(
                 step_scores=scores,
                 score=prm.aggregate(scores, "mean"),

@@ -17,16 +17,18 @@ from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 
 from actors.cluster.run_monitor import watch_name
 from actors.engines.actor_host import ray_options
-from actors.engines.engine_host import EngineHost
+from actors.engines.engine_host import EngineHost, engine_fields
 from actors.engines.engine_stats import EngineStats
-from actors.routing.address import NAMESPACE, Kind, PoolAddress
+from actors.engines.hosts import PoolSpec
+from actors.routing.address import NAMESPACE, PoolAddress
+from actors.routing.roles import ROLES
 from actors.routing.serve_transport import DEPLOYMENT
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import EngineError
 
 logger = logging.getLogger(__name__)
 
-_APP = re.compile(r"markovscale-(?P<run>.+)-(?:generator|verifier)")
+_APP = re.compile(rf"markovscale-(?P<run>.+)-(?:{'|'.join(ROLES)})")
 _POLL_S = 0.5
 _STATS_S = 5.0
 _CONSTRUCTOR_TRIES = 3
@@ -35,24 +37,11 @@ _CONSTRUCTOR_TRIES = 3
 class ServeHost:
     """One pool as a Serve application of its own."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        model: dict[str, Any],
-        pool: PoolConfig,
-        run_id: str,
-        scripted: dict[str, Any] | None,
-        margin: int,
-    ) -> None:
-        self._app = f"markovscale-{run_id}-{kind}"
+    def __init__(self, spec: PoolSpec) -> None:
+        pool, margin = spec.pool, spec.runtime.requests.affinity_margin
+        self._app = f"markovscale-{spec.run_id}-{spec.role}"
         self._timeout_s = pool.start_timeout_s
-        self.address: PoolAddress = {
-            "host": "serve",
-            "kind": kind,
-            "replicas": [],
-            "app": self._app,
-            "scripted": None,
-        }
+        self.address = PoolAddress(host="serve", role=spec.role, at={"app": self._app})
         serve.start(proxy_location="Disabled")
         if self._app in serve.status().applications:  # of an attempt that was killed
             serve.delete(self._app)
@@ -68,7 +57,7 @@ class ServeHost:
             ),
             **scaling(pool),
         )
-        target = deployment.bind(kind, "", model, pool.model_dump(mode="json"), scripted)
+        target = deployment.bind("", *engine_fields(spec))
         serve.run_many(
             [serve.RunTarget(target, name=self._app, route_prefix=None)],
             wait_for_ingress_deployment_creation=False,
@@ -76,20 +65,20 @@ class ServeHost:
         )
 
     def wait(self) -> None:
-        """See `actors.engines.launch.Host.wait`."""
-        kind, give_up = self.address["kind"], time.monotonic() + self._timeout_s
+        """See `actors.engines.hosts.Host.wait`."""
+        role, give_up = self.address.role, time.monotonic() + self._timeout_s
         while time.monotonic() < give_up:
             status = serve.status().applications.get(self._app)
             if status is not None and status.status == "RUNNING":
                 return
             if status is not None and status.status == "DEPLOY_FAILED":
                 reasons = [status.message, *(d.message for d in status.deployments.values())]
-                raise EngineError(f"a {kind} did not start: {' '.join(filter(None, reasons))}")
+                raise EngineError(f"a {role} did not start: {' '.join(filter(None, reasons))}")
             time.sleep(_POLL_S)
-        raise EngineError(f"a {kind} did not start within {self._timeout_s:g} s")
+        raise EngineError(f"a {role} did not start within {self._timeout_s:g} s")
 
     def stats(self) -> list[EngineStats]:
-        """See `actors.engines.launch.Host.stats`."""
+        """See `actors.engines.hosts.Host.stats`."""
         handle = serve.get_deployment_handle(DEPLOYMENT, self._app)
         try:
             answers = handle.broadcast("stats").results(timeout_s=_STATS_S, return_exceptions=True)
@@ -98,7 +87,7 @@ class ServeHost:
         return [answer for answer in answers if isinstance(answer, EngineStats)]
 
     def stop(self) -> None:
-        """See `actors.engines.launch.Host.stop`."""
+        """See `actors.engines.hosts.Host.stop`."""
         if self._app in serve.status().applications:
             serve.delete(self._app)
 

@@ -16,11 +16,11 @@ from typing import Any
 from actors.engines import vllm_setup
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import check_text
-from actors.routing.interfaces import Scored
+from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.models import VerifierModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.core import prm
-from pipeline.core.errors import ConfigError, VerifierError
+from pipeline.core.errors import ConfigError, ErrorKind, VerifierError
 from pipeline.core.protocol import Failure
 
 
@@ -49,8 +49,6 @@ class VerifierEngine:
             ConfigError: if the separator is not one token, or a step of the engine is shorter than
                 the context (step pooling reads a prompt in one piece).
         """
-        from vllm.config import PoolerConfig
-
         self._model = VerifierModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
         vllm_setup.check_shape(self._model)
@@ -62,10 +60,7 @@ class VerifierEngine:
         arguments = vllm_setup.engine_args(
             self._model,
             pool_config,
-            runner="pooling",
-            pooler_config=PoolerConfig(
-                pooling_type="STEP", step_tag_id=self._separator_id, use_activation=True
-            ),
+            **vllm_setup.step_pooling(self._separator_id),
             # step pooling needs every position of the prompt in one forward pass
             enable_prefix_caching=False,
             enable_chunked_prefill=False,
@@ -75,33 +70,25 @@ class VerifierEngine:
         self._context = vllm_setup.context_tokens(self._llm)
         self._running: dict[str, asyncio.Task[Any]] = {}
 
-    async def score(
-        self, question: str, reply: str, request_id: str, deadline_s: float = 600.0
-    ) -> Scored | Failure:
-        """Score the steps of `reply` to `question`.
+    async def serve(self, call: ScoreCall) -> Scored | Failure:
+        """See `Engine.serve`.
 
         A reply without text to judge (cut inside its thinking) is not sent to the model; see
         `pipeline.core.prm.aggregate` for its score.
 
         Returns:
-            The scores, or a failure whose error begins with ``bad_request`` (it will never
-            succeed), ``verifier`` (scores that cannot be scores), ``deadline``, ``aborted`` or
-            ``engine``.
-
-        Raises:
-            EngineDeadError: if no further request can be served; the process must be replaced.
-
-        Cancelling the call aborts the request.
+            The scores, or a `Failure` of any kind but those of a lost replica.
         """
+        request_id = call.request_id
         with self._meter.request():
             loop = asyncio.get_running_loop()
             try:
                 solution = await loop.run_in_executor(
-                    self._tokenizing, self._solution, question, reply
+                    self._tokenizing, self._solution, call.question, call.reply
                 )
             except ValueError as error:
                 self._meter.failed += 1
-                return Failure(error=f"bad_request: {error}", completion_tokens=0)
+                return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
             if not solution.n_steps:
                 score = prm.aggregate((), self._model.aggregation)
                 return Scored(step_scores=(), score=score, tokens=0, truncated=False)
@@ -109,10 +96,10 @@ class VerifierEngine:
             task = asyncio.create_task(self._run(solution, request_id))
             self._running[request_id] = task
             try:
-                rows = await asyncio.wait_for(asyncio.shield(task), deadline_s)
+                rows = await asyncio.wait_for(asyncio.shield(task), call.deadline_s)
             except TimeoutError:
                 await self.abort(request_id)
-                return Failure(error=f"deadline: no scores within {deadline_s:g} s")
+                return Failure.of(ErrorKind.DEADLINE, f"no scores within {call.deadline_s:g} s")
             except asyncio.CancelledError:
                 await asyncio.shield(self.abort(request_id))
                 raise
@@ -202,18 +189,7 @@ class VerifierEngine:
 
     async def _run(self, solution: Solution, request_id: str) -> Any:
         """The rows at the separators; a Failure for errors of the request's own."""
-        from vllm import PoolingParams, TokensPrompt
-
-        async def last() -> Any:
-            final = None
-            prompt = TokensPrompt(prompt_token_ids=solution.ids)
-            params = PoolingParams(task="token_classify")
-            async for output in self._llm.encode(prompt, params, request_id):
-                final = output
-            assert final is not None  # the stream of a request ends with its output
-            return final.outputs.data.float().tolist()
-
-        return await vllm_setup.guarded(last())
+        return await vllm_setup.token_classes(self._llm, solution.ids, request_id)
 
     def _scored(self, solution: Solution, rows: Sequence[Sequence[float]]) -> Scored | Failure:
         try:
@@ -225,7 +201,7 @@ class VerifierEngine:
             scores = prm.step_scores(rows, solution.n_steps)
         except VerifierError as error:
             self._meter.failed += 1
-            return Failure(error=f"verifier: {error}")
+            return Failure.of(ErrorKind.VERIFIER, error)
         return Scored(
             step_scores=scores,
             score=prm.aggregate(scores, self._model.aggregation),

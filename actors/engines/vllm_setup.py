@@ -1,7 +1,7 @@
-"""How this project starts vLLM: the one place that knows its arguments and its versions.
+"""How this project starts vLLM and calls it: the one place that knows its names and versions.
 
-Tested with 0.32 (CPU) and 0.26 (GPU). Everything used here and in `engine` and `verifier` exists
-in both under the same name, unless a comment says otherwise.
+Tested with 0.32 (CPU) and 0.26 (GPU). Everything used here exists in both under the same name,
+unless a comment says otherwise.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from filelock import FileLock
 from actors.engines.engine_stats import Meter
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig
-from pipeline.core.errors import ConfigError, EngineDeadError
+from pipeline.core.errors import ConfigError, EngineDeadError, ErrorKind
 from pipeline.core.protocol import Failure
 from pipeline.planning import sizing
 
@@ -143,6 +143,62 @@ def start(arguments: dict[str, Any], pool: PoolConfig, meter: Meter) -> Any:
     return llm
 
 
+async def completed(
+    llm: Any, ids: list[int], request_id: str, priority: int, **sampling: Any
+) -> Any:
+    """vLLM's output for a prompt, once it is complete; see `guarded`.
+
+    Args:
+        llm: a generator.
+        ids: the prompt's tokens.
+        request_id: unique; for ``llm.abort``.
+        priority: lower is served first.
+        sampling: fields of vLLM's SamplingParams.
+    """
+    from vllm import SamplingParams, TokensPrompt
+    from vllm.sampling_params import RequestOutputKind
+
+    async def last() -> Any:
+        params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **sampling)
+        prompt = TokensPrompt(prompt_token_ids=ids)
+        return await _last(llm.generate(prompt, params, request_id, priority=priority))
+
+    return await guarded(last())
+
+
+def step_pooling(separator_id: int) -> dict[str, Any]:
+    """Arguments of `engine_args` for a model that classifies each separator token."""
+    from vllm.config import PoolerConfig
+
+    return {
+        "runner": "pooling",
+        "pooler_config": PoolerConfig(
+            pooling_type="STEP", step_tag_id=separator_id, use_activation=True
+        ),
+    }
+
+
+async def token_classes(llm: Any, ids: list[int], request_id: str) -> Any:
+    """P(class) at each separator of a prompt, a row of floats each; see `guarded`."""
+    from vllm import PoolingParams, TokensPrompt
+
+    async def last() -> Any:
+        params = PoolingParams(task="token_classify")
+        prompt = TokensPrompt(prompt_token_ids=ids)
+        output = await _last(llm.encode(prompt, params, request_id))
+        return output.outputs.data.float().tolist()
+
+    return await guarded(last())
+
+
+async def _last(stream: AsyncIterator[Any]) -> Any:
+    final = None
+    async for output in stream:
+        final = output
+    assert final is not None  # the stream of a request ends with its output
+    return final
+
+
 async def guarded(call: Coroutine[Any, Any, Any]) -> Any:
     """Await a vLLM call; errors of the request itself become a `Failure`.
 
@@ -156,9 +212,9 @@ async def guarded(call: Coroutine[Any, Any, Any]) -> Any:
     except exceptions.EngineDeadError as error:
         raise EngineDeadError(f"vLLM engine died: {error}") from error
     except ValueError as error:  # vLLM's own errors of validation are ValueErrors
-        return Failure(error=f"bad_request: {error}", completion_tokens=0)
+        return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
     except exceptions.EngineGenerateError as error:
-        return Failure(error=f"engine: {error.__cause__ or error!r}")
+        return Failure.of(ErrorKind.ENGINE, repr(error.__cause__ or error))
 
 
 async def answer_all(requests: Iterable[Coroutine[Any, Any, Any]]) -> None:

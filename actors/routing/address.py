@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from dataclasses import dataclass, field
+from typing import Any
 
 from actors.cluster.run_monitor import NAMESPACE
 
-__all__ = ["NAMESPACE", "EnginesAddress", "Kind", "PoolAddress"]
-
-Kind = Literal["generator", "verifier"]
+__all__ = ["NAMESPACE", "EnginesAddress", "PoolAddress"]
 
 
-class PoolAddress(TypedDict):
-    """One pool of engines; JSON-able."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAddress:
+    """One pool of engines; picklable."""
 
-    host: Literal["actors", "serve", "process"]
-    kind: Kind
-    replicas: list[str]
-    """Names of plain actors, in `NAMESPACE`."""
-    app: str
-    """Serve's application."""
-    scripted: dict[str, Any] | None
-    """Settings of scripted engines in the caller's own process."""
+    host: str
+    """What started it, and so how it is reached (`actors.engines.hosts.HOSTS`)."""
+    role: str
+    """What it serves (`actors.routing.roles.ROLES`)."""
+    at: dict[str, Any] = field(default_factory=dict)
+    """What the host's own transport needs to find it."""
 
 
-class EnginesAddress(TypedDict):
-    """All that a controller needs to reach the engines of a run; JSON-able."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginesAddress:
+    """All that a controller needs to reach the engines of a run; picklable."""
 
-    generator: PoolAddress
-    verifier: PoolAddress | None
+    pools: dict[str, PoolAddress]
+    """By role."""
     in_flight: int
     """Chains that keep the generator pool full without swamping it, over all controllers: what a
     run begins with."""

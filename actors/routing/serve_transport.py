@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Generic
 
 import ray
 from ray import serve
 from ray.serve.exceptions import RayServeException
 
 from actors.routing.address import PoolAddress
+from actors.routing.calls import A, Call
 from actors.routing.router import POLICIES, RouterStats
 from actors.routing.serve_router import ELSEWHERE
-from actors.routing.transport import Call, NoReplicaError, answer_of
+from actors.routing.transport import NoReplicaError, answer_of
+from pipeline.config.runtime import RequestConfig
+from pipeline.core.protocol import Failure
 
 DEPLOYMENT = "engine"
 
@@ -23,26 +26,17 @@ _RUNNING_POLL_S = 5.0
 class ServeTransport:
     """One Serve application; calls wait in its router while every replica is full."""
 
-    def __init__(self, address: PoolAddress, no_replica_timeout_s: float) -> None:
-        self._app = address["app"]
+    def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
+        self._app = address.at["app"]
         self._handle = serve.get_deployment_handle(DEPLOYMENT, self._app)
-        self._no_replica_timeout_s = no_replica_timeout_s
+        self._no_replica_timeout_s = settings.no_replica_timeout_s
 
-    async def place(
-        self,
-        method: str,
-        arguments: tuple[Any, ...],
-        *,
-        session: str,
-        request_id: str,
-        avoid: Collection[str],
-    ) -> Call:
+    async def place(self, call: Call[A], *, avoid: Collection[str]) -> ServeCall[A]:
         """Wait for a replica that has room; see `Transport.place`."""
-        del request_id  # Serve carries a cancellation to the replica itself
         handle = self._handle.options(
-            method_name=method, session_id=session + ELSEWHERE if avoid else session
+            method_name="serve", session_id=call.session + ELSEWHERE if avoid else call.session
         )
-        response = handle.remote(*arguments)
+        response = handle.remote(call)  # Serve carries a cancellation to the replica itself
         placed = asyncio.ensure_future(response._to_object_ref())
         try:
             while True:
@@ -64,16 +58,17 @@ class ServeTransport:
         return None if policy is None else policy.stats()
 
 
-class ServeCall:
-    """A request that a Serve replica holds."""
+class ServeCall(Generic[A]):
+    """A call that a Serve replica holds."""
 
     def __init__(self, replica: str, response: Any, ref: Any) -> None:
         self.replica = replica  # which of them, only the answer says
         self._response, self._ref = response, ref
 
-    async def result(self) -> Any:
-        """What the engine answered; see `Call.result`."""
-        return await answer_of(self._ref, self.replica)
+    async def result(self) -> A | Failure:
+        """What the engine answered; see `Placed.result`."""
+        answer: A | Failure = await answer_of(self._ref, self.replica)
+        return answer
 
     def abort(self) -> None:
         """Stop it in the engine."""

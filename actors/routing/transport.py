@@ -1,4 +1,4 @@
-"""Transports: how a call reaches one replica of a pool; here, plain Ray actors."""
+"""Transports: how a call reaches one replica of a pool; the protocol, and plain Ray actors."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import logging
 import random
 import zlib
 from collections.abc import Collection
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import ray
 
 from actors.routing.address import NAMESPACE, PoolAddress
+from actors.routing.calls import A, Answer, Call
 from actors.routing.router import RouterStats, StickyLeastLoaded
+from pipeline.config.runtime import RequestConfig
+from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
 
 logger = logging.getLogger(__name__)
@@ -29,12 +32,18 @@ class ReplicaLostError(Exception):
     """The replica went away with the request in it."""
 
 
-class Call(Protocol):
-    """A request that a replica holds."""
+Told = TypeVar("Told", bound=Answer, covariant=True)
 
-    replica: str
 
-    async def result(self) -> Any:
+class Placed(Protocol[Told]):
+    """A call that a replica holds."""
+
+    @property
+    def replica(self) -> str:
+        """Its name, for `Transport.place` to avoid."""
+        ...
+
+    async def result(self) -> Told | Failure:
         """What the engine answered.
 
         Raises:
@@ -48,18 +57,11 @@ class Call(Protocol):
 
 
 class Transport(Protocol):
-    """Places requests on replicas."""
+    """Places calls on replicas; made with a `PoolAddress` and a `RequestConfig`
+    (`actors.engines.hosts.HOSTS`), on the event loop that uses it."""
 
-    async def place(
-        self,
-        method: str,
-        arguments: tuple[Any, ...],
-        *,
-        session: str,
-        request_id: str,
-        avoid: Collection[str],
-    ) -> Call:
-        """Hand a request to a replica, chosen by `session` and without those in `avoid`.
+    async def place(self, call: Call[A], *, avoid: Collection[str]) -> Placed[A]:
+        """Hand a call to a replica, chosen by its session and without those in `avoid`.
 
         Raises:
             NoReplicaError: if none lives.
@@ -74,34 +76,27 @@ class Transport(Protocol):
 class ActorTransport:
     """Named Ray actors, which Ray restarts under the same name when they die."""
 
-    def __init__(self, address: PoolAddress, margin: int) -> None:
+    def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
         self._handles = {
-            name: ray.get_actor(name, namespace=NAMESPACE) for name in address["replicas"]
+            name: ray.get_actor(name, namespace=NAMESPACE) for name in address.at["replicas"]
         }
         # callers must not break ties alike, and a run should not depend on the clock
         seed = zlib.crc32(ray.get_runtime_context().get_worker_id().encode())
-        self._policy = StickyLeastLoaded(margin, random.Random(seed))  # noqa: S311 (no secret)
+        self._policy = StickyLeastLoaded(
+            settings.affinity_margin,
+            random.Random(seed),  # noqa: S311 (no secret)
+        )
         self._reviving: dict[str, asyncio.Task[None]] = {}
 
-    async def place(
-        self,
-        method: str,
-        arguments: tuple[Any, ...],
-        *,
-        session: str,
-        request_id: str,
-        avoid: Collection[str],
-    ) -> Call:
-        """Hand a request to an actor at once; it has no queue in front of the engine."""
+    async def place(self, call: Call[A], *, avoid: Collection[str]) -> ActorCall[A]:
+        """Hand a call to an actor at once; it has no queue in front of the engine."""
         alive = [name for name in self._handles if name not in self._reviving]
-        replica = self._policy.choose(session, alive, avoid)
+        replica = self._policy.choose(call.session, alive, avoid)
         if replica is None:
             raise NoReplicaError
-        self._policy.sent(session, replica)
+        self._policy.sent(call.session, replica)
         handle = self._handles[replica]
-        return ActorCall(
-            self, replica, handle, getattr(handle, method).remote(*arguments), request_id
-        )
+        return ActorCall(self, replica, handle, handle.serve.remote(call), call.request_id)
 
     def router_stats(self) -> RouterStats:
         """How routing went from this process."""
@@ -128,8 +123,8 @@ class ActorTransport:
             return
 
 
-class ActorCall:
-    """A request that a plain actor holds."""
+class ActorCall(Generic[A]):
+    """A call that a plain actor holds."""
 
     def __init__(
         self, transport: ActorTransport, replica: str, handle: Any, ref: Any, request_id: str
@@ -138,11 +133,12 @@ class ActorCall:
         self._transport, self._handle, self._ref = transport, handle, ref
         self._request_id = request_id
 
-    async def result(self) -> Any:
-        """What the engine answered; see `Call.result`."""
+    async def result(self) -> A | Failure:
+        """What the engine answered; see `Placed.result`."""
         lost = False
         try:
-            return await answer_of(self._ref, self.replica)
+            answer: A | Failure = await answer_of(self._ref, self.replica)
+            return answer
         except ReplicaLostError:
             lost = True
             self.abort()  # Ray may only have lost the connection: then it still runs there
@@ -167,4 +163,4 @@ async def answer_of(ref: Any, replica: str) -> Any:
         raise ReplicaLostError(f"{replica} went away ({type(error).__name__})") from error
     except ray.exceptions.RayTaskError as error:
         logger.exception("%s raised", replica)
-        return Failure(error=f"engine: {error.cause!r}")
+        return Failure.of(ErrorKind.ENGINE, repr(error.cause))

@@ -191,3 +191,8 @@ class RuntimeConfig(Section):
     scripted: dict[str, Any] | None = None
     """Settings of scripted engines in place of real ones: for tests and load measurements. The run
     is marked synthetic."""
+
+    @property
+    def pools(self) -> dict[str, PoolConfig]:
+        """The pool of every role of a model: the fields of this section that are pools."""
+        return {name: value for name, value in self if isinstance(value, PoolConfig)}

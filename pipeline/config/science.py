@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.benchmarks import BenchmarkSource
-from pipeline.config.models import GeneratorModel, VerifierModel
+from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
 from pipeline.config.schema import Section
 from pipeline.config.weights import with_weights
 from pipeline.core.prompts import Prompts
@@ -107,3 +107,8 @@ class ScienceConfig(Section):
             if names.count(name) > 1:
                 raise ValueError(f"benchmarks must have different names, got {name!r} twice")
         return self
+
+    @property
+    def models(self) -> dict[str, ModelConfig]:
+        """The model of every role that the run has: the fields of this section that are models."""
+        return {name: value for name, value in self if isinstance(value, ModelConfig)}

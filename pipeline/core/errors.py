@@ -4,6 +4,31 @@ Messages say what must hold, what came and where: ``tau must be in (0, 1], got 1
 No class adds an ``__init__``: an exception must survive pickling between processes.
 """
 
+from enum import StrEnum
+
+
+class ErrorKind(StrEnum):
+    """Why a model call failed: what a `Failure`'s text begins with, in journals as well."""
+
+    BAD_REQUEST = "bad_request"
+    """The request itself is at fault."""
+    DEADLINE = "deadline"
+    ABORTED = "aborted"
+    """The engine ended it before it was complete."""
+    ENGINE = "engine"
+    """The engine raised an error."""
+    VERIFIER = "verifier"
+    """There are no scores, or none that can be scores."""
+    REPLICA_LOST = "replica_lost"
+    """The replica went away with the request in it."""
+    NO_REPLICA = "no_replica"
+    """No replica lived for as long as the client waits for one."""
+
+    @property
+    def final(self) -> bool:
+        """Whether no other try can mend it."""
+        return self in (ErrorKind.BAD_REQUEST, ErrorKind.NO_REPLICA)
+
 
 class MarkovScaleError(Exception):
     """Any error this project raises on purpose."""

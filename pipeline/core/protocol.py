@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar, assert_never
 
-from pipeline.core.errors import ProtocolError
+from pipeline.core.errors import ErrorKind, ProtocolError
 
 
 class Pool(StrEnum):
@@ -200,6 +200,19 @@ class Failure:
     """``kind: message``."""
     completion_tokens: int | None = None
     """Tokens that were paid for nevertheless; None where the engine cannot say."""
+
+    @classmethod
+    def of(cls, kind: ErrorKind, message: object, completion_tokens: int | None = None) -> Failure:
+        """A failure of a kind."""
+        return cls(error=f"{kind}: {message}", completion_tokens=completion_tokens)
+
+    @property
+    def kind(self) -> ErrorKind | None:
+        """What `error` begins with; None where that is no kind that is known here."""
+        try:
+            return ErrorKind(self.error.partition(":")[0])
+        except ValueError:
+            return None
 
 
 Observation = Completion | Failure

@@ -57,19 +57,15 @@ def pool_ask(what: str, setting: str, pool: PoolConfig) -> Ask:
     )
 
 
-def asks_of(runtime: RuntimeConfig, *, verifier: bool, engines: bool = True) -> list[Ask]:
+def asks_of(runtime: RuntimeConfig, roles: Iterable[str]) -> list[Ask]:
     """What a run asks for before its first chain can move.
 
     Args:
         runtime: the configuration.
-        verifier: whether the run has one.
-        engines: whether engines are processes of their own.
+        roles: of the models whose engines are processes of their own.
     """
-    asks = []
-    if engines:
-        asks.append(pool_ask("generator", "runtime.generator", runtime.generator))
-    if engines and verifier:
-        asks.append(pool_ask("verifier", "runtime.verifier", runtime.verifier))
+    pools = runtime.pools
+    asks = [pool_ask(role, f"runtime.{role}", pools[role]) for role in roles]
     controllers = runtime.controllers
     asks.append(
         Ask(

@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
 from pipeline.core.phases import QuestionRecord, phases_of, prepared
-from pipeline.core.protocol import Observation, Question, Statistics, Stop, Strategy, decisions
+from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy
 from pipeline.planning.schedule import forecast
 from pipeline.records.journal import ByQuestion, QuestionKey, Recording
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.records.questions import question_of
 from pipeline.records.trajectory import Row
+from pipeline.replay.exact import drive
 
 SCHEMA = pa.schema(
     [
@@ -133,23 +134,18 @@ def _record(
 ) -> QuestionRecord:
     """Drive the phase over what is recorded."""
     recording = Recording(rows)
-    drawn: list[Observation] = []
-    game = decisions(strategy, question, known)
-    try:
-        requests = next(game)
-        while True:
-            told = [recording.take(request) for request in requests]
-            missing = [r.address for r, o in zip(requests, told, strict=True) if o is None]
-            if missing:
-                raise DataError(
-                    f"a finished phase must have recorded every completion, {missing} of question "
-                    f"{question.question_id!r} of {question.benchmark!r} is not in the journal"
-                )
-            drawn += [observation for observation in told if observation is not None]
-            requests = game.send([o for o in told if o is not None])
-    except StopIteration as end:
-        stop: Stop = end.value
-    return QuestionRecord(question=question, completions=tuple(drawn), stop=stop)
+
+    def answer(request: Request) -> Observation:
+        told = recording.take(request)
+        if told is None:
+            raise DataError(
+                f"a finished phase must have recorded every completion, {request.address} of "
+                f"question {question.question_id!r} of {question.benchmark!r} is not in the journal"
+            )
+        return told
+
+    played = drive(strategy, question, answer, known)
+    return QuestionRecord(question=question, completions=played.completions, stop=played.stop)
 
 
 def _key(label: str, row: Row) -> QuestionKey:

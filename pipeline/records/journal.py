@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Observation, Request
+from pipeline.records.answering import answering, as_asked, facts_of
 from pipeline.records.epochs import Base, Epoch, Fences, base_of
 from pipeline.records.trajectory import (
     SCHEMA,
@@ -273,8 +274,8 @@ def read_segment(journal: Folder, name: str) -> pa.Table:
 class Recording:
     """The recorded completions of one question under one strategy or pool.
 
-    Several rows of one address may exist (redone work); each request takes the first whose digest
-    is its own.
+    Several rows of one address may exist (redone work); `pipeline.records.answering` says which of
+    them answers a request.
 
     Args:
         rows: of one question, older first.
@@ -299,20 +300,18 @@ class Recording:
         self._used: set[int] = set()
 
     def take(self, request: Request) -> Observation | None:
-        """The observation recorded for a request, or None."""
+        """What a strategy is told that asks for a request; None where nothing was recorded."""
         row = self.find(request)
-        return None if row is None else observation_of(row)
+        return None if row is None else as_asked(observation_of(row), request)
 
     def find(self, request: Request) -> Mapping[str, Any] | None:
         """The row recorded for a request, or None."""
-        for row in self._rows.get(request.address, ()):
-            if row["request_digest"] != request.digest():
-                continue
-            if request.score and row["error"] is None and row["score"] is None:
-                continue
-            self._used.add(id(row))
-            return row
-        return None
+        rows = self._rows.get(request.address)
+        row = rows and answering(rows, facts_of, request, request.digest())
+        if not row:
+            return None
+        self._used.add(id(row))
+        return row
 
     def discarded(self) -> Iterator[Mapping[str, Any]]:
         """Rows that no request has taken: losers of a race, or of another configuration."""

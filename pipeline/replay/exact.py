@@ -27,6 +27,7 @@ from pipeline.core.protocol import (
     Strategy,
     decisions,
 )
+from pipeline.records.answering import Facts, answering, as_asked
 from pipeline.records.trajectory import address_of, observation_of
 
 Address = tuple[str, int, int, int]
@@ -89,9 +90,13 @@ class Recording:
             entries=entries,
         )
 
-    def find(self, request: Request) -> Observation:
-        """What was recorded for a request: the first record at its address with its digest, without
-        a verifier score that the request does not ask for.
+    def find(self, request: Request, digest: str | None = None) -> Observation:
+        """What was recorded for a request (`pipeline.records.answering`), without a verifier score
+        that the request does not ask for.
+
+        Args:
+            request: as a strategy asks it.
+            digest: of the request, where it is known already.
 
         Raises:
             ReplayMissError: if nothing was, or for another prompt or sampling parameters, or
@@ -100,19 +105,17 @@ class Recording:
         records = self.entries.get(request.address, ())
         if not records:
             raise self._miss(request, "nothing was recorded there")
-        digest = request.digest()
-        matching = [record.observation for record in records if record.digest == digest]
-        if not matching:
-            raise self._miss(
-                request,
-                f"another request was recorded there (digest {records[0].digest[:12]}, wanted "
-                f"{digest[:12]}): prompt and sampling parameters must be the same",
-            )
-        for observation in matching:
-            answer = as_asked(observation, request)
-            if answer is not None:
-                return answer
-        raise self._miss(request, "a completion without a score was recorded there")
+        digest = digest or request.digest()
+        found = answering(records, _facts, request, digest)
+        if found is not None:
+            return as_asked(found.observation, request)
+        if any(record.digest == digest for record in records):
+            raise self._miss(request, "a completion without a score was recorded there")
+        raise self._miss(
+            request,
+            f"another request was recorded there (digest {records[0].digest[:12]}, wanted "
+            f"{digest[:12]}): prompt and sampling parameters must be the same",
+        )
 
     def _miss(self, request: Request, what: str) -> ReplayMissError:
         pool, chain, round, sample = request.address
@@ -123,21 +126,10 @@ class Recording:
         )
 
 
-def as_asked(observation: Observation, request: Request) -> Observation | None:
-    """What engines would have returned to `request`: a score where it asks for one, else none.
-
-    Returns:
-        None where the request asks for a score that was not recorded.
-    """
-    if isinstance(observation, Failure):
-        return observation
-    if request.score:
-        return None if observation.score is None else observation
-    if observation.score is None:
-        return observation
-    return replace(
-        observation, score=None, step_scores=None, verifier_tokens=0, prm_truncated=False
-    )
+def _facts(record: Recorded) -> Facts:
+    seen = record.observation
+    failed = isinstance(seen, Failure)
+    return Facts(record.digest, failed, getattr(seen, "score", None) is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion, Observation, Question, Request
+from pipeline.records.answering import answering, facts_of
 from pipeline.records.trajectory import Row, address_of, observation_of
 from pipeline.replay.exact import Recorded
 from pipeline.replay.pool_rows import Located
@@ -49,21 +50,12 @@ class Taken:
         self._located: list[Located] = []
 
     def answer(self, request: Request) -> Observation:
-        """The row at the request's address that was drawn for it: the first completion, or where
-        no try gave one the last failure."""
+        """What the row says that answers the request (`pipeline.records.answering`)."""
         found = self._rows.get(request.address, ())
         digest = self._digests.of(request)
-        drawn = [
-            located
-            for located in found
-            if located.row["request_digest"] == digest
-            and not (
-                request.score and located.row["error"] is None and located.row["score"] is None
-            )
-        ]
-        if not drawn:
+        located = answering(found, lambda one: facts_of(one.row), request, digest)
+        if located is None:
             raise DataError(self._miss(request, found))
-        located = next((one for one in drawn if one.row["error"] is None), drawn[-1])
         observation = observation_of(located.row)
         self._located.append(located)
         self.entries.append(

@@ -20,7 +20,7 @@ from pipeline.core.protocol import Observation, Pool, Question, Request, Strateg
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
-from pipeline.replay.exact import Address, Recorded, Recording, RecordingKind, as_asked, drive
+from pipeline.replay.exact import Address, Recorded, Recording, RecordingKind, drive
 from pipeline.replay.pool_rows import Located, exported_rows, journal_rows
 from pipeline.replay.pool_selection import Digests, Taken
 from pipeline.store.storage import Folder
@@ -68,17 +68,7 @@ class PoolQuestion:
     def answers(self, digests: Digests) -> Callable[[Request], Observation]:
         """`Recording.find` of this question, with digests that are shared between settings."""
         recording = self.recording()
-        entries = {entry.address: entry for entry in (*self.rounds, *self.samples)}
-
-        def answer(request: Request) -> Observation:
-            entry = entries.get(request.address)
-            if entry is not None and entry.digest == digests.of(request):
-                seen = as_asked(entry.observation, request)
-                if seen is not None:
-                    return seen
-            return recording.find(request)  # which says what is missing
-
-        return answer
+        return lambda request: recording.find(request, digests.of(request))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

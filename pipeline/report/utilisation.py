@@ -9,10 +9,11 @@ slot-seconds. Each of them was used, or was empty for one reason:
 - ``between_phases``: one phase had ended and the next had not begun,
 - ``tail``: fewer chains were left than slots,
 - ``kv_cache``: requests were preempted, or waited in an engine that had slots and a full KV cache,
-- ``verifier``: at least half as many requests were in the verifiers as slots were empty,
+- ``verifier``, or another role: at least half as many requests were in its replicas as slots were
+  empty,
 - ``admission``: the controllers held chains back while fewer were at work than there are slots,
 - ``feed``: controllers had fewer chains than there are slots, though that many were left,
-- ``control_plane``: chains were at work, but neither in the generator nor in the verifier.
+- ``control_plane``: chains were at work, but in no engine.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ EMPTY = (
     "feed",
     "control_plane",
 )
-"""Why a slot was empty."""
+"""Why a slot was empty; a run with further roles has each of them as a reason besides."""
 
-POOLS = ("generator", "verifier")
+_ALWAYS = ("generator", "verifier")
 
 _FULL = 0.8  # of the slot time used: what bounds the run is the generator itself
 _CACHE_FULL = 0.8  # of the KV cache in use: a request whose prompt is long finds no room
@@ -53,22 +54,23 @@ def pool_report(metrics: Sequence[Row], gpus: Mapping[str, float]) -> dict[str, 
         gpus: that one replica takes, by pool; 0 where it runs on CPU.
 
     Returns:
-        ``generator`` and ``verifier`` (None where there is none): replicas (most seen at once),
-        seconds they were up, share of their slot time used, over all and of the least and most used
-        replica, peak KV cache use, preemptions, requests, tokens; ``slot_time``: the shares of the
-        generator's slot time, which add up to 1; ``bound_by``: ``generator`` or a reason of
-        `EMPTY`; ``better_split`` (`pipeline.report.gpu_split`) or None; ``sticky_rate``: of the
-        last row that tells one.
+        ``generator``, ``verifier`` (None where there is none) and every further role: replicas
+        (most seen at once), seconds they were up, share of their slot time used, over all and of
+        the least and most used replica, peak KV cache use, preemptions, requests, tokens;
+        ``slot_time``: the shares of the generator's slot time, which add up to 1; ``bound_by``:
+        ``generator`` or a reason why slots were empty; ``better_split``
+        (`pipeline.report.gpu_split`) or None; ``sticky_rate``: of the last row that tells one.
     """
     steps = [step for attempt in _attempts(metrics) for step in _steps(attempt)]
     available_s = sum(step.available_s for step in steps)
     if not available_s:
         return None
-    pools = {pool: _pool(pool, steps, metrics) for pool in POOLS}
+    roles = dict.fromkeys(role for row in metrics for role in (*_ALWAYS, *row.get("engines", ())))
+    pools = {role: _pool(role, steps, metrics) for role in roles}
     empty = dict.fromkeys(EMPTY, 0.0)
     for step in steps:
         for reason, seconds in step.empty().items():
-            empty[reason] += seconds
+            empty[reason] = empty.get(reason, 0.0) + seconds
     slot_time = {"used": sum(step.used_s for step in steps) / available_s}
     slot_time |= {reason: seconds / available_s for reason, seconds in empty.items()}
     generator = pools["generator"]
@@ -89,7 +91,16 @@ def _bound_by(slot_time: Mapping[str, float], generator: Mapping[str, Any]) -> s
         return "kv_cache"
     if slot_time["used"] >= _FULL:
         return "generator"
-    return max(EMPTY, key=lambda reason: slot_time[reason])
+    return max((reason for reason in slot_time if reason != "used"), key=slot_time.__getitem__)
+
+
+def pools_in(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The pools of a `pool_report`, by role."""
+    return {
+        role: part
+        for role, part in report.items()
+        if isinstance(part, Mapping) and "replicas" in part
+    }
 
 
 class _Gain(NamedTuple):
@@ -179,9 +190,14 @@ class _Step:
         rows = [row for row in (self.before, self.after) if row is not None]
         if self.preemptions or any(_waits_for_cache(g.stats) for g in self.told["generator"]):
             return "kv_cache"
-        scored = sum(g.request_s / g.up_s for g in self.told["verifier"] if g.up_s)
-        if scored >= share * self._slots / 2 > 0:
-            return "verifier"
+        elsewhere = {
+            role: sum(gain.request_s / gain.up_s for gain in gains if gain.up_s)
+            for role, gains in self.told.items()
+            if role != "generator"
+        }
+        busiest = max(elsewhere, key=elsewhere.__getitem__, default=None)
+        if busiest is not None and elsewhere[busiest] >= share * self._slots / 2 > 0:
+            return busiest
         if any(row["waiting"] and row["in_flight"] < self._slots for row in rows):
             return "admission"
         if any(row["in_flight"] + row["waiting"] < self._slots <= _left(row) for row in rows):
@@ -211,11 +227,12 @@ def _steps(rows: Iterable[Row]) -> Iterator[_Step]:
     known: dict[str, Stats] = {}
     for row in rows:
         engines = row.get("engines", {})
-        told = {pool: [_since(known, s) for s in engines.get(pool, ())] for pool in POOLS}
+        told: dict[str, list[_Gain]] = {"generator": []}
+        told |= {pool: [_since(known, s) for s in replicas] for pool, replicas in engines.items()}
         preempted = sum(_preempted(known, stats) for stats in engines.get("generator", ()))
         if not any(gain.up_s for gain in told["generator"]):
             continue
-        known |= {stats["replica"]: stats for pool in POOLS for stats in engines.get(pool, ())}
+        known |= {stats["replica"]: stats for pool in engines.values() for stats in pool}
         yield _Step(before, row, told, preempted)
         before = row
 
@@ -248,7 +265,7 @@ def _pool(pool: str, steps: Sequence[_Step], metrics: Sequence[Row]) -> dict[str
     up_s, slot_s = (sum(life[name] for life in lives) for name in ("up_s", "slot_s"))
     shares = [life["slot_s"] / life["up_s"] for life in lives if life["up_s"]]
     return {
-        "replicas": max(len(step.told[pool]) for step in steps),
+        "replicas": max(len(step.told.get(pool, ())) for step in steps),
         "up_s": up_s,
         "slot_s": slot_s,
         "used": slot_s / up_s if up_s else 0.0,

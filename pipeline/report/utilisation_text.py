@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.report.utilisation import POOLS
+from pipeline.report.utilisation import pools_in
 
 _WORDS = {
     "used": "used",
@@ -34,14 +34,20 @@ _REMEDIES = {
 
 def as_lines(report: Mapping[str, Any]) -> list[str]:
     """The report in words, for the terminal."""
-    pools = [_pool_words(pool, report[pool]) for pool in POOLS if report[pool] is not None]
+    pools = [_pool_words(role, pool) for role, pool in pools_in(report).items()]
     shares = sorted(report["slot_time"].items(), key=lambda share: (share[0] != "used", -share[1]))
-    told = [f"{share:.0%} {_WORDS[name]}" for name, share in shares if share >= 0.005]
+    told = [
+        f"{share:.0%} {_WORDS.get(name, f'empty while the {name} worked')}"
+        for name, share in shares
+        if share >= 0.005
+    ]
     if report["sticky_rate"] is not None:
         pools.append(f"{report['sticky_rate']:.0%} of later rounds stayed on their replica")
+    bound_by = report["bound_by"]
+    remedy = _REMEDIES.get(bound_by, f"the {bound_by}: more replicas of it")
     lines = [
         "; ".join(pools),
-        f"slot time of the generator: {', '.join(told)}; bound by {_REMEDIES[report['bound_by']]}",
+        f"slot time of the generator: {', '.join(told)}; bound by {remedy}",
     ]
     split = report["better_split"]
     if split is not None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Priors, Request, StopReason, Strategy
+from pipeline.records.answering import as_asked
 from pipeline.replay.chain_arrays import chain_arrays
-from pipeline.replay.exact import Replayed, as_asked, drive
+from pipeline.replay.exact import Replayed, drive
 from pipeline.replay.fast import FastReplay, replays_as_arrays
 from pipeline.replay.pool_selection import Digests
 from pipeline.strategies import STRATEGIES

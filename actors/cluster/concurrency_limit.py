@@ -31,6 +31,11 @@ class Limit:
         return self._most
 
     @property
+    def waiting(self) -> int:
+        """How many wait to be let in."""
+        return len(self._waiting)
+
+    @property
     def taken(self) -> int:
         """How many are in; more than `most` for a while after that was lowered."""
         return self._taken

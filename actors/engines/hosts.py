@@ -1,0 +1,101 @@
+"""The hosts of engine pools, as data: how each starts a pool, and how its engines are reached.
+
+A new host is a class that takes a `PoolSpec` (`Host`), a transport
+(`actors.routing.transport.Transport`), and a line of `HOSTS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import NamedTuple, Protocol
+
+from actors.engines.engine_stats import EngineStats
+from actors.engines.script_rules import script_of
+from actors.routing.address import PoolAddress
+from actors.routing.transport import Transport
+from pipeline.config.models import ModelConfig
+from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSpec:
+    """What a host is asked to start."""
+
+    role: str
+    """Of `actors.routing.roles.ROLES`."""
+    model: ModelConfig
+    pool: PoolConfig
+    runtime: RuntimeConfig
+    run_id: str
+    """Names actors and applications."""
+
+
+class Host(Protocol):
+    """One started pool; its constructor begins the start and does not wait for it."""
+
+    address: PoolAddress
+
+    def wait(self) -> None:
+        """Return once every replica serves.
+
+        Raises:
+            EngineError: if one does not start, or not in time.
+        """
+        ...
+
+    def stats(self) -> list[EngineStats]:
+        """Of every replica that answers."""
+        ...
+
+    def stop(self) -> None:
+        """End the pool and its processes; may be called twice."""
+        ...
+
+
+class Hosting(NamedTuple):
+    """``module:class`` of a host and of the transport to what it started; imported when used."""
+
+    host: str
+    transport: str
+    on_cluster: bool = True
+    """Whether the cluster must have room for the replicas."""
+
+
+HOSTS = {
+    "actors": Hosting(
+        "actors.engines.actor_host:ActorHost", "actors.routing.transport:ActorTransport"
+    ),
+    "serve": Hosting(
+        "actors.engines.serve_host:ServeHost", "actors.routing.serve_transport:ServeTransport"
+    ),
+    "process": Hosting(
+        "actors.engines.in_process:InProcess",
+        "actors.engines.in_process:ProcessTransport",
+        on_cluster=False,
+    ),
+}
+"""By ``runtime.host``; ``process`` is for scripted engines that say ``in_process``."""
+
+
+def started(spec: PoolSpec) -> Host:
+    """A pool whose replicas begin to start.
+
+    Raises:
+        ConfigError: if it asks for something that cannot be.
+    """
+    host: Host = resolve_name(hosting_of(spec.runtime).host)(spec)
+    return host
+
+
+def transport_to(address: PoolAddress, settings: RequestConfig) -> Transport:
+    """The way to the pool at `address`, for the running event loop."""
+    transport: Transport = resolve_name(HOSTS[address.host].transport)(address, settings)
+    return transport
+
+
+def hosting_of(runtime: RuntimeConfig) -> Hosting:
+    """What hosts the engines of a run."""
+    if runtime.scripted is not None and script_of(runtime.scripted).in_process:
+        return HOSTS["process"]
+    return HOSTS[runtime.host]

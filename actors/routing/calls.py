@@ -1,0 +1,102 @@
+"""The calls that engines serve, as values: what is asked, what is answered, what the try costs.
+
+A new kind of call is a subclass of `Call`, of `Answer` where it answers something new, and a line
+of `actors.routing.roles`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from pipeline.core.protocol import Failure, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a call came to; the client adds what its tries cost."""
+
+    replica: str = ""
+    """Which replica served it."""
+    wasted_tokens: int = 0
+    """Completion tokens of earlier attempts of this call that were cut or lost, as far as the
+    engines can say."""
+    attempts: int = 1
+    unknown_attempts: int = 0
+    """Of the earlier attempts, those whose tokens no engine can tell: their replica died."""
+
+
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[A]):
+    """One call of a model that is answered by an `A`; picklable."""
+
+    session: str = ""
+    """Calls of one session go to the replica that holds their prefix."""
+    priority: float = 0.0
+    """Lower is served first where replicas must choose; to a thousandth."""
+    request_id: str = ""
+    """Names one try of the call, for an abort; the client sets it."""
+    deadline_s: float = math.inf
+    """After this the engine aborts the try; the client sets it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated(Answer):
+    """A completion as the generator made it."""
+
+    text: str
+    """The new text; where the chat template opened the thinking block, with that tag in front."""
+    finish_reason: str
+    """``stop`` or ``length``."""
+    prompt_tokens: int
+    cached_prompt_tokens: int
+    completion_tokens: int
+    thinking_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateCall(Call[Generated]):
+    """Complete a request. Where prompt and `max_tokens` together pass the model's context, the
+    completion ends with ``length`` at the context's end."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored(Answer):
+    """A reply as the verifier sees it."""
+
+    step_scores: tuple[float, ...]
+    """P(step is right) of each step, in [0, 1]."""
+    score: float
+    """Aggregated, in [0, 1]."""
+    tokens: int
+    """Tokens that the verifier read."""
+    truncated: bool
+    """Whether leading steps were dropped to fit the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCall(Call[Scored]):
+    """Score the steps of `reply` to `question`. Scores that cannot be scores (shape, range, nan)
+    are a failure that says so, never a 0."""
+
+    question: str
+    reply: str
+
+
+class EnginePool(Protocol):
+    """A pool of engines behind one call."""
+
+    async def call(self, call: Call[A]) -> A | Failure:
+        """Serve one call; after the last attempt a `Failure` says why it could not be.
+
+        Cancelling the awaiting task aborts the call inside the engine. A failure carries the
+        tokens that its attempts cost as far as the engines can say. Nothing but cancellation is
+        raised.
+        """
+        ...
