@@ -37,7 +37,7 @@ from pipeline.strategies.base import Base
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.markovscale_0 import MarkovScale0
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.strategies.sequential import StopRule
+from pipeline.theory.stopping import StopRule
 
 
 def settings(number: int, depth: int) -> list[tuple[str, Strategy[Any]]]:

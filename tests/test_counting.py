@@ -13,9 +13,10 @@ from pipeline.core.protocol import (
     decisions,
 )
 from pipeline.strategies import STRATEGIES
-from pipeline.strategies.sequential import Plan, StopRule, advance, begin
+from pipeline.strategies.sequential import Plan, advance, begin
 from pipeline.theory.markov import accuracy_after, rounds_to_reach, stop_as_printed
 from pipeline.theory.posterior import BetaPosterior
+from pipeline.theory.stopping import StopRule
 
 QUESTION = Question(benchmark="aime24", question_id="1", text="1 + 1?")
 

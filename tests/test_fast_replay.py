@@ -20,7 +20,7 @@ from pipeline.strategies import STRATEGIES
 from pipeline.strategies.esc import EarlyStoppingSelfConsistency
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.strategies.sequential import StopRule
+from pipeline.theory.stopping import StopRule
 from tests.generators import completion, completions_of_any_kind, question, scores
 from tests.pools import pool_of, pool_question, pools
 

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Completion, Decoding, Question, Stop
-from pipeline.strategies.sequential import Plan, StopRule, advance, begin
+from pipeline.strategies.sequential import Plan, advance, begin
 from pipeline.theory.markov import (
     accuracy_after,
     rounds_to_reach,
@@ -21,6 +21,7 @@ from pipeline.theory.markov import (
     stop_as_printed,
 )
 from pipeline.theory.posterior import BetaPosterior
+from pipeline.theory.stopping import StopRule
 
 CHAINS = [(0.1, 0.3), (0.02, 0.06), (0.3, 0.2), (0.05, 0.9), (0.0, 0.4), (0.4, 0.0)]
 

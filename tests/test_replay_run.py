@@ -113,6 +113,8 @@ POOL_STRATEGIES: list[Any] = [
     {"kind": "markovscale_star", "label": "forecast", "stop_rule": "forecast"},
     {"kind": "markovscale_star", "label": "no-stop", "stopping": False},
     "markovscale_0",
+    {"kind": "chain_asc", "threshold": 0.9},
+    {"kind": "agree", "weights": {"w": [2.0, 1.0, 0.5], "v": [-1, 0, 0, 1, 1, 1, 0, 0]}},
     "best_of_n",
     {"kind": "best_of_n", "label": "product", "aggregation": "product", "profile": "paper"},
     "self_consistency",

@@ -56,8 +56,6 @@ class _VllmStates:
 
     def __init__(self, model: GeneratorModel, pool: PoolConfig, pooling: str) -> None:
         from transformers import AutoConfig
-        from vllm import LLM
-        from vllm.config import PoolerConfig
 
         orphan_reaper.hold()
 
@@ -69,17 +67,8 @@ class _VllmStates:
         context = min(
             model.max_model_len or own.max_position_embeddings, pool.engine.max_num_batched_tokens
         )
-        arguments = vllm_setup.engine_args(
-            model.model_copy(update={"max_model_len": context}),
-            pool,
-            runner="pooling",
-            convert="embed",
-            pooler_config=PoolerConfig(pooling_type=pooling.upper(), use_activation=False),
-            enable_prefix_caching=False,
-            enable_chunked_prefill=False,
-        )
-        with vllm_setup.alone_on_gpu(pool):
-            self._llm = LLM(**arguments)
+        shortened = model.model_copy(update={"max_model_len": context})
+        self._llm = vllm_setup.embedder(shortened, pool, pooling)
 
     def __call__(self, prompts: list[list[int]]) -> NDArray[np.float32]:
         outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in prompts], use_tqdm=False)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from actors.engines import vllm_setup
+from actors.engines import vllm_calls, vllm_setup
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import Prompt, Prompter
 from actors.routing.calls import GenerateCall, Generated
@@ -122,7 +122,7 @@ class GeneratorEngine:
             EngineDeadError: if it cannot answer.
         """
         batch = min(_WARM_REQUESTS, self._meter.max_num_seqs)
-        await vllm_setup.answer_all(
+        await vllm_calls.answer_all(
             self._probe(f"warm-up-{number}", max_tokens=2, temperature=0.7, top_p=0.95, seed=number)
             for number in range(batch)
         )
@@ -134,7 +134,7 @@ class GeneratorEngine:
         Raises:
             EngineDeadError: if it died, or made no step within `stall_s`.
         """
-        await vllm_setup.prove_alive(self._llm, self._meter, self._probe, stall_s)
+        await vllm_calls.prove_alive(self._llm, self._meter, self._probe, stall_s)
 
     def stats(self, replica: str = "") -> EngineStats:
         """What the engine counted so far."""
@@ -147,7 +147,7 @@ class GeneratorEngine:
 
     async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
         """Final output of a request, aborted or not; a Failure for errors of its own."""
-        return await vllm_setup.completed(
+        return await vllm_calls.completed(
             self._llm,
             prompt.ids,
             request_id,
@@ -162,7 +162,7 @@ class GeneratorEngine:
 
     async def _probe(self, request_id: str, max_tokens: int = 1, **sampling: Any) -> Any:
         """Generate a token or two, ahead of everything else; they belong to no run."""
-        output = await vllm_setup.completed(
+        output = await vllm_calls.completed(
             self._llm, self._probe_ids, request_id, _FIRST, max_tokens=max_tokens, **sampling
         )
         if not isinstance(output, Failure):

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from actors.engines import vllm_setup
+from actors.engines import vllm_calls, vllm_setup
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import check_text
 from actors.routing.calls import ScoreCall, Scored
@@ -130,7 +130,7 @@ class VerifierEngine:
         Raises:
             EngineDeadError: if it cannot.
         """
-        await vllm_setup.answer_all([self._run(self._probe, "warm-up")])
+        await vllm_calls.answer_all([self._run(self._probe, "warm-up")])
         self._meter.ready()
 
     async def health(self, stall_s: float = 120.0) -> None:
@@ -139,7 +139,7 @@ class VerifierEngine:
         Raises:
             EngineDeadError: if it died, or made no step within `stall_s`.
         """
-        await vllm_setup.prove_alive(
+        await vllm_calls.prove_alive(
             self._llm, self._meter, lambda request_id: self._run(self._probe, request_id), stall_s
         )
 
@@ -189,7 +189,7 @@ class VerifierEngine:
 
     async def _run(self, solution: Solution, request_id: str) -> Any:
         """The rows at the separators; a Failure for errors of the request's own."""
-        return await vllm_setup.token_classes(self._llm, solution.ids, request_id)
+        return await vllm_calls.token_classes(self._llm, solution.ids, request_id)
 
     def _scored(self, solution: Solution, rows: Sequence[Sequence[float]]) -> Scored | Failure:
         try:

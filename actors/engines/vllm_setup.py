@@ -1,16 +1,14 @@
-"""How this project starts vLLM and calls it: the one place that knows its names and versions.
+"""How this project starts vLLM. It and `vllm_calls` alone know vLLM's names and versions.
 
-Tested with 0.32 (CPU) and 0.26 (GPU). Everything used here exists in both under the same name,
-unless a comment says otherwise.
+Tested with 0.32 (CPU) and 0.26 (GPU). Everything used in the two exists in both versions under the
+same name, unless a comment says otherwise.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
-import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,7 @@ from filelock import FileLock
 from actors.engines.engine_stats import Meter
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig
-from pipeline.core.errors import ConfigError, EngineDeadError, ErrorKind
-from pipeline.core.protocol import Failure
+from pipeline.core.errors import ConfigError
 from pipeline.planning import sizing
 
 CPU_KV_CACHE_GIB = "1"
@@ -143,29 +140,6 @@ def start(arguments: dict[str, Any], pool: PoolConfig, meter: Meter) -> Any:
     return llm
 
 
-async def completed(
-    llm: Any, ids: list[int], request_id: str, priority: int, **sampling: Any
-) -> Any:
-    """vLLM's output for a prompt, once it is complete; see `guarded`.
-
-    Args:
-        llm: a generator.
-        ids: the prompt's tokens.
-        request_id: unique; for ``llm.abort``.
-        priority: lower is served first.
-        sampling: fields of vLLM's SamplingParams.
-    """
-    from vllm import SamplingParams, TokensPrompt
-    from vllm.sampling_params import RequestOutputKind
-
-    async def last() -> Any:
-        params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **sampling)
-        prompt = TokensPrompt(prompt_token_ids=ids)
-        return await _last(llm.generate(prompt, params, request_id, priority=priority))
-
-    return await guarded(last())
-
-
 def step_pooling(separator_id: int) -> dict[str, Any]:
     """Arguments of `engine_args` for a model that classifies each separator token."""
     from vllm.config import PoolerConfig
@@ -178,79 +152,22 @@ def step_pooling(separator_id: int) -> dict[str, Any]:
     }
 
 
-async def token_classes(llm: Any, ids: list[int], request_id: str) -> Any:
-    """P(class) at each separator of a prompt, a row of floats each; see `guarded`."""
-    from vllm import PoolingParams, TokensPrompt
+def embedder(model: ModelConfig, pool: PoolConfig, pooling: str) -> Any:
+    """vLLM's synchronous engine, for last-layer states pooled by ``last`` or ``mean``."""
+    from vllm import LLM
+    from vllm.config import PoolerConfig
 
-    async def last() -> Any:
-        params = PoolingParams(task="token_classify")
-        prompt = TokensPrompt(prompt_token_ids=ids)
-        output = await _last(llm.encode(prompt, params, request_id))
-        return output.outputs.data.float().tolist()
-
-    return await guarded(last())
-
-
-async def _last(stream: AsyncIterator[Any]) -> Any:
-    final = None
-    async for output in stream:
-        final = output
-    assert final is not None  # the stream of a request ends with its output
-    return final
-
-
-async def guarded(call: Coroutine[Any, Any, Any]) -> Any:
-    """Await a vLLM call; errors of the request itself become a `Failure`.
-
-    Raises:
-        EngineDeadError: if the engine cannot serve any request any more.
-    """
-    from vllm.v1.engine import exceptions
-
-    try:
-        return await call
-    except exceptions.EngineDeadError as error:
-        raise EngineDeadError(f"vLLM engine died: {error}") from error
-    except ValueError as error:  # vLLM's own errors of validation are ValueErrors
-        return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
-    except exceptions.EngineGenerateError as error:
-        return Failure.of(ErrorKind.ENGINE, repr(error.__cause__ or error))
-
-
-async def answer_all(requests: Iterable[Coroutine[Any, Any, Any]]) -> None:
-    """Await requests of the engine's own, side by side.
-
-    Raises:
-        EngineDeadError: if one of them has no answer.
-    """
-    for answer in await asyncio.gather(*requests):
-        if isinstance(answer, Failure):
-            raise EngineDeadError(f"vLLM engine could not answer its first request: {answer.error}")
-
-
-async def prove_alive(
-    llm: Any, meter: Meter, probe: Callable[[str], Coroutine[Any, Any, Any]], stall_s: float
-) -> None:
-    """Prove that an engine can serve: by its steps while it works, else by `probe`.
-
-    Raises:
-        EngineDeadError: if it died, or neither made a step nor answered the probe in `stall_s`.
-    """
-    from vllm.v1.engine import exceptions
-
-    try:
-        await llm.check_health()
-    except exceptions.EngineDeadError as error:
-        raise EngineDeadError(f"vLLM engine died: {error}") from error
-    if meter.in_flight and meter.stalled_s() < stall_s:
-        return
-    task = asyncio.ensure_future(probe(f"health-{uuid.uuid4().hex}"))
-    _, pending = await asyncio.wait({task}, timeout=stall_s)
-    if pending:
-        task.cancel()
-        raise EngineDeadError(f"vLLM engine answered nothing within {stall_s:g} s")
-    if isinstance(answer := task.result(), Failure):
-        raise EngineDeadError(f"vLLM engine failed its health check: {answer.error}")
+    arguments = engine_args(
+        model,
+        pool,
+        runner="pooling",
+        convert="embed",
+        pooler_config=PoolerConfig(pooling_type=pooling.upper(), use_activation=False),
+        enable_prefix_caching=False,
+        enable_chunked_prefill=False,
+    )
+    with alone_on_gpu(pool):
+        return LLM(**arguments)
 
 
 def context_tokens(llm: Any) -> int:

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.protocol import Completion, Observation, Question, Statistics, Strategy
-from pipeline.theory.markov import Regime, regime, rounds_to_reach
+from pipeline.theory.markov import Regime, regime
+from pipeline.theory.stopping import expected_rounds
 
 _TOKENS_UNKNOWN = 1_000.0  # of a round, where nothing is known; only ratios matter
 
@@ -82,10 +83,7 @@ def expected_completions(
         and regime(p0=p0, a=a, b=b, sigma=sigma) is not Regime.BENEFICIAL
     ):
         return 1
-    tau = getattr(strategy, "tau", None)
-    if tau is None:
-        return budget
-    rounds = rounds_to_reach(tau, p0=p0, a=a, b=b, first=0)
+    rounds = expected_rounds(strategy, p0=p0, a=a, b=b)
     return budget if rounds is None else min(budget, rounds + 1)
 
 

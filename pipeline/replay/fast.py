@@ -23,8 +23,9 @@ from pipeline.strategies.base import Base
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.markovscale_0 import MarkovScale0
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.strategies.sequential import ChainState, Plan, StopRule
-from pipeline.theory.markov import accuracy_after, stationary_accuracy
+from pipeline.strategies.sequential import ChainState, Plan
+from pipeline.theory.markov import stationary_accuracy
+from pipeline.theory.stopping import STOP_RULES, StopRule
 
 FAMILY = (Base, MRThinking, MarkovScaleT, MarkovScaleStar, MarkovScale0)
 
@@ -184,13 +185,12 @@ class FastReplay:
         key = (beliefs.key, gamma)
         map_QT = self._keep(("map", key), lambda: self._posterior_modes(beliefs, plan.gamma))
         map_QN = map_QT[:, : plan.n]
-        if rule is StopRule.PRINTED:
-            left_QT = self._keep(("printed", key), lambda: _printed_left(map_QT, beliefs))
-            total, fix = beliefs.a_Q + beliefs.b_Q, beliefs.b_Q
-            holds = left_QT[:, : plan.n] >= (total * plan.tau - fix)[:, None]
-            return np.where((total == 0)[:, None], map_QN >= plan.tau, holds)
-        stays_QN = self._keep(("stays", key, plan.n), lambda: _nothing_better(map_QN, beliefs))
-        return np.asarray((map_QN >= plan.tau) | stays_QN)
+        asked = STOP_RULES[rule]
+        prepared = self._keep(
+            (rule, key, plan.n),
+            lambda: asked.prepared(map_QT, beliefs.a_Q, beliefs.b_Q, plan.n),
+        )
+        return asked.holds_QN(prepared, map_QN, beliefs.a_Q, beliefs.b_Q, plan)
 
     def _posterior_modes(self, beliefs: _Beliefs, gamma: float) -> FloatArray:
         """(Q, T): Eq. 16 after each round; sums run round by round, as the updates do."""
@@ -228,34 +228,3 @@ class FastReplay:
 
 def _array(values: list[float | None]) -> FloatArray:
     return np.array([np.nan if value is None else value for value in values])
-
-
-def _printed_left(map_QT: FloatArray, beliefs: _Beliefs) -> FloatArray:
-    """lambda^i ((a+b) p_MAP - b) with i = r + 1 (Eq. 12)."""
-    total, fix = beliefs.a_Q + beliefs.b_Q, beliefs.b_Q
-    powers = {
-        base: [base ** float(i) for i in range(1, map_QT.shape[1] + 1)]  # as Python rounds it
-        for base in set((1.0 - total).tolist())
-    }
-    power_QT = np.array([powers[base] for base in (1.0 - total).tolist()])
-    return np.asarray(power_QT * (total[:, None] * map_QT - fix[:, None]))
-
-
-def _nothing_better(map_QN: FloatArray, beliefs: _Beliefs) -> BoolArray:
-    """(Q, N): whether rounds are to come, and no number of them is expected to be better.
-
-    p_k - p has its largest value at k = 1 or at the last k: p_k runs to L from one side where
-    lambda >= 0, and swings ever less around it where lambda < 0, below p again on p's own side.
-    """
-    n = map_QN.shape[1]
-    stays = np.zeros(map_QN.shape, dtype=np.bool_)
-    known = ~np.isnan(map_QN)  # rounds after a failure are not tested
-    p = np.where(known, map_QN, 0.0)
-    a, b = beliefs.a_Q[:, None], beliefs.b_Q[:, None]
-    left_N = n - 1 - np.arange(n)
-    if n > 1:
-        stays[:, :-1] = True
-        for ahead in (np.ones(n - 1), left_N[:-1]):
-            later = np.asarray(accuracy_after(ahead, p0=p[:, :-1], a=a, b=b))
-            stays[:, :-1] &= later <= p[:, :-1] + _TOLERANCE
-    return np.asarray(stays & known)

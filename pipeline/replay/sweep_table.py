@@ -21,11 +21,13 @@ from pipeline.core.protocol import Strategy
 from pipeline.replay.chain_arrays import RIGHT, UNGRADED, WRONG, IntArray
 from pipeline.replay.sweep import HALVES, RULES, SweepResult, Tally, strategy_n
 from pipeline.statistics.intervals import wilson
+from pipeline.theory.stopping import STOP_RULES
 
 HELD_OUT, TEST = "held_out", "test"
 ALL, CROSS_FIT = "all", "cross_fit"
 
-_TUNABLE = ("tau", "gamma", "sigma", "stop_rule", "gate", "stopping", "window", "p0_source")
+_OF_RULES = tuple(dict.fromkeys(name for rule in STOP_RULES.values() for name in rule.settings))
+_TUNABLE = (*_OF_RULES, "sigma", "stop_rule", "gate", "stopping", "window", "p0_source")
 _NOT_SETTINGS = ("decoding", "prompts", "score")
 
 SCHEMA = pa.schema(
@@ -33,8 +35,7 @@ SCHEMA = pa.schema(
         pa.field("strategy", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
         pa.field("n", pa.int32(), nullable=False),
-        pa.field("tau", pa.float64()),
-        pa.field("gamma", pa.float64()),
+        *(pa.field(name, pa.float64()) for name in _OF_RULES),
         pa.field("sigma", pa.float64()),
         pa.field("stop_rule", pa.string()),
         pa.field("gate", pa.bool_()),

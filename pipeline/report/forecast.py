@@ -15,7 +15,8 @@ from pipeline.records.trajectory import Row
 from pipeline.report.comparison import accuracy
 from pipeline.report.run_data import Cell, RunData
 from pipeline.statistics.intervals import Interval
-from pipeline.theory.markov import Regime, regime, rounds_to_reach
+from pipeline.theory.markov import Regime, regime
+from pipeline.theory.stopping import expected_rounds
 
 _RATE_OVER_S = 120.0
 
@@ -107,7 +108,7 @@ def expected_completions(
 ) -> float:
     """Completions that a chain is expected to draw, by the closed form where it decides.
 
-    A gated question costs one, a MarkovScale^* chain `rounds_to_reach` tau and one; where p0, a or
+    A gated question costs one, a MarkovScale^* chain what its stopping rule expects; where p0, a or
     b is not known, and for every other strategy, it is the budget.
     """
     budget = float(getattr(strategy, "n", 1))
@@ -124,9 +125,7 @@ def expected_completions(
     gated = regime(p0=p0, a=a, b=b, sigma=sigma) is not Regime.BENEFICIAL
     if getattr(strategy, "gate", True) and gated:
         return min(first, budget)
-    if strategy.kind == "markovscale_t" or not getattr(strategy, "stopping", True):
-        return budget
-    reached = rounds_to_reach(getattr(strategy, "tau", 1.0), p0=p0, a=a, b=b, first=0)
+    reached = expected_rounds(strategy, p0=p0, a=a, b=b)
     return budget if reached is None else min(budget, max(first, reached + 1.0))
 
 

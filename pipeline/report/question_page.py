@@ -15,7 +15,8 @@ from pipeline.report.figure import facts
 from pipeline.report.html import Html, h
 from pipeline.report.run_data import OURS, Cell
 from pipeline.report.svg import Size, line, mark, path, picture, plot, text
-from pipeline.theory.markov import second_eigenvalue, stationary_accuracy
+from pipeline.theory.markov import stationary_accuracy
+from pipeline.theory.stopping import why_stopped
 
 _VERDICTS = {"right": "✓ right", "wrong": "✗ wrong", "ungraded": "? ungraded"}
 _CHAINS = OURS | {"base", "mr_thinking"}
@@ -78,19 +79,8 @@ def why(cell: Cell, row: Row) -> str:
 
 
 def _rule(cell: Cell, row: Row) -> str:
-    p_map, i = row["posterior_path"][-1], len(row["posterior_path"])
-    a, b, tau = row["a"], row["b"], getattr(cell.strategy, "tau", 1.0)
-    if getattr(cell.strategy, "stop_rule", None) == "forecast":
-        return (
-            f"p_MAP = {words.decimal(p_map)} is at least τ = {tau:g}, or no round still to come is "
-            f"expected to be better (a = {words.decimal(a)}, b = {words.decimal(b)})"
-        )
-    left = second_eigenvalue(a, b) ** i * ((a + b) * p_map - b)
-    right = (a + b) * tau - b
-    return (
-        f"with p_MAP = {words.decimal(p_map)} the stopping rule holds at i = {i}: "
-        f"λ^i((a+b)p_MAP − b) = {words.decimal(left, 4)} ≥ (a+b)τ − b = "
-        f"{words.decimal(right, 4)} (τ = {tau:g}, a = {words.decimal(a)}, b = {words.decimal(b)})"
+    return why_stopped(
+        cell.strategy, row["posterior_path"], a=row["a"], b=row["b"], number=words.decimal
     )
 
 

@@ -12,13 +12,13 @@ from pipeline.core.protocol import Action, Decoding, Observation, Question, Stat
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,
-    StopRule,
     advance,
     begin,
     check_budget,
     check_score_every,
     check_unit,
 )
+from pipeline.theory.stopping import StopRule
 
 P0Source = Literal["auto", "predictor", "priors_file", "first_score"]
 """Where p0 comes from; ``auto`` takes the first that exists in this order."""

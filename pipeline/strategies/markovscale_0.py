@@ -14,13 +14,13 @@ from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,
-    StopRule,
     advance,
     begin,
     check_budget,
     check_unit,
 )
 from pipeline.theory.posterior import BetaPosterior
+from pipeline.theory.stopping import StopRule
 from pipeline.theory.transitions import Labels, count, labels_of_scores, total
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from pipeline.core.errors import ProtocolError
 from pipeline.core.prompts import Prompts
@@ -32,18 +31,9 @@ from pipeline.core.protocol import (
     check_observations,
 )
 from pipeline.core.seeds import request_seed
-from pipeline.theory.markov import Regime, accuracy_after, regime, stop_as_printed
+from pipeline.theory.markov import Regime, regime
 from pipeline.theory.posterior import BetaPosterior
-
-
-class StopRule(StrEnum):
-    """When a chain is good enough to end before its budget."""
-
-    PRINTED = "printed"
-    """Algorithm 1 as printed: lambda^i ((a+b) p_MAP - b) >= (a+b) tau - b with i = r + 1."""
-    FORECAST = "forecast"
-    """The present belief reaches tau, or no number of the rounds still to come is expected to be
-    better than the present one."""
+from pipeline.theory.stopping import STOP_RULES, StopRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,17 +201,10 @@ def _is_gated(state: ChainState) -> bool:
 
 def _is_confident(state: ChainState) -> bool:
     plan = state.plan
-    if plan.a is None or plan.b is None or not state.path:
+    if plan.stop_rule is None or plan.a is None or plan.b is None or not state.path:
         raise ProtocolError("the stopping rule needs p0, a and b")
-    p_map, drawn = state.path[-1], state.round + 1
-    if plan.stop_rule is StopRule.PRINTED:
-        return stop_as_printed(drawn, p_map=p_map, a=plan.a, b=plan.b, tau=plan.tau)
-    if p_map >= plan.tau:
-        return True
-    to_come = range(1, plan.n - drawn + 1)
-    return bool(to_come) and all(
-        accuracy_after(k, p0=p_map, a=plan.a, b=plan.b) <= p_map + 1e-12 for k in to_come
-    )
+    rule = STOP_RULES[plan.stop_rule]
+    return rule.holds(state.path[-1], state.round + 1, a=plan.a, b=plan.b, plan=plan)
 
 
 def _stop(state: ChainState, reason: StopReason, *, drawn: int) -> tuple[ChainState, Stop]:

@@ -19,7 +19,7 @@ from pipeline.replay.pool_selection import Digests
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.strategies.sequential import StopRule
+from pipeline.theory.stopping import StopRule
 from tests.generators import completion, question, scores
 from tests.pools import pool_question, pools
 
