@@ -1,4 +1,5 @@
-# make demo: the main job on the embedded models.   make test: what CI runs.   make lint, test-all, bench, lock
+# make demo: the main job on the embedded models.   make test: all that needs no engine, Ray or browser.
+# make test-engines: all that does.   make test-all: those that take minutes, too.   make lint, bench, lock
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ TORCH := 2.13.0
 # PyTorch's CPU build is on an index of its own; a wheel at hand (PIP_FIND_LINKS) is taken first
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo miniature test test-all lint audit bench lock install install-dev clean
+.PHONY: demo miniature test test-engines test-all lint audit bench lock install install-dev clean
 
 demo: install
 	$(BIN)/python -m jobs.evaluate --config configs/laptop.yaml
@@ -15,7 +16,11 @@ miniature: install
 	$(BIN)/python -m jobs.miniature
 
 test: install-dev
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu" \
+	  --cov --cov-report=term:skip-covered
+
+test-engines: install-dev
+	$(BIN)/python -m pytest -m "(ray or vllm or browser) and not slow and not gpu"
 
 test-all: install-dev
 	$(BIN)/python -m pytest -m "not gpu"

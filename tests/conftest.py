@@ -1,11 +1,14 @@
 """What the whole session shares: a local Ray, and real engines on the embedded tiny models.
 
-Starting them takes longer than using them. Tests that need them are marked ``ray`` or ``vllm``.
+Starting them takes longer than using them. Tests that need them are marked ``ray`` or ``vllm``, and
+tests that start them without the mark fail.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +42,25 @@ TINY_POOL: dict[str, Any] = {
     "start_timeout_s": 290,
     "engine": {"max_num_seqs": 16, "max_num_batched_tokens": 2048, "enforce_eager": True},
 }
+
+
+@pytest.fixture(autouse=True)
+def _marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test that starts Ray or imports vLLM and does not say so by its marks."""
+    marks = {mark.name for mark in request.node.iter_markers()}
+    had_vllm = "vllm" in sys.modules
+    if "ray" not in marks:
+        start = subprocess.Popen.__init__
+
+        def checked(self: Any, args: Any, *rest: Any, **named: Any) -> None:
+            if any(name in str(args) for name in ("/gcs_server", "/raylet/raylet")):
+                pytest.fail("a test that starts Ray must have the mark ray")
+            start(self, args, *rest, **named)
+
+        monkeypatch.setattr(subprocess.Popen, "__init__", checked)
+    yield
+    if "vllm" in sys.modules and not had_vllm and "vllm" not in marks:
+        pytest.fail("a test that imports vLLM must have the mark vllm")
 
 
 @pytest.fixture(scope="session")

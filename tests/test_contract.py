@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import FrozenInstanceError, fields, replace
 from functools import partial
 from typing import Any
@@ -29,8 +30,11 @@ from pipeline.core.protocol import (
     Stop,
     Strategy,
 )
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import ByQuestion, QuestionKey, read_journal, write_segment
+from pipeline.records.journal import Recording as Resumed
 from pipeline.records.outcome import final_outcomes, outcome_of
-from pipeline.records.trajectory import Row
+from pipeline.records.trajectory import Row, row_of
 from pipeline.replay.exact import (
     Recorded,
     Recording,
@@ -40,6 +44,7 @@ from pipeline.replay.exact import (
     replay,
     replay_phases,
 )
+from pipeline.store.storage import Folder
 from pipeline.strategies import STRATEGIES
 from tests.codec import decode, encode
 from tests.generators import Answerer, answerers, completion, question, statistics
@@ -313,34 +318,54 @@ def outcome_row(phase: str, asked: Question, done: Replayed) -> Row:
 def test_a_run_replays_its_own_journal_to_the_same_stops(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:
-    """What a run drew, recorded, leads a replay to the same requests, completions and stops, phase
-    by phase; journals hold each completion once, however many phases ask for it."""
+    """What a run drew, written in segments and read back, leads the resume of a controller and a
+    replay to the same requests, completions and stops, phase by phase; journals hold each
+    completion once, however many phases ask for it."""
     strategy = build(kind, variant, n)
-    journals: dict[str, list[Recorded]] = {asked.question_id: [] for asked in QUESTIONS}
+    rows: dict[tuple[Any, ...], Row] = {}
 
     def journaling(asked: Question, request: Request) -> Observation:
         observation = answer(asked, request)
         if not request.score and isinstance(observation, Completion):
             observation = replace(observation, score=None, step_scores=None)
-        record = Recorded(address=request.address, digest=request.digest(), observation=observation)
-        if record not in journals[asked.question_id]:
-            journals[asked.question_id].append(record)
+        key = (asked.question_id, request.address, request.digest(), request.score)
+        rows[key] = row_of(
+            run="r",
+            attempt=1,
+            strategy="s",
+            question=asked,
+            request=request,
+            observation=observation,
+            generator="none",
+            seconds=0.1,
+        )
         return observation
 
     live = replay_phases(strategy, QUESTIONS, journaling)
-    recordings = {
-        asked.question_id: Recording.of(RecordingKind.JOURNAL, asked, journals[asked.question_id])
-        for asked in QUESTIONS
-    }
-    again = replay_phases(
-        strategy, QUESTIONS, lambda asked, request: recordings[asked.question_id].find(request)
-    )
+    journal = through_the_journal(list(rows.values()))
+    resumed = {key[2]: Resumed(of_question) for key, of_question in journal.items()}
 
-    assert again == live
+    def take(asked: Question, request: Request) -> Observation:
+        found = resumed[asked.question_id].take(request)
+        assert found is not None
+        return found
+
+    assert replay_phases(strategy, QUESTIONS, take) == live
     if len(phases_of(strategy)) == 1:
         for asked in QUESTIONS:
-            recording = recordings[asked.question_id]
+            of_question = journal["s", asked.benchmark, asked.question_id]
+            records = [Recorded.of_row(row) for row in of_question]
+            recording = Recording.of(RecordingKind.JOURNAL, asked, records)
             assert replay(strategy, asked, recording) == live[asked.question_id]
+
+
+def through_the_journal(rows: list[Row]) -> Mapping[QuestionKey, list[Row]]:
+    """Rows by question, written as two segments and read back as a journal."""
+    with tempfile.TemporaryDirectory() as folder:
+        journal, half = Folder(folder), len(rows) // 2
+        for sequence, part in enumerate((rows[:half], rows[half:])):
+            write_segment(journal, Epoch(1, "abcdef", 0, "w", 1), sequence, part)
+        return ByQuestion(read_journal(journal).table)
 
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)

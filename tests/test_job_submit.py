@@ -35,8 +35,10 @@ def test_links_of_the_page_lead_somewhere():
     text = PAGE.read_text(encoding="utf-8")
     headings = re.findall(r"^## (.+)$", text, re.M)
     anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in headings}
+    targets = re.findall(r"\]\(([^)]+)\)", text)
 
-    for target in re.findall(r"\]\(([^)]+)\)", text):
+    assert len(targets) > 10
+    for target in targets:
         if target.startswith("#"):
             assert target[1:] in anchors
         else:
@@ -47,9 +49,14 @@ def test_every_file_that_the_page_names_exists():
     """Configurations and modules in the page are those of the project."""
     text = PAGE.read_text(encoding="utf-8")
 
-    for path in re.findall(r"\b((?:configs|deploy)/[\w.-]+\.\w+)", text):
+    paths = re.findall(r"\b((?:configs|deploy)/[\w.-]+\.\w+)", text)
+    modules = re.findall(r"python -m ([\w.]+)", text)
+
+    assert len(paths) > 5
+    assert len(modules) > 5
+    for path in paths:
         assert (ROOT / path).is_file(), path
-    for module in re.findall(r"python -m ([\w.]+)", text):
+    for module in modules:
         assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
 
 

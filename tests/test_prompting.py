@@ -130,5 +130,10 @@ def test_what_is_no_prompt_is_named(text: Any, says: str) -> None:
 
 
 def test_text_of_any_script_passes() -> None:
-    """Only what no tokenizer can take is refused."""
-    check_text("Größe 数学 \U0001f642\n\t", "reply")
+    """Only what no tokenizer can take is refused; all else reaches it as it is."""
+    text, words = "Größe 数学 \U0001f642\n\t", Words()
+    check_text(text, "reply")
+
+    assert Prompter(words, 100).prompt(asks(text)).ids == words.encode(
+        f"[user] {text} [assistant] "
+    )

@@ -37,4 +37,4 @@ def test_a_run_shows_its_own_lines_alone(tmp_path):
 
     assert status == 0, job.output()
     assert len(lines) >= 5
-    assert [line for line in lines if not re.search(r" INFO (jobs|actors)\.\w+: ", line)] == []
+    assert [line for line in lines if not re.search(r" INFO (jobs|actors)[.\w]+: ", line)] == []

@@ -1,12 +1,12 @@
 """Whether models fit GPUs: memory from shapes, against sums done another way."""
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.config.gpus import GPUS
-from pipeline.config.models import GeneratorModel, ModelShape
+from pipeline.config.models import GeneratorModel
+from pipeline.config.run import RunConfig
 from pipeline.config.runtime import EngineConfig, PoolConfig
 from pipeline.core.errors import ConfigError
 from pipeline.planning.sizing import (
@@ -28,8 +28,7 @@ PUBLISHED = {
 
 
 def shape_in(path, part):
-    with open(path, encoding="utf-8") as file:
-        return ModelShape.model_validate(yaml.safe_load(file)["science"][part]["shape"])
+    return getattr(RunConfig.load(path).science, part).shape
 
 
 def make_model(**fields):

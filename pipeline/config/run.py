@@ -11,12 +11,12 @@ import yaml
 from pydantic import Field, ValidationError
 
 from pipeline.config.errors import described
+from pipeline.config.extends import place_of, read_extended
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.config.schema import Section
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.core.errors import ConfigError
-from pipeline.store.local import read_fields
 
 _EXTENDABLE = ("benchmarks",)
 
@@ -40,20 +40,25 @@ class RunConfig(Section):
 
     @staticmethod
     def read(path: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
-        """The values of a YAML file with overrides, not checked yet."""
-        values = read_fields(path, "a configuration")
+        """The values of a YAML file over what it extends, with overrides; not checked yet."""
+        values = read_extended(path)
         for override in overrides:
             override_field(values, override)
         return values
 
     @classmethod
     def parse(cls, values: dict[str, Any], where: str = "") -> RunConfig:
-        """Check a configuration that was already read; also builds its strategies once."""
+        """Check a configuration that was already read; also builds its strategies once.
+
+        Args:
+            where: file or run folder that the values are of, for the message.
+        """
         try:
             config = cls.model_validate(values)
-        except ValidationError as error:
-            raise ConfigError(described(error)) from error
-        strategies_of(config.science)
+            strategies_of(config.science)
+        except (ValidationError, ConfigError) as error:
+            text = described(error) if isinstance(error, ValidationError) else str(error)
+            raise ConfigError(f"{text}\nin {place_of(where)}" if where else text) from error
         return config
 
     def science_digest(self) -> str:
