@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import yaml
@@ -15,10 +16,17 @@ from pipeline.config.runtime import RuntimeConfig
 from pipeline.config.schema import Section
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import POOL_OF, strategies_of
+from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
 from pipeline.store.local import read_fields
 
 _EXTENDABLE = ("benchmarks",)
+_LATER: dict[str, dict[str, Any]] = {
+    "decoding": {field.name: field.default for field in fields(Sampling)},
+    "generator": {"reasoning": None, "chat_template_kwargs": {}},
+}
+"""Fields that came after the first runs, by section, with their defaults: no part of the digest
+where they are at them, so that the digests of those runs stay as they were."""
 
 
 class RunConfig(Section):
@@ -104,6 +112,10 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
     for entry in science["strategies"]:
         if entry["kind"] in POOL_OF:
             entry["fields"].pop("n", None)  # how deep a pool is
+    for section, later in _LATER.items():
+        for name, default in later.items():
+            if science[section][name] == default:
+                del science[section][name]
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}
 
 
