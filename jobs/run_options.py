@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from jobs.dry_run import print_dry_run
 from jobs.priors import keep_predictions, predictor_of
-from pipeline.benchmarks import describe_rows, load
+from pipeline.benchmarks import describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError
 from pipeline.records.questions import questions_table
@@ -166,7 +166,7 @@ def _existing(arguments: argparse.Namespace, config: RunConfig) -> str | None:
 
 def _show_rows(config: RunConfig, number: int) -> None:
     for source in config.science.benchmarks:
-        print(f"{source.name}:")
+        print(f"{source.name}: {described_fields(source)}")
         for index, (raw, item) in enumerate(describe_rows(source)):
             if index >= number:
                 break
