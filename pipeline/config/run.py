@@ -60,13 +60,25 @@ class RunConfig(Section):
         try:
             config = cls.model_validate(values)
         except ValidationError as error:
-            raise ConfigError(described(error)) from error
+            raise ConfigError(described(error, root=cls)) from error
         strategies_of(config.science)
         return config
 
     def science_digest(self) -> str:
         """SHA-256 (hex) of the science part, without what a resume may extend."""
         return hashlib.sha256(_canonical(_fixed_science(self)).encode()).hexdigest()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What of the configuration will not have the effect that it seems to ask for."""
+        generator, extra = self.science.generator, self.runtime.generator.engine.extra
+        named = generator.reasoning or extra.keys() & {"reasoning_parser", "reasoning_config"}
+        if self.science.decoding.thinking_budget is None or named:
+            return ()
+        return (
+            "science.decoding.thinking_budget will be ignored: vLLM is not told what ends the "
+            "thinking; name it in science.generator.reasoning, or set reasoning_parser in "
+            "runtime.generator.engine.extra",
+        )
 
     def differing_science(self, other: RunConfig) -> list[str]:
         """Dotted names of science fields that differ, ``ours -> theirs`` beside them."""
