@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pipeline.report.run_data import read_run
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
 
-def config_file(folder: Path, rows: list[dict[str, Any]], **source: Any) -> Path:
+def config_file(folder: Path, rows: Sequence[dict[str, Any]], **source: Any) -> Path:
     """A configuration whose one benchmark has these rows."""
     data = folder / "rows.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -38,8 +39,8 @@ def config_file(folder: Path, rows: list[dict[str, Any]], **source: Any) -> Path
     return file
 
 
-BAD = [{"question": "1?", "answer": 1}, {"question": "2?", "answer": None}]
-INDEX = [{"question": "Which?", "answer": 1, "alternatives": ["x", "y"]}]
+BAD: list[dict[str, Any]] = [{"question": "1?", "answer": 1}, {"question": "2?", "answer": None}]
+INDEX: list[dict[str, Any]] = [{"question": "Which?", "answer": 1, "alternatives": ["x", "y"]}]
 
 
 def opened(file: Path) -> Any:
