@@ -14,7 +14,7 @@ import pytest
 from pipeline.answers import grade
 from pipeline.answers.verdict import Verdict
 from pipeline.benchmarks import BenchmarkSource, Fields, describe_rows, described_fields, load
-from pipeline.benchmarks.known import PUBLISHED, known_of
+from pipeline.benchmarks.known import KNOWN, PUBLISHED, known_of
 from pipeline.benchmarks.rows import gold_text
 from pipeline.core.errors import DataError
 
@@ -341,3 +341,13 @@ def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_gold_answers_in_the_dress_of_their_benchmarks(answer: str, gold: str) -> None:
     """One comma may part two blanks; words in brackets behind a number are its unit."""
     assert gold_text(answer) == gold
+
+
+def test_the_page_lists_every_benchmark_with_its_data_set_and_rows() -> None:
+    """docs/benchmarks.md keeps up with the table that it describes."""
+    page = (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text("utf-8")
+    lines = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+
+    for name, known in (KNOWN | PUBLISHED).items():
+        assert known.dataset in lines[name]
+        assert f"{known.split} | {known.rows:,} |" in lines[name]

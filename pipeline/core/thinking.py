@@ -37,12 +37,14 @@ MARKS = (*(tag for pair in TAGS for tag in pair), "<|channel|>", "<|message|>")
 
 _FAMILY = {tag.lower(): family for family, pair in enumerate(TAGS) for tag in pair}
 _CLOSING = frozenset(close.lower() for _, close in TAGS)
-_TAG = re.compile("|".join(map(re.escape, sorted(_FAMILY, key=len, reverse=True))), re.IGNORECASE)
+_TAG = re.compile(  # begins with a set of characters, which is quick to look for
+    r"[<\[◁](?:" + "|".join(sorted({re.escape(tag[1:]) for tag in _FAMILY})) + ")", re.IGNORECASE
+)
 _SPEAKS_BEFORE = re.compile(r"\b(?:the|tags?|tokens?|markers?)[ \t]$", re.IGNORECASE)
 _SPEAKS_AFTER = re.compile(r"[ \t](?:tags?|tokens?|markers?)\b", re.IGNORECASE)
 _WORD_BEFORE = re.compile(r"[^\W\d_],?[ \t]\Z")
 _WORD_AFTER = re.compile(r"[ \t,.;:)]|\Z")
-_REACH = 200  # characters of its line on each side of a tag that tell whether it is quoted
+_REACH = 100  # characters of its line on each side of a tag that tell whether it is quoted
 _OPENED = re.compile(
     r"(?:<\|channel\|>analysis<\|message\|>|<\|channel>(?:thought)?|"
     + "|".join(re.escape(opening) for opening, _ in TAGS)
@@ -104,7 +106,11 @@ def parts(text: str) -> Parts:
     if _BARE_START.match(text) or "assistantfinal" in text:
         return _of_bare_channels(text)
     depth, family, opened, end, mark = 0, -1, -1, 0, ""
-    tags = [found for found in _TAG.finditer(text) if not _is_quoted(text, found)]
+    tags = [
+        found
+        for found in _TAG.finditer(text)
+        if found[0].lower() in _FAMILY and not _is_quoted(text, found)
+    ]
     last_close = {
         _FAMILY[found[0].lower()]: found.start() for found in tags if found[0].lower() in _CLOSING
     }
