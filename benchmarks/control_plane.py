@@ -30,8 +30,9 @@ from actors.routing.roles import ROLES
 from benchmarks.machine import described
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.runtime import RequestConfig
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
-from pipeline.core.protocol import Completion, Decoding, Question
+from pipeline.core.protocol import Completion, Question
 from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
 

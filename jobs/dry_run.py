@@ -45,11 +45,7 @@ def plan_lines(config: RunConfig, plan: PlanConfig, planned: RunPlan) -> Iterato
         f"hardware: {plan.nodes} x {plan.gpus_per_node} {plan.gpu} of {gib(gpu.memory_bytes)}, "
         f"{gpu.bandwidth_gb_s:,} GB/s, {gpu.tflops:,} TFLOPS"
     )
-    decoding = config.science.decoding
-    yield (
-        f"decoding: temperature {decoding.temperature:g}, top_p {decoding.top_p:g}, "
-        f"{decoding.max_tokens:,} new tokens at most"
-    )
+    yield f"decoding: {config.science.decoding.described()}"
     for pool in planned.pools:
         settings = getattr(config.runtime, pool.kind)
         yield from pool_lines(pool, settings)

@@ -7,6 +7,7 @@ from typing import Any
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.records.outcome import final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.report.cautions import cautions
 from pipeline.report.summary import SUMMARY_VERSION, chain_fits, summarise
 from pipeline.report.token_audit import ledger
 from pipeline.report.utilisation import pool_report
@@ -34,6 +35,7 @@ def write_summary(run: RunDir) -> dict[str, Any]:
         "chains": questions * len(strategies),
         "chains_done": len(outcomes),
         "attempts": len(run.attempts()),
+        "warnings": list(cautions(run, config, outcomes)),
         "strategies": summarise(outcomes, strategies, rules, no_gold),
         "chain_fits": chain_fits(outcomes, strategies),
         "ledger": ledger(metrics, len(run.attempts()), run.journal),

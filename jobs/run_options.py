@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import logging
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -13,12 +15,15 @@ import pyarrow as pa
 
 from jobs.dry_run import print_dry_run
 from jobs.priors import keep_predictions, predictor_of
-from pipeline.benchmarks import describe_rows, load
+from pipeline.benchmarks import describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError
 from pipeline.records.questions import questions_table
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.report.cautions import left_out
 from pipeline.store.storage import Folder, check_name, resolve
+
+logger = logging.getLogger(__name__)
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -97,8 +102,12 @@ def opened_run(
         run, attempt = RunDir.create(config, arguments.name or f"{config.name}-{stamp}"), 1
     run.folder.write_table("questions.parquet", questions)
     skipped = [dataclasses.asdict(skip) for benchmark in loaded for skip in benchmark.skipped]
-    if skipped:
-        run.folder.write_json("skipped.json", skipped)
+    warnings = [*config.warnings(), *(w for benchmark in loaded for w in benchmark.warnings)]
+    for name, found in (("skipped.json", skipped), ("warnings.json", warnings)):
+        if found:
+            run.folder.write_json(name, found)
+    for sentence in (*warnings, *left_out(skipped)):
+        logger.warning("%s", sentence)
     return run, config, attempt
 
 
@@ -122,11 +131,18 @@ def check_same_questions(run: RunDir, questions: pa.Table, *, predicted: bool) -
         if after is None:
             raise ConfigError(f"a resume must have every question of the run, {where} is gone")
         for name in before.keys() - (_PRIORS if predicted else set()):
-            if before[name] != after[name]:
+            if before[name] != after[name] and not _same_gold(name, before[name], after[name]):
                 raise ConfigError(
                     f"a resume must have the questions of the run, {name} of {where} differs: "
                     f"{before[name]!r} -> {after[name]!r}"
                 )
+
+
+def _same_gold(name: str, before: Any, after: Any) -> bool:
+    """Whether a gold answer differs in nothing but the commas that an earlier version left out."""
+    if name != "gold" or not re.fullmatch(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?", str(after)):
+        return False
+    return str(before) == str(after).replace(",", "")
 
 
 _PRIORS = {"p0", "p0_source", "a", "b", "tokens_per_round"}
@@ -166,7 +182,9 @@ def _existing(arguments: argparse.Namespace, config: RunConfig) -> str | None:
 
 def _show_rows(config: RunConfig, number: int) -> None:
     for source in config.science.benchmarks:
-        print(f"{source.name}:")
+        print(f"{source.name}: {described_fields(source)}")
+        for warning in load(dataclasses.replace(source, limit=number, skip_bad_rows=True)).warnings:
+            print(f"  warning: {warning}")
         for index, (raw, item) in enumerate(describe_rows(source)):
             if index >= number:
                 break

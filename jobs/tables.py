@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pipeline.answers.answer_rules import AnswerRule
@@ -22,6 +23,8 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
         console.print("SYNTHETIC: scripted engines made these figures, no model did")
     if summary["chains_done"] < summary["chains"]:
         console.print(f"partial: {summary['chains_done']} of {summary['chains']} chains are done")
+    for warning in summary["warnings"]:
+        console.print(f"[bold]warning:[/bold] {escape(warning)}", soft_wrap=True)
     for benchmark in dict.fromkeys(entry["benchmark"] for entry in summary["strategies"]):
         entries = [e for e in summary["strategies"] if e["benchmark"] == benchmark]
         console.print(_table(benchmark, entries))

@@ -276,7 +276,7 @@ def test_known_benchmarks_come_from_a_pinned_revision(monkeypatch: pytest.Monkey
         ({"name": "mine"}, "must be one of math500"),
         ({"name": "../x", "path": "a"}, "name must be"),
         ({"name": "aime24", "limit": 0}, "limit must be >= 1, got 0"),
-        ({"name": "aime24", "size": 3}, "size, split and seed must be of arithmetic"),
+        ({"name": "aime24", "size": 3}, "size and split must be of arithmetic"),
         ({"name": "arithmetic", "path": "x"}, "arithmetic is generated"),
         ({"name": "mine", "path": "x", "hf_dataset": "y"}, "got both"),
         ({"name": "mine", "path": "x", "fields": {"qestion": "q"}}, "qestion"),

@@ -9,7 +9,8 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.routing.calls import Generated, Scored
-from pipeline.core.protocol import Decoding, Failure, Question
+from pipeline.core.decoding import Decoding
+from pipeline.core.protocol import Failure, Question
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import ByQuestion, Recording, read_journal
 from pipeline.store.storage import Folder

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ConfigError, ProtocolError
 from pipeline.core.phases import QuestionRecord, phases_of, prepared
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Completion,
-    Decoding,
     Failure,
     Generate,
     Observation,

@@ -2,10 +2,10 @@
 
 import pytest
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Completion,
-    Decoding,
     Priors,
     Question,
     Stop,

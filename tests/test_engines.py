@@ -15,6 +15,7 @@ from actors.routing.client import EngineClient
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
+from pipeline.core.decoding import RepetitionDetection, Sampling
 from pipeline.core.protocol import Failure, Message, Request
 from tests.conftest import TINY_GENERATOR, TINY_POOL, TINY_VERIFIER
 
@@ -83,6 +84,88 @@ async def test_greedy_decoding_and_an_assistant_prefix_go_on_with_the_same_text(
     rest = await made(generator, asks(temperature=0.0, assistant_prefix=prefix))
 
     assert prefix + rest.text == whole.text
+
+
+@pytest.mark.parametrize("sampling", [Sampling(top_k=1), Sampling(min_p=1.0)])
+async def test_sampling_among_the_likeliest_token_alone_is_greedy(
+    tiny_engines: Engines, sampling: Sampling
+) -> None:
+    """top_k and min_p reach the engine: hot sampling gives the greedy completion."""
+    generator, _ = clients(tiny_engines)
+    greedy = await made(generator, asks(temperature=0.0))
+    hot = await made(generator, asks(temperature=2.0, top_p=1.0))
+    likeliest = await made(generator, asks(temperature=2.0, top_p=1.0, sampling=sampling))
+
+    assert likeliest.text == greedy.text != hot.text
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(presence_penalty=2.0),
+        Sampling(frequency_penalty=2.0),
+        Sampling(repetition_penalty=1.8),
+    ],
+)
+async def test_penalties_change_the_greedy_completion(
+    tiny_engines: Engines, sampling: Sampling
+) -> None:
+    """Each of them reaches the engine."""
+    generator, _ = clients(tiny_engines)
+    greedy, penalised = await asyncio.gather(
+        made(generator, asks(temperature=0.0)),
+        made(generator, asks(temperature=0.0, sampling=sampling)),
+    )
+
+    assert penalised.text != greedy.text
+
+
+async def test_a_reply_that_repeats_itself_is_a_cut_reply(tiny_engines: Engines) -> None:
+    """It comes at the first try, as far as it went; a blank line is two equal tokens."""
+    generator, _ = clients(tiny_engines)
+    detection = RepetitionDetection(max_pattern_size=1, min_count=2)
+    whole = await made(generator, asks(temperature=0.0))
+    cut = await made(
+        generator, asks(temperature=0.0, sampling=Sampling(repetition_detection=detection))
+    )
+
+    assert (cut.finish_reason, cut.attempts) == ("repetition", 1)
+    assert whole.text.startswith(cut.text)
+    assert cut.completion_tokens < whole.completion_tokens
+
+
+async def test_a_thinking_budget_is_kept_where_the_end_of_the_thinking_is_known(
+    tiny_engines: Engines,
+) -> None:
+    """An engine that does not know it answers as without a budget; one that does ends the thought.
+
+    The tiny model's product, from ``*`` to ``=``, stands for a thought. Starts an engine.
+    """
+    generator, _ = clients(tiny_engines)
+    request = asks(temperature=0.0, sampling=Sampling(thinking_budget=1))
+    free = await made(generator, asks(temperature=0.0))
+    ignored = await made(generator, request)
+    model = {**TINY_GENERATOR, "reasoning": {"open": "*", "close": "="}}
+    engines = start_pools(
+        GeneratorModel.model_validate(model),
+        None,
+        RuntimeConfig.model_validate({"host": "actors", "generator": TINY_POOL}),
+        run_id="budget",
+        max_tokens=256,
+    )
+    try:
+        thinking, _ = clients_of(engines.address, RequestConfig(backoff_s=0.1))
+        assert isinstance(thinking, EngineClient)
+        unhurried = await made(thinking, asks(temperature=0.0))
+        hurried = await made(thinking, request)
+    finally:
+        engines.stop()
+
+    assert ignored.text == free.text
+    assert unhurried.text == free.text.replace("*", "<think>").replace("=", "</think>")
+    assert unhurried.thinking_tokens > 0 == free.thinking_tokens
+    assert "</think>" in hurried.text[:20]
+    assert hurried.text != unhurried.text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from pipeline.core.protocol import Completion, Decoding, Question, Statistics, Stop, decisions
+from pipeline.core.decoding import Decoding
+from pipeline.core.protocol import Completion, Question, Statistics, Stop, decisions
 from pipeline.records.epochs import Epoch, Fences, base_of, holds
 from pipeline.records.journal import ByQuestion, fences_of, listed, read_journal, write_segment
 from pipeline.records.trajectory import row_of

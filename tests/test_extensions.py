@@ -25,7 +25,8 @@ from actors.routing.roles import ROLES, Role
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
-from pipeline.core.protocol import Decoding, Failure, Message, Question, Request
+from pipeline.core.decoding import Decoding
+from pipeline.core.protocol import Failure, Message, Question, Request
 from pipeline.planning.capacity import asks_of
 from pipeline.report.utilisation import pool_report
 from pipeline.report.utilisation_text import as_lines

@@ -12,8 +12,9 @@ from actors.routing.address import PoolAddress
 from actors.routing.client import EngineClient
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.runtime import RequestConfig
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
-from pipeline.core.protocol import Decoding, Question
+from pipeline.core.protocol import Question
 from pipeline.records.journal import read_journal
 from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking

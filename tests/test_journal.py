@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.controllers.journal_writer import JournalWriter
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import DataError, ErrorKind, ReplayMissError
-from pipeline.core.protocol import Completion, Decoding, Failure, Question
+from pipeline.core.protocol import Completion, Failure, Question
 from pipeline.records.answering import as_asked
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import (

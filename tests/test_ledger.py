@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipeline.core.protocol import Completion, Decoding, Failure, Question
+from pipeline.core.decoding import Decoding
+from pipeline.core.protocol import Completion, Failure, Question
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import listed, read_journal, write_segment
 from pipeline.records.trajectory import row_of

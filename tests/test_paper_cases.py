@@ -10,8 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
-from pipeline.core.protocol import Completion, Decoding, Question, Stop
+from pipeline.core.protocol import Completion, Question, Stop
 from pipeline.strategies.sequential import Plan, advance, begin
 from pipeline.theory.markov import (
     accuracy_after,

@@ -6,8 +6,8 @@ import pytest
 
 from pipeline.benchmarks import Item
 from pipeline.config.science import PriorsConfig
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import Decoding
 from pipeline.records.questions import question_of, questions_table
 from pipeline.strategies import STRATEGIES
 

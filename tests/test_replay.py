@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ReplayMissError
-from pipeline.core.protocol import Decoding, Failure, Observation, Request, StopReason
+from pipeline.core.protocol import Failure, Observation, Request, StopReason
 from pipeline.records.trajectory import row_of
 from pipeline.replay.exact import Recorded, Recording, RecordingKind, replay
 from pipeline.strategies.asc import AdaptiveConsistency

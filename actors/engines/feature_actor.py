@@ -45,7 +45,10 @@ class FeatureActor:
     def _ids(self, messages: list[dict[str, str]]) -> list[int]:
         """The prompt exactly as the generator is given it."""
         text = self._tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
+            messages,
+            tokenize=False,
+            add_generation_prompt=True,
+            **self._model.chat_template_kwargs,
         )
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +49,24 @@ class GeneratorEngine:
         if self._model.chat_template is not None:
             tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
         self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
-        arguments = vllm_setup.engine_args(self._model, pool_config, enable_prefix_caching=True)
+        arguments = vllm_setup.engine_args(
+            self._model,
+            pool_config,
+            enable_prefix_caching=True,
+            **vllm_setup.reasoning_args(self._model.reasoning),
+        )
         meter = Meter(pool_config.engine.max_num_seqs)
         self._llm = vllm_setup.start(arguments, pool_config, meter)
         self._context = vllm_setup.context_tokens(self._llm)
-        self._prompter = Prompter(tokenizer, self._context, self._model.open_thinking)
+        self._prompter = Prompter(
+            tokenizer,
+            self._context,
+            self._model.open_thinking,
+            reasoning=self._model.reasoning,
+            template=self._model.chat_template_kwargs,
+        )
+        self._skips_special_tokens = not self._prompter.keeps_special_tokens
+        self._ends_thinking = vllm_setup.ends_thinking(self._llm)
         self._probe_ids: list[int] = tokenizer.encode("1", add_special_tokens=False)
         self._meter = meter
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -147,6 +162,10 @@ class GeneratorEngine:
 
     async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
         """Final output of a request, aborted or not; a Failure for errors of its own."""
+        sampling = request.sampling
+        if sampling.thinking_budget is not None and not self._ends_thinking:
+            _warn_of_budget()
+            sampling = replace(sampling, thinking_budget=None)
         return await vllm_calls.completed(
             self._llm,
             prompt.ids,
@@ -158,6 +177,8 @@ class GeneratorEngine:
             top_p=request.top_p,
             stop_token_ids=list(request.stop_token_ids) or None,
             seed=request.seed,
+            skip_special_tokens=self._skips_special_tokens,
+            **vllm_setup.sampling_params(sampling),
         )
 
     async def _probe(self, request_id: str, max_tokens: int = 1, **sampling: Any) -> Any:
@@ -168,3 +189,13 @@ class GeneratorEngine:
         if not isinstance(output, Failure):
             self._meter.completion_tokens -= len(output.outputs[0].token_ids)
         return output
+
+
+@cache
+def _warn_of_budget() -> None:
+    """Said once a process: every request of the run has the same budget."""
+    logger.warning(
+        "science.decoding.thinking_budget is ignored: vLLM does not know what ends the thinking; "
+        "name it in science.generator.reasoning, or set reasoning_parser in "
+        "runtime.generator.engine.extra"
+    )

@@ -5,13 +5,14 @@ Needs a tokenizer and nothing else, so it serves any generator that takes token 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from actors.routing.calls import Generated
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
-from pipeline.core.thinking import CLOSE, is_open, opened_by
+from pipeline.core.thinking import MARKS, Reasoning, opened_by, parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,24 @@ class Prompter:
         tokenizer: with ``apply_chat_template`` and ``encode``, as in transformers.
         context: tokens that prompt and completion may have together.
         open_thinking: opening tag that the template writes; None finds it out.
+        reasoning: the model's own marks of thinking; requests and replies have the usual ones.
+        template: further variables of the chat template.
     """
 
-    def __init__(self, tokenizer: Any, context: int, open_thinking: str | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        context: int,
+        open_thinking: str | None = None,
+        *,
+        reasoning: Reasoning | None = None,
+        template: Mapping[str, Any] | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._context = context
         self._open_thinking = open_thinking
-        self._close_ids = self._ids(CLOSE)
+        self._reasoning = reasoning
+        self._template = dict(template or {})
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
@@ -57,23 +69,39 @@ class Prompter:
             raise ValueError("prompt must not be empty")
         turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
         rendered: str = self._tokenizer.apply_chat_template(
-            turns, tokenize=False, add_generation_prompt=True
+            turns, tokenize=False, add_generation_prompt=True, **self._template
         )
-        opened = opened_by(rendered)
+        opened = opened_by(rendered, self._reasoning)
         head = rendered[: len(rendered) - len(opened)]
         if self._open_thinking is not None:
             opened, head = self._open_thinking, rendered.removesuffix(opened)
-        if request.assistant_prefix:
+        asked_prefix = self._own(request.assistant_prefix)
+        if asked_prefix:
             # a prefix that was itself generated begins with the tag that was put back
-            doubled = request.assistant_prefix.lstrip().startswith(opened.strip() or "\0")
-            text = (head if doubled else rendered) + request.assistant_prefix
-            prefix = request.assistant_prefix if doubled else opened + request.assistant_prefix
+            doubled = asked_prefix.lstrip().startswith(opened.strip() or "\0")
+            text = (head if doubled else rendered) + asked_prefix
+            prefix = asked_prefix if doubled else opened + asked_prefix
         else:
             text, prefix = rendered, opened
         ids = self._ids(text)
         if len(ids) >= self._context:
             raise ValueError(f"prompt has {len(ids):,} tokens, the context holds {self._context:,}")
-        return Prompt(ids, "" if request.assistant_prefix else opened, prefix)
+        return Prompt(ids, "" if asked_prefix else opened, prefix)
+
+    def stored(self, text: str) -> str:
+        """A reply as it is recorded: with the usual marks in place of the model's own."""
+        return text if self._reasoning is None else self._reasoning.usual(text)
+
+    def _own(self, text: str) -> str:
+        return text if self._reasoning is None else self._reasoning.own(text)
+
+    @property
+    def keeps_special_tokens(self) -> bool:
+        """Whether marks of thinking are special tokens, which detokenizing would drop."""
+        added = getattr(self._tokenizer, "added_tokens_decoder", {}).values()
+        special = {token.content.strip() for token in added if token.special}
+        own = () if self._reasoning is None else (self._reasoning.open, self._reasoning.close)
+        return not special.isdisjoint((*MARKS, *(mark.strip() for mark in own)))
 
     def answer(
         self, prompt: Prompt, text: str, ids: list[int], finish_reason: str | None, cached: int
@@ -84,14 +112,14 @@ class Prompter:
             prompt: as given to the generator.
             text: new text.
             ids: its tokens.
-            finish_reason: what ended it; all but ``stop`` and ``length`` is a failure.
+            finish_reason: what ended it; all but those of `Completion` is a failure.
             cached: tokens of the prompt that were found in the cache.
         """
-        if finish_reason not in ("stop", "length"):
+        if finish_reason not in ("stop", "length", "repetition"):
             ended = f"the request ended with {finish_reason!r}"
             return Failure.of(ErrorKind.ABORTED, ended, completion_tokens=len(ids))
         return Generated(
-            text=prompt.opened + text,
+            text=self.stored(prompt.opened + text),
             finish_reason=finish_reason,
             prompt_tokens=len(prompt.ids),
             cached_prompt_tokens=cached,
@@ -100,13 +128,25 @@ class Prompter:
         )
 
     def thinking_tokens(self, prompt: Prompt, text: str, ids: list[int]) -> int:
-        """Tokens up to and including the last closing tag; all in a block that stays open."""
-        if CLOSE not in text:
-            return len(ids) if is_open(prompt.prefix + text) else 0
-        if len(self._close_ids) == 1 and self._close_ids[0] in ids:
-            return len(ids) - ids[::-1].index(self._close_ids[0])
-        # a tag of several tokens may have merged with its neighbours: count what reads like it
-        thinking = text[: text.rindex(CLOSE) + len(CLOSE)]
+        """Tokens up to and including the mark that ends the thinking; all in an open thought.
+
+        Args:
+            prompt: what the model was given.
+            text: what it wrote, in its own marks.
+            ids: the tokens of `text`.
+        """
+        found = parts(self.stored(prompt.prefix + text))
+        if found.open:
+            return len(ids)
+        thinking = self._own(found.thinking)[len(prompt.prefix) :]
+        if not thinking:
+            return 0
+        mark = self._own(found.mark)
+        mark_ids, count = self._ids(mark), thinking.count(mark)
+        places = [place for place, token in enumerate(ids) if mark_ids == [token]]
+        if 0 < count <= len(places):
+            return places[count - 1] + 1
+        # a mark of several tokens may have merged with its neighbours: count what reads like it
         return min(len(ids), len(self._ids(thinking)))
 
 

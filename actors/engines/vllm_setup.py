@@ -18,7 +18,9 @@ from filelock import FileLock
 from actors.engines.engine_stats import Meter
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig
+from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
+from pipeline.core.thinking import Reasoning
 from pipeline.planning import sizing
 
 CPU_KV_CACHE_GIB = "1"
@@ -89,6 +91,35 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
         # the KV cache is set by VLLM_CPU_KVCACHE_SPACE
         decided.pop("gpu_memory_utilization")
     return {**defaults, **decided, **engine.extra}
+
+
+def reasoning_args(reasoning: Reasoning | None) -> dict[str, Any]:
+    """Arguments that tell vLLM what ends the thinking of a model with marks of its own."""
+    if reasoning is None:
+        return {}
+    from vllm.config import ReasoningConfig
+
+    marks = {"reasoning_start_str": reasoning.open, "reasoning_end_str": reasoning.close}
+    return {"reasoning_config": ReasoningConfig(**marks)}
+
+
+def ends_thinking(llm: Any) -> bool:
+    """Whether vLLM knows the tokens that end the thinking; else it refuses a thinking budget."""
+    known = getattr(llm.vllm_config, "reasoning_config", None)
+    return known is not None and bool(known.enabled)
+
+
+def sampling_params(sampling: Sampling) -> dict[str, Any]:
+    """The fields of vLLM's SamplingParams that are not at their defaults."""
+    chosen = sampling.chosen()
+    if "thinking_budget" in chosen:
+        chosen["thinking_token_budget"] = chosen.pop("thinking_budget")
+    if "repetition_detection" in chosen:
+        from vllm.sampling_params import RepetitionDetectionParams
+
+        patterns = RepetitionDetectionParams(**chosen["repetition_detection"])
+        chosen["repetition_detection"] = patterns
+    return chosen
 
 
 @contextmanager

@@ -51,7 +51,7 @@ class Generated(Answer):
     text: str
     """The new text; where the chat template opened the thinking block, with that tag in front."""
     finish_reason: str
-    """``stop`` or ``length``."""
+    """See `Completion.finish_reason`."""
     prompt_tokens: int
     cached_prompt_tokens: int
     completion_tokens: int

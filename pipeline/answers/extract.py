@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pipeline.core.thinking import after_thinking
+
 _TAIL_CHARS = 1_000_000
-_CLOSE_THINKING = re.compile(r"</(?:think|thinking)>", re.IGNORECASE)
-_OPEN_THINKING = re.compile(r"<(?:think|thinking)>", re.IGNORECASE)
 _NEXT_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id)\|>|<｜(?:User|end▁of▁sentence)｜>"
 )
@@ -54,13 +54,6 @@ class _Box:
     content: str
 
 
-def after_thinking(text: str) -> str | None:
-    """The reply behind its thinking; None where a thinking block is still open at the end."""
-    closes = list(_CLOSE_THINKING.finditer(text))
-    rest = text[closes[-1].end() :] if closes else text
-    return None if _OPEN_THINKING.search(rest) else rest
-
-
 def extract(text: str) -> str | None:
     """The final answer that a reply gives, as it is spelt there; None where it gives none.
 
@@ -68,10 +61,7 @@ def extract(text: str) -> str | None:
         text: the whole reply, thinking included (where the chat template opened the thinking
             block, with the opening tag put back).
     """
-    reply = after_thinking(text)
-    if reply is None:
-        return None
-    reply = _own_part(reply[-_TAIL_CHARS:])
+    reply = _own_part(after_thinking(text)[-_TAIL_CHARS:])
     found = boxes(reply)
     if found:
         return _boxed_answer(reply, found)

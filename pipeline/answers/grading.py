@@ -12,8 +12,9 @@ from pipeline.answers.leniency import ALL_LENIENCIES, Leniency
 from pipeline.answers.reading import Manner, read
 from pipeline.answers.values import ListOf, Unread, Value
 from pipeline.answers.verdict import Verdict
+from pipeline.core.thinking import parts
 
-_REPLY = re.compile(r"\\boxed|</?think>|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
+_REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
 
 
 class Finding(StrEnum):
@@ -79,7 +80,8 @@ def find(
     """As `grade`, saying what is open where nothing was decided."""
     if prediction is None or not prediction.strip():
         return Finding.WRONG
-    if _REPLY.search(prediction):
+    thinking = parts(prediction)
+    if thinking.open or thinking.mark or _REPLY.search(prediction):
         extracted = extract(prediction)
         if extracted is None:
             return Finding.WRONG

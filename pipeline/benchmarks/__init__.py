@@ -1,14 +1,23 @@
 """Benchmarks: questions with gold answers, from Hugging Face, a local file or the built-in one.
 
-Five are known by name, each at a pinned revision and with its number of rows checked: ``math500``,
-``gsm8k``, ``aime24``, ``aime25``, ``amc23``; ``arithmetic`` is generated. Any other name is the
-user's own, with a path or a data set.
+Those that are known by name are listed in `pipeline.benchmarks.known`, each with where its rows
+hold what; ``arithmetic`` is generated. Any other name is the user's own, with a path or a data set.
 """
 
 from __future__ import annotations
 
-from pipeline.benchmarks.loading import Loaded, Skip, describe_rows, load
+from pipeline.benchmarks.fields import Fields
+from pipeline.benchmarks.loading import Loaded, Skip, describe_rows, described_fields, load
 from pipeline.benchmarks.rows import Item
-from pipeline.benchmarks.source import BenchmarkSource, Fields
+from pipeline.benchmarks.source import BenchmarkSource
 
-__all__ = ["BenchmarkSource", "Fields", "Item", "Loaded", "Skip", "describe_rows", "load"]
+__all__ = [
+    "BenchmarkSource",
+    "Fields",
+    "Item",
+    "Loaded",
+    "Skip",
+    "describe_rows",
+    "described_fields",
+    "load",
+]

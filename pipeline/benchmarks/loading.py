@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.benchmarks import arithmetic
+from pipeline.benchmarks.choices import looks_like_a_choice
+from pipeline.benchmarks.fields import Fields, in_words, meant, over
+from pipeline.benchmarks.known import KNOWN, known_of
 from pipeline.benchmarks.rows import Item, has_id, item_of
-from pipeline.benchmarks.source import ARITHMETIC, KNOWN, BenchmarkSource
+from pipeline.benchmarks.source import ARITHMETIC, BenchmarkSource
 from pipeline.core.errors import DataError
 from pipeline.store.row_files import RawRow, Row, find_file, read_rows
 
@@ -31,6 +34,8 @@ class Loaded:
     items: tuple[Item, ...]
     skipped: tuple[Skip, ...] = ()
     """Empty unless the source says to skip bad rows."""
+    warnings: tuple[str, ...] = ()
+    """What was read without an error and is probably not what was meant."""
 
 
 def load(source: BenchmarkSource) -> Loaded:
@@ -43,23 +48,28 @@ def load(source: BenchmarkSource) -> Loaded:
     """
     items: list[Item] = []
     skipped: list[Skip] = []
-    for _, result in _understood(source):
+    suspects: list[Item] = []
+    for raw, fields, result in _understood(source):
         if isinstance(result, Item):
             items.append(result)
+            if raw is not None and looks_like_a_choice(raw, fields, result.gold, result.text):
+                suspects.append(result)
         elif source.skip_bad_rows:
             skipped.append(result)
         else:
-            raise DataError(f"{result.reason} in {result.where}")
+            raise _refused(result)
     known = KNOWN.get(source.name)
     rows = len(items) + len(skipped)
-    if known is not None and source.limit is None and rows != known.rows:
+    if known and known.revision and source.limit is None and rows != known.rows:
         raise DataError(
             f"benchmark {source.name!r} must have {known.rows} rows, got {rows}: "
             "set a limit, or use another name for another set of questions"
         )
     if not items:
         raise DataError(f"benchmark {source.name!r} must have at least one question, got none")
-    return Loaded(items=tuple(items), skipped=tuple(skipped))
+    return Loaded(
+        items=tuple(items), skipped=tuple(skipped), warnings=_warnings(source, items, suspects)
+    )
 
 
 def describe_rows(source: BenchmarkSource) -> Iterator[tuple[Row, Item]]:
@@ -68,26 +78,71 @@ def describe_rows(source: BenchmarkSource) -> Iterator[tuple[Row, Item]]:
     Raises:
         DataError: as `load`.
     """
-    for raw, result in _understood(source):
+    for raw, _, result in _understood(source):
         if isinstance(result, Item):
             assert raw is not None
             yield raw, result
         elif not source.skip_bad_rows:
-            raise DataError(f"{result.reason} in {result.where}")
+            raise _refused(result)
 
 
-def _understood(source: BenchmarkSource) -> Iterator[tuple[Row | None, Item | Skip]]:
-    """Rows with what they mean, until the limit is reached."""
+def described_fields(source: BenchmarkSource) -> str:
+    """What is read from which fields of a benchmark's rows, by its first row."""
+    for raw in _raw_rows(source):
+        if raw.row is not None:
+            return in_words(raw.row, meant_by(source, raw.row))
+    return "no row"
+
+
+def meant_by(source: BenchmarkSource, row: Row) -> Fields:
+    """The mapping of a source that fits a row."""
+    known = known_of(source.name)
+    return source.fields if known is None else over(meant(row, known.mappings), source.fields)
+
+
+def _refused(skip: Skip) -> DataError:
+    return DataError(
+        f"{skip.reason} in {skip.where} (skip_bad_rows: true of {skip.benchmark} leaves such rows "
+        "out)"
+    )
+
+
+def _warnings(
+    source: BenchmarkSource, items: Sequence[Item], suspects: Sequence[Item]
+) -> tuple[str, ...]:
+    few = {item.gold for item in items}
+    all_small = len(items) >= _MANY and few <= {"0", "1", "2", "3", "4"} and len(few) > 1
+    if source.name == ARITHMETIC or not (suspects or all_small):
+        return ()
+    first = (suspects or items)[0]
+    return (
+        f"{len(suspects) or len(items)} of {len(items)} gold answers of {source.name} look like "
+        f"the place of a choice, but their questions show no choices (first: {first.gold!r} of "
+        f"question {first.question_id}): name the field of the choices in fields.choices",
+    )
+
+
+_MANY = 20
+
+
+def _understood(
+    source: BenchmarkSource,
+) -> Iterator[tuple[Row | None, Fields, Item | Skip]]:
+    """Rows with the mapping by which they are read and what they mean, until the limit."""
     seen: dict[str, str] = {}
     has_ids: bool | None = None
+    fields = source.fields
     for position, raw in enumerate(_raw_rows(source)):
         result: Item | Skip
         try:
             if raw.row is None:
                 raise DataError(raw.problem)
             if has_ids is None:
-                has_ids = has_id(raw.row, source.fields)
-            result = item_of(raw.row, source.name, source.fields, position, has_ids=has_ids)
+                fields = meant_by(source, raw.row)
+                has_ids = has_id(raw.row, fields)
+            result = item_of(
+                raw.row, source.name, fields, position, has_ids=has_ids, seed=source.seed or 0
+            )
             if result.question_id in seen:
                 raise DataError(
                     f"an id must be unique, got {result.question_id!r} "
@@ -96,7 +151,7 @@ def _understood(source: BenchmarkSource) -> Iterator[tuple[Row | None, Item | Sk
             seen[result.question_id] = raw.where
         except DataError as error:
             result = Skip(benchmark=source.name, where=raw.where, reason=str(error))
-        yield raw.row, result
+        yield raw.row, fields, result
         if source.limit is not None and len(seen) >= source.limit:
             return
 
@@ -122,7 +177,7 @@ def _generated(source: BenchmarkSource) -> Iterator[RawRow]:
 
 def _from_hub(source: BenchmarkSource) -> Iterator[RawRow]:
     """Rows of a Hugging Face data set; ours at their pinned commit."""
-    known = KNOWN.get(source.name)
+    known = known_of(source.name)
     name, config, split, revision = source.hf_dataset, source.hf_config, source.hf_split, None
     if name is None:
         assert known is not None  # checked by the source

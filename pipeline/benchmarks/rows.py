@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from pipeline.answers.extract import boxes
-from pipeline.benchmarks.source import Fields
+from pipeline.answers.extract import boxes, extract
+from pipeline.benchmarks.choices import LETTERS, choices_of, right_choice, shuffled, with_choices
+from pipeline.benchmarks.fields import Fields, concrete, expected, value_at
 from pipeline.core.errors import DataError
 from pipeline.store.row_files import Row
 
-_QUESTION = ("problem", "question", "prompt")
-_ANSWER = ("answer", "final_answer", "expected_answer", "gold")
-_ID = ("question_id", "unique_id", "id")
-_LEVEL = ("level", "difficulty")
-_SUBJECT = ("subject", "type")
 _GROUPED = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _WHOLE = re.compile(r"(-?\d+)\.0")
+_OF_WORDS = re.compile(r"(-?\d[\d.,/:]*) \([^\W\d_]{2}[^\W\d_ ./-]*(?:[ ./-][^\W\d_]+)*\)")
+_BLANK_NUMBER = re.compile(r"\bN_0\d\b")  # MAWPS as some distribute it, its numbers apart
+_SHORT = 80  # characters of an answer that stands alone, without a worked solution
+_NOTHING = ("", "nan", "none", "null", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,9 @@ class Item:
     subject: str | None = None
 
 
-def item_of(row: Row, benchmark: str, fields: Fields, position: int, *, has_ids: bool) -> Item:
+def item_of(
+    row: Row, benchmark: str, fields: Fields, position: int, *, has_ids: bool, seed: int = 0
+) -> Item:
     """The item that a row holds.
 
     Args:
@@ -45,75 +47,131 @@ def item_of(row: Row, benchmark: str, fields: Fields, position: int, *, has_ids:
         fields: mapped field names.
         position: the row's place from 0 on: its id where the benchmark has none.
         has_ids: whether rows of this benchmark carry ids.
+        seed: decides the order of choices that are to be shuffled.
 
     Raises:
         DataError: naming what must hold and what came; the caller adds where.
     """
-    question = _chosen(row, fields.question, _QUESTION, "question")
+    own = concrete(row, fields)
+    question = _chosen(row, fields, own, "question")
     if not isinstance(question, str) or not question.strip():
         raise DataError(f"a question must be text that is not empty, got {question!r}")
-    question_id = str(position)
-    if has_ids:
-        question_id = _id_text(_chosen(row, fields.id, _ID, "id"))
+    question = question.strip()
+    if _BLANK_NUMBER.search(question):
+        raise DataError(f"a question must have its numbers, got {question[:_SHORT]!r}")
+    question_id = _id_text(_chosen(row, fields, own, "id")) if has_ids else str(position)
+    answer = _chosen(row, fields, own, "answer")
+    listed = _choices(row, own)
+    if listed is None:
+        gold = _with_unit(_gold(answer, own), _optional(row, own.unit))
+    else:
+        labels, texts = choices_of(listed)
+        right = right_choice(answer, labels, texts, own.answer_is)
+        order = shuffled(len(texts), seed, question_id) if own.shuffle else range(len(texts))
+        question = with_choices(question, [texts[place] for place in order])
+        gold = LETTERS[list(order).index(right)]
     return Item(
         benchmark=benchmark,
         question_id=question_id,
-        text=question.strip(),
-        gold=gold_text(_chosen(row, fields.answer, _ANSWER, "answer")),
-        level=_optional(row, fields.level, _LEVEL),
-        subject=_optional(row, fields.subject, _SUBJECT),
+        text=question,
+        gold=gold,
+        level=_optional(row, own.level, fields.level),
+        subject=_optional(row, own.subject, fields.subject),
     )
 
 
 def has_id(row: Row, fields: Fields) -> bool:
     """Whether a row carries an id."""
-    return fields.id is not None or any(row.get(name) not in (None, "") for name in _ID)
+    return concrete(row, fields).id is not None
 
 
 def gold_text(answer: Any) -> str:
-    """A gold answer as text: 27.0 is 27, a worked solution gives what stands behind ``####``.
+    """A gold answer as text: 27.0 is 27, a worked solution gives its last box or what stands behind
+    ``####``, and ``9 (apples)`` is 9.
 
     Raises:
         DataError: if there is no answer in it.
     """
     if isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]
-    if isinstance(answer, bool) or not isinstance(answer, str | int | float):
+    if isinstance(answer, bool) or not isinstance(answer, str | int | float | Decimal):
         raise DataError(f"an answer must be text or a number, got {answer!r}")
     if isinstance(answer, int):
         return str(answer)
-    if isinstance(answer, float):
+    if isinstance(answer, float | Decimal):
         if not math.isfinite(answer):
             raise DataError(f"an answer must be a finite number, got {answer!r}")
-        whole = answer.is_integer()
-        return str(int(answer)) if whole else format(Decimal(repr(answer)), "f")
-    text = answer.rpartition("####")[2].strip()
-    found = boxes(text)
-    if len(found) == 1 and found[0].start == 0 and (found[0].end or 0) >= len(text) - 1:
-        text = found[0].content.strip()
+        exact = Decimal(repr(answer)) if isinstance(answer, float) else answer
+        return str(int(exact)) if exact == exact.to_integral_value() else f"{exact.normalize():f}"
+    _, hashes, behind = answer.rpartition("####")
+    text = behind.strip()
+    if any(box.end is not None for box in boxes(text)):
+        text = (extract(text) or "").strip()
+    if len(text) > 1 and text[0] == text[-1] == "$" and "$" not in text[1:-1]:
+        text = text[1:-1].strip()
     if not text:
         raise DataError(f"an answer must not be empty, got {answer[-80:]!r}")
-    if _GROUPED.fullmatch(text):
-        text = text.replace(",", "")
+    if _GROUPED.fullmatch(text) and (hashes or text.count(",") > 1):
+        text = text.replace(",", "")  # "24,112" may as well be the answer to two blanks
+    parts = [_OF_WORDS.fullmatch(part.strip()) for part in text.split(";")]
+    if all(parts):
+        text = ", ".join(part[1] for part in parts if part)
     whole_number = _WHOLE.fullmatch(text)
     return whole_number[1] if whole_number else text
 
 
-def _chosen(row: Row, mapped: str | None, usual: tuple[str, ...], what: str) -> Any:
-    names = (mapped,) if mapped is not None else usual
-    for name in names:
-        if row.get(name) is not None:
-            return row[name]
-    raise DataError(f"a row must have the {what} in {' or '.join(names)}, got fields {sorted(row)}")
+def _gold(answer: Any, fields: Fields) -> str:
+    """The gold answer of a row without choices."""
+    if isinstance(answer, str):
+        if answer.strip().lower() == "nan":
+            raise DataError(f"an answer must be given, got {answer!r}")
+        alone = len(answer) <= _SHORT and "\n" not in answer.strip()
+        worked = (fields.answer or "").rpartition(".")[2].lower() == "solution"
+        if worked and not alone and "####" not in answer and not boxes(answer):
+            raise DataError(
+                "a worked solution must give its answer in \\boxed{} or behind ####, "
+                f"got {answer[-_SHORT:]!r}"
+            )
+    return gold_text(answer)
 
 
-def _optional(row: Row, mapped: str | None, usual: tuple[str, ...]) -> str | None:
-    if mapped is not None and mapped not in row:
+def _with_unit(gold: str, unit: str | None) -> str:
+    """A gold answer with the unit that stands in a field of its own."""
+    said = (unit or "").replace("$", "").strip()
+    is_list = "," in gold or ";" in gold
+    return gold if is_list or said.lower() in _NOTHING else f"{gold} {said}"
+
+
+def _choices(row: Row, own: Fields) -> Any:
+    """What a row says of its choices; None where it has none."""
+    if own.choices is None:
+        return None
+    if isinstance(own.choices, str):
+        value = value_at(row, own.choices)
+        if value is None:
+            raise DataError(f"a row must have the choices in {own.choices}, got {sorted(row)}")
+        return value
+    return [value_at(row, name) for name in own.choices]
+
+
+def _chosen(row: Row, mapped: Fields, own: Fields, what: str) -> Any:
+    name = getattr(own, what)
+    value = None if name is None else value_at(row, name)
+    if value is not None:
+        return value
+    names = getattr(mapped, what) or expected(what)
+    empty = sorted(key for key in row if key.lower() in str(names).lower().split(" or "))
+    if empty or (name in row):
+        raise DataError(f"a row must have the {what} in {names}, got null in {', '.join(empty)}")
+    raise DataError(f"a row must have the {what} in {names}, got fields {sorted(row)}")
+
+
+def _optional(row: Row, name: str | None, mapped: str | None = None) -> str | None:
+    value = None if name is None else value_at(row, name)
+    if mapped is not None and value is None and mapped not in row:
         raise DataError(f"a row must have the field {mapped}, got fields {sorted(row)}")
-    for name in (mapped,) if mapped is not None else usual:
-        value = row.get(name)
-        if isinstance(value, str | int | float) and str(value).strip():
-            return str(value).strip()
+    if isinstance(value, str | int | float | Decimal) and str(value).strip():
+        return str(value).strip()
     return None
 
 

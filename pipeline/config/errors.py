@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import difflib
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+
+_MANY = 20
 
 
 def described(
-    error: ValidationError, where: str = "", places: Mapping[str, str] | None = None
+    error: ValidationError,
+    where: str = "",
+    places: Mapping[str, str] | None = None,
+    root: type | None = None,
 ) -> str:
     """One line an error: the field, what must hold, what came.
 
     Args:
         where: dotted place of the validated value.
         places: other places for fields that were set elsewhere, by name.
+        root: the validated type, whose fields are named where one is misspelt.
     """
     lines = []
-    for item in error.errors(include_url=False):
+    found = error.errors(include_url=False)
+    for item in found:
+        if item["type"] == "too_short" and _has_within(found, item["loc"]):
+            continue  # an item of it was refused, and says so itself
         location = [str(part) for part in item["loc"]]
         name = ".".join(([where] if where else []) + location)
         if places and location and location[0] in places:
             name = places[location[0]]
         message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
-            lines.append(f"{name} is not a field of this section")
+        if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            names = _fields_at(root, item["loc"][:-1])
+            lines.append(f"{name} is not a field of this section{_instead(location[-1], names)}")
         elif item["type"] == "missing":
             lines.append(f"{name} must be given")
         elif ", got " in message:
@@ -32,3 +46,40 @@ def described(
         else:
             lines.append(f"{name}: {message[0].lower()}{message[1:]}, got {item['input']!r}")
     return "\n".join(lines)
+
+
+def _has_within(found: Sequence[Any], place: tuple[Any, ...]) -> bool:
+    return any(len(e["loc"]) > len(place) and e["loc"][: len(place)] == place for e in found)
+
+
+def _instead(name: str, names: Sequence[str]) -> str:
+    """What may have been meant, and every name there is, unless these are too many to read."""
+    near = difflib.get_close_matches(name, names, n=1)
+    meant = f", did you mean {near[0]}?" if near else ""
+    if not names or (near and len(names) > _MANY):
+        return meant
+    return f"{meant or ','} {'it' if near else 'which'} has {', '.join(names)}"
+
+
+def _fields_at(kind: Any, place: Sequence[Any]) -> list[str]:
+    """Fields of the section at a place below a type; none where it is no section."""
+    for part in place:
+        kind = _section(kind)
+        if isinstance(part, int):
+            kind = get_args(kind)[0] if get_args(kind) else None
+        else:
+            hints = get_type_hints(kind) if isinstance(kind, type) else {}
+            kind = hints.get(part)
+    kind = _section(kind)
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    is_model = isinstance(kind, type) and issubclass(kind, BaseModel)
+    return list(kind.model_fields) if is_model else []
+
+
+def _section(kind: Any) -> Any:
+    """The section in ``Section | None``."""
+    if get_origin(kind) in (Union, types.UnionType):
+        kinds = [one for one in get_args(kind) if one is not type(None)]
+        return kinds[0] if kinds else None
+    return kind

@@ -1,10 +1,11 @@
 """Which models answer and verify: the part of the engines that results depend on."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pipeline.config.schema import Section
+from pipeline.core.thinking import Reasoning
 
 
 class ModelShape(Section):
@@ -67,7 +68,22 @@ class GeneratorModel(ModelConfig):
     """File of a Jinja chat template that replaces the tokenizer's."""
     open_thinking: str | None = None
     """Text that the chat template already puts at the start of the reply (such as ``<think>``); it
-    is put back in front of the stored text. None detects ``<think>`` at the end of the prompt."""
+    is put back in front of the stored text. None detects the usual tags at the prompt's end."""
+    reasoning: Reasoning | None = None
+    """``{open, close}``: the marks between which the model thinks, where they are none of the usual
+    ones (`pipeline.core.thinking.TAGS`). Replies are stored with ``<think>`` and ``</think>`` in
+    their place; vLLM also ends a thinking budget with them."""
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    """Variables that the chat template knows, such as ``enable_thinking: false`` (Qwen3) or
+    ``reasoning_effort: high`` (gpt-oss)."""
+
+    @field_validator("chat_template_kwargs")
+    @classmethod
+    def _are_of_the_template(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
+        taken = {"messages", "tokenize", "add_generation_prompt", "chat_template", "tools"}
+        if decided := sorted(kwargs.keys() & taken):
+            raise ValueError(f"chat_template_kwargs must not hold {', '.join(decided)}")
+        return kwargs
 
 
 class VerifierModel(ModelConfig):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import yaml
@@ -16,9 +17,16 @@ from pipeline.config.runtime import RuntimeConfig
 from pipeline.config.schema import Section
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import POOL_OF, strategies_of
+from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
 
 _EXTENDABLE = ("benchmarks",)
+_LATER: dict[str, dict[str, Any]] = {
+    "decoding": {field.name: field.default for field in fields(Sampling)},
+    "generator": {"reasoning": None, "chat_template_kwargs": {}},
+}
+"""Fields that came after the first runs, by section, with their defaults: no part of the digest
+where they are at them, so that the digests of those runs stay as they were."""
 
 
 class RunConfig(Section):
@@ -57,13 +65,25 @@ class RunConfig(Section):
             config = cls.model_validate(values)
             strategies_of(config.science)
         except (ValidationError, ConfigError) as error:
-            text = described(error) if isinstance(error, ValidationError) else str(error)
+            text = described(error, root=cls) if isinstance(error, ValidationError) else str(error)
             raise ConfigError(f"{text}\nin {place_of(where)}" if where else text) from error
         return config
 
     def science_digest(self) -> str:
         """SHA-256 (hex) of the science part, without what a resume may extend."""
         return hashlib.sha256(_canonical(_fixed_science(self)).encode()).hexdigest()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What of the configuration will not have the effect that it seems to ask for."""
+        generator, extra = self.science.generator, self.runtime.generator.engine.extra
+        named = generator.reasoning or extra.keys() & {"reasoning_parser", "reasoning_config"}
+        if self.science.decoding.thinking_budget is None or named:
+            return ()
+        return (
+            "science.decoding.thinking_budget will be ignored: vLLM is not told what ends the "
+            "thinking; name it in science.generator.reasoning, or set reasoning_parser in "
+            "runtime.generator.engine.extra",
+        )
 
     def differing_science(self, other: RunConfig) -> list[str]:
         """Dotted names of science fields that differ, ``ours -> theirs`` beside them."""
@@ -109,6 +129,10 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
     for entry in science["strategies"]:
         if entry["kind"] in POOL_OF:
             entry["fields"].pop("n", None)  # how deep a pool is
+    for section, later in _LATER.items():
+        for name, default in later.items():
+            if science[section][name] == default:
+                del science[section][name]
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}
 
 

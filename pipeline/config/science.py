@@ -10,8 +10,8 @@ from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
 from pipeline.config.schema import Section
 from pipeline.config.weights import with_weights
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
-from pipeline.core.protocol import Decoding
 from pipeline.strategies import STRATEGIES
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from pipeline.core.protocol import Completion, Message
+from pipeline.core.thinking import after_thinking
 
 
 class Feedback(StrEnum):
@@ -87,7 +88,7 @@ class Prompts:
             case Feedback.FIRST_BOX_COMPAT:
                 return first_box_compat(completion.text)
             case Feedback.FINAL_TEXT:
-                return completion.text.rpartition("</think>")[2].strip() or None
+                return after_thinking(completion.text).strip() or None
 
     def _turns(self, user: str) -> tuple[Message, ...]:
         turn = Message("user", user)

@@ -14,8 +14,9 @@ import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, TypeVar, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
+from pipeline.core.decoding import Decoding, Sampling
 from pipeline.core.errors import ErrorKind, ProtocolError
 
 
@@ -104,26 +105,6 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decoding:
-    """How completions are sampled; the paper's values are the defaults."""
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
-
-    temperature: float = 0.7
-    top_p: float = 0.95
-    max_tokens: int = 10_000
-    """New tokens a completion, thinking included."""
-
-    def __post_init__(self) -> None:
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature must be >= 0, got {self.temperature!r}")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be in (0, 1], got {self.top_p!r}")
-        if self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be >= 1, got {self.max_tokens!r}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One completion asked of the generator.
 
@@ -137,6 +118,7 @@ class Request:
     max_tokens: int
     temperature: float
     top_p: float
+    sampling: Sampling = Sampling()
     stop_token_ids: tuple[int, ...] = ()
     min_tokens: int = 0
     pool: Pool = Pool.SEQUENTIAL
@@ -155,7 +137,7 @@ class Request:
 
     def digest(self) -> str:
         """SHA-256 (hex) of prompt and sampling parameters, without seed, address and scoring."""
-        content = (
+        content: list[Any] = [
             [[message.role, message.content] for message in self.messages],
             self.assistant_prefix,
             self.max_tokens,
@@ -163,7 +145,9 @@ class Request:
             self.temperature,
             self.top_p,
             self.stop_token_ids,
-        )
+        ]
+        if self.sampling != Sampling():
+            content.append(self.sampling.chosen())
         canonical = json.dumps(content, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -177,7 +161,7 @@ class Completion:
     answer: str | None = None
     """The extracted final answer; None where there is none."""
     finish_reason: str = "stop"
-    """``stop`` or ``length``."""
+    """``stop``, ``length``, or ``repetition``: cut where it began to repeat itself."""
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -190,6 +174,11 @@ class Completion:
     """Aggregated verifier score, in [0, 1]; None when not asked for."""
     prm_truncated: bool = False
     """Whether leading steps were dropped to fit the verifier's context."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model was stopped before it had ended its reply."""
+        return self.finish_reason != "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from pipeline.benchmarks.source import KNOWN, BenchmarkSource
+from pipeline.benchmarks import BenchmarkSource
+from pipeline.benchmarks.known import known_of
 from pipeline.config.planning import BenchmarkPlan, PlanConfig
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import ControllerConfig, PoolConfig
@@ -209,8 +210,9 @@ def _places(pool: PoolConfig, planned: PoolPlan) -> int:
 
 def _questions(source: BenchmarkSource, assumed: BenchmarkPlan) -> int:
     count = assumed.questions or source.size
-    if count is None and source.name in KNOWN:
-        count = KNOWN[source.name].rows
+    known = known_of(source.name)
+    if count is None and known is not None:
+        count = known.rows
     if count is None:
         raise ConfigError(f"runtime.plan.benchmarks.{source.name}.questions must be given")
     return min(count, source.limit or count)

@@ -28,6 +28,7 @@ class Digests:
             request.min_tokens,
             request.temperature,
             request.top_p,
+            request.sampling,
             request.stop_token_ids,
         )
         if same not in self._known:

@@ -101,6 +101,11 @@ def _banners(report: Report) -> list[Html]:
                 role="note",
             )
         )
+    banners += [
+        h("div", h("b", "Warning: "), h("bdi", caution), cls="banner partial", role="note")
+        for run in report.runs
+        for caution in run.cautions
+    ]
     for run in report.runs:
         if run.chains_done < run.chains:
             banners.append(

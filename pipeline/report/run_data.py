@@ -18,6 +18,7 @@ from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import can_apply, counted_verdict, final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
+from pipeline.report.cautions import cautions
 from pipeline.theory.transitions import QuestionKey
 
 METHODS = {
@@ -114,6 +115,8 @@ class RunData:
     metrics: Sequence[Row]
     environments: Mapping[int, Mapping[str, Mapping[str, Any]]]
     """Versions and hardware by attempt, as far as they were recorded."""
+    cautions: tuple[str, ...] = ()
+    """What a reader must know first (`pipeline.report.cautions`)."""
 
     @property
     def run_id(self) -> str:
@@ -154,14 +157,16 @@ def read_run(address: str, *, run_shown: bool = False) -> RunData:
         (row["benchmark"], row["question_id"]): row
         for row in rows_of(run.folder.read_table("questions.parquet"))
     }
+    cells = _cells(run.run_id, config, run.outcomes(), run_shown, without_gold(questions))
     return RunData(
         run=run,
         config=config,
         attempts=run.attempts(),
         questions=questions,
-        cells=_cells(run.run_id, config, run.outcomes(), run_shown, without_gold(questions)),
+        cells=cells,
         metrics=run.metrics(),
         environments=_environments(run),
+        cautions=cautions(run, config, [row for cell in cells for row in cell.rows]),
     )
 
 

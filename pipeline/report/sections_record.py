@@ -80,11 +80,7 @@ def run_facts(run: RunData) -> Html:
         ("benchmarks", ", ".join(source.name for source in science.benchmarks)),
         ("questions", f"{len(run.questions):,}"),
         ("chains done", f"{run.chains_done:,} of {run.chains:,}"),
-        (
-            "decoding",
-            f"temperature {science.decoding.temperature:g}, top_p {science.decoding.top_p:g}, at "
-            f"most {science.decoding.max_tokens:,} tokens",
-        ),
+        ("decoding", science.decoding.described()),
         ("grader", science.grader),
         ("run seed", str(science.seed)),
         ("science digest", h("code", run.config.science_digest())),

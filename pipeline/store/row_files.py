@@ -17,6 +17,7 @@ from pipeline.core.errors import DataError
 from pipeline.store.storage import check_unpacked_size
 
 Row = dict[str, Any]
+_EMPTY_CELLS = ("nan", "NaN", "None", "null", "NULL", "<NA>")  # as pandas and databases write it
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 
 
@@ -36,7 +37,12 @@ def find_file(path: str, name: str) -> Path:
     Raises:
         DataError: if there is none, or more than one that could be meant.
     """
-    place = Path(path)
+    try:
+        place = Path(path).expanduser()
+    except RuntimeError as error:
+        raise DataError(
+            f"the path of benchmark {name!r} must be one, got {path!r}: {error}"
+        ) from error
     if place.is_file():
         if place.suffix not in SUFFIXES:
             raise DataError(f"a benchmark file must end in {', '.join(SUFFIXES)}, got {path!r}")
@@ -166,7 +172,8 @@ def _csv(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
         elif sum(map(len, cells)) > max_row_bytes:
             yield RawRow(where, None, f"a row must have at most {max_row_bytes} bytes")
         else:
-            yield RawRow(where, dict(zip(header, cells, strict=True)))
+            values = (None if cell.strip() in _EMPTY_CELLS else cell for cell in cells)
+            yield RawRow(where, dict(zip(header, values, strict=True)))
 
 
 def _parquet(file: Path, max_file_bytes: int) -> Iterator[RawRow]:

@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.answers.voting import forms
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
-    Decoding,
     Observation,
     Question,
     Statistics,

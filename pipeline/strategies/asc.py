@@ -9,10 +9,10 @@ from typing import ClassVar
 from scipy.special import betainc
 
 from pipeline.answers.voting import top_two
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
-    Decoding,
     Observation,
     Question,
     Statistics,

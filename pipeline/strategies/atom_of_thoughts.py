@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from pipeline.answers import canonical
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
     Completion,
-    Decoding,
     Generate,
     Message,
     Observation,
@@ -198,6 +198,7 @@ class AtomOfThoughts:
             max_tokens=question.token_limit(decoding),
             temperature=decoding.temperature,
             top_p=decoding.top_p,
+            sampling=decoding.sampling,
             pool=Pool.SEQUENTIAL,
             round=round,
             sample=state.tried,

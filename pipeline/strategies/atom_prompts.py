@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.core.protocol import Message
+from pipeline.core.thinking import after_thinking
 
 MAX_JSON_CHARS = 20_000
 """Longest JSON that is read from a reply."""
@@ -70,7 +71,7 @@ def ensemble_prompt(question: str, solutions: Sequence[str]) -> tuple[Message, .
 
 def shown(text: str, max_chars: int) -> str:
     """What later prompts are shown of a reply: the end of what follows its thinking."""
-    return text.rpartition("</think>")[2].strip()[-max_chars:]
+    return after_thinking(text).strip()[-max_chars:]
 
 
 def parse_labels(text: str) -> tuple[SubQuestion, ...] | None:
@@ -78,7 +79,7 @@ def parse_labels(text: str) -> tuple[SubQuestion, ...] | None:
 
     Descriptions and answers must be text or numbers; dependencies must point to earlier ones.
     """
-    reply = text.rpartition("</think>")[2]
+    reply = after_thinking(text)
     start, end = reply.find("{"), reply.rfind("}")
     if start < 0 or not 0 < end - start < MAX_JSON_CHARS:
         return None
@@ -96,7 +97,7 @@ def parse_labels(text: str) -> tuple[SubQuestion, ...] | None:
 
 def parse_contracted(text: str) -> str | None:
     """The last <question> in a reply; None where there is none or it is empty."""
-    found = re.findall(r"<question>([^<]*)</question>", text.rpartition("</think>")[2])
+    found = re.findall(r"<question>([^<]*)</question>", after_thinking(text))
     return found[-1].strip() or None if found else None
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
-from pipeline.core.protocol import Action, Decoding, Observation, Question, Statistics
+from pipeline.core.protocol import Action, Observation, Question, Statistics
 from pipeline.strategies.sequential import ChainState, Plan, advance, begin
 
 

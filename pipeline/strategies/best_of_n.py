@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, assert_never
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
     Completion,
-    Decoding,
     Observation,
     Question,
     Statistics,
@@ -91,7 +91,7 @@ class BestOfN:
             eligible, value = True, value if completion.text else 0.0
         else:
             eligible = completion.answer is not None
-        whole = not (self.truncated_last and completion.finish_reason == "length")
+        whole = not (self.truncated_last and completion.is_cut)
         return eligible, whole, value
 
 

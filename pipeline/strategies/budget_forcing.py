@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
     Completion,
-    Decoding,
     Failure,
     Generate,
     Observation,
@@ -139,7 +139,7 @@ class BudgetForcing:
         end = self.thinking_end.strip()
         text = completion.text.partition(end)[0] if end else completion.text
         left = max(0, state.left_tokens - completion.completion_tokens)
-        cut = completion.finish_reason == "length" or left == 0
+        cut = completion.is_cut or left == 0
         state = replace(state, text=state.text + text, left_tokens=left)
         if not cut and state.told <= self.num_ignore:
             return self._think(replace(state, text=state.text + self.wait))
@@ -163,6 +163,7 @@ class BudgetForcing:
             max_tokens=max_tokens,
             temperature=0.0 if self.profile == "upstream" else self.decoding.temperature,
             top_p=1.0 if self.profile == "upstream" else self.decoding.top_p,
+            sampling=self.decoding.sampling,
             stop_token_ids=self.end_of_thinking_ids if thinking else (),
             min_tokens=1 if state.told > 0 else 0,
             pool=Pool.SEQUENTIAL,

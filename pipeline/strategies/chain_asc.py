@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pipeline.answers.voting import clusters, top_two
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
-    Decoding,
     Observation,
     Question,
     Statistics,

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, assert_never
 
 from pipeline.answers.voting import clusters, top_two
+from pipeline.core.decoding import Decoding
 from pipeline.core.phases import Phase
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
-    Decoding,
     Generate,
     Message,
     Observation,
@@ -207,6 +207,7 @@ class DifficultyAdaptiveSelfConsistency:
                 max_tokens=question.token_limit(self.decoding),
                 temperature=0.0,
                 top_p=1.0,
+                sampling=self.decoding.sampling,
                 pool=Pool.PARALLEL,
                 chain=chain,
                 sample=sample,

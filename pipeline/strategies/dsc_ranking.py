@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.core.protocol import Message, Question
 from pipeline.core.seeds import request_seed
+from pipeline.core.thinking import after_thinking
 
 
 def batches(questions: Sequence[Question], size: int, rankings: int) -> dict[str, dict[str, Any]]:
@@ -59,6 +60,6 @@ def parse_ranking(text: str, size: int) -> tuple[int, ...] | None:
     Read after the thinking, and after the last ``Ranking:`` where there is one. None where it does
     not name each question exactly once.
     """
-    reply = text.rpartition("</think>")[2].rpartition("Ranking:")[2]
+    reply = after_thinking(text).rpartition("Ranking:")[2]
     order = [int(label) - 1 for label in re.findall(r"\bQ(\d{1,6})\b", reply)]
     return tuple(order) if sorted(order) == list(range(size)) else None

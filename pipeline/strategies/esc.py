@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pipeline.answers.voting import clusters
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
-    Decoding,
     Observation,
     Question,
     Statistics,

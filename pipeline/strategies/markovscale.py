@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Prompts
-from pipeline.core.protocol import Action, Decoding, Observation, Question, Statistics
+from pipeline.core.protocol import Action, Observation, Question, Statistics
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ConfigError
 from pipeline.core.phases import Phase, QuestionRecord, WholePhase
 from pipeline.core.prompts import Prompts
-from pipeline.core.protocol import Action, Completion, Decoding, Observation, Question, Statistics
+from pipeline.core.protocol import Action, Completion, Observation, Question, Statistics
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.sequential import (
     ChainState,

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Completion,
-    Decoding,
     Failure,
     Generate,
     Observation,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from pipeline.answers.voting import Cluster, clusters, leader
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
-    Decoding,
     Failure,
     Generate,
     Observation,
@@ -76,6 +76,7 @@ def ask(samples: Samples, count: int, sampler: Sampler) -> tuple[Samples, Genera
             max_tokens=question.token_limit(decoding),
             temperature=decoding.temperature,
             top_p=decoding.top_p,
+            sampling=decoding.sampling,
             pool=Pool.PARALLEL,
             sample=sample,
             seed=request_seed(question.seed, Pool.PARALLEL, 0, 0, sample),

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
     Completion,
-    Decoding,
     Observation,
     Question,
     Statistics,

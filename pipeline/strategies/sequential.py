@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Action,
     Belief,
     Completion,
-    Decoding,
     Failure,
     Generate,
     Message,
@@ -161,6 +161,7 @@ def chain_request(
         max_tokens=question.token_limit(decoding),
         temperature=decoding.temperature,
         top_p=decoding.top_p,
+        sampling=decoding.sampling,
         pool=Pool.SEQUENTIAL,
         round=round,
         seed=request_seed(question.seed, Pool.SEQUENTIAL, 0, round, 0),

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.core.protocol import Completion, Decoding, Failure, Request, Stop, StopReason
+from pipeline.core.decoding import Decoding
+from pipeline.core.protocol import Completion, Failure, Request, Stop, StopReason
 from pipeline.replay.exact import Replayed, drive
 from pipeline.strategies.budget_forcing import BudgetForcing
 from tests.generators import completion, question
