@@ -16,9 +16,11 @@ from pipeline.replay.chain_arrays import NO_ANSWER, NOT_APPLICABLE, chain_arrays
 from pipeline.replay.exact import Replayed, replay_phases
 from pipeline.replay.fast import REASONS, FastReplay
 from pipeline.replay.pools import CompletionPool
+from pipeline.replay.sweep import judged_by_state_machine
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.esc import EarlyStoppingSelfConsistency
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.markovscale_0 import MarkovScale0
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.sequential import StopRule
 from tests.generators import completion, completions_of_any_kind, question, scores
@@ -59,6 +61,7 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
             alpha0=st.sampled_from([0.0, 1.0, 9.0]),
             beta0=st.sampled_from([0.5, 1.0]),
             warm_up=st.integers(2, 5),
+            profile=st.sampled_from(["upstream", "paper"]),
             right_from=scores(),
             gate=flag,
             sigma=sigma,
@@ -172,3 +175,25 @@ def test_p0_of_some_questions_only_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="p0 must be known of every question or of none"):
         FastReplay(chain_arrays(pool_of([known, unknown], rounds=1))).decide(MarkovScaleT(n=1))
+
+
+def test_the_papers_zero_neither_waits_for_its_warm_up_nor_pays_for_it() -> None:
+    """Scores of 1 satisfy the rule after one round: the paper's profile stops there and is billed
+    for it alone, where the other has the four rounds of its warm-up."""
+    pool = pool_of(
+        [pool_question(question(n), [completion("1", 1.0)] * 8, [], lambda _: "right")
+         for n in range(3)],
+        rounds=8,
+        samples=0,
+    )  # fmt: skip
+    chains = chain_arrays(pool)
+    drawn = {
+        profile: FastReplay(chains)
+        .decide(MarkovScale0(n=8, tau=0.5, profile=profile))
+        .drawn_Q.tolist()
+        for profile in ("upstream", "paper")
+    }
+
+    assert drawn == {"upstream": [4] * 3, "paper": [1] * 3}
+    judged = judged_by_state_machine(pool, MarkovScale0(n=8, tau=0.5, profile="paper"))
+    assert judged.tokens_Q.tolist() == [10] * 3

@@ -11,6 +11,7 @@ from pipeline.core.phases import Phase, QuestionRecord, WholePhase
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Action, Completion, Decoding, Observation, Question, Statistics
 from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.samples import Profile
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,
@@ -31,6 +32,10 @@ class MarkovScale0:
     Two phases: `warm_up` rounds for every question; then, with a and b counted over the data set
     (an answer counts as right where its verifier score is at least `right_from`, never by gold),
     the chains go on under the stopping rule, first tested once the warm-up rounds are told.
+
+    ``profile: paper`` neither waits for the warm-up nor bills it: a and b are taken for known, and
+    each question stops as early as its first round lets it, which is what the published token
+    counts can come from. A run draws the warm-up all the same, so its bill is less than it made.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -60,6 +65,7 @@ class MarkovScale0:
     prompts: Prompts = Prompts()
     score: bool = True
     """Whether completions are scored by the verifier."""
+    profile: Profile = "upstream"
 
     def __post_init__(self) -> None:
         check_budget(self.n)
@@ -79,7 +85,11 @@ class MarkovScale0:
             score=self.score,
         )
         return (
-            WarmUp(strategy=rounds, right_from=self.right_from),
+            WarmUp(
+                strategy=rounds,
+                right_from=self.right_from,
+                stream=None if self.profile == "paper" else "",
+            ),
             WholePhase(name="continue", strategy=self),
         )
 
@@ -96,7 +106,7 @@ class MarkovScale0:
             score=self.score,
             gate=self.gate,
             stop_rule=self.stop_rule,
-            rounds_before_stopping=min(self.warm_up, self.n),
+            rounds_before_stopping=1 if self.profile == "paper" else min(self.warm_up, self.n),
             tau=self.tau,
             sigma=self.sigma,
             a=statistics.a,
@@ -121,6 +131,8 @@ class WarmUp:
     answers: ClassVar[bool] = False
     strategy: MRThinking
     right_from: float
+    stream: str | None = ""
+    """None where nobody is billed for them (`pipeline.core.phases.stream_of`)."""
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Every question takes part."""
