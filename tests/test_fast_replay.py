@@ -17,6 +17,7 @@ from pipeline.replay.exact import Replayed, replay_phases
 from pipeline.replay.fast import REASONS, FastReplay
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import judged_by_state_machine
+from pipeline.statistics.calibration_maps import IsotonicMap, PlattMap
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.esc import EarlyStoppingSelfConsistency
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
@@ -38,11 +39,18 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
     rule = st.sampled_from(list(StopRule))
     source = st.sampled_from(["auto", "first_score"])
     flag = st.booleans()
+    maps = st.sampled_from(
+        [
+            None,
+            IsotonicMap(scores=(0.2, 0.5, 0.7), probabilities=(0.1, 0.1, 0.9)),
+            PlattMap(slope=7.3, intercept=-2.1),
+        ]
+    )
     cls = STRATEGIES
     return st.one_of(
         st.just(cls["base"]()),
         st.builds(cls["mr_thinking"], n=n),
-        st.builds(cls["markovscale_t"], n=n, sigma=sigma, p0_source=source),
+        st.builds(cls["markovscale_t"], n=n, sigma=sigma, p0_source=source, calibration=maps),
         st.builds(
             cls["markovscale_star"],
             n=n,
@@ -53,6 +61,7 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
             gate=flag,
             stopping=flag,
             p0_source=source,
+            calibration=maps,
         ),
         st.builds(
             cls["markovscale_0"],
@@ -62,6 +71,7 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
             beta0=st.sampled_from([0.5, 1.0]),
             warm_up=st.integers(2, 5),
             profile=st.sampled_from(["upstream", "paper"]),
+            calibration=maps,
             right_from=scores(),
             gate=flag,
             sigma=sigma,

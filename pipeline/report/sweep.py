@@ -85,6 +85,8 @@ def told_apart(fixed: Sequence[str]) -> list[str]:
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, dict):
+        return f"fitted on {value['fitted_on']}" if value.get("fitted_on") else "given"
     if isinstance(value, list):
         return " and ".join(_value(one) for one in value)
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -10,6 +10,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.phases import Phase, QuestionRecord, WholePhase
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Action, Completion, Decoding, Observation, Question, Statistics
+from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.samples import Profile
 from pipeline.strategies.sequential import (
@@ -65,6 +66,9 @@ class MarkovScale0:
     prompts: Prompts = Prompts()
     score: bool = True
     """Whether completions are scored by the verifier."""
+    calibration: CalibrationMap | None = None
+    """Map of scores to chances of being right (``jobs.calibrate``), for beliefs alone: answers are
+    chosen by the raw scores. In a configuration inline, or the file."""
     profile: Profile = "upstream"
 
     def __post_init__(self) -> None:
@@ -88,6 +92,7 @@ class MarkovScale0:
             WarmUp(
                 strategy=rounds,
                 right_from=self.right_from,
+                calibration=self.calibration,
                 stream=None if self.profile == "paper" else "",
             ),
             WholePhase(name="continue", strategy=self),
@@ -104,6 +109,7 @@ class MarkovScale0:
             decoding=self.decoding,
             prompts=self.prompts,
             score=self.score,
+            calibration=self.calibration,
             gate=self.gate,
             stop_rule=self.stop_rule,
             rounds_before_stopping=1 if self.profile == "paper" else min(self.warm_up, self.n),
@@ -131,6 +137,7 @@ class WarmUp:
     answers: ClassVar[bool] = False
     strategy: MRThinking
     right_from: float
+    calibration: CalibrationMap | None = None
     stream: str | None = ""
     """None where nobody is billed for them (`pipeline.core.phases.stream_of`)."""
 
@@ -147,7 +154,7 @@ class WarmUp:
         counts = total(
             count(
                 labels_of_scores(
-                    (c.score if isinstance(c, Completion) else None for c in completions),
+                    (self._score(c) for c in completions),
                     right_from=self.right_from,
                 )
             )
@@ -158,3 +165,9 @@ class WarmUp:
             b=(counts.wrong_right + 0.5) / (counts.from_wrong + 1.0),
             labels=Labels.SCORE.value,
         )
+
+    def _score(self, observation: Observation) -> float | None:
+        score = observation.score if isinstance(observation, Completion) else None
+        if score is None or self.calibration is None:
+            return score
+        return self.calibration(score)
