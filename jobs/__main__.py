@@ -10,6 +10,7 @@ VERBS = {
     "collect": "record deep pools of completions, once",
     "train": "train the predictors of p0, a, b and tokens",
     "features": "cache a run's backbone features, to use a predictor offline",
+    "calibrate": "fit what a verifier's scores are worth as chances of being right",
     "sweep": "replay grids of settings over a pool, offline",
     "paper": "every table and figure of the paper from recorded pools, offline",
     "miniature": "the paper's experiments in miniature on the embedded models",

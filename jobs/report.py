@@ -15,11 +15,12 @@ from __future__ import annotations
 import argparse
 import posixpath
 import sys
+from collections.abc import Sequence
 
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.report.build import build, write_report
 from pipeline.report.paper_tables import read_paper
-from pipeline.report.run_data import read_run
+from pipeline.report.run_data import RunData, read_run
 from pipeline.report.sweep import FILE, Row, sweep_rows
 from pipeline.report.table_formats import csv_of, latex_of
 from pipeline.store.storage import Folder
@@ -54,12 +55,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         runs = [read_run(run, run_shown=len(arguments.runs) > 1) for run in arguments.runs]
-        swept = (
-            [arguments.sweep]
-            if arguments.sweep
-            else [posixpath.join(run.run.address, FILE) for run in runs if run.run.folder.has(FILE)]
-        )
-        sweep = [row for path in swept for row in _sweep(path)]
+        sweep = _sweeps(arguments.sweep, runs)
         paper = None if arguments.paper is None else read_paper(arguments.paper)
         out = arguments.out or _default_out(arguments.runs)
         folder = Folder(posixpath.dirname(out) or ".")
@@ -86,9 +82,27 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _sweep(path: str) -> list[Row]:
-    folder, name = Folder(posixpath.dirname(path) or "."), posixpath.basename(path)
-    return sweep_rows(folder.read_table(name), path)
+def _sweeps(path: str | None, runs: Sequence[RunData]) -> list[Row]:
+    """Rows of the sweep given, or of those that the runs have, which say whose they are."""
+    backbones = {run.config.science.generator.model for run in runs}
+    if path is not None:
+        if len(backbones) > 1:
+            raise ConfigError(
+                f"--sweep must go with runs of one backbone, got {', '.join(sorted(backbones))}: "
+                f"leave it out, and the sweeps of the runs' own folders are shown"
+            )
+        folder, name = Folder(posixpath.dirname(path) or "."), posixpath.basename(path)
+        return sweep_rows(folder.read_table(name), path)
+    swept = [run for run in runs if run.run.folder.has(FILE)]
+    return [
+        {
+            **row,
+            "source": run.run_id if len(swept) > 1 else None,
+            "backbone": run.config.science.generator.model,
+        }
+        for run in swept
+        for row in sweep_rows(run.run.folder.read_table(FILE), f"{run.run.address}/{FILE}")
+    ]
 
 
 def _default_out(runs: list[str]) -> str:

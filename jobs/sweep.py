@@ -16,12 +16,15 @@ import argparse
 import logging
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from jobs.logs import log_to_stderr
 from jobs.pool_priors import predicted_pool
 from jobs.sweep_tables import print_sweep
 from pipeline.config.sweep import SweepConfig, grid
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
+from pipeline.core.protocol import Strategy
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import SweepResult, sweep
 from pipeline.replay.sweep_table import sweep_table
@@ -63,6 +66,7 @@ def main(argv: list[str] | None = None) -> int:
         config = SweepConfig.load(arguments.config, arguments.overrides)
         pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
         settings = grid(config, pool.science)
+        _check_held_out(settings, _name(pool.address))
         result = _swept(pool, config, arguments.features)
         others: dict[str, SweepResult] = {}
         if arguments.choose_on:
@@ -80,6 +84,17 @@ def main(argv: list[str] | None = None) -> int:
         print_sweep(table, config.choose, synthetic=pool.synthetic)
     print(f"{len(settings):,} settings over {len(pool.questions):,} questions: {out}")
     return 0
+
+
+def _check_held_out(settings: Sequence[tuple[str, Strategy[Any]]], pool: str) -> None:
+    """Refuse a calibration that has seen the answers which it is judged by."""
+    for label, strategy in settings:
+        calibration = getattr(strategy, "calibration", None)
+        if calibration is not None and calibration.fitted_on == pool:
+            raise ConfigError(
+                f"calibration of {label} must be fitted on other questions, got one fitted on "
+                f"{pool}, the pool that is swept"
+            )
 
 
 def _swept(pool: CompletionPool, config: SweepConfig, features: str | None) -> SweepResult:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ConfigError, ProtocolError
-from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.phases import Phase, QuestionRecord, phases_of, prepared, stream_of
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Completion,
@@ -56,7 +56,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"gate": False},
         {"p0_source": "first_score"},
     ],
-    "markovscale_0": [{"gate": True}],
+    "markovscale_0": [{"gate": True}, {"profile": "paper"}],
     "best_of_n": [
         {"profile": "paper", "aggregation": "mean"},
         {"aggregation": "min"},
@@ -266,26 +266,31 @@ def test_a_bill_holds_every_completion_once(
 ) -> None:
     """Outcomes written phase by phase, as a run writes them, add up to what was drawn: neither
     rankings nor what a phase asked for and the next did not are missing, and nothing that two
-    phases asked for is there twice. A replay of all phases counts the same."""
+    phases asked for is there twice. Only what a phase says is billed to nobody is left out. A
+    replay of all phases counts the same."""
     strategy = build(kind, variant, n)
+    drawn: dict[Any, Observation] = {}
     paid: dict[Any, Observation] = {}
 
-    def counted(asked: Question, request: Request) -> Observation:
+    def counted(phase: Phase, asked: Question, request: Request) -> Observation:
         key = (asked.question_id, request.address)
-        return paid.setdefault(key, answer(asked, request))
+        told = drawn.setdefault(key, answer(asked, request))
+        if stream_of(phase) is not None:
+            paid[key] = told
+        return told
 
     known, rows = prepared(strategy, QUESTIONS), []
     for phase in phases_of(strategy):
         records = {}
         for asked in (q for q in QUESTIONS if phase.selects(q.question_id, known)):
-            done = drive(phase.strategy, asked, partial(counted, asked), known)
+            done = drive(phase.strategy, asked, partial(counted, phase, asked), known)
             records[asked.question_id] = QuestionRecord(
                 question=asked, completions=done.completions, stop=done.stop
             )
             rows.append(outcome_row(phase.name, asked, done))
         known = phase.fold(records, known)
     had = [told for told in paid.values() if isinstance(told, Completion)]
-    replayed = replay_phases(strategy, QUESTIONS, counted).values()
+    replayed = replay_phases(strategy, QUESTIONS, answer).values()
 
     final = final_outcomes(rows, {"s": strategy})
     assert {row["question_id"] for row in final} == {asked.question_id for asked in QUESTIONS}

@@ -16,9 +16,12 @@ from pipeline.replay.chain_arrays import NO_ANSWER, NOT_APPLICABLE, chain_arrays
 from pipeline.replay.exact import Replayed, replay_phases
 from pipeline.replay.fast import REASONS, FastReplay
 from pipeline.replay.pools import CompletionPool
+from pipeline.replay.sweep import judged_by_state_machine
+from pipeline.statistics.calibration_maps import IsotonicMap, PlattMap
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.esc import EarlyStoppingSelfConsistency
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.markovscale_0 import MarkovScale0
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.theory.stopping import StopRule
 from tests.generators import completion, completions_of_any_kind, question, scores
@@ -36,11 +39,18 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
     rule = st.sampled_from(list(StopRule))
     source = st.sampled_from(["auto", "first_score"])
     flag = st.booleans()
+    maps = st.sampled_from(
+        [
+            None,
+            IsotonicMap(scores=(0.2, 0.5, 0.7), probabilities=(0.1, 0.1, 0.9)),
+            PlattMap(slope=7.3, intercept=-2.1),
+        ]
+    )
     cls = STRATEGIES
     return st.one_of(
         st.just(cls["base"]()),
         st.builds(cls["mr_thinking"], n=n),
-        st.builds(cls["markovscale_t"], n=n, sigma=sigma, p0_source=source),
+        st.builds(cls["markovscale_t"], n=n, sigma=sigma, p0_source=source, calibration=maps),
         st.builds(
             cls["markovscale_star"],
             n=n,
@@ -51,6 +61,7 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
             gate=flag,
             stopping=flag,
             p0_source=source,
+            calibration=maps,
         ),
         st.builds(
             cls["markovscale_0"],
@@ -59,6 +70,8 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
             alpha0=st.sampled_from([0.0, 1.0, 9.0]),
             beta0=st.sampled_from([0.5, 1.0]),
             warm_up=st.integers(2, 5),
+            profile=st.sampled_from(["upstream", "paper"]),
+            calibration=maps,
             right_from=scores(),
             gate=flag,
             sigma=sigma,
@@ -172,3 +185,25 @@ def test_p0_of_some_questions_only_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="p0 must be known of every question or of none"):
         FastReplay(chain_arrays(pool_of([known, unknown], rounds=1))).decide(MarkovScaleT(n=1))
+
+
+def test_the_papers_zero_neither_waits_for_its_warm_up_nor_pays_for_it() -> None:
+    """Scores of 1 satisfy the rule after one round: the paper's profile stops there and is billed
+    for it alone, where the other has the four rounds of its warm-up."""
+    pool = pool_of(
+        [pool_question(question(n), [completion("1", 1.0)] * 8, [], lambda _: "right")
+         for n in range(3)],
+        rounds=8,
+        samples=0,
+    )  # fmt: skip
+    chains = chain_arrays(pool)
+    drawn = {
+        profile: FastReplay(chains)
+        .decide(MarkovScale0(n=8, tau=0.5, profile=profile))
+        .drawn_Q.tolist()
+        for profile in ("upstream", "paper")
+    }
+
+    assert drawn == {"upstream": [4] * 3, "paper": [1] * 3}
+    judged = judged_by_state_machine(pool, MarkovScale0(n=8, tau=0.5, profile="paper"))
+    assert judged.tokens_Q.tolist() == [10] * 3

@@ -234,6 +234,7 @@ def test_a_sweep_beside_the_run_is_drawn(run: RunData, tmp_path: Path) -> None:
     assert "Tokens over gamma: MarkovScale*" in text
     assert "the test questions themselves" in text
     assert "held-out questions" in text
+    assert "tau = 0.8 and 0.9, gamma = 4, sigma = 0, stop_rule = printed" in text
     assert "each half judged with the setting of the other" in text
     assert "MarkovScale* by τ, γ = 10, N = 8" in text
 
@@ -266,6 +267,10 @@ def sweep_file(path: Path) -> None:
     rows += [{**base, "tau": 0.9, "gamma": 10.0, "chosen_on": "test"}]
     rows += [{**base, "split": "cross_fit", "chosen_on": "held_out"}]
     rows += [{**base, "tau": 0.8, "gamma": 4.0, "chosen_on": "other-pool"}]
+    for row in rows:
+        halves = {"tau": [0.8, 0.9], "gamma": 4.0} if row["split"] == "cross_fit" else row
+        chosen = {name: halves[name] for name in ("tau", "gamma")}
+        row["settings"] = json.dumps({**chosen, "sigma": 0.0, "stop_rule": "printed"})
     pq.write_table(pa.Table.from_pylist(rows, schema=SWEEP), path)
 
 

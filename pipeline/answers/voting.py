@@ -34,6 +34,7 @@ def clusters(
     weights: Sequence[float] | None = None,
     *,
     as_written: bool = False,
+    silent: bool = False,
 ) -> tuple[Cluster, ...]:
     """Group answers into clusters, in the order in which they were first seen.
 
@@ -43,6 +44,7 @@ def clusters(
         as_written: compare answers as strings and let None vote like any answer, as the code
             behind the paper's tables does. Otherwise canonical forms are compared and None does
             not vote.
+        silent: let None vote like any answer among canonical forms too.
 
     Raises:
         ValueError: if `weights` are not one a voter.
@@ -51,7 +53,7 @@ def clusters(
         raise ValueError(f"weights must be {len(answers)}, one an answer, got {len(weights)}")
     members: dict[str | None, list[int]] = {}
     for index, answer in enumerate(answers):
-        if as_written:
+        if as_written or (silent and answer is None):
             members.setdefault(answer, []).append(index)
         elif answer is not None:
             members.setdefault(_key(answer), []).append(index)

@@ -1,4 +1,4 @@
-"""Fitted weights of a strategy, given as a file: read into the configuration of a run.
+"""Fitted numbers of a strategy, given as a file: read into the configuration of a run.
 
 The resolved configuration holds the numbers, so its digest covers them and a resume needs no file.
 """
@@ -6,29 +6,51 @@ The resolved configuration holds the numbers, so its digest covers them and a re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.store.local import read_text
 
-FIELD = "weights"
+_MAP_FIELDS = ("scores", "probabilities", "slope", "intercept", "fitted_on")
 
 
 def with_weights(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a strategy, with ``weights: FILE`` replaced by what the file holds.
+    """Fields of a strategy, with ``weights: FILE`` and ``calibration: FILE`` replaced by what the
+    files hold.
 
     Raises:
-        ValueError: where it is no JSON file with ``w`` and ``v``.
+        ValueError: where it is no JSON file of that kind.
     """
-    given = fields.get(FIELD)
-    if not isinstance(given, str):
-        return dict(fields)
+    return {
+        name: _PARSERS[name](_read(name, value))
+        if name in _PARSERS and isinstance(value, str)
+        else value
+        for name, value in fields.items()
+    }
+
+
+def _read(name: str, given: str) -> Mapping[str, Any]:
     try:
         values = json.loads(read_text(given))
     except (OSError, ValueError) as error:
-        raise ValueError(f"weights must be a readable JSON file, got {error}") from error
+        raise ValueError(f"{name} must be a readable JSON file, got {error}") from error
     if not isinstance(values, Mapping):
-        raise ValueError(f"weights must be an object, got {type(values).__name__} in {given}")
+        raise ValueError(f"{name} must be an object, got {type(values).__name__} in {given}")
+    return values
+
+
+def _weights(values: Mapping[str, Any]) -> dict[str, Any]:
     weights = AgreementWeights.parse(values)
-    return {**fields, FIELD: {"w": list(weights.w), "v": list(weights.v)}}
+    return {"w": list(weights.w), "v": list(weights.v)}
+
+
+def _map(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The strategy's own check says what is wrong with the numbers."""
+    return {name: values[name] for name in _MAP_FIELDS if name in values}
+
+
+_PARSERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "weights": _weights,
+    "calibration": _map,
+}

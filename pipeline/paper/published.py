@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.report.paper_tables import (
-    ABLATION_SETTING,
-    GAMMA_SETTING,
-    SWEEP_N,
-    PaperNumbers,
-    normal,
-)
+from pipeline.report.paper_numbers import PaperNumbers, normal
+from pipeline.report.paper_sweeps import GAMMA_SETTING, SWEEP_N
+from pipeline.report.paper_tables import ABLATION_SETTING
 from pipeline.report.run_data import METHODS
 
 Numbers = tuple[float | None, float | None]

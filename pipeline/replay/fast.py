@@ -11,7 +11,7 @@ Axes: Q questions, T rounds of the pool, N = n rounds of a strategy.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Statistics, StopReason, Strategy
 from pipeline.replay.chain_arrays import BoolArray, ChainArrays, FloatArray, IntArray
+from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.base import Base
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.markovscale_0 import MarkovScale0
@@ -92,6 +93,13 @@ class FastReplay:
                 f"n must be at most {self.chains.n_rounds}, the rounds of the pool, "
                 f"got {strategy.n}"
             )
+        calibration = getattr(strategy, "calibration", None)
+        if calibration is not None:  # decisions look at nothing of a score but its mapped value
+            mapped = self._keep(
+                ("calibrated", calibration), lambda: FastReplay(_mapped(self.chains, calibration))
+            )
+            raw: Any = strategy
+            return mapped.decide(replace(raw, calibration=None))
         beliefs = self._beliefs(strategy)
         plan = self._start(strategy, 0).plan
         length = self.chains.length_Q
@@ -224,6 +232,15 @@ class FastReplay:
             self._kept[key] = make()
         kept: T = self._kept[key]
         return kept
+
+
+def _mapped(chains: ChainArrays, calibration: CalibrationMap) -> ChainArrays:
+    """The chains with calibrated scores, each by the very arithmetic of the map."""
+    scores, where_QT = np.unique(chains.score_QT, return_inverse=True)
+    values = np.array([calibration(score) for score in scores.tolist()])
+    known_QT = ~np.isnan(chains.score_QT)
+    score_QT = np.where(known_QT, values[where_QT.reshape(known_QT.shape)], np.nan)
+    return replace(chains, score_QT=score_QT)
 
 
 def _array(values: list[float | None]) -> FloatArray:

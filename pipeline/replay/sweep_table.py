@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,8 @@ Groups = Sequence[int]
 def settings_of(strategy: Strategy[Any]) -> dict[str, Any]:
     """The fields of a strategy that are settings, JSON-able."""
     names = [f.name for f in fields(strategy) if f.name not in _NOT_SETTINGS]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
-    return {name: getattr(strategy, name) for name in names}
+    values = {name: getattr(strategy, name) for name in names}
+    return {k: asdict(v) if is_dataclass(v) else v for k, v in values.items()}  # type: ignore[arg-type]
 
 
 def sweep_table(

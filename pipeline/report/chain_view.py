@@ -123,7 +123,7 @@ def diagnose(curve: RoundCurve) -> Diagnosis:
     ]
     return Diagnosis(
         order=order_test(chain.labels for chain in chains),
-        drift=homogeneity_test(count_by_round(chains)),
+        drift=homogeneity_test(count_by_round(chains), seed=SEED),
         mixture_a=mixture_test([c.right_wrong for c in counts], [c.from_right for c in counts]),
         mixture_b=mixture_test([c.wrong_right for c in counts], [c.from_wrong for c in counts]),
         fit=goodness_of_fit(
@@ -133,6 +133,7 @@ def diagnose(curve: RoundCurve) -> Diagnosis:
             a=curve.fit.a.value,
             b=curve.fit.b.value,
             seed=SEED,
+            refit=True,
         )
         if whole
         else None,

@@ -66,7 +66,9 @@ def diagnosis_table(curve: RoundCurve, found: Diagnosis) -> Html:
         h(
             "p",
             "Read the two lines on questions first: where questions differ, the tests of order and "
-            "of rounds reject as well. Spread is 0 where all questions share one rate, 1 where "
+            "of rounds reject as well. The p-values of rounds and of the curve are shares of "
+            "simulated chains, those of the other tests from the χ² distribution; none is "
+            "corrected for the others. Spread is 0 where all questions share one rate, 1 where "
             "each is always or never. The intervals of a, b, L and λ weigh whole questions.",
             cls="hint",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,52 +43,92 @@ def sweep_rows(swept: pa.Table, where: str) -> list[Row]:
 
 
 def sweep_section(rows: Sequence[Row]) -> list[Child]:
-    """Accuracy and tokens over tau and over gamma by the headline rule, and the chosen settings."""
+    """Accuracy and tokens over tau and over gamma by the headline rule, and the chosen settings.
+
+    Settings that differ in anything but tau and gamma stand in charts of their own.
+    """
     headline = [row for row in rows if row["headline"] and row["accuracy"] is not None]
     grid = [row for row in headline if row["chosen_on"] is None]
     chosen = [row for row in headline if row["chosen_on"] is not None]
     body: list[Child] = []
-    for group, members in _grouped(grid, ("benchmark", "strategy", "n")).items():
-        picked = [row for row in chosen if tuple(row[k] for k in _GROUP) == group]
-        body += _charts(members, picked)
+    for group, members in _grouped(grid, _GROUP).items():
+        picked = [row for row in chosen if tuple(row.get(k) for k in _GROUP) == group]
+        settings: dict[str, list[Row]] = {}
+        for row in members:
+            settings.setdefault(fixed_of(row), []).append(row)
+        told = told_apart(list(settings))
+        for (fixed, own), words_of in zip(settings.items(), told, strict=True):
+            body += _charts(own, [row for row in picked if fixed_of(row) == fixed], words_of)
         if picked:
             body.append(_chosen_table(group, picked))
     return body
 
 
-_GROUP = ("benchmark", "strategy", "n")
+_GROUP = ("source", "benchmark", "strategy", "n")
+_FREE = ("tau", "gamma")
 
 
-def _charts(members: Sequence[Row], picked: Sequence[Row]) -> list[Html]:
+def fixed_of(row: Row) -> str:
+    """All settings of a row but tau and gamma, as JSON; rows alike in it may share a table."""
+    settings = json.loads(row["settings"])
+    return json.dumps({k: v for k, v in settings.items() if k not in _FREE}, sort_keys=True)
+
+
+def told_apart(fixed: Sequence[str]) -> list[str]:
+    """In words, what tells each of some settings (`fixed_of`) from the others; "" for one alone."""
+    known = [json.loads(one) for one in fixed]
+    names = sorted({name for one in known for name in one})
+    differ = [n for n in names if len({json.dumps(one.get(n)) for one in known}) > 1]
+    return [", ".join(f"{n} = {_value(one.get(n))}" for n in differ) for one in known]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, dict):
+        return f"fitted on {value['fitted_on']}" if value.get("fitted_on") else "given"
+    if isinstance(value, list):
+        return " and ".join(_value(one) for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _charts(members: Sequence[Row], picked: Sequence[Row], told: str) -> list[Html]:
     charts: list[Html] = []
+    name = f"{_name(members[0])}, {told}" if told else _name(members[0])
     for axis, other, sign in (("tau", "gamma", "γ"), ("gamma", "tau", "τ")):
         if len({row[axis] for row in members if row[axis] is not None}) < 2:
             continue
         for value, title in (("accuracy", "Accuracy"), ("tokens_per_question", "Tokens")):
+            lines = _lines(members, axis, other, sign, value)
+            shown = dict(list(lines.items())[:_MOST_LINES])
+            left = f" {len(lines) - len(shown)} more lines are in the table of the sweep."
             charts.append(
                 sweep_lines(
-                    f"{title} over {axis}: {_name(members[0])}",
+                    f"{title} over {axis}: {name}",
                     axis,
-                    _lines(members, axis, other, sign, value),
+                    shown,
                     [
                         (row["chosen_on"], (row[axis], row[value]))
                         for row in picked
                         if row[axis] is not None
                     ],
                     percent=value == "accuracy",
-                    caption="Every point replays the same completions.",
+                    caption="Every point replays the same completions."
+                    + (left if len(shown) < len(lines) else ""),
                 )
             )
     return charts
 
 
 def _chosen_table(group: tuple[Any, ...], picked: Sequence[Row]) -> Html:
+    every = dict.fromkeys(name for row in picked for name in json.loads(row["settings"]))
+    names = [name for name in every if name != "n"]
     return table(
         ("chosen on", "settings", "accuracy [95 %]", "tokens a question"),
         [
             (
                 _HOW.get(row["chosen_on"], f"the pool {row['chosen_on']}"),
-                _settings(row),
+                _settings(row, names),
                 words.percent_with(interval_of(row)),
                 words.count(row["tokens_per_question"]),
             )
@@ -103,11 +144,10 @@ def interval_of(row: Row) -> Interval:
     return Interval(value=row["accuracy"], low=row["low"], high=row["high"])
 
 
-def _settings(row: Row) -> str:
-    told = [
-        f"{name} = {row[name]:g}" for name in ("tau", "gamma", "sigma") if row[name] is not None
-    ]
-    if row["tau"] is None and row["split"] == "cross_fit":
+def _settings(row: Row, names: Sequence[str]) -> str:
+    known = json.loads(row["settings"])
+    told = [f"{n} = {_value(known[n])}" for n in names if known.get(n) is not None]
+    if row["split"] == "cross_fit" and any(isinstance(known.get(n), list) for n in names):
         told.append("each half judged with the setting of the other")
     return ", ".join(told) or words.NONE
 
@@ -115,7 +155,8 @@ def _settings(row: Row) -> str:
 def _name(row: Row) -> str:
     method = METHODS.get(row["kind"], row["kind"])
     label = "" if row["strategy"] == row["kind"] else f" ({row['strategy']})"
-    return f"{method}{label}, {row['benchmark']}, N = {row['n']}, {row['answer_rule']}"
+    source = f" of {row['source']}" if row.get("source") else ""
+    return f"{method}{label}{source}, {row['benchmark']}, N = {row['n']}, {row['answer_rule']}"
 
 
 def _lines(members: Sequence[Row], axis: str, other: str, sign: str, value: str) -> Series:
@@ -124,11 +165,11 @@ def _lines(members: Sequence[Row], axis: str, other: str, sign: str, value: str)
     for (held,), rows in _grouped(known, (other,)).items():
         name = "all" if held is None else f"{sign} = {held:g}"
         series[name] = sorted((float(row[axis]), float(row[value])) for row in rows)
-    return dict(list(series.items())[:_MOST_LINES])
+    return series
 
 
 def _grouped(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+        groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
     return groups

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pipeline.report import words
 from pipeline.report.figure import table
 from pipeline.report.html import Child, Html, h
-from pipeline.report.paper_tables import Entry, PaperTable
+from pipeline.report.paper_numbers import Entry, PaperTable
 from pipeline.statistics.intervals import Interval
 
 _LATEX = {

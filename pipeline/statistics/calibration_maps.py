@@ -18,12 +18,15 @@ import numpy as np
 class IsotonicMap:
     """Piecewise linear and non-decreasing; constant outside its knots."""
 
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
     kind: ClassVar[str] = "isotonic"
 
     scores: tuple[float, ...]
     """Knots, increasing."""
     probabilities: tuple[float, ...]
     """At the knots, non-decreasing, in [0, 1]."""
+    fitted_on: str = ""
+    """The run or pool whose graded completions it was fitted on."""
 
     def __post_init__(self) -> None:
         if not self.scores or len(self.scores) != len(self.probabilities):
@@ -45,10 +48,13 @@ class IsotonicMap:
 class PlattMap:
     """1 / (1 + exp(-(slope score + intercept)))."""
 
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
     kind: ClassVar[str] = "platt"
 
     slope: float
     intercept: float
+    fitted_on: str = ""
+    """As of `IsotonicMap`."""
 
     def __post_init__(self) -> None:
         for name in ("slope", "intercept"):

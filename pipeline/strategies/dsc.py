@@ -23,18 +23,21 @@ from pipeline.core.protocol import (
     Question,
     Request,
     Statistics,
+    Stop,
     StopReason,
 )
 from pipeline.core.seeds import request_seed
 from pipeline.strategies.asc import p_majority_lasts
-from pipeline.strategies.dsc_phases import Difficulty, Greedy, Ranking, Split, Wave
+from pipeline.strategies.dsc_paper import Difficulty, Split
+from pipeline.strategies.dsc_phases import Greedy, Judge, Ranking, Settle, Wave
 from pipeline.strategies.dsc_ranking import batches, ranking_prompt
 from pipeline.strategies.samples import Profile, Samples, ask, stop, stop_on_vote, tell
 from pipeline.strategies.sequential import check_budget, check_unit
 
-Task = Literal["rank", "window", "greedy", "all", "first", "one_by_one"]
-"""What a phase wants of a question: rank batches of questions; sample in windows; one greedy
-answer; (paper) all samples; the first sample; samples one by one."""
+Task = Literal["rank", "judge", "window", "judged", "greedy", "all", "first", "one_by_one"]
+"""What a phase wants of a question: rank batches of questions; the samples that judge it; samples
+in windows; an answer from what judged it; one greedy answer; (paper) all samples; the first sample;
+samples one by one."""
 
 RANKING_CHAIN, GREEDY_CHAIN = 1, 2
 """Chains of the parallel pool beside the samples, which stand in chain 0."""
@@ -46,6 +49,8 @@ class DSCState:
 
     task: Task
     samples: Samples
+    first: int = 0
+    """Samples of the first window, where those that judged do not agree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +58,15 @@ class DifficultyAdaptiveSelfConsistency:
     """Rank questions by difficulty, sample the hard ones until they agree, answer the rest once.
 
     ``upstream``: the model ranks random batches of questions, `rankings` times; the mean place is
-    the difficulty. From hardest to easiest, in waves, questions are sampled in windows until
-    P(Beta(v1+1, v2+1) > 1/2) >= `threshold` or `n`; the first window is the mean stop size of the
-    `neighbours` before, then `extend` at a time. The first run of `judge_window` consecutive
-    questions whose first `extend` samples agree already ends the hard part: questions of later
-    waves get one greedy answer. The method's own code goes question by question; waves
-    (`neighbours` questions, as many again, then doubling) need few barriers and may sample easy
-    questions of the wave in which the hard part ends, which is in their token bill.
+    the difficulty. From hardest to easiest questions are judged by `extend` samples; the first run
+    of `judge_window` consecutive ones whose samples agree, P(Beta(v1+1, v2+1) > 1/2) >=
+    `threshold`, ends the hard part. From its easiest to its hardest, questions are then sampled
+    until they agree or have `n`: no more where the samples that judged agree, else up to the mean
+    stop size of the `neighbours` before, then `extend` at a time. Easy questions that were judged
+    answer from those samples, all others get one greedy answer. "No answer" is a vote like any
+    other. The method's own code goes question by question and does not count the samples that
+    judge; here both passes go in waves (`neighbours` questions, as many again, then doubling),
+    which need few barriers, and every sample is in the bill.
 
     ``paper``: no ranking; a question is as difficult as 1 - the mean verifier score of its `n`
     samples; a binary search that judges pairs of questions by their first 5 samples splits easy
@@ -90,7 +97,7 @@ class DifficultyAdaptiveSelfConsistency:
     neighbours: int = 16
     """Questions whose mean stop size pre-allocates the first window, >= 1."""
     waves: int = 8
-    """Waves of the hard part at most, >= 1; the last takes all questions that are left."""
+    """Waves of each pass at most, >= 1; the last takes all questions that are left."""
     decoding: Decoding = Decoding()
     prompts: Prompts = Prompts()
     score: bool = True
@@ -133,11 +140,13 @@ class DifficultyAdaptiveSelfConsistency:
         return Statistics(per_question=batches(questions, self.batch, self.rankings))
 
     def phases(self) -> tuple[Phase, ...]:
-        """Rank, sample in waves, answer the rest; or (paper) all samples, then the split."""
+        """Rank, judge, sample, answer the rest; or (paper) all samples, then the split."""
         if self.profile == "paper":
             return (Difficulty(strategy=self), Split(strategy=self))
+        judges = (Judge(strategy=self, wave=wave) for wave in range(self.waves))
         waves = (Wave(strategy=self, wave=wave) for wave in range(self.waves))
-        return (Ranking(strategy=self), *waves, Greedy(strategy=self))
+        rest = (Settle(strategy=self), Greedy(strategy=self))
+        return (Ranking(strategy=self), *judges, *waves, *rest)
 
     def start(
         self, question: Question, statistics: Statistics | None = None
@@ -146,7 +155,11 @@ class DifficultyAdaptiveSelfConsistency:
         facts = {} if statistics is None else statistics.per_question
         known = facts.get(question.question_id, {})
         task: Task = known.get("task", "all" if self.profile == "paper" else "window")
-        state = DSCState(task=task, samples=Samples(question=question))
+        state = DSCState(
+            task=task,
+            samples=Samples(question=question),
+            first=known.get("first", self.extend),
+        )
         match task:
             case "rank":
                 prompts = [
@@ -157,8 +170,8 @@ class DifficultyAdaptiveSelfConsistency:
             case "greedy":
                 prompts = [self.prompts.ask(question.text)]
                 return self._ask_greedily(state, prompts, chain=GREEDY_CHAIN, score=self.score)
-            case "window":
-                return self._sample(state, known.get("first", self.extend))
+            case "judge" | "judged" | "window":
+                return self._sample(state, self.extend)
             case "all":
                 return self._sample(state, self.n)
             case "first" | "one_by_one":
@@ -174,12 +187,15 @@ class DifficultyAdaptiveSelfConsistency:
         if task in ("rank", "greedy", "first"):
             samples, action = stop(told, StopReason.FINISHED, told.had)
         elif task != "all" and self.agree(told):
-            samples, action = stop_on_vote(told, StopReason.AGREED, profile=self.profile)
+            samples, action = self._stop(told, StopReason.AGREED)
         elif told.drawn >= self.n:
-            samples, action = stop_on_vote(told, StopReason.BUDGET, profile=self.profile)
+            samples, action = self._stop(told, StopReason.BUDGET)
+        elif task in ("judge", "judged"):
+            samples, action = self._stop(told, StopReason.FINISHED)
         else:
             state = replace(state, samples=told)
-            return self._sample(state, self.extend if task == "window" else 1)
+            left = max(self.extend, state.first - told.drawn)
+            return self._sample(state, left if task == "window" else 1)
         return replace(state, samples=samples), action
 
     def agree(self, samples: Samples) -> bool:
@@ -189,9 +205,12 @@ class DifficultyAdaptiveSelfConsistency:
     def agrees(self, answers: Sequence[str | None]) -> bool:
         """Whether the majority of these answers is likely enough to last."""
         paper = self.profile == "paper"
-        v1, v2 = top_two(clusters(answers, as_written=paper))
+        v1, v2 = top_two(clusters(answers, as_written=paper, silent=True))
         enough = len(answers) >= (2 if paper else 1) and v1 > 0
         return enough and p_majority_lasts(v1, v2) >= self.threshold
+
+    def _stop(self, samples: Samples, reason: StopReason) -> tuple[Samples, Stop]:
+        return stop_on_vote(samples, reason, profile=self.profile, silent=True)
 
     def _sample(self, state: DSCState, count: int) -> tuple[DSCState, Action]:
         samples, action = ask(state.samples, min(count, self.n - state.samples.drawn), self)

@@ -24,8 +24,8 @@ from pipeline.strategies.sequential import check_budget
 class EarlyStoppingSelfConsistency:
     """Draw windows of `window` samples, at most `n` in all, until one window agrees in full.
 
-    A failed sample, and in ``upstream`` one without an answer, keeps its window from agreeing. A
-    budget smaller than one window is a single window, which ``paper`` does not test.
+    A failed sample keeps its window from agreeing. "No answer" is a vote like any other, as in both
+    codes. A budget smaller than one window is a single window, which ``paper`` does not test.
 
     Profiles: ``upstream`` draws whole windows only (N = 8 draws 5), and a unanimous window answers
     alone, while without one all samples vote. ``paper`` draws the remainder too (without testing
@@ -71,11 +71,11 @@ class EarlyStoppingSelfConsistency:
         left = self.n - told.drawn
         if left >= self.window or (left > 0 and not upstream):
             return ask(told, min(self.window, left), self)
-        return stop_on_vote(told, StopReason.BUDGET, profile=self.profile)
+        return stop_on_vote(told, StopReason.BUDGET, profile=self.profile, silent=True)
 
     def _agrees(self, samples: Samples, first: int) -> bool:
         if any(position >= first for position in samples.failed):
             return False
         window = samples.answers[first:]
-        votes = clusters(window, as_written=self.profile == "paper")
+        votes = clusters(window, as_written=self.profile == "paper", silent=True)
         return len(votes) == 1 and len(votes[0].members) == len(window)

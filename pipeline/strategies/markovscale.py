@@ -10,6 +10,7 @@ from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Action, Observation, Question, Statistics
+from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,
@@ -46,6 +47,9 @@ class MarkovScaleT:
     the budget always have one."""
     score: bool = True
     """Whether completions are scored by the verifier."""
+    calibration: CalibrationMap | None = None
+    """Map of scores to chances of being right (``jobs.calibrate``), for beliefs alone: answers are
+    chosen by the raw scores. In a configuration inline, or the file."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
@@ -68,6 +72,7 @@ class MarkovScaleT:
             decoding=self.decoding,
             prompts=self.prompts,
             score=self.score,
+            calibration=self.calibration,
             score_every=self.score_every,
             gate=True,
             sigma=self.sigma,
@@ -115,6 +120,9 @@ class MarkovScaleStar:
     the budget always have one, and the stopping rule is tested where there is one."""
     score: bool = True
     """Whether completions are scored by the verifier."""
+    calibration: CalibrationMap | None = None
+    """Map of scores to chances of being right (``jobs.calibrate``), for beliefs alone: answers are
+    chosen by the raw scores. In a configuration inline, or the file."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
@@ -140,6 +148,7 @@ class MarkovScaleStar:
             decoding=self.decoding,
             prompts=self.prompts,
             score=self.score,
+            calibration=self.calibration,
             score_every=self.score_every,
             gate=self.gate,
             stop_rule=self.stop_rule if self.stopping else None,

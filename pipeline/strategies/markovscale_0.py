@@ -11,7 +11,9 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.phases import Phase, QuestionRecord, WholePhase
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Action, Completion, Observation, Question, Statistics
+from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.samples import Profile
 from pipeline.strategies.sequential import (
     ChainState,
     Plan,
@@ -32,6 +34,10 @@ class MarkovScale0:
     Two phases: `warm_up` rounds for every question; then, with a and b counted over the data set
     (an answer counts as right where its verifier score is at least `right_from`, never by gold),
     the chains go on under the stopping rule, first tested once the warm-up rounds are told.
+
+    ``profile: paper`` neither waits for the warm-up nor bills it: a and b are taken for known, and
+    each question stops as early as its first round lets it, which is what the published token
+    counts can come from. A run draws the warm-up all the same, so its bill is less than it made.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -61,6 +67,10 @@ class MarkovScale0:
     prompts: Prompts = Prompts()
     score: bool = True
     """Whether completions are scored by the verifier."""
+    calibration: CalibrationMap | None = None
+    """Map of scores to chances of being right (``jobs.calibrate``), for beliefs alone: answers are
+    chosen by the raw scores. In a configuration inline, or the file."""
+    profile: Profile = "upstream"
 
     def __post_init__(self) -> None:
         check_budget(self.n)
@@ -80,7 +90,12 @@ class MarkovScale0:
             score=self.score,
         )
         return (
-            WarmUp(strategy=rounds, right_from=self.right_from),
+            WarmUp(
+                strategy=rounds,
+                right_from=self.right_from,
+                calibration=self.calibration,
+                stream=None if self.profile == "paper" else "",
+            ),
             WholePhase(name="continue", strategy=self),
         )
 
@@ -95,9 +110,10 @@ class MarkovScale0:
             decoding=self.decoding,
             prompts=self.prompts,
             score=self.score,
+            calibration=self.calibration,
             gate=self.gate,
             stop_rule=self.stop_rule,
-            rounds_before_stopping=min(self.warm_up, self.n),
+            rounds_before_stopping=1 if self.profile == "paper" else min(self.warm_up, self.n),
             tau=self.tau,
             sigma=self.sigma,
             a=statistics.a,
@@ -122,6 +138,9 @@ class WarmUp:
     answers: ClassVar[bool] = False
     strategy: MRThinking
     right_from: float
+    calibration: CalibrationMap | None = None
+    stream: str | None = ""
+    """None where nobody is billed for them (`pipeline.core.phases.stream_of`)."""
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Every question takes part."""
@@ -136,7 +155,7 @@ class WarmUp:
         counts = total(
             count(
                 labels_of_scores(
-                    (c.score if isinstance(c, Completion) else None for c in completions),
+                    (self._score(c) for c in completions),
                     right_from=self.right_from,
                 )
             )
@@ -147,3 +166,9 @@ class WarmUp:
             b=(counts.wrong_right + 0.5) / (counts.from_wrong + 1.0),
             labels=Labels.SCORE.value,
         )
+
+    def _score(self, observation: Observation) -> float | None:
+        score = observation.score if isinstance(observation, Completion) else None
+        if score is None or self.calibration is None:
+            return score
+        return self.calibration(score)

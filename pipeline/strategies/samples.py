@@ -128,15 +128,21 @@ def stop_on_vote(
     *,
     profile: Profile,
     weights: Sequence[float] | None = None,
+    silent: bool = False,
 ) -> tuple[Samples, Stop]:
     """Stop on all samples, to be voted over.
 
-    In the paper's profile answers are compared as written and "no answer" is a vote like any other,
-    which no answer rule does: there the stop rests on the winning cluster alone, and every rule
-    returns its answer.
+    Where "no answer" is a vote (`silent`) and wins, the stop rests on those samples alone, which
+    give none. In the paper's profile answers are compared as written and "no answer" is a vote like
+    any other, which no answer rule does: there the stop rests on the winning cluster alone, and
+    every rule returns its answer.
     """
     if profile == "upstream" or not samples.had:
-        return stop(samples, reason, samples.had)
+        had = samples.had
+        winner = leader(clusters([samples.answers[at] for at in had], silent=silent))
+        if winner is not None and winner.answer is None:
+            had = tuple(had[index] for index in winner.members)
+        return stop(samples, reason, had)
     winner = leader(votes(samples, as_written=True, weights=weights))
     assert winner is not None  # as written, every sample that was had votes
     return stop(samples, reason, [samples.had[index] for index in winner.members])

@@ -31,6 +31,7 @@ from pipeline.core.protocol import (
     check_observations,
 )
 from pipeline.core.seeds import request_seed
+from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.theory.markov import Regime, regime
 from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.stopping import STOP_RULES, StopRule
@@ -60,6 +61,8 @@ class Plan:
     p0: float | None = None
     p0_source: str | None = None
     """``first_score`` where p0 is the score of round 0."""
+    calibration: CalibrationMap | None = None
+    """What a score is worth as a chance of being right; None takes it as it is."""
 
     def scores(self, round: int) -> bool:
         """Whether the completion of a round is scored."""
@@ -179,6 +182,8 @@ def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
 def _believe(state: ChainState, completion: Completion) -> ChainState:
     """Take a round's score into the belief (Eq. 17) and note the mode (Eq. 18)."""
     plan, score = state.plan, completion.score
+    if plan.calibration is not None and score is not None:
+        score = plan.calibration(score)
     if state.round == 0 and plan.p0_source == "first_score" and score is not None:
         state = replace(state, p0=score)
         if plan.stop_rule is not None and state.alpha is None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special, stats
 
 from pipeline.theory.markov import accuracy_after
+from pipeline.theory.simulated_null import without_drift
 from pipeline.theory.transitions import Label, Transitions
 
 FloatArray = NDArray[np.float64]
@@ -30,7 +31,8 @@ class LikelihoodRatio:
     df: int
     """Degrees of freedom; 0 where the data cannot tell the models apart."""
     p_value: float
-    """Chance of so large a statistic under the smaller model; 1 where df = 0."""
+    """Chance of so large a statistic under the smaller model; 1 where df = 0. From the chi-square
+    distribution, or simulated where a test says so."""
 
 
 def order_test(chains: Iterable[Sequence[Label]]) -> LikelihoodRatio:
@@ -62,17 +64,30 @@ class Homogeneity:
     b_by_round: tuple[float, ...]
 
 
-def homogeneity_test(by_round: Sequence[Transitions]) -> Homogeneity:
+def homogeneity_test(
+    by_round: Sequence[Transitions], *, draws: int = 2_000, seed: int = 0
+) -> Homogeneity:
     """Test a and b for drift over rounds.
+
+    The p-values are shares of simulated chains that keep one a and one b, those counted over all
+    rounds, with a statistic at least as large: a round of 30 questions has few transitions, too few
+    for the chi-square distribution, which would call one data set in five drifting.
 
     Args:
         by_round: entry r holds the transitions from round r, as `count_by_round` gives them.
+        draws: simulated data sets.
+        seed: of the simulation.
     """
     left = np.array([(c.right_wrong, c.right_right) for c in by_round], dtype=np.float64)
     fixed = np.array([(c.wrong_right, c.wrong_wrong) for c in by_round], dtype=np.float64)
+    left, fixed = left.reshape(-1, 2), fixed.reshape(-1, 2)
+    test_a, test_b = _independence(left), _independence(fixed)
+    if test_a.df or test_b.df:
+        null_a, null_b = without_drift(left, fixed, draws, np.random.default_rng(seed))
+        test_a, test_b = _simulated(test_a, null_a), _simulated(test_b, null_b)
     return Homogeneity(
-        a=_independence(left.reshape(-1, 2)),
-        b=_independence(fixed.reshape(-1, 2)),
+        a=test_a,
+        b=test_b,
         a_by_round=tuple(c.a for c in by_round),
         b_by_round=tuple(c.b for c in by_round),
     )
@@ -169,17 +184,21 @@ def goodness_of_fit(
     b: float,
     draws: int = 4_000,
     seed: int = 0,
+    refit: bool = False,
 ) -> GoodnessOfFit:
     """Compare counts by round with p_r (Eq. 4).
 
     Args:
         right: questions right after round 0, 1, ..., all of the same `n_questions`.
         n_questions: questions asked in every round, >= 1.
-        p0: of the chain; where it and a, b were fitted to the same counts, the p-value is too high.
+        p0: of the chain.
         a: P(right -> wrong).
         b: P(wrong -> right).
         draws: simulated data sets behind the p-value.
         seed: of the simulation.
+        refit: whether p0, a and b were estimated on these very chains (p0 as the share of round 0,
+            a and b under Jeffreys' prior). Each simulated data set is then fitted again; without
+            that the p-value would be too high.
 
     Raises:
         ValueError: at counts outside [0, n_questions] or no counts.
@@ -189,30 +208,54 @@ def goodness_of_fit(
         raise ValueError("right must hold at least one round, got none")
     if not np.all((observed >= 0) & (observed <= n_questions)):
         raise ValueError(f"right must be in [0, {n_questions}], got a count outside")
-    predicted = np.asarray(accuracy_after(np.arange(observed.size), p0=p0, a=a, b=b))
-    expected, variance = n_questions * predicted, n_questions * predicted * (1 - predicted)
+    rounds = np.arange(observed.size)
+    predicted = np.asarray(accuracy_after(rounds, p0=p0, a=a, b=b))
 
-    def distance(counts: FloatArray) -> FloatArray:
+    def distance(counts: FloatArray, curve: FloatArray) -> FloatArray:
+        expected, variance = n_questions * curve, n_questions * curve * (1 - curve)
         missed = (counts - expected) ** 2
         certain = np.where(missed > 1e-18, np.inf, 0.0)  # p_r of 0 or 1 allows no miss
         safe = np.where(variance > 0, variance, 1.0)
         return np.asarray(np.sum(np.where(variance > 0, missed / safe, certain), axis=-1))
 
-    statistic = float(distance(observed))
+    statistic = float(distance(observed, predicted))
     rng = np.random.default_rng(seed)
     state = rng.binomial(n_questions, p0, size=draws)
     simulated = np.empty((draws, observed.size))
     simulated[:, 0] = state
+    left, mended = np.zeros(draws), np.zeros(draws)
     for r in range(1, observed.size):
-        state = rng.binomial(state, 1 - a) + rng.binomial(n_questions - state, b)
+        lost, won = rng.binomial(state, a), rng.binomial(n_questions - state, b)
+        left, mended = left + lost, mended + won
+        state = state - lost + won
         simulated[:, r] = state
-    as_far = int(np.sum(distance(simulated) >= statistic))
+    curves = predicted
+    if refit:
+        from_right = simulated[:, :-1].sum(axis=1)
+        from_wrong = n_questions * (observed.size - 1) - from_right
+        curves = np.asarray(
+            accuracy_after(
+                rounds,
+                p0=simulated[:, :1] / n_questions,
+                a=((left + 0.5) / (from_right + 1))[:, None],
+                b=((mended + 0.5) / (from_wrong + 1))[:, None],
+            )
+        )
+    as_far = int(np.sum(distance(simulated, curves) >= statistic * (1 - 1e-12)))
     return GoodnessOfFit(
         mean_absolute_error=float(np.mean(np.abs(observed / n_questions - predicted))),
         chi_square=statistic,
         p_value=(1 + as_far) / (1 + draws),
         predicted=tuple(predicted.tolist()),
     )
+
+
+def _simulated(test: LikelihoodRatio, null: FloatArray) -> LikelihoodRatio:
+    """The test with the share of simulated statistics that are as large; rounding is no part."""
+    if not test.df:
+        return test
+    as_large = int(np.sum(null >= test.statistic - 1e-9))
+    return replace(test, p_value=(1 + as_large) / (1 + len(null)))
 
 
 def _beta_of(at: FloatArray) -> tuple[float, float]:

@@ -28,7 +28,8 @@ from pipeline.strategies.dsc import (
     RANKING_CHAIN,
     DifficultyAdaptiveSelfConsistency,
 )
-from pipeline.strategies.dsc_phases import Difficulty, Ranking, Wave
+from pipeline.strategies.dsc_paper import Difficulty
+from pipeline.strategies.dsc_phases import Ranking, Wave
 from tests.generators import completion, question
 
 DSC = DifficultyAdaptiveSelfConsistency
@@ -89,16 +90,16 @@ def hard_below(border: int) -> Samples:
 
 
 def test_hard_questions_are_sampled_and_easy_ones_answered_once() -> None:
-    """The hardest are sampled to the budget; once `judge_window` questions in a row agree at once,
-    the questions of later waves get one greedy answer and no sample."""
+    """The hardest are sampled to the budget. The first `judge_window` questions in a row that agree
+    at once end the hard part: those judged answer from the samples that judged them, and the
+    questions of later waves get one greedy answer and no sample."""
     strategy = DSC(n=12, neighbours=4, judge_window=4, rankings=2, batch=40)
 
     outcomes, paid = run(strategy, 40, hard_below(3))
 
     drawn = [paid["sample", number] for number in range(40)]
-    # waves are questions 0-3, 4-7, 8-15, 16-31, ...; 4 in a row agree in wave 1
-    assert drawn[:4] == [12, 12, 12, 4]
-    assert drawn[8:] == [0] * 32
+    # judged are questions 0-3, 4-7, 8-15, 16-31, ...; 4 in a row agree in the second wave
+    assert drawn == [12, 12, 12, *[4] * 5, *[0] * 32]
     assert [paid["greedy", number] for number in range(40)] == [0] * 8 + [1] * 32
     assert {answer_of(outcomes[number]) for number in range(8, 40)} == {"greedy"}
     assert {outcomes[number].stop.reason for number in range(3)} == {StopReason.BUDGET}
@@ -106,15 +107,64 @@ def test_hard_questions_are_sampled_and_easy_ones_answered_once() -> None:
     assert {outcomes[number].stop.reason for number in range(8, 40)} == {StopReason.FINISHED}
 
 
-def test_first_window_is_the_mean_stop_size_of_the_neighbours() -> None:
-    """Stop sizes of wave 0 are 12, 12, 12, 4 samples: mean 10, to a multiple of 4: 8 (half to
-    even); wave 1 draws 8 at once though its questions agree after 4."""
-    strategy = DSC(n=12, neighbours=4, judge_window=4, rankings=1)
+def late(number: int, sample: int) -> Observation:
+    """Questions 4 to 7 agree at the 7th sample, harder ones at the 11th, easier ones at once."""
+    odd = {True: 0, 4 <= number < 8: 1, number < 4: 2}[True]
+    return completion("odd" if sample < odd else "same")
 
-    outcomes, paid = run(strategy, 8, hard_below(3))
 
-    assert [paid["sample", number] for number in range(8)] == [12, 12, 12, 4, 8, 8, 8, 8]
-    assert len(outcomes[5].completions) == 8
+def test_windows_go_from_easy_to_hard() -> None:
+    """The first window is the mean stop size of the easier neighbours, to a multiple of 4: the
+    harder questions of the second wave draw 8 at once, and 12 where that is not enough."""
+    strategy = DSC(n=16, neighbours=4, judge_window=9, rankings=1, batch=16)
+
+    outcomes, paid = run(strategy, 8, late)
+
+    assert [paid["sample", number] for number in range(8)] == [12] * 4 + [8] * 4
+    sizes = [len(outcomes[number].completions) for number in range(8)]
+    assert sizes == [12] * 4 + [8] * 4
+
+
+def test_a_question_that_agrees_at_once_is_not_sampled_further() -> None:
+    """However large the window of its neighbours, as in the method's code."""
+
+    def samples(number: int, sample: int) -> Observation:
+        return completion("same" if number < 4 else str(sample))
+
+    _, paid = run(DSC(n=12, neighbours=4, judge_window=9, rankings=1, batch=16), 8, samples)
+
+    assert [paid["sample", number] for number in range(8)] == [4] * 4 + [12] * 4
+
+
+def test_samples_a_question_are_as_few_as_the_method_asks_for() -> None:
+    """Where all are ranked right and get harder by and by, windows cost at most 4 samples a
+    question more than testing after every one."""
+    sizes = [4, 4, 4, 4, 7, 7, 10, 10, 13, 13, 16, 16, 20, 20, 24, 24, 28, 28, 34, 34]
+
+    def samples(number: int, sample: int) -> Observation:
+        n_odd = {4: 0, 7: 1, 10: 2, 13: 3, 16: 4}.get(sizes[-1 - number], 5)
+        return completion("odd" if sample < n_odd else "same")
+
+    needed = {4: 4, 7: 7, 10: 9, 13: 11, 16: 13}
+    least = [needed.get(size, 15) for size in sizes]
+    _, paid = run(DSC(n=40, neighbours=4, judge_window=21, rankings=1, batch=40), 20, samples)
+
+    drawn = [paid["sample", number] for number in range(20)]
+    assert all(d - n <= 4 for d, n in zip(drawn, reversed(least), strict=True))
+
+
+@pytest.mark.parametrize("n", [4, 8])
+def test_no_answer_is_a_vote(n: int) -> None:
+    """Four samples without an answer agree, and the question has none; a single one is outvoted."""
+
+    def samples(number: int, sample: int) -> Observation:
+        return completion("same" if number and sample else None)
+
+    outcomes, paid = run(DSC(n=n, judge_window=9, rankings=1), 2, samples)
+
+    assert (answer_of(outcomes[0]), paid["sample", 0]) == (None, 4)
+    assert outcomes[0].stop.reason is StopReason.AGREED
+    assert (answer_of(outcomes[1]), paid["sample", 1]) == ("same", n)
 
 
 def test_every_question_is_ranked_in_every_ranking_and_rankings_are_paid_for() -> None:
@@ -133,7 +183,7 @@ def test_without_usable_rankings_questions_are_of_one_difficulty() -> None:
 
 
 def test_last_wave_takes_all_that_is_left() -> None:
-    """With 2 waves of 1 neighbour, question 1 and all after it stand in the second."""
+    """With 2 waves of 1 neighbour, all but one question stand in the second of each pass."""
     strategy = DSC(n=4, neighbours=1, waves=2, judge_window=50, rankings=1)
 
     outcomes, paid = run(strategy, 6, hard_below(6))
@@ -212,11 +262,14 @@ def test_phases_need_the_statistics_before_them() -> None:
 
 
 def test_phase_names_are_in_order() -> None:
-    """Rank, waves, greedy; or the paper's two."""
+    """Rank, judge, sample, greedy; or the paper's two."""
     assert [phase.name for phase in phases_of(DSC(waves=2))] == [
         "rank",
+        "judge_0",
+        "judge_1",
         "wave_0",
         "wave_1",
+        "settle",
         "greedy",
     ]
     assert [phase.name for phase in phases_of(DSC(profile="paper"))] == ["difficulty", "split"]

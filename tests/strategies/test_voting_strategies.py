@@ -114,8 +114,10 @@ def test_self_consistency_can_weigh_votes_by_score(profile: Any, rounds: tuple[i
         ),
         # agreement across a window's border does not count
         ("upstream", 10, "2111111112", (10, "budget", upto(10), "1")),
-        # no answers: never agreement upstream, a unanimous window in the paper's profile
-        ("upstream", 10, "-----11112", (10, "budget", upto(10), "1")),
+        # no answer is a vote like any other, in a window and in the final vote
+        ("upstream", 10, "-----11112", (5, "agreed", upto(5), None)),
+        ("upstream", 10, "1---2--112", (10, "budget", (1, 2, 3, 5, 6), None)),
+        ("upstream", 10, "1--1211--2", (10, "budget", upto(10), "1")),
         ("paper", 10, "-----11112", (5, "agreed", upto(5), None)),
         ("upstream", 5, "1111-", (5, "budget", upto(5), "1")),
         # a failed sample keeps its window from agreeing

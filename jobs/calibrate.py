@@ -1,0 +1,101 @@
+"""Fit what a verifier's scores are worth as chances of being right.
+
+    python -m jobs.calibrate --pool TRAINING --out calibration.json
+    python -m jobs.sweep --pool TEST --config FILE      # with calibration: calibration.json
+
+Reads a pool (a run of ``jobs.collect``, or its export) and fits a map from score to the share of
+graded completions of that score which are right: isotonic, or Platt's logistic curve. Prints how
+far the raw scores are off and how far the mapped ones, fitted on one half of the questions and
+judged on the other. The file holds the map fitted on all questions; give it as
+``calibration: FILE`` to ``markovscale_t``, ``markovscale_star`` or ``markovscale_0`` for questions
+other than the pool's. Exits with 0, or with 2 for input that does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import posixpath
+import sys
+from dataclasses import asdict, replace
+
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.protocol import Completion
+from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.statistics.calibration import calibrate, fit_isotonic, fit_platt
+from pipeline.store.storage import Folder
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale calibrate", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
+    options.add_argument("--out", required=True, metavar="FILE", help="JSON file to write")
+    options.add_argument("--method", choices=("isotonic", "platt"), default="isotonic")
+    options.add_argument("--seed", type=int, default=0, help="of the split into halves")
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    try:
+        pool = read_pool(arguments.pool)
+        scores, right, questions = graded_scores(pool)
+        judged = calibrate(scores, right, questions, method=arguments.method, seed=arguments.seed)
+    except (ConfigError, DataError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    fit = fit_isotonic if arguments.method == "isotonic" else fit_platt
+    name = posixpath.basename(pool.address.rstrip("/"))
+    found = replace(fit(scores, right), fitted_on=name)
+    values = {
+        "version": 1,
+        "kind": found.kind,
+        **asdict(found),
+        "verifier": None if pool.science.verifier is None else pool.science.verifier.model,
+        "scores_fitted": len(scores),
+        "held_out": {
+            when: {"n": r.n, "ece": r.ece, "brier": r.brier, "auc": r.auc}
+            for when, r in (("before", judged.before), ("after", judged.after))
+        },
+    }
+    folder, _, file = arguments.out.rpartition("/")
+    Folder(folder or ".").write_json(file, values)
+    print(
+        f"{len(scores):,} graded scores of {len(set(questions)):,} questions of {name}; on "
+        f"held-out questions the expected calibration error goes from {judged.before.ece:.3f} to "
+        f"{judged.after.ece:.3f}, the Brier score from {judged.before.brier:.3f} to "
+        f"{judged.after.brier:.3f}: {arguments.out}"
+    )
+    return 0
+
+
+def graded_scores(
+    pool: CompletionPool,
+) -> tuple[list[float], list[bool], list[tuple[str, str]]]:
+    """Score, outcome and question of every scored completion that is right or wrong.
+
+    Raises:
+        DataError: where there is none.
+    """
+    found = [
+        (entry.observation.score, verdict == "right", question.key)
+        for question in pool.questions
+        for entries, verdicts in (
+            (question.rounds, question.round_verdicts),
+            (question.samples, question.sample_verdicts),
+        )
+        for entry, verdict in zip(entries, verdicts, strict=True)
+        if isinstance(entry.observation, Completion)
+        and entry.observation.score is not None
+        and verdict in ("right", "wrong")
+    ]
+    if not found:
+        raise DataError(f"a pool must have graded scores to calibrate, {pool.address} has none")
+    scores, right, questions = zip(*found, strict=True)
+    return list(scores), list(right), list(questions)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
