@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipeline.answers.numeric import real_value
-from pipeline.answers.tokens import Token, depths, is_command
+from pipeline.answers.algebra.numeric import real_value
+from pipeline.answers.algebra.polynomial import Work
+from pipeline.answers.algebra.tokens import Token, depths, is_command
 from pipeline.answers.values import (
     Infinity,
     Interval,
@@ -19,6 +20,7 @@ from pipeline.answers.values import (
 )
 from pipeline.answers.verdict import Unreadable
 
+_END_WORK = 300
 SET_OPERATIONS = ("cup", "setminus", "backslash")
 
 
@@ -104,7 +106,7 @@ def as_intervals(value: Value) -> list[Interval]:
 def _end(value: Value) -> float | None:
     if isinstance(value, Infinity):
         return float("inf") if value.positive else float("-inf")
-    return real_value(value.expression) if isinstance(value, Scalar) else None
+    return real_value(value.expression, Work(_END_WORK)) if isinstance(value, Scalar) else None
 
 
 def _joined(intervals: list[Interval]) -> Value:

@@ -7,7 +7,8 @@ from enum import StrEnum
 from fractions import Fraction
 from math import gcd, lcm
 
-from pipeline.answers.expression import Expression, fraction_text
+from pipeline.answers.algebra.expression import Expression, fraction_text
+from pipeline.answers.units import DEGREE, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +16,7 @@ class Scalar:
     """A number or expression, perhaps with a unit."""
 
     expression: Expression
-    unit: str | None = None
-    """``degree``, ``dollar``, ``cm`` or whatever words stood behind it."""
+    unit: Unit | None = None
     percent: bool = False
     """Whether a percent sign was there; `expression` is the value, a hundredth of what stood."""
     places: int | None = None
@@ -26,12 +26,12 @@ class Scalar:
 
     @property
     def text(self) -> str:
+        inner = self.expression.text
         if self.unit is None:
-            return self.expression.text
-        if self.unit == "degree":
-            inner = self.expression.text
+            return inner
+        if self.unit == DEGREE:
             return f"{inner if inner.isdigit() else f'({inner})'}^\\circ"
-        return f"{self.expression.text} \\text{{{self.unit}}}"
+        return f"{inner} {self.unit.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,60 @@ class Words:
     """An answer in words, case and punctuation off."""
 
     words: str
+    letters: str = ""
+    """The capitals that it is made of: the letters of several choices, or the name of a figure."""
 
     @property
     def text(self) -> str:
         return f"\\text{{{self.words}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Numbers of statements, in rising order: (1)(3), or two circled digits."""
+
+    numbers: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(f"({number})" for number in self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Lengths that are multiplied without being worked out: 10 ft x 18 ft."""
+
+    items: tuple[Value, ...]
+
+    @property
+    def text(self) -> str:
+        return " \\times ".join(item.text for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A chain of inequalities between expressions, the smallest first: a < b <= c."""
+
+    items: tuple[Value, ...]
+    signs: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        pairs = zip(self.signs, self.items[1:], strict=True)
+        return self.items[0].text + "".join(f"{s}{item.text}" for s, item in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Congruence:
+    """name = value (mod modulus)."""
+
+    name: str
+    value: Scalar
+    modulus: Scalar
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}\\equiv {self.value.text} \\pmod {{{self.modulus.text}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +244,8 @@ class Equation:
     """Whether there was more than one equals sign, or nothing to solve for."""
     left: str = ""
     """The canonical left-hand side, where it is no name."""
+    divided: bool = False
+    """Whether a side had a variable in a denominator; `difference` may have more roots then."""
 
     @property
     def text(self) -> str:
@@ -246,7 +298,8 @@ class Unread:
 
 Value = (
     Scalar | Infinity | Ellipsis_ | Words | Choice | BaseNumeral | Sequence | Interval | Union
-    | SetOf | ListOf | Matrix | Ratio | Equation | Inequality | Region | Unread
+    | SetOf | ListOf | Matrix | Ratio | Equation | Inequality | Region | Labels | Sides | Order
+    | Congruence | Unread
 )  # fmt: skip
 
 

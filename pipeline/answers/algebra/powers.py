@@ -1,15 +1,14 @@
-"""Powers with any exponent: 2^(2n+1) is 2*(2^n)^2, e^(i pi) is -1."""
+"""Powers with any exponent: 2^(2n+1) is 2*(2^n)^2."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from pipeline.answers import expression as ex
-from pipeline.answers.context import EULER, IMAGINARY, UNIT, Context
-from pipeline.answers.expression import Expression, number, of_atom
-from pipeline.answers.polynomial import HALF, Kind, leading, scale
-from pipeline.answers.roots import factored, rational_power
-from pipeline.answers.trigonometry import cosine_of_turn
+from pipeline.answers.algebra import expression as ex
+from pipeline.answers.algebra.context import Context
+from pipeline.answers.algebra.expression import Expression, number, of_atom
+from pipeline.answers.algebra.polynomial import Kind, leading, scale
+from pipeline.answers.algebra.roots import factored, rational_power
 from pipeline.answers.verdict import TooLarge
 
 
@@ -54,10 +53,6 @@ def _symbolic_power(
 ) -> Expression:
     if exponent is None:
         return power(base, number(value), context)
-    if base.numerator == {((EULER, Fraction(1)),): Fraction(1)} and base.denominator == UNIT:
-        turn = _euler(exponent, value, context)
-        if turn is not None:
-            return turn
     result = number(1)
     for part, times in _positive_factors(base, context):
         atom = context.atom(
@@ -91,17 +86,6 @@ def _positive_factors(base: Expression, context: Context) -> list[tuple[Expressi
                 return [(base, 1)]
             factors[atom.text] = (of_atom(atom), int(exponent) * sign)
     return [(part, times) for part, times in factors.values() if times]
-
-
-def _euler(exponent: Expression, value: Fraction, context: Context) -> Expression | None:
-    """e^(i pi value), where it has an exact value."""
-    if exponent.text not in ("pi*i", "i*pi"):
-        return None
-    cosine, sine = cosine_of_turn(value), cosine_of_turn(value - HALF)
-    if cosine is None or sine is None:
-        return None
-    imaginary = ex.times(of_atom(IMAGINARY), sine(context), context.work)
-    return ex.plus(cosine(context), imaginary, context.work)
 
 
 def _in_parentheses(text: str) -> str:

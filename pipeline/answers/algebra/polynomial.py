@@ -3,8 +3,7 @@
 An atom is a symbol, pi, a radical, a function value: anything that is not a rational number. A
 monomial maps atoms to positive rational exponents, so that sqrt(x) is x to the 1/2. Some atoms are
 algebraic: a power of theirs is a polynomial in other atoms (``i`` squared is -1, 2^(1/2) squared
-is 2, cos(x) squared is 1 - sin(x)^2); products are reduced on the spot, which makes the
-representation unique.
+is 2); products are reduced on the spot.
 """
 
 from __future__ import annotations
@@ -23,6 +22,10 @@ MAX_TERMS = 400
 """Most terms of one polynomial."""
 
 
+FULL = 40_000
+"""Work that one reading may cost where it may take its time."""
+
+
 class Work:
     """What one reading may still spend, in multiplications of small rationals.
 
@@ -30,7 +33,7 @@ class Work:
         TooLarge: from `spend`, once nothing is left.
     """
 
-    def __init__(self, limit: int = 40_000) -> None:
+    def __init__(self, limit: int = FULL) -> None:
         self.left = limit
 
     def spend(self, cost: int) -> None:
@@ -67,8 +70,6 @@ class Atom:
     arguments: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """Expressions: of a RADICAND the radicand, of a POWER base and exponent, of a FUNCTION its
     arguments."""
-    square: Any = field(default=None, compare=False, repr=False)
-    """For atoms whose square is a polynomial in other atoms: that `Polynomial`."""
 
 
 Monomial = tuple[tuple[Atom, Fraction], ...]
@@ -206,10 +207,6 @@ def reduced(
             whole = exponent.numerator // exponent.denominator
             rest.extend([atom.arguments[0].numerator] * min(whole, 201))
             exponent -= whole
-        elif atom.square is not None and exponent >= 2:
-            pairs = exponent.numerator // (2 * exponent.denominator)
-            rest.extend([atom.square] * min(pairs, 201))
-            exponent -= 2 * pairs
         if exponent:
             kept.append((atom, exponent))
     kept.sort()
@@ -218,7 +215,7 @@ def reduced(
 
 def is_algebraic(atom: Atom) -> bool:
     """Whether a power of `atom` is a polynomial in other atoms."""
-    return atom.kind in (Kind.PRIME, Kind.IMAGINARY, Kind.RADICAND) or atom.square is not None
+    return atom.kind in (Kind.PRIME, Kind.IMAGINARY, Kind.RADICAND)
 
 
 def atoms_of(polynomials: Iterable[Polynomial]) -> list[Atom]:

@@ -1,23 +1,20 @@
-"""Roots and absolute values, exact: sqrt(12) is 2*3^(1/2), sqrt(3+2*2^(1/2)) is 1+2^(1/2)."""
+"""Roots and absolute values, exact: sqrt(12) is 2*3^(1/2)."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from math import gcd, isqrt, lcm
 
-from pipeline.answers import expression as ex
-from pipeline.answers.context import IMAGINARY, UNIT, Context
-from pipeline.answers.expression import Expression, number, of_atom
-from pipeline.answers.polynomial import (
-    HALF,
-    ONE,
+from pipeline.answers.algebra import expression as ex
+from pipeline.answers.algebra.context import IMAGINARY, UNIT, Context
+from pipeline.answers.algebra.expression import Expression, number, of_atom
+from pipeline.answers.algebra.polynomial import (
     Atom,
     Kind,
     Monomial,
     Polynomial,
     Work,
     leading,
-    multiply,
     scale,
 )
 from pipeline.answers.verdict import TooLarge, Unreadable
@@ -49,9 +46,6 @@ def rational_power(value: Expression, exponent: Fraction, context: Context) -> E
     rational = value.rational
     if rational is not None:
         return ex.to_integer_power(_numeric_root(rational, degree, context), times, context.work)
-    denested = _denested(value, context) if degree == 2 else None
-    if denested is not None:
-        return ex.to_integer_power(denested, times, context.work)
     above = _polynomial_power(value.numerator, exponent, context)
     below = _polynomial_power(value.denominator, exponent, context)
     return ex.over(above, below, context.work)
@@ -110,26 +104,6 @@ def _atom_power(atom: Atom, inner: Fraction, outer: Fraction, context: Context) 
     return ex.times(number(1), of_atom(atom, total), context.work)
 
 
-def _denested(value: Expression, context: Context) -> Expression | None:
-    """sqrt(a + b sqrt(c)) as sqrt(x) + sqrt(y), where that is possible over the rationals."""
-    polynomial = value.numerator
-    if value.denominator != UNIT or len(polynomial) != 2 or ONE not in polynomial:
-        return None
-    a = polynomial[ONE]
-    ((monomial, b),) = ((m, v) for m, v in polynomial.items() if m != ONE)
-    if any(atom.kind is not Kind.PRIME or e != HALF for atom, e in monomial):
-        return None
-    c = Fraction(1)
-    for atom, _ in monomial:
-        c *= int(atom.text)
-    d = _rational_square_root(a * a - b * b * c)
-    if d is None or a <= 0:
-        return None
-    first = _numeric_root((a + d) / 2, 2, context)
-    second = _numeric_root((a - d) / 2, 2, context)
-    return ex.plus(first, second, context.work) if b > 0 else ex.minus(first, second, context.work)
-
-
 def absolute(value: Expression, context: Context) -> Expression:
     """|value|."""
     rational = value.rational
@@ -147,10 +121,7 @@ def absolute(value: Expression, context: Context) -> Expression:
             return ex.times(number(abs(coefficient)), absolute(unit, context), context.work)
     if leading(value.numerator) < 0:
         value = ex.negative(value, context.work)
-    square = None
-    if value.denominator == UNIT:
-        square = multiply(value.numerator, value.numerator, context.work)
-    return of_atom(context.atom(Kind.FUNCTION, f"abs({value.text})", "abs", (value,), square))
+    return of_atom(context.atom(Kind.FUNCTION, f"abs({value.text})", "abs", (value,)))
 
 
 def _content(polynomial: Polynomial, work: Work) -> tuple[Monomial, Fraction, Polynomial]:
@@ -189,12 +160,3 @@ def factored(value: int) -> list[tuple[int, int]]:
         side = isqrt(value)
         factors.append((side, 2) if side * side == value else (value, 1))
     return factors
-
-
-def _rational_square_root(value: Fraction) -> Fraction | None:
-    if value < 0:
-        return None
-    above, below = isqrt(value.numerator), isqrt(value.denominator)
-    if above * above != value.numerator or below * below != value.denominator:
-        return None
-    return Fraction(above, below)

@@ -10,15 +10,15 @@ Division is left-associative and as strong as an implied product: 1/2x is x/2.
 
 from __future__ import annotations
 
-from pipeline.answers import expression as ex
-from pipeline.answers.context import EULER, IMAGINARY, PI, Context
-from pipeline.answers.cursor import Cursor, numeral
-from pipeline.answers.expression import Expression, number, of_atom, symbol
-from pipeline.answers.functions import call
-from pipeline.answers.polynomial import Atom, Kind
-from pipeline.answers.powers import power
-from pipeline.answers.roots import absolute, root
-from pipeline.answers.tokens import FUNCTIONS, OPENING, Token, Type
+from pipeline.answers.algebra import expression as ex
+from pipeline.answers.algebra.context import EULER, IMAGINARY, PI, Context
+from pipeline.answers.algebra.cursor import Cursor, numeral
+from pipeline.answers.algebra.expression import Expression, number, of_atom, symbol
+from pipeline.answers.algebra.functions import call
+from pipeline.answers.algebra.polynomial import Atom, Kind
+from pipeline.answers.algebra.powers import power
+from pipeline.answers.algebra.roots import absolute, root
+from pipeline.answers.algebra.tokens import FUNCTIONS, OPENING, Token, Type
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _PRODUCTS = frozenset(("cdot", "times", "ast"))
@@ -94,10 +94,6 @@ class Parser:
         while True:
             if self.cursor.at(Type.SIGN, "*") or self.cursor.at(Type.COMMAND, *_PRODUCTS):
                 self.cursor.take()
-                if self.cursor.at(Type.SIGN, "*"):  # ** is a power in plain notation
-                    self.cursor.take()
-                    value = power(value, self._exponent(), self.context)
-                    continue
                 value = ex.times(value, self._factor(), self.context.work)
             elif self.cursor.at(Type.SIGN, "/") or self.cursor.at(Type.COMMAND, *_DIVISIONS):
                 self.cursor.take()
@@ -118,9 +114,8 @@ class Parser:
         if token.type is Type.SIGN:
             return token.text in _GROUPS or (token.text == "|" and self.bars == 0)
         if token.type is Type.COMMAND:
-            return token.text in ("frac", "pi", "binom", "sum", "prod", "int") or (
-                token.text in FUNCTIONS or token.text in _COMMAND_GROUPS
-            )
+            known = ("frac", "pi", "int", "infty")
+            return token.text in known or token.text in FUNCTIONS or token.text in _COMMAND_GROUPS
         return False
 
     def _factor(self) -> Expression:
@@ -163,6 +158,9 @@ class Parser:
             case Type.NUMBER:
                 return self._number(token)
             case Type.SYMBOL:
+                counted = self._counted(token)
+                if counted is not None:
+                    return counted
                 return {"e": of_atom(EULER), "i": of_atom(IMAGINARY)}.get(token.text) or symbol(
                     token.text
                 )
@@ -184,6 +182,21 @@ class Parser:
                 if token.text.isdigit():
                     return number(ex.integer_of(token.text))
                 raise Unreadable(f"an expression must hold no words, got {token.text!r}")
+
+    def _counted(self, token: Token) -> Expression | None:
+        """C_5^2 as the number of combinations and A_5^2 of arrangements, taken if it is one."""
+        letter, _, below = token.text.partition("_")
+        below = below.strip("{}")
+        start = self.cursor.place
+        if letter not in ("C", "A") or not below.isdigit() or not self.cursor.at(Type.SIGN, "^"):
+            return None
+        self.cursor.take()
+        taken = self._exponent().rational
+        if taken is None or taken.denominator != 1 or not 0 <= taken <= int(below[:9]):
+            self.cursor.place = start
+            return None
+        arguments = (number(int(below[:9])), number(taken))
+        return call("binom" if letter == "C" else "perm", self.context, *arguments)
 
     def _group(self, closing: str) -> Expression:
         bars, self.bars = self.bars, 0
@@ -234,11 +247,50 @@ class Parser:
             closing, function = _COMMAND_GROUPS[name]
             inner = self._group(closing)
             return call(function, self.context, inner) if function else inner
+        if name == "infty":
+            return of_atom(Atom(Kind.FUNCTION, "infty", "infty"))
+        if name in ("sum", "prod", "lim") and self.cursor.at(Type.SIGN, "_"):
+            return self._over_a_range(name)
+        if name == "int":
+            return self._integral()
         if name in FUNCTIONS:
             return self._function(name)
         if name == "overline":
             return self._overline()
         raise Unreadable(f"a known command must stand here, got {name!r}")
+
+    def _over_a_range(self, name: str) -> Expression:
+        """A sum, product or limit: of the term behind it, over the variable below it."""
+        self.cursor.take()
+        self.cursor.expect("{")
+        variable = self._primary()
+        if not (self.cursor.at(Type.SIGN, "=") or self.cursor.at(Type.COMMAND, "to", "rightarrow")):
+            raise Unreadable("a variable must run from a value on, or to one")
+        self.cursor.take()
+        ends = [self._group("}")]
+        if name != "lim":
+            self.cursor.expect("^")
+            ends.append(self._argument())
+        return call(name, self.context, self._term(), variable, *ends)
+
+    def _integral(self) -> Expression:
+        """An integral up to its differential, with or without limits."""
+        ends: dict[str, Expression] = {}
+        while self.cursor.at(Type.SIGN, "_", "^") and len(ends) < 2:
+            sign = self.cursor.take().text
+            ends[sign] = self._argument()
+        tokens, start = self.cursor.tokens, self.cursor.place
+        stop = next(
+            (n for n in range(start + 1, len(tokens) - 1) if tokens[n].text == "d"
+             and tokens[n + 1].type is Type.SYMBOL and tokens[n].type is Type.SYMBOL),
+            None,
+        )  # fmt: skip
+        if stop is None or set(ends) not in (set(), {"_", "^"}):
+            raise Unreadable("an integral must have a differential, and both limits or none")
+        body = Parser(tokens[start:stop], self.context, self.upper).whole()
+        self.cursor.place = stop + 1
+        limits = [ends[sign] for sign in ("_", "^") if ends]
+        return call("integral", self.context, body, self._primary(), *limits)
 
     def _overline(self) -> Expression:
         """The name of a segment, compared by its letters."""
