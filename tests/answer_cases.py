@@ -224,7 +224,6 @@ EXPRESSIONS_EQUAL = [
     ("(a+5)(b+2)", "ab+2a+5b+10"),
     (r"\frac{x^2-1}{x-1}", "x+1"),
     ("x(x+1)", "x^2+x"),
-    ("2^{n+1}", r"2\cdot2^n"),
     (r"\frac{1}{1+\sqrt2}", r"\sqrt2-1"),
     ("|x|", r"\sqrt{x^2}"),
     ("x", r"\sqrt{x^2}"),
@@ -246,7 +245,6 @@ EXPRESSIONS_EQUAL = [
     ("ab", "ba"),
     (r"\overline{CD}", r"\overline{DC}"),
     (r"\overrightarrow{AB}", r"\overrightarrow{AB}"),
-    ("e^{2x}", "(e^x)^2"),
     (r"\frac{n(n+1)}{2}", r"\frac{n^2+n}{2}"),
     ("2", r"\frac{4}{2}"),
     ("7", "07"),
@@ -304,7 +302,6 @@ EXPRESSIONS_EQUAL = [
 EXPRESSIONS_DIFFERENT = [
     ("a+d", "a-d"),
     ("(a+b)^2", "a^2+b^2"),
-    ("2^{n+1}", "2^n+1"),
     ("6-5i", "6+5i"),
     ("p - q", "q-p"),
     (r"2\sqrt{3}", r"3\sqrt{2}"),
@@ -312,8 +309,6 @@ EXPRESSIONS_DIFFERENT = [
     ("5r^5", "5r^4"),
     ("x_1", "x_2"),
     (r"\frac{n(n+1)}{2}", r"\frac{n(n-1)}{2}"),
-    ("n!", "(n-1)!"),
-    (r"\sqrt{x}+\sqrt{y}", r"\sqrt{x+y}"),
     ("10", "0.1"),
     ("12", "1,2"),
     ("1,2", "1.2"),
@@ -450,6 +445,8 @@ MORE_DIFFERENT = [
     (r"8\text{ cm}", r"8\text{ inches}"),
 ]
 PROVED_EQUAL = [
+    ("e^{2x}", "(e^x)^2"),
+    ("2^{n+1}", r"2\cdot2^n"),
     (r"e^{i\pi}", "-1"),
     (r"\sin^2 x+\cos^2 x", "1"),
     (r"\cot x", r"\frac{\cos x}{\sin x}"),
@@ -473,6 +470,9 @@ PROVED_EQUAL = [
 ]
 """Equal by what relates functions to each other: for a computer algebra system."""
 PROVED_DIFFERENT = [
+    (r"\sqrt{x}+\sqrt{y}", r"\sqrt{x+y}"),
+    ("n!", "(n-1)!"),
+    ("2^{n+1}", "2^n+1"),
     (r"\int_0^1 x dx", "1/3"),
     (r"\int_0^{2\pi} \sin t d t", "6"),
     (r"\sum_{k=1}^{4} k^2", "31"),

@@ -13,6 +13,7 @@ math-verify on the texts.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -76,10 +77,10 @@ def _math_verify(gold: str, prediction: str) -> Judgement:
 
 
 def prove(left: Expression, right: Expression) -> bool | None:
-    """Whether sympy shows two expressions to be equal or, if they are numbers, different.
+    """Whether sympy shows two expressions to be different at some points, or equal.
 
-    Variables are positive. A logarithm without a base is read as natural and as decimal; the
-    verdict must be the same both times.
+    Variables are positive, and whole where functions of whole numbers occur. A logarithm without a
+    base is read as natural and as decimal; the verdict must be the same both times.
     """
     readings = (False, True) if "log(" in left.text + right.text else (False,)
     decisions = {_proved(left, right, decimal) for decimal in readings}
@@ -90,7 +91,10 @@ def _proved(left: Expression, right: Expression, decimal: bool) -> bool | None:
     import sympy
 
     to = _ToSympy(decimal)
-    difference = (to.expression(left) - to.expression(right)).doit()
+    sides = [to.expression(side).doit() for side in (left, right)]
+    if _differ(sides, any(sign in left.text + right.text for sign in _DISCRETE)):
+        return False
+    difference = sides[0] - sides[1]
     simplers: tuple[Callable[[Any], Any], ...] = (
         lambda d: sympy.simplify(sympy.expand_log(d, force=True)),
         lambda d: sympy.simplify(sympy.expand_trig(d)),
@@ -100,12 +104,29 @@ def _proved(left: Expression, right: Expression, decimal: bool) -> bool | None:
         if difference == 0:
             return True
         difference = simpler(difference)
-    if difference == 0:
-        return True
-    if difference.free_symbols or not difference.is_number:
-        return None
-    value = sympy.N(difference, 30)
-    return False if value.is_finite and abs(value) > 1e-20 else None
+    return True if difference == 0 else None
+
+
+def _differ(sides: list[Any], whole: bool) -> bool:
+    """Whether two sides differ at one of a few points, to 30 digits."""
+    import sympy
+
+    symbols = sorted(sides[0].free_symbols | sides[1].free_symbols, key=str)
+    for seed in range(4):
+        seeds = (hashlib.sha256(f"{seed} {symbol}".encode()).digest() for symbol in symbols)
+        point = {
+            symbol: sympy.Integer(3 + d[0] % 60) if whole else sympy.Rational(40 + d[0], 67 + d[1])
+            for symbol, d in zip(symbols, seeds, strict=True)
+        }
+        first, second = (sympy.N(side.subs(point), 30) for side in sides)
+        if not (first.is_number and second.is_number and first.is_finite and second.is_finite):
+            continue
+        if abs(first - second) > sympy.Float("1e-20") * (abs(first) + abs(second)):
+            return True
+    return False
+
+
+_DISCRETE = ("floor(", "ceil(", "factorial(", "binom(", "(-1)^", "sin(", "cos(", "tan(", "gcd(")
 
 
 class _ToSympy:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from pipeline.answers.algebra.polynomial import FULL, Work
-from pipeline.answers.compare import Comparison, Prove
+from pipeline.answers.compare import Comparison
 from pipeline.answers.extract import extract, last_box
 from pipeline.answers.leniency import ALL_LENIENCIES, Leniency
+from pipeline.answers.numbers import Prove
 from pipeline.answers.reading import Manner, read
 from pipeline.answers.values import Choice, ListOf, Scalar, Unread, Value
 from pipeline.answers.verdict import TooLarge, Verdict

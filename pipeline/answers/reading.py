@@ -20,25 +20,29 @@ from pipeline.answers.normalise import as_words, clean, without_repeating
 from pipeline.answers.relations import is_relation, relation
 from pipeline.answers.spellings import (
     COUNTS,
+    PLAIN,
     base_numeral,
     choice,
     clock,
     is_separator,
     labels,
+    plain_number,
     remark,
     stated,
     ungrouped,
+    with_places,
 )
 from pipeline.answers.units import Unit, split_unit, unit_of
 from pipeline.answers.values import (
+    RATIO,
+    SIDES,
     Choice,
     Ellipsis_,
     Equation,
     Infinity,
     ListOf,
-    Ratio,
+    Row,
     Scalar,
-    Sides,
     Unread,
     Value,
     Words,
@@ -48,7 +52,6 @@ from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _LETTERS = re.compile(r"[A-Z](?:(?:,| and | or )\s*[A-Z])+")
 _CAPITALS = re.compile(r"[A-Z]{2,5}")
-_PLAIN = re.compile(r"([-+]?)(\d{1,300})(?:\.(\d{1,300})|/(\d{1,300}))?", re.ASCII)
 _PROSE = re.compile(r"(?=.*[^\W\d_]{3})[\w\s.,:;'\"!?()%/-]+")
 _AND = re.compile(r"\s*(?:,|;|\band\b|\bor\b)\s*")
 _REALS = frozenset((
@@ -83,9 +86,9 @@ def read(answer: str, manner: Manner = Manner.STRICT, limit: int = FULL) -> Valu
         manner: how it is read.
         limit: units of work; an answer that takes more is `Unread` and too large.
     """
-    plain = _PLAIN.fullmatch(answer)
+    plain = PLAIN.fullmatch(answer)
     if plain is not None:
-        return _plain(plain)
+        return plain_number(plain)
     few = len(answer) <= 300
     return cached_reading(answer, manner, limit) if few else _read(answer, manner, limit)
 
@@ -126,9 +129,9 @@ class _Reading:
 
     def of_text(self, text: str) -> Value:
         """The value of a cleaned answer."""
-        plain = _PLAIN.fullmatch(text)
+        plain = PLAIN.fullmatch(text)
         if plain is not None:
-            return _plain(plain)
+            return plain_number(plain)
         if len(text) <= _SPELT_CHARS:
             spelt = self._spelt(text)
             if spelt is not None:
@@ -217,7 +220,7 @@ class _Reading:
         if words and len(sides) in (2, 3) and all(sides):
             values = [self._scalar(side) for side in sides]
             if all(isinstance(v, Scalar) and v.unit is not None for v in values):
-                return Sides(tuple(values))
+                return Row(tuple(values), (SIDES,) * (len(values) - 1))
         terms = split(tokens, lambda token: is_sign(token, ":"))
         return self._ratio(terms) if len(terms) > 1 else self._scalar(tokens)
 
@@ -277,10 +280,10 @@ class _Reading:
         rationals = [i.expression.rational if isinstance(i, Scalar) else None for i in items]
         numbers = tuple(value for value in rationals if value is not None)
         if len(numbers) == len(items):
-            return Ratio(tuple(self._scalar(tokenise(t)) for t in reduced_ratio(numbers)))
-        if not all(isinstance(item, Scalar | Ellipsis_) for item in items):
+            items = [self._scalar(tokenise(text)) for text in reduced_ratio(numbers)]
+        elif not all(isinstance(item, Scalar | Ellipsis_) for item in items):
             raise Unreadable("the terms of a ratio must be numbers")
-        return Ratio(tuple(items))
+        return Row(tuple(items), (RATIO,) * (len(items) - 1))
 
     def _scalar(self, tokens: list[Token]) -> Value:
         simple = _constant(tokens)
@@ -293,7 +296,7 @@ class _Reading:
             values = tuple(self._quantity(e, unit, times) for e in found.values())
             return values[0] if len(values) == 1 else ListOf(values)
         value = self._quantity(self._expression(tokens), unit, times)
-        return _with_places(value, tokens)
+        return with_places(value, tokens)
 
     def _expression(self, tokens: list[Token], upper: bool = True) -> ex.Expression:
         return Parser(tokens, self.context, upper).whole()
@@ -303,21 +306,6 @@ class _Reading:
         if times is not None:
             value = ex.times(value, ex.number(times), self.context.work)
         return Scalar(value, unit, percent)
-
-
-def _plain(match: re.Match[str]) -> Value:
-    """A plain integer, decimal or fraction, without the way through tokens and parser."""
-    sign, whole, decimals, below = match.groups()
-    factor = -1 if sign == "-" else 1
-    if below is not None:
-        if not below.strip("0"):
-            return Unread(match[0])
-        return Scalar(ex.number(Fraction(factor * int(whole), int(below))))
-    if decimals is None:
-        return Scalar(ex.number(factor * int(whole)))
-    value = Fraction(factor * int(whole + decimals), 10 ** len(decimals))
-    digits = len((whole + decimals).lstrip("0"))
-    return Scalar(ex.number(value), places=len(decimals), digits=digits)
 
 
 def _constant(tokens: list[Token]) -> Value | None:
@@ -333,13 +321,3 @@ def _constant(tokens: list[Token]) -> Value | None:
     if texts[0] == "mathbb" and len(texts) in (2, 4):
         return Words("mathbb " + texts[len(texts) // 2])
     return None
-
-
-def _with_places(value: Scalar, tokens: list[Token]) -> Scalar:
-    """`value`, its decimal places noted where it is a plain decimal numeral."""
-    unsigned = tokens[1:] if tokens[0].text in ("-", "+") else tokens
-    if len(unsigned) != 1 or "." not in unsigned[0].text or "e" in unsigned[0].text.lower():
-        return value
-    whole, _, decimals = unsigned[0].text.partition(".")
-    digits = len((whole + decimals).lstrip("0"))
-    return replace(value, places=len(decimals), digits=digits)

@@ -14,14 +14,14 @@ from pipeline.answers.algebra.polynomial import ONE, Kind, leading, order, split
 from pipeline.answers.algebra.tokens import Token, Type, depths
 from pipeline.answers.intervals import as_set, made_interval
 from pipeline.answers.values import (
-    Congruence,
+    CONGRUENT,
+    MODULO,
     Equation,
     Inequality,
     Infinity,
     Interval,
-    Op,
-    Order,
     Region,
+    Row,
     Scalar,
     Union,
     Value,
@@ -78,17 +78,16 @@ def is_relation(token: Token) -> bool:
 
 
 def _congruence(sides: list[list[Token]], read: _Read) -> Value:
-    place = next((n for n, t in enumerate(sides[1]) if t.text in ("pmod", "bmod", "mod")), 0)
-    if not place:
-        raise Unreadable("a congruence must name its modulus")
-    modulus = [t for t in sides[1][place + 1 :] if t.text not in ("(", ")", "{", "}")]
-    before = sides[1][:place]
-    if before[-1:] and before[-1].text == "(":
-        before = before[:-1]
-    value, by = read(before), read(modulus)
-    if not isinstance(value, Scalar) or not isinstance(by, Scalar):
-        raise Unreadable("a congruence must be between numbers")
-    return Congruence(read(sides[0]).text, value, by)
+    """name = value (mod modulus), the value the least where both are numbers."""
+    behind = [token for token in sides[1] if token.text not in ("(", ")")]
+    place = next((n for n, t in enumerate(behind) if t.text in ("pmod", "bmod", "mod")), 0)
+    value, modulus = read(behind[:place]), read(behind[place + 1 :])
+    if not place or not isinstance(value, Scalar) or not isinstance(modulus, Scalar):
+        raise Unreadable("a congruence must be between numbers and name its modulus")
+    number, by = value.expression.rational, modulus.expression.rational
+    if number is not None and by:
+        value = Scalar(ex.number(number % by))
+    return Row((read(sides[0]), value, modulus), (CONGRUENT, MODULO))
 
 
 def _next_is_equals(tokens: list[Token], token: Token) -> bool:
@@ -164,7 +163,7 @@ def _inequality(sides: list[list[Token]], signs: list[str], context: Context) ->
     if len(values) >= 3:
         name = _variable(values[1])
         if name is None or len(values) > 3 or _has_symbols(values[0]) or _has_symbols(values[2]):
-            return Order(tuple(map(Scalar, values)), tuple(signs))
+            return Row(tuple(map(Scalar, values)), tuple(signs))
         opening = "[" if signs[0] == "<=" else "("
         closing = "]" if signs[1] == "<=" else ")"
         low, high = Scalar(values[0]), Scalar(values[2])
@@ -177,8 +176,8 @@ def _inequality(sides: list[list[Token]], signs: list[str], context: Context) ->
             return solved
     above = difference
     rational = leading(difference.numerator) if difference.numerator else Fraction(1)
-    op = {"<": Op.ABOVE, "<=": Op.AT_LEAST, "!=": Op.NOT}[signs[0]]
-    if op is Op.NOT:
+    op = {"<": ">", "<=": "\\ge ", "!=": "\\ne "}[signs[0]]
+    if signs[0] == "!=":
         return Inequality(monic(above, context), op)
     return Inequality(ex.times(above, ex.number(1 / abs(rational)), context.work), op)
 
@@ -192,8 +191,9 @@ def _solved(difference: Expression, sign: str, context: Context) -> Value | None
     if set(groups) - {(), ((atom, Fraction(1)),)}:
         return None
     slope = ex.quotient(groups[((atom, Fraction(1)),)], difference.denominator, context.work)
-    direction = real_value(slope, context.work)
-    if not direction:
+    try:
+        direction = real_value(slope, context.work)
+    except Unreadable:
         return None
     constant_ = ex.quotient(groups.get((), {}), difference.denominator, context.work)
     root = Scalar(ex.negative(ex.over(constant_, slope, context.work), context.work))

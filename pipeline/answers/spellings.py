@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 
+from pipeline.answers.algebra import expression as ex
 from pipeline.answers.algebra.tokens import Token, Type
 from pipeline.answers.normalise import without_separators
-from pipeline.answers.values import BaseNumeral, Labels, Words
+from pipeline.answers.values import BaseNumeral, Labels, Scalar, Unread, Value, Words
 
+PLAIN = re.compile(r"([-+]?)(\d{1,300})(?:\.(\d{1,300})|/(\d{1,300}))?", re.ASCII)
 _BASE = re.compile(
     r"\{?(-?)\s*([0-9A-F]+(?:\.[0-9A-F]+)?)\s*(?:_\s*\{?\s*(?:\\text\s*\{)?\s*(?:base\s*)?|\\?(?:text\s*\{)?\s*base\}?\s*)"
     r"(-?\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)[\s}]*",
@@ -119,3 +122,28 @@ def ungrouped(text: str) -> str:
     """`text` without thousands separators; in brackets a comma always separates."""
     pieces = re.split(r"((?:\\\{|[(\[]).*)", text, maxsplit=1)
     return without_separators(pieces[0]) + "".join(pieces[1:])
+
+
+def plain_number(match: re.Match[str]) -> Value:
+    """A plain integer, decimal or fraction, without the way through tokens and parser."""
+    sign, whole, decimals, below = match.groups()
+    factor = -1 if sign == "-" else 1
+    if below is not None:
+        if not below.strip("0"):
+            return Unread(match[0])
+        return Scalar(ex.number(Fraction(factor * int(whole), int(below))))
+    if decimals is None:
+        return Scalar(ex.number(factor * int(whole)))
+    value = Fraction(factor * int(whole + decimals), 10 ** len(decimals))
+    digits = len((whole + decimals).lstrip("0"))
+    return Scalar(ex.number(value), places=len(decimals), digits=digits)
+
+
+def with_places(value: Scalar, tokens: list[Token]) -> Scalar:
+    """`value`, its decimal places noted where it is a plain decimal numeral."""
+    unsigned = tokens[1:] if tokens[0].text in ("-", "+") else tokens
+    if len(unsigned) != 1 or "." not in unsigned[0].text or "e" in unsigned[0].text.lower():
+        return value
+    whole, _, decimals = unsigned[0].text.partition(".")
+    digits = len((whole + decimals).lstrip("0"))
+    return replace(value, places=len(decimals), digits=digits)

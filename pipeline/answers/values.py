@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from math import gcd, lcm
 
@@ -77,19 +76,9 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    """Lengths that are multiplied without being worked out: 10 ft x 18 ft."""
-
-    items: tuple[Value, ...]
-
-    @property
-    def text(self) -> str:
-        return " \\times ".join(item.text for item in self.items)
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A chain of inequalities between expressions, the smallest first: a < b <= c."""
+class Row:
+    """Values with signs between them that are not worked out: a ratio a : b, lengths 10 ft x 18 ft,
+    a chain of inequalities with the smallest first, a congruence."""
 
     items: tuple[Value, ...]
     signs: tuple[str, ...]
@@ -97,20 +86,7 @@ class Order:
     @property
     def text(self) -> str:
         pairs = zip(self.signs, self.items[1:], strict=True)
-        return self.items[0].text + "".join(f"{s}{item.text}" for s, item in pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class Congruence:
-    """name = value (mod modulus)."""
-
-    name: str
-    value: Scalar
-    modulus: Scalar
-
-    @property
-    def text(self) -> str:
-        return f"{self.name}\\equiv {self.value.text} \\pmod {{{self.modulus.text}}}"
+        return self.items[0].text + "".join(f"{sign}{item.text}" for sign, item in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,15 +196,8 @@ class Matrix:
         return f"\\begin{{{name}}} {rows} \\end{{{name}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """a:b:c, reduced where all are rational."""
-
-    items: tuple[Value, ...]
-
-    @property
-    def text(self) -> str:
-        return " : ".join(item.text for item in self.items)
+RATIO, SIDES, CONGRUENT, MODULO = " : ", " \\times ", "\\equiv ", " \\pmod "
+"""Signs of a `Row`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,25 +223,17 @@ class Equation:
         return f"{self.name or self.left}={self.value.text}"
 
 
-class Op(StrEnum):
-    """Which relation an inequality states of ``expression`` and 0."""
-
-    ABOVE = ">"
-    AT_LEAST = ">="
-    NOT = "!="
-
-
 @dataclass(frozen=True, slots=True)
 class Inequality:
     """expression op 0, scaled by a positive number to one form."""
 
     expression: Expression
-    op: Op
+    sign: str
+    """`>`, `\\ge` or `\\ne`."""
 
     @property
     def text(self) -> str:
-        sign = {Op.ABOVE: ">", Op.AT_LEAST: "\\ge ", Op.NOT: "\\ne "}[self.op]
-        return f"{self.expression.text}{sign}0"
+        return f"{self.expression.text}{self.sign}0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +259,7 @@ class Unread:
 
 Value = (
     Scalar | Infinity | Ellipsis_ | Words | Choice | BaseNumeral | Sequence | Interval | Union
-    | SetOf | ListOf | Matrix | Ratio | Equation | Inequality | Region | Labels | Sides | Order
-    | Congruence | Unread
+    | SetOf | ListOf | Matrix | Row | Equation | Inequality | Region | Labels | Unread
 )  # fmt: skip
 
 

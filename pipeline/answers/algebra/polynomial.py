@@ -152,20 +152,7 @@ def multiply(left: Polynomial, right: Polynomial, work: Work) -> Polynomial:
 
 def power(base: Polynomial, exponent: int, work: Work) -> Polynomial:
     """base ** exponent, exponent >= 0."""
-    if len(base) == 1:
-        ((monomial, value),) = base.items()
-        bits = max(value.numerator.bit_length(), value.denominator.bit_length())
-        if abs(value) != 1 and bits * exponent > 2 * MAX_BITS:
-            raise TooLarge(f"numbers must have at most {MAX_BITS} bits")
-        extra, raised, rest = reduced({atom: e * exponent for atom, e in monomial}, MAX_BITS)
-        parity = value if exponent % 2 else value * value
-        number = value**exponent if abs(value) != 1 else (parity if exponent else Fraction(1))
-        work.spend(_cost(number))
-        result: Polynomial = {raised: check_bits(number * extra)}
-        for factor in rest:
-            result = multiply(result, factor, work)
-        return result
-    if exponent > 200:
+    if exponent > 200 and len(base) > 1:
         raise TooLarge("a sum may be raised to at most the 200th power")
     result = constant(1)
     while exponent:
@@ -184,9 +171,7 @@ def _merged(left: Monomial, right: Monomial) -> dict[Atom, Fraction]:
     return exponents
 
 
-def reduced(
-    exponents: Mapping[Atom, Fraction], max_bits: int = MAX_BITS
-) -> tuple[Fraction, Monomial, list[Polynomial]]:
+def reduced(exponents: Mapping[Atom, Fraction]) -> tuple[Fraction, Monomial, list[Polynomial]]:
     """A product of atoms, algebraic ones reduced: (number, monomial, further factors)."""
     number = Fraction(1)
     kept: list[tuple[Atom, Fraction]] = []
@@ -194,7 +179,7 @@ def reduced(
     for atom, exponent in exponents.items():
         if atom.kind is Kind.PRIME:
             whole = exponent.numerator // exponent.denominator
-            if abs(whole) * int(atom.text).bit_length() > max_bits:
+            if abs(whole) * int(atom.text).bit_length() > MAX_BITS:
                 raise TooLarge(f"numbers must have at most {MAX_BITS} bits")
             number *= Fraction(int(atom.text)) ** whole
             exponent -= whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import gcd, isqrt, lcm
+from math import isqrt
 
 from pipeline.answers.algebra import expression as ex
 from pipeline.answers.algebra.context import IMAGINARY, UNIT, Context
@@ -11,11 +11,8 @@ from pipeline.answers.algebra.expression import Expression, number, of_atom
 from pipeline.answers.algebra.polynomial import (
     Atom,
     Kind,
-    Monomial,
     Polynomial,
-    Work,
     leading,
-    scale,
 )
 from pipeline.answers.verdict import TooLarge, Unreadable
 
@@ -78,13 +75,13 @@ def _prime_power(prime: int, exponent: Fraction, context: Context) -> Expression
 
 
 def _polynomial_power(polynomial: Polynomial, exponent: Fraction, context: Context) -> Expression:
-    monomial, content, rest = _content(polynomial, context.work)
-    root_ = _numeric_root(content, exponent.denominator, context)
-    result = ex.to_integer_power(root_, exponent.numerator, context.work)
-    if len(rest) > 1:
-        radicand = Expression(rest, UNIT)
+    if len(polynomial) > 1:
+        radicand = Expression(polynomial, UNIT)
         atom = context.atom(Kind.RADICAND, f"({radicand.text})", arguments=(radicand,))
-        result = ex.times(result, of_atom(atom, exponent), context.work)
+        return ex.times(number(1), of_atom(atom, exponent), context.work)
+    ((monomial, value),) = polynomial.items()
+    root_ = _numeric_root(value, exponent.denominator, context)
+    result = ex.to_integer_power(root_, exponent.numerator, context.work)
     for atom, inner in monomial:
         result = ex.times(result, _atom_power(atom, inner, exponent, context), context.work)
     return result
@@ -109,37 +106,12 @@ def absolute(value: Expression, context: Context) -> Expression:
     rational = value.rational
     if rational is not None:
         return number(abs(rational))
-    if len(value.numerator) == 1 and len(value.denominator) == 1:
-        ((monomial, coefficient),) = value.numerator.items()
-        positive = (Kind.PRIME, Kind.CONSTANT)
-        if all(atom.kind in positive for atom, _ in monomial):
-            return ex.negative(value, context.work) if coefficient < 0 else value
-        if context.positive and all(a.kind in (*positive, Kind.SYMBOL) for a, _ in monomial):
-            return ex.negative(value, context.work) if coefficient < 0 else value
-        if abs(coefficient) != 1:
-            unit = Expression({monomial: Fraction(1)}, value.denominator)
-            return ex.times(number(abs(coefficient)), absolute(unit, context), context.work)
+    positive = (Kind.PRIME, Kind.CONSTANT, *((Kind.SYMBOL,) if context.positive else ()))
     if leading(value.numerator) < 0:
         value = ex.negative(value, context.work)
+    if len(value.numerator) == 1 and all(atom.kind in positive for atom in value.atoms):
+        return value
     return of_atom(context.atom(Kind.FUNCTION, f"abs({value.text})", "abs", (value,)))
-
-
-def _content(polynomial: Polynomial, work: Work) -> tuple[Monomial, Fraction, Polynomial]:
-    """(common monomial, rational content with the sign of the first term, what is left)."""
-    common = dict(next(iter(polynomial)))
-    for monomial in polynomial:
-        exponents = dict(monomial)
-        common = {a: min(e, exponents[a]) for a, e in common.items() if a in exponents}
-    rest = {
-        tuple((a, e - common.get(a, 0)) for a, e in monomial if e != common.get(a, 0)): value
-        for monomial, value in polynomial.items()
-    }
-    content = Fraction(
-        gcd(*(v.numerator for v in rest.values())), lcm(*(v.denominator for v in rest.values()))
-    )
-    if len(rest) == 1:
-        (content,) = rest.values()
-    return tuple(sorted(common.items())), content, scale(rest, 1 / content, work)
 
 
 def factored(value: int) -> list[tuple[int, int]]:

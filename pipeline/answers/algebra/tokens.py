@@ -49,7 +49,9 @@ _TOKEN = re.compile(
 )
 _SUBSCRIPT = re.compile(r"\s*_\s*(?:\{\s*([A-Za-z0-9+\-,.()*/ ]{1,20})\s*\}|([A-Za-z0-9]))")
 _PRIMES = re.compile(r"\s?'{1,4}")
-_ACCENTS = frozenset(("bar", "hat", "tilde", "dot", "ddot", "widehat", "widetilde", "check"))
+_ACCENTS = frozenset((
+    "bar", "hat", "tilde", "dot", "ddot", "widehat", "widetilde", "overline", "overrightarrow",
+))  # fmt: skip
 _ACCENTED = re.compile(r"\s*(?:\{\s*(\\?[A-Za-z]+)\s*\}|([A-Za-z]))")
 _LETTERS_ONLY = re.compile(r"[^\W\d_][^\W\d_ .,'-]*(?:[ .,'-]+[^\W\d_]+)*[ .]*")
 FUNCTIONS = frozenset((
@@ -108,7 +110,9 @@ def tokenise(text: str) -> list[Token]:
         elif kind == "command":
             accented = _ACCENTED.match(text, position) if value in _ACCENTS else None
             if accented is not None:
-                name = f"\\{value}{{{accented[1] or accented[2]}}}"
+                below = accented[1] or accented[2]
+                below = "".join(sorted(below)) if value == "overline" else below  # of a segment
+                name = f"\\{value}{{{below}}}"
                 value, position = _with_subscript(name, text, accented.end())
                 tokens.append(Token(Type.SYMBOL, value, spaced))
             elif value in GREEK:
