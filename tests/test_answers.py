@@ -79,7 +79,11 @@ LENIENT = [
     (Leniency.CHOICE_CONTENT_OPTIONAL, "C", "(C) 45"),
     (Leniency.COMMAS_AS_LIST, "100, 200", "100,200"),
     (Leniency.POSITIVE_DOMAIN, "x", r"\sqrt{x^2}"),
-    (Leniency.POSITIVE_DOMAIN, r"\ln(xy)", r"\ln x + \ln y"),
+    (Leniency.ROUNDED_GOLD, "0.6666666667", r"\frac23"),
+    (Leniency.ROUNDED_GOLD, "5.6666666667", "5.666667"),
+    (Leniency.LETTERS_AS_LIST, "A, B, D", "ABD"),
+    (Leniency.LETTERS_AS_LIST, "A", "(a)"),
+    (Leniency.MIXED_NUMBER_WITH_AND, "16/3", "5 and 1/3"),
 ]
 
 
@@ -137,7 +141,8 @@ def test_replies_are_extracted_from() -> None:
     ("gold", "prediction", "finding"),
     [
         (r"\sin 2x", r"2\sin x\cos x", Finding.UNPROVEN),
-        (r"\int_0^1 x dx", "1/2", Finding.UNREAD),
+        (r"\int_0^1 x dx", "1/2", Finding.UNPROVEN),
+        (r"2^5 \bmod 5", "2", Finding.UNREAD),
         ("5", "10^{10^{10^{10}}}", Finding.TOO_LARGE),
         (r"\frac{1}{2", "5", Finding.UNREAD),
         ("5", r"\frac{1}{2", Finding.WRONG),

@@ -15,9 +15,10 @@ import pytest
 
 from actors.controllers.grading import Grader, GradingPool
 from pipeline.answers import Verdict
+from tests.answer_cases import PROVED_DIFFERENT, PROVED_EQUAL
 
 ROOT = Path(__file__).resolve().parent.parent
-HANGS = r"\int 9^{9^{9^9}} dx"  # no reading of ours; keeps sympy busy for longer than anybody waits
+HANGS = r"\sum_{k=1}^{10^8} k!"  # keeps sympy busy for longer than anybody waits
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +59,29 @@ def test_no_process_before_one_is_needed() -> None:
     assert started == []
 
 
-def test_falls_back_to_computer_algebra(pool: GradingPool) -> None:
-    """Identities and integrals that exact comparison leaves open are decided in a worker."""
-    pairs = [(r"\sin 2x", r"2\sin x\cos x"), (r"\int_0^1 x dx", "1/2"), (r"\int_0^1 x dx", "1/3")]
+def test_expressions_are_proved_equal_or_different(pool: GradingPool) -> None:
+    """What relates functions, sums and integrals to other expressions is decided in a worker."""
+    equal = pool.grade_many(PROVED_EQUAL)
+    different = pool.grade_many(PROVED_DIFFERENT)
 
-    verdicts = pool.grade_many(pairs)
+    assert [pair for pair, v in zip(PROVED_EQUAL, equal, strict=True) if v != "right"] == []
+    assert different == [Verdict.WRONG] * len(PROVED_DIFFERENT)
 
-    assert verdicts == [Verdict.RIGHT, Verdict.RIGHT, Verdict.WRONG]
+
+def test_what_is_not_read_is_ungraded_without_a_process() -> None:
+    """A verdict needs the whole of both sides; where one was not read, there is none."""
+    pairs = [
+        (r"p \equiv 1 \pmod 4", r"p \equiv 3 \bmod n!!"),
+        ("2", r"\begin{cases} 5 & n=1 \\ 2 & n=2 \end{cases}"),
+        ("5", r"3 \to 5"),
+        ("5", r"2^5 \bmod 5"),
+    ]
+    with GradingPool() as fresh:
+        verdicts = fresh.grade_many(pairs)
+        started = fresh.process_ids
+
+    assert verdicts == [Verdict.UNGRADED] * len(pairs)
+    assert started == []
 
 
 def test_graders_differ_where_they_should(pool: GradingPool) -> None:

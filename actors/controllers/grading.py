@@ -1,9 +1,10 @@
 """Grading that can neither hang nor kill its host: exact comparison first, else a killable process.
 
 `GradingPool` is used from any thread or event loop of an actor. Most pairs are decided in place
-(`pipeline.answers.find`); what that leaves open goes to one of a few worker processes with a limit
-on memory, and a worker that overruns its time is killed and replaced. No process is started before
-the first pair needs one, and none is forked: a Ray actor has threads.
+(`pipeline.answers.find`), within a budget of work that takes less than 5 ms. What is beyond it, or
+is open and may be proved, goes to one of a few worker processes with a limit on memory; a worker
+that overruns its time is killed and replaced. No process is started before the first pair needs
+one, and none is forked: a Ray actor has threads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from actors.controllers.grading_worker import Judgement
 from pipeline.answers import ALL_LENIENCIES, Leniency, Verdict, extract
@@ -31,7 +32,9 @@ from pipeline.answers.grading import Finding, find
 _STARTUP_S = 60.0
 _PATIENCE = 1.8
 _MAX_CHARS = 20_000
-_SHORT_CHARS = 300
+_PLACE_CHARS = 600
+_PLACE_WORK = 600
+"""What may be read and compared in place."""
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -39,7 +42,7 @@ class Grader(StrEnum):
     """Which relation decides that an answer is right."""
 
     MARKOVSCALE = "markovscale"
-    """Ours: typed exact comparison, and math-verify for what that leaves open."""
+    """Ours: typed exact comparison, and sympy for pairs of expressions that it leaves open."""
     MATH_VERIFY = "math_verify"
     """math-verify with its defaults on our extracted answer."""
     PAPER = "paper"
@@ -82,11 +85,7 @@ class GradingPool:
         self, gold: str, prediction: str | None, grader: str = Grader.MARKOVSCALE
     ) -> Verdict:
         """The verdict on an extracted answer; replies go to `grade_reply`, which extracts."""
-        if len(gold) + len(prediction or "") > _SHORT_CHARS:  # may take a while: not in the loop
-            future = await asyncio.to_thread(self.submit, gold, prediction, grader)
-        else:
-            future = self.submit(gold, prediction, grader)
-        return await asyncio.wrap_future(future)
+        return await asyncio.wrap_future(self.submit(gold, prediction, grader))
 
     async def grade_reply(self, gold: str, text: str, grader: str = Grader.MARKOVSCALE) -> Verdict:
         """The verdict on a whole reply, from which each grader extracts as it does."""
@@ -108,18 +107,24 @@ class GradingPool:
         chosen = Grader(grader)
         if chosen is Grader.PAPER and prediction is not None:
             prediction = last_box(prediction) if "boxed" in prediction else prediction
-        finding: Finding | None = None
         if prediction is None or not prediction.strip():
             return _done(Verdict.WRONG)
         if chosen is Grader.MARKOVSCALE:
-            finding = find(gold, prediction, leniencies=self.leniencies)
-            if finding in (Finding.RIGHT, Finding.WRONG):
-                return _done(Verdict(finding.value))
-            if finding is Finding.TOO_LARGE:
-                return _done(Verdict.UNGRADED)
+            verdict = self._in_place(gold, prediction)
+            if verdict is not None:
+                return _done(verdict)
         if len(gold) + len(prediction) > _MAX_CHARS:
-            return _done(_verdict(Judgement.ERROR, chosen, finding))
-        return self._executor.submit(self._judged, gold, prediction, chosen, finding)
+            return _done(_verdict(Judgement.ERROR, chosen))
+        return self._executor.submit(self._judged, gold, prediction, chosen)
+
+    def _in_place(self, gold: str, prediction: str) -> Verdict | None:
+        """The verdict of exact comparison within its budget; None where more can be tried."""
+        if len(gold) + len(prediction) > _PLACE_CHARS:
+            return Verdict.RIGHT if gold.strip() == prediction.strip() else None
+        finding = find(gold, prediction, leniencies=self.leniencies, limit=_PLACE_WORK)
+        if finding in (Finding.RIGHT, Finding.WRONG):
+            return Verdict(finding.value)
+        return Verdict.UNGRADED if finding is Finding.UNREAD else None
 
     def close(self) -> None:
         """End every worker and wait until they are gone; verdicts still open become UNGRADED."""
@@ -148,20 +153,19 @@ class GradingPool:
         with self._lock:
             return sorted(worker.process.pid for worker in self._workers)
 
-    def _judged(
-        self, gold: str, prediction: str, grader: Grader, finding: Finding | None
-    ) -> Verdict:
+    def _judged(self, gold: str, prediction: str, grader: Grader) -> Verdict:
         """Runs in a thread of the executor."""
         judgement = Judgement.ERROR
         worker = self._worker()
         if worker is not None:
-            answer = worker.ask([gold, prediction], self.timeout_s)
+            request = [grader.value, gold, prediction, sorted(self.leniencies)]
+            answer = worker.ask(request, self.timeout_s)
             if answer is None:
                 self._discard(worker)
                 self._start()  # it gets ready while this thread waits for its next pair
             else:
                 judgement = answer
-        return _verdict(judgement, grader, finding)
+        return _verdict(judgement, grader)
 
     def _worker(self) -> _Worker | None:
         """This thread's worker, ready; None when none can be had."""
@@ -220,7 +224,7 @@ class _Worker:
         self.stdout: IO[bytes] = self.process.stdout
         self.ready = False
 
-    def ask(self, request: list[str], timeout_s: float) -> Judgement | None:
+    def ask(self, request: list[Any], timeout_s: float) -> Judgement | None:
         """What the worker says; None if it died or did not answer in time."""
         try:
             self.stdin.write(json.dumps(request).encode() + b"\n")
@@ -282,12 +286,10 @@ def answer_for(text: str, grader: str) -> str | None:
     return extract(text)
 
 
-def _verdict(judgement: Judgement, grader: Grader, finding: Finding | None) -> Verdict:
+def _verdict(judgement: Judgement, grader: Grader) -> Verdict:
     if judgement is Judgement.EQUAL:
         return Verdict.RIGHT
-    if grader is Grader.PAPER or (
-        judgement is Judgement.DIFFERENT and finding is not Finding.UNPROVEN
-    ):
+    if grader is Grader.PAPER or judgement is Judgement.DIFFERENT:
         return Verdict.WRONG
     return Verdict.UNGRADED
 

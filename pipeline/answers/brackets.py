@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from pipeline.answers.algebra.tokens import OPENING, Token, Type, depths, is_command, is_sign, split
 from pipeline.answers.intervals import interval_of
-from pipeline.answers.tokens import OPENING, Token, Type, depths, is_command, is_sign, split
 from pipeline.answers.values import (
     ListOf,
     Matrix,
@@ -18,7 +19,11 @@ from pipeline.answers.values import (
 from pipeline.answers.verdict import Malformed, Unreadable
 
 Read = Callable[[list[Token]], Value]
-_MATRICES = ("pmatrix", "bmatrix", "Bmatrix", "matrix", "vmatrix", "array")
+_MATRICES = frozenset(
+    prefix + name
+    for name in ("matrix", "smallmatrix", "NiceMatrix", "array", "NiceArray")
+    for prefix in ("", "p", "b", "B", "v", "V")
+)
 
 
 def bracketed(tokens: list[Token], read: Read) -> Value | None:
@@ -26,6 +31,12 @@ def bracketed(tokens: list[Token], read: Read) -> Value | None:
     if len(tokens) == 1 and is_command(tokens[0], "emptyset"):
         return SetOf(())
     opening, closing = tokens[0], tokens[-1]
+    if len(tokens) > 4 and is_command(tokens[1], "begin") and opening.text in ("(", "[", "|"):
+        held = matrix(tokens[1:-1], read)
+        bars = opening.text == closing.text == "|"
+        if closing.text not in (")", "]", "|") or bars is not (opening.text == "|"):
+            raise Unreadable("a matrix must stand in a pair of brackets")
+        return replace(held, bars=bars)
     at = depths(tokens)
     if len(tokens) < 2 or not is_sign(opening, *OPENING) or at[-1] != 0 or 0 in at[1:-1]:
         return None
@@ -72,7 +83,7 @@ def _set(inner: list[Token], parts: list[list[Token]], read: Read) -> Value:
     return set_of(tuple(members))
 
 
-def matrix(tokens: list[Token], read: Read) -> Value:
+def matrix(tokens: list[Token], read: Read) -> Matrix:
     """A matrix environment that is the whole answer.
 
     Raises:
@@ -85,7 +96,7 @@ def matrix(tokens: list[Token], read: Read) -> Value:
     if len(ends) != 1 or _environment(tokens, ends[0] + 1) != (name, len(tokens)):
         raise Malformed("a matrix must end where the answer does")
     body = [token for token in tokens[start : ends[0]] if not is_command(token, "hline")]
-    if name == "array" and body and is_sign(body[0], "{"):
+    if name.endswith(("array", "Array")) and body and is_sign(body[0], "{"):
         body = body[_environment(body, 0)[1] :]  # its columns
     lines = split(body, lambda token: is_sign(token, r"\\"))
     rows = tuple(
@@ -93,7 +104,7 @@ def matrix(tokens: list[Token], read: Read) -> Value:
     )
     if not rows or len(set(map(len, rows))) != 1:
         raise Malformed("the rows of a matrix must be of one length")
-    return Matrix(rows, bars=name == "vmatrix")
+    return Matrix(rows, bars=name[0] in "vV")
 
 
 def _environment(tokens: list[Token], place: int) -> tuple[str, int]:

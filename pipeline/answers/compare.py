@@ -6,48 +6,45 @@ Three answers: True, False (shown to differ) and None (not shown either way).
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
-from fractions import Fraction
 
-from pipeline.answers import expression as ex
-from pipeline.answers.context import PI
-from pipeline.answers.expression import Expression
+from pipeline.answers.algebra import expression as ex
 from pipeline.answers.leniency import Leniency
-from pipeline.answers.numeric import differ, rounds_to
-from pipeline.answers.polynomial import Work
+from pipeline.answers.numbers import Decision, Numbers
 from pipeline.answers.values import (
+    CONGRUENT,
+    RATIO,
+    SIDES,
     BaseNumeral,
     Choice,
     Equation,
     Inequality,
     Interval,
+    Labels,
     ListOf,
     Matrix,
-    Ratio,
     Region,
+    Row,
     Scalar,
     Sequence,
     SetOf,
     Union,
     Unread,
     Value,
+    Words,
 )
 from pipeline.answers.verdict import Unreadable
 
-Decision = bool | None
-_ROUNDED_DIGITS = 6
+_SHORT_WORDS = 4
+_COST = 4
 
 
-class Comparison:
-    """Compares with the leniencies it was made with."""
-
-    def __init__(self, leniencies: frozenset[Leniency]) -> None:
-        self.leniencies = leniencies
-
-    def allows(self, leniency: Leniency) -> bool:
-        return leniency in self.leniencies
+class Comparison(Numbers):
+    """Compares values of every kind with the leniencies it was made with."""
 
     def equal(self, gold: Value, predicted: Value) -> Decision:
         """Whether `predicted` counts as `gold`."""
+        self.work.spend(_COST)
+        self.work.spend(_COST)
         if gold.text == predicted.text:
             return True
         if isinstance(gold, Unread) or isinstance(predicted, Unread):
@@ -65,7 +62,7 @@ class Comparison:
     def _same_kind(self, gold: Value, predicted: Value) -> Decision:
         match gold, predicted:
             case Scalar(), Scalar():
-                return self._scalars(gold, predicted)
+                return self.scalars(gold, predicted)
             case Sequence(), Sequence():
                 if (gold.opening, gold.closing) != (predicted.opening, predicted.closing):
                     return False
@@ -82,8 +79,11 @@ class Comparison:
                 if gold.ordered or predicted.ordered:
                     return self.in_order(gold.items, predicted.items)
                 return self.any_order(gold.items, predicted.items)
-            case Ratio(), Ratio():
-                return self.in_order(gold.items, predicted.items)
+            case Row(), Row():
+                if gold.signs != predicted.signs:
+                    return False
+                compared = self.any_order if SIDES in gold.signs else self.in_order
+                return compared(gold.items, predicted.items)
             case Matrix(), Matrix():
                 if gold.bars != predicted.bars:
                     return False
@@ -94,9 +94,9 @@ class Comparison:
             case Equation(), Equation():
                 return self._equations(gold, predicted)
             case Inequality(), Inequality():
-                if gold.op != predicted.op:
+                if gold.sign != predicted.sign:
                     return False
-                return expressions(gold.expression, predicted.expression)
+                return self.expressions(gold.expression, predicted.expression)
             case Region(), Region():
                 return gold.name == predicted.name and self.equal(gold.values, predicted.values)
             case Choice(), Choice():
@@ -105,53 +105,11 @@ class Comparison:
                 if gold.content is None or predicted.content is None:
                     return False  # left to a leniency
                 return self.equal(gold.content, predicted.content)
+            case Words(), Words():
+                short = max(len(gold.words.split()), len(predicted.words.split())) <= _SHORT_WORDS
+                return False if short else None
             case _:
                 return False
-
-    def _scalars(self, gold: Scalar, predicted: Scalar) -> Decision:
-        if gold.unit == predicted.unit:
-            same = expressions(gold.expression, predicted.expression)
-            if same is not False:
-                return same
-        elif gold.unit is not None and predicted.unit is not None:
-            return False
-        elif gold.unit == "degree" or predicted.unit == "degree":
-            return self._degrees(gold, predicted)
-        elif self.allows(Leniency.UNIT_OPTIONAL):
-            same = expressions(gold.expression, predicted.expression)
-            if same is not False:
-                return same
-        else:
-            return False
-        if self._rounded(gold, predicted):
-            return True
-        if gold.percent != predicted.percent and self.allows(Leniency.PERCENT_SIGN_OPTIONAL):
-            return expressions(_as_written(gold), _as_written(predicted))
-        return False
-
-    def _degrees(self, gold: Scalar, predicted: Scalar) -> Decision:
-        if self.allows(Leniency.DEGREE_SIGN_OPTIONAL):
-            same = expressions(gold.expression, predicted.expression)
-            if same is not False:
-                return same
-        if self.allows(Leniency.DEGREES_AS_RADIANS):
-            return expressions(_radians(gold), _radians(predicted))
-        return False
-
-    def _rounded(self, gold: Scalar, predicted: Scalar) -> bool:
-        if not self.allows(Leniency.ROUNDED_DECIMAL) or predicted.places is None:
-            return False
-        decimal = predicted.expression.rational
-        exact = gold.expression.rational
-        if decimal is None or predicted.digits < _ROUNDED_DIGITS:
-            return False
-        if exact is not None and (exact.denominator == 1 or gold.places is not None):
-            return False  # a gold integer or decimal is matched exactly
-        places = predicted.places + (2 if predicted.percent else 0)
-        try:
-            return rounds_to(gold.expression, decimal, places)
-        except Unreadable:
-            return False
 
     def in_order(self, gold: SequenceOf[Value], predicted: SequenceOf[Value]) -> Decision:
         """Item by item."""
@@ -190,18 +148,33 @@ class Comparison:
 
     def _equations(self, gold: Equation, predicted: Equation) -> Decision:
         if gold.difference is not None and predicted.difference is not None:
-            same = expressions(gold.difference, predicted.difference)
+            same = self.expressions(gold.difference, predicted.difference)
             if same is not False:
                 return same
         if gold.name is not None and gold.name == predicted.name:
             return self.equal(gold.value, predicted.value)
-        if predicted.chain and self.allows(Leniency.CHAIN_END) and gold.name is None and gold.chain:
-            return self.equal(gold.value, predicted.value)
+        if None in (gold.difference, predicted.difference) or gold.divided or predicted.divided:
+            return None if self.equal(gold.value, predicted.value) is not False else False
         return False
 
     def _lenient(self, gold: Value, predicted: Value) -> Decision:
         """Pairs of different kinds, each under its rule."""
         match gold, predicted:
+            case (Words() as words, other) | (other, Words() as words):
+                if isinstance(other, Words):
+                    return False
+                return self._words(words, other)
+            case (Labels() as labels, other) | (other, Labels() as labels):
+                numbers = [Scalar(ex.number(number)) for number in labels.numbers]
+                if not isinstance(other, ListOf) or not self.allows(Leniency.PARENTHESES_OPTIONAL):
+                    return None
+                return self.any_order(numbers, other.items)
+            case (Row(signs=signs), _) | (_, Row(signs=signs)) if RATIO not in signs:
+                for row, other in ((gold, predicted), (predicted, gold)):
+                    if isinstance(row, Row) and isinstance(other, Scalar) and CONGRUENT in signs:
+                        same = self.equal(row.items[1], other)
+                        return same if same and self.allows(Leniency.NAME_OPTIONAL) else None
+                return None
             case BaseNumeral(), Scalar() if self.allows(Leniency.BASE_OPTIONAL):
                 return gold.digits == predicted.text
             case (Equation() | Region(), _) | (_, Equation() | Region()):
@@ -220,14 +193,14 @@ class Comparison:
             ):
                 if self.allows(Leniency.COLUMN_AS_TUPLE) and not matrix.bars:
                     return self._column(matrix, other)
-            case (Ratio(items=(Scalar() as a, Scalar() as b)), Scalar() as other) | (
+            case (Row(items=(Scalar() as a, Scalar() as b)), Scalar() as other) | (
                 Scalar() as other,
-                Ratio(items=(Scalar() as a, Scalar() as b)),
+                Row(items=(Scalar() as a, Scalar() as b)),
             ):
                 if self.allows(Leniency.RATIO_AS_FRACTION) and other.unit is None:
                     try:
-                        return expressions(
-                            ex.over(a.expression, b.expression, Work()), other.expression
+                        return self.expressions(
+                            ex.over(a.expression, b.expression, self.work), other.expression
                         )
                     except Unreadable:
                         return False
@@ -248,44 +221,34 @@ class Comparison:
                 case _:
                     continue
             if isinstance(bare, Equation | Region):
-                return False
+                names = {v.name for v in (gold, predicted) if isinstance(v, Equation | Region)}
+                if len(names) > 1:
+                    return False
+                bare = bare.value if isinstance(bare, Equation) else bare.values
             return self.equal(value, bare) if named is gold else self.equal(bare, value)
         return False
 
     def _choices(self, gold: Value, predicted: Value) -> Decision:
         if isinstance(gold, Choice) and isinstance(predicted, Choice):
             return gold.letter == predicted.letter and None in (gold.content, predicted.content)
+        content = predicted.content if isinstance(predicted, Choice) else None
+        return False if content is None else self.equal(gold, content)
+
+    def _words(self, words: Words, other: Value) -> Decision:
+        """Words against what is none: open where the words may say the same."""
+        if words.letters and self.allows(Leniency.LETTERS_AS_LIST) and isinstance(other, ListOf):
+            return self.any_order([Choice(letter) for letter in words.letters], other.items)
+        parts = words.words.split()
+        sentence = len(parts) > _SHORT_WORDS or other.text in parts
+        letters = sorted(c for c in other.text if c.isalpha()) == sorted(words.words)
+        if sentence or letters or isinstance(other, SetOf | Interval | Region):
+            return None
         return False
 
     def _column(self, matrix: Matrix, other: Sequence | ListOf) -> Decision:
         if len(matrix.rows) != 1 and any(len(row) != 1 for row in matrix.rows):
             return False
         return self.in_order([item for row in matrix.rows for item in row], other.items)
-
-
-def expressions(left: Expression, right: Expression) -> Decision:
-    """Equal by normal form, different by value, or neither shown."""
-    if left.text == right.text:
-        return True
-    if left.rational is not None and right.rational is not None:
-        return False
-    try:
-        return False if differ(left, right) else None
-    except Unreadable:
-        return None
-
-
-def _as_written(value: Scalar) -> Expression:
-    if not value.percent:
-        return value.expression
-    return ex.times(value.expression, ex.number(100), Work())
-
-
-def _radians(value: Scalar) -> Expression:
-    if value.unit != "degree":
-        return value.expression
-    turn = ex.times(ex.of_atom(PI), ex.number(Fraction(1, 180)), Work())
-    return ex.times(value.expression, turn, Work())
 
 
 def _members(value: Value) -> tuple[Value, ...]:

@@ -6,15 +6,21 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
+from pipeline.answers.algebra.polynomial import FULL, Work
 from pipeline.answers.compare import Comparison
-from pipeline.answers.extract import extract
+from pipeline.answers.extract import extract, last_box
 from pipeline.answers.leniency import ALL_LENIENCIES, Leniency
+from pipeline.answers.numbers import Prove
 from pipeline.answers.reading import Manner, read
-from pipeline.answers.values import ListOf, Unread, Value
-from pipeline.answers.verdict import Verdict
+from pipeline.answers.values import Choice, ListOf, Scalar, Unread, Value
+from pipeline.answers.verdict import TooLarge, Verdict
 from pipeline.core.thinking import parts
 
 _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
+_READINGS = 5
+_SPACED_UNIT = re.compile(
+    r"\$?\s*[-+]?[\d.,]+(?:\s|~|\\[,;: ])+[^\\\s].*|.*(?:~|\\[,;:])\s*[A-Za-z].*", re.DOTALL
+)
 
 
 class Finding(StrEnum):
@@ -34,9 +40,15 @@ def canonical(answer: str) -> str:
     """One string per value: 1/2, 0.5, \\frac12 and 3/6 give the same one.
 
     The only relation that votes use; reading it again gives itself. An answer that cannot be read
-    is its own cleaned spelling.
+    is its own cleaned spelling, as are values that arithmetic alone does not relate: sin^2 + cos^2
+    and 1 are two votes.
     """
-    return read(answer).text
+    text = read(answer).text
+    for _ in range(_READINGS):
+        before, text = text, read(text).text
+        if text == before:
+            break
+    return text
 
 
 def grade(
@@ -72,12 +84,49 @@ def _other_manners(
     lists = [isinstance(value, ListOf) for value in (expected, given)]
     if any(lists) and not all(lists) and Leniency.COMMAS_AS_LIST in leniencies:
         yield Manner.COMMAS_SEPARATE
+    if any(lists) and not all(lists) and Leniency.MIXED_NUMBER_WITH_AND in leniencies:
+        yield Manner.MIXED_NUMBERS
+    if isinstance(expected, Choice) and Leniency.LETTERS_AS_LIST in leniencies:
+        yield Manner.SMALL_CHOICES
+
+
+def _letter_units(gold: str, prediction: str, comparison: Comparison, limit: int) -> bool | None:
+    """The decision where letters behind a number are its unit: 5 m is five metres.
+
+    Against a bare number the letter may as well be a variable: that is open, unless a space sets it
+    apart from a plain numeral. False where nothing would be read otherwise.
+    """
+    pair = [read(text, Manner.LETTER_UNITS, limit) for text in (gold, prediction)]
+    if all(
+        a.text == read(b, limit=limit).text for a, b in zip(pair, (gold, prediction), strict=True)
+    ):
+        return False
+    if any(isinstance(value, Unread) for value in pair):
+        return False
+    decision = comparison.equal(*pair)
+    bare = [isinstance(value, Scalar) and value.unit is None for value in pair]
+    if not any(bare) or decision is not True:
+        return decision
+    return True if _SPACED_UNIT.fullmatch((gold, prediction)[bare.index(False)].strip()) else None
 
 
 def find(
-    gold: str, prediction: str | None, *, leniencies: frozenset[Leniency] = ALL_LENIENCIES
+    gold: str,
+    prediction: str | None,
+    *,
+    leniencies: frozenset[Leniency] = ALL_LENIENCIES,
+    limit: int = FULL,
+    prove: Prove | None = None,
 ) -> Finding:
-    """As `grade`, saying what is open where nothing was decided."""
+    """As `grade`, saying what is open where nothing was decided.
+
+    Args:
+        gold: the reference answer; of a whole solution, what stands in its last box.
+        prediction: as for `grade`.
+        leniencies: the rules that are on.
+        limit: units of work that reading and comparing may take each, about 1.5 microseconds long.
+        prove: decides pairs of expressions that exact comparison leaves open.
+    """
     if prediction is None or not prediction.strip():
         return Finding.WRONG
     thinking = parts(prediction)
@@ -86,16 +135,30 @@ def find(
         if extracted is None:
             return Finding.WRONG
         prediction = extracted
-    expected, given = read(gold), read(prediction)
-    comparison = Comparison(leniencies)
-    decision = comparison.equal(expected, given)
-    if decision is not True:
-        for manner in _other_manners(expected, given, leniencies):
-            other = comparison.equal(read(gold, manner), read(prediction, manner))
+    if "boxed" in gold:
+        gold = last_box(gold) or gold
+    expected, given = read(gold, limit=limit), read(prediction, limit=limit)
+    if any(isinstance(value, Unread) and value.too_large for value in (expected, given)):
+        return Finding.TOO_LARGE if expected.text != given.text else Finding.RIGHT
+    comparison = Comparison(leniencies, Work(limit), prove)
+    try:
+        decision = comparison.equal(expected, given)
+        if decision is False and Leniency.UNIT_OPTIONAL in leniencies:
+            decision = _letter_units(gold, prediction, comparison, limit)
+        for manner in _other_manners(expected, given, leniencies) if decision is not True else ():
+            other = comparison.equal(read(gold, manner, limit), read(prediction, manner, limit))
             decision = True if other else decision
+    except TooLarge:
+        return Finding.TOO_LARGE
     if decision is not None:
         return Finding.RIGHT if decision else Finding.WRONG
-    unread = [value for value in (expected, given) if isinstance(value, Unread)]
-    if any(value.too_large for value in unread):
-        return Finding.TOO_LARGE
-    return Finding.UNREAD if unread else Finding.UNPROVEN
+    unread = [isinstance(value, Unread) for value in (expected, given)]
+    if all(unread) and _squeezed(expected.text) == _squeezed(given.text):
+        return Finding.RIGHT
+    return Finding.UNREAD if any(unread) else Finding.UNPROVEN
+
+
+def _squeezed(text: str) -> str:
+    """A spelling without what LaTeX does not print: spaces beside signs, braces around one sign."""
+    text = re.sub(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])", "", text)
+    return re.sub(r"\{(\w)\}", r"\1", text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipeline.answers.numeric import real_value
-from pipeline.answers.tokens import Token, depths, is_command
+from pipeline.answers.algebra.numeric import real_value
+from pipeline.answers.algebra.polynomial import Work
+from pipeline.answers.algebra.tokens import Token, depths, is_command, split
 from pipeline.answers.values import (
     Infinity,
     Interval,
@@ -19,6 +20,7 @@ from pipeline.answers.values import (
 )
 from pipeline.answers.verdict import Unreadable
 
+_END_WORK = 300
 SET_OPERATIONS = ("cup", "setminus", "backslash")
 
 
@@ -53,17 +55,11 @@ def as_set(value: Value) -> Value:
 
 def union_of(tokens: list[Token], read: Callable[[list[Token]], Value]) -> Value | None:
     """Intervals and points joined by ``\\cup``, or with points taken out by ``\\setminus``."""
-    parts: list[list[Token]] = [[]]
-    signs: list[str] = []
-    for token, depth in zip(tokens, depths(tokens), strict=True):
-        if depth == 0 and is_command(token, *SET_OPERATIONS):
-            signs.append(token.text)
-            parts.append([])
-        else:
-            parts[-1].append(token)
+    at = zip(tokens, depths(tokens), strict=True)
+    signs = [token.text for token, d in at if d == 0 and is_command(token, *SET_OPERATIONS)]
     if not signs:
         return None
-    values = [read(part) for part in parts]
+    values = [read(part) for part in split(tokens, lambda t: is_command(t, *SET_OPERATIONS))]
     if signs == ["setminus"] and isinstance(values[1], SetOf):
         return _joined(_without(as_intervals(values[0]), values[1]))
     if set(signs) != {"cup"}:
@@ -101,68 +97,56 @@ def as_intervals(value: Value) -> list[Interval]:
             raise Unreadable("a union must be of intervals and points")
 
 
-def _end(value: Value) -> float | None:
+def _end(value: Value) -> float:
+    """An end as a number.
+
+    Raises:
+        Unreadable: if it has no value.
+    """
     if isinstance(value, Infinity):
         return float("inf") if value.positive else float("-inf")
-    return real_value(value.expression) if isinstance(value, Scalar) else None
+    if not isinstance(value, Scalar):
+        raise Unreadable("the ends of an interval must be numbers")
+    return float(real_value(value.expression, Work(_END_WORK)))
 
 
 def _joined(intervals: list[Interval]) -> Value:
     """Sorted, with what touches or overlaps made one; unsorted where an end has no value."""
-    ends = [(_end(i.low), _end(i.high)) for i in intervals]
-    if any(low is None or high is None for low, high in ends):
+    try:
+        ordered = sorted(intervals, key=lambda i: (_end(i.low), i.opening == "(", _end(i.high)))
+    except Unreadable:
         return Union(tuple(intervals))
-    keyed = sorted(
-        (
-            (low or 0.0, i.opening == "(", high or 0.0, i)
-            for (low, high), i in zip(ends, intervals, strict=True)
-        ),
-        key=lambda item: item[:3],
-    )
     merged: list[Interval] = []
-    for _, _, _, interval in keyed:
-        if merged and _touch(merged[-1], interval):
-            merged[-1] = _hull(merged[-1], interval)
-        else:
+    for interval in ordered:
+        last = merged[-1] if merged else interval
+        meets = last.high.text == interval.low.text
+        if not merged or not (
+            ("]" in last.closing or "[" in interval.opening)
+            if meets
+            else _end(interval.low) < _end(last.high)
+        ):
             merged.append(interval)
+        elif last.high.text == interval.high.text:
+            closing = max(last.closing, interval.closing)  # "]" comes behind ")"
+            merged[-1] = Interval(last.opening, last.low, last.high, closing)
+        else:
+            longer = max(last, interval, key=lambda i: _end(i.high))
+            merged[-1] = Interval(last.opening, last.low, longer.high, longer.closing)
     if len(merged) == 1:
-        only = merged[0]
-        return made_interval(only.opening, only.low, only.high, only.closing)
+        return made_interval(merged[0].opening, merged[0].low, merged[0].high, merged[0].closing)
     return Union(tuple(merged))
-
-
-def _touch(left: Interval, right: Interval) -> bool:
-    high, low = _end(left.high) or 0.0, _end(right.low) or 0.0
-    if left.high.text == right.low.text:
-        return left.closing == "]" or right.opening == "["
-    return low < high
-
-
-def _hull(left: Interval, right: Interval) -> Interval:
-    left_high, right_high = _end(left.high) or 0.0, _end(right.high) or 0.0
-    if left.high.text == right.high.text:
-        closing = "]" if "]" in (left.closing, right.closing) else ")"
-        return Interval(left.opening, left.low, left.high, closing)
-    longer = left if left_high > right_high else right
-    return Interval(left.opening, left.low, longer.high, longer.closing)
 
 
 def _without(intervals: list[Interval], points: SetOf) -> list[Interval]:
     for point in points.items:
-        place = _end(point)
-        if place is None:
-            raise Unreadable("points that are taken out must be numbers")
         cut: list[Interval] = []
-        for interval in intervals:
-            low, high = _end(interval.low), _end(interval.high)
-            if low is None or high is None:
-                raise Unreadable("the ends of an interval must be numbers")
-            if low < place < high:
-                cut.append(Interval(interval.opening, interval.low, point, ")"))
-                cut.append(Interval("(", point, interval.high, interval.closing))
+        for i in intervals:
+            if _end(i.low) < _end(point) < _end(i.high):
+                cut.append(Interval(i.opening, i.low, point, ")"))
+                cut.append(Interval("(", point, i.high, i.closing))
             else:
-                opening = "(" if low == place else interval.opening
-                closing = ")" if high == place else interval.closing
-                cut.append(Interval(opening, interval.low, interval.high, closing))
+                opening = "(" if _end(i.low) == _end(point) else i.opening
+                closing = ")" if _end(i.high) == _end(point) else i.closing
+                cut.append(Interval(opening, i.low, i.high, closing))
         intervals = cut
     return intervals

@@ -17,12 +17,15 @@ class Leniency(StrEnum):
     ROUNDED_DECIMAL = "rounded_decimal"
     """A predicted decimal of at least six significant digits is the gold value, rounded or cut to
     that many places: gold 5/12, prediction 0.41666667. Never for integers, never the other way."""
+    ROUNDED_GOLD = "rounded_gold"
+    """A gold float of at least nine decimal places, or 15 digits, is the predicted value rounded or
+    cut to as many places: gold 0.6666666667, prediction 2/3, or a decimal of six digits or more."""
     PERCENT_SIGN_OPTIONAL = "percent_sign_optional"
     """A percent sign that one side lacks: gold 35\\%, prediction 35, and back. 50 against 0.5
     stays wrong."""
     UNIT_OPTIONAL = "unit_optional"
     """A unit, currency or counted noun that one side lacks: gold 14, prediction 14 units, and back.
-    Two different units stay wrong."""
+    Two different units stay wrong; 500 cm is 5 m without any leniency."""
     DEGREE_SIGN_OPTIONAL = "degree_sign_optional"
     """A degree sign that one side lacks: gold 90^\\circ, prediction 90, and back."""
     DEGREES_AS_RADIANS = "degrees_as_radians"
@@ -47,6 +50,11 @@ class Leniency(StrEnum):
     """The text behind the letter of a choice: gold C, prediction (C) 45, and back."""
     COMMAS_AS_LIST = "commas_as_list"
     """Digits grouped by commas read as a list where the other side is one: 100,200 for 100, 200."""
+    LETTERS_AS_LIST = "letters_as_list"
+    """Capitals side by side as the letters of several choices: gold A, B, D, prediction ABD; and
+    a small letter in parentheses as a choice: gold A, prediction (a)."""
+    MIXED_NUMBER_WITH_AND = "mixed_number_with_and"
+    """A whole number and a fraction joined by "and" as one: gold 16/3, prediction 5 and 1/3."""
     POSITIVE_DOMAIN = "positive_domain"
     """Variables taken as positive: gold x, prediction \\sqrt{x^2}, and back."""
 

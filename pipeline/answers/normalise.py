@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from pipeline.answers.algebra.tokens import GREEK
+from pipeline.answers.units import is_unit
 from pipeline.answers.verdict import TooLarge
 
 _WRAPPINGS = 12
@@ -12,17 +14,33 @@ MAX_CHARS = 20_000
 """Longest answer that is read; longer ones are only compared as text."""
 
 _UNICODE = {
-    "−": "-", "–": "-", "—": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∗": "*",
-    "÷": r"\div ", "π": r"\pi ", "√": r"\sqrt ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ",
-    "≠": r"\ne ", "±": r"\pm ", "∓": r"\mp ", "°": r"^\circ ", "∪": r"\cup ", "∩": r"\cap ",
-    "∈": r"\in ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R} ", "…": r"\ldots ", "⋯": r"\ldots ",
-    "’": "'", "‘": "'", "“": '"', "”": '"', "⟨": r"\langle ", "⟩": r"\rangle ", "′": "'",
-    "⁰": "^{0}", "¹": "^{1}", "²": "^{2}", "³": "^{3}", "⁴": "^{4}", "⁵": "^{5}", "⁶": "^{6}",
-    "⁷": "^{7}", "⁸": "^{8}", "⁹": "^{9}", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ",
-    "θ": r"\theta ", "λ": r"\lambda ", "φ": r"\phi ", "⌊": r"\lfloor ", "⌋": r"\rfloor ",
-    "⌈": r"\lceil ", "⌉": r"\rceil ", "€": r"\text{euro}", "£": r"\text{pound sterling}",
+    **dict.fromkeys("−–—‐‑‒―﹣－˗", "-"), **dict.fromkeys("×✕✖⨯", r"\times "),
+    **dict.fromkeys("·⋅∙•‧・", r"\cdot "), **dict.fromkeys("∕⁄", "/"), **dict.fromkeys("、،", ","),
+    **dict.fromkeys("∗＊", "*"), **dict.fromkeys("≤⩽≦", r"\le "), **dict.fromkeys("≥⩾≧", r"\ge "),
+    **dict.fromkeys("…⋯", r"\ldots "), **dict.fromkeys("’‘′", "'"), **dict.fromkeys("“”″", '"'),
+    **dict.fromkeys("°º˚", r"^\circ "), "∶": ":", "。": ".", "；": ";", "٫": ".", "٬": ",",
+    "٪": "%",
+    "÷": r"\div ", "π": r"\pi ", "∞": r"\infty ", "≠": r"\ne ", "±": r"\pm ", "∓": r"\mp ",
+    "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R} ",
+    "ℤ": r"\mathbb{Z} ", "ℕ": r"\mathbb{N} ", "ℚ": r"\mathbb{Q} ", "ℂ": r"\mathbb{C} ",
+    "⟨": r"\langle ", "⟩": r"\rangle ", "≈": r"\approx ", "≡": r"\equiv ", "→": r"\to ",
+    "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
+    "€": r"\text{euro}", "£": r"\text{gbp}", "¥": r"\text{yen}", "₹": r"\text{rupee}",
+    "¢": r"\text{cent}",
 }  # fmt: skip
 _TRANSLATION = str.maketrans(_UNICODE)
+_ESCAPES = tuple(
+    (re.compile(f"{control}(?={rest})"), "\\\\" + letter)
+    for control, letter, rest in (  # what an escape in a string makes of a command
+        ("\x07", "a", "[a-z]"), ("\x08", "b", "[a-z]"), ("\x0b", "v", "[a-z]"),
+        ("\x0c", "f", "[a-z]"), ("\t", "t", "(?:ext|imes|heta|an|au|frac|riangle|o\\b)"),
+        ("\r", "r", "(?:ight|ho\\b|angle|floor|ceil|brace|m\\b)"),
+        ("\n", "n", "(?:eq\\b|abla|ot\\b|u\\b)"),
+    )
+)  # fmt: skip
+_SCRIPTS = {"<super>": "^{", "<sub>": "_{"}
+_ROOT = re.compile(r"([\u2070-\u209c\xb2\xb3\xb9]*)([√∛∜])\s*(\d+(?:\.\d+)?|[A-Za-z](?![A-Za-z]))?")
+_CIRCLED = re.compile(r"\\textcircled\s*\{?\s*(\d+)\s*\}?|[\u2460-\u2473]")
 _VULGAR = re.compile(r"(\d?)([¼½¾⅐-⅞])")
 _SPACES = re.compile(
     r"(?P<row>\\\\)|\\(?:[,;:!> ]|quad\b|qquad\b|displaystyle\b|textstyle\b|limits\b"
@@ -31,8 +49,9 @@ _SPACES = re.compile(
 _SIZES = re.compile(r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*(\.(?!\d))?")
 _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathcal|boldsymbol|bm|rm|bf|it|operatorname\*?"
-    r"|mathop|emph|pmb)(?![A-Za-z])"
+    r"|mathop|emph|pmb|vec|overrightarrow(?=\s*\{?\s*[a-z]\b))(?![A-Za-z])"
 )
+_UPRIGHT = re.compile(r"(?<=[\w)}/.\-])(\s*)\\(?:mathrm|rm|operatorname)\s*\{([^{}]+)\}(?!\s*[_(])")
 _TEXTS = re.compile(
     r"\\(?:mbox|hbox|textbf|textit|textrm|textsf|texttt|textnormal|textup)(?=\s*\{)"
 )
@@ -45,6 +64,14 @@ _RENAMED = (
     (re.compile(r"\\gt(?![A-Za-z])|&gt;"), ">"),
     (re.compile(r"\\(?:dots|cdots|dotsc|dotsb|dotso)(?![A-Za-z])|\.\.\.+"), r"\\ldots "),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset "),
+    (re.compile(r"\\bigcup(?![A-Za-z_])"), r"\\cup "),
+    (re.compile(r"(?<=[\w)\]}])( ?)\*\*\1(?=[\w(\-+.{\\])"), "^"),
+    (re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*\^)"), r"\\times "),
+    (re.compile(r"(?<=\d)\.(?=\s*[/*+\-^)}])"), ""),
+    (re.compile(r"_\s*\{?\s*\\text\s*\{\s*([A-Za-z0-9]{1,20})\s*\}\s*\}?"), r"_{\1}"),
+    (re.compile(r"\^\s*\{?\s*\\prime\s*\}?"), "'"),
+    (re.compile(r"\\%"), "%"),
+    (re.compile(r"^([\s$]*)(?:\\approx|\\sim|~|\\bullet)\s*"), r"\1"),
     (re.compile(r"\\(?:lbrace|rbrace)(?![A-Za-z])"), lambda m: r"\{" if "l" in m[0][:2] else r"\}"),
     (re.compile(r"\\lbrack(?![A-Za-z])"), "["),
     (re.compile(r"\\rbrack(?![A-Za-z])"), "]"),
@@ -56,10 +83,24 @@ _RENAMED = (
 _WRAPPERS = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _DOUBLED = re.compile(r"(?<!\\)\\{2,}+(?=[A-Za-z{}%$,!;])")
 _GROUPED_DIGITS = re.compile(
-    r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,\d{3}){1,9}+(?!\d|,\d)|(?: \d{3}){1,9}+(?! ?[\d,]))", re.ASCII
+    r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,\d{3}){1,9}+(?!\d|,\d)|(?: \d{3}){1,9}+(?! ?[\d,])"
+    r"|(?:\.\d{3}){2,9}+(?![\d.]))|(?<![\d.,])[1-9]\d?(?:,\d\d){1,9},\d{3}(?![\d,])",
+    re.ASCII,
+)
+_NUMERAL = r"\s*(?:\{\s*(\d{1,5})\s*\}|(\d))\s*"
+_COUNTINGS = (  # C^2_5, {}_5C_2, 5C2; C_5^2 is left to the parser
+    re.compile(rf"(?<![A-Za-z\\])\{{?(?P<swapped>[CA])\}}?\s*\^{_NUMERAL}_{_NUMERAL}"),
+    re.compile(
+        rf"(?<![\w)\]}}])(?:\{{\s*\}})?\s*[_^]{_NUMERAL}\{{?(?P<letter>[CP])\}}?\s*_{_NUMERAL}"
+    ),
+    re.compile(r"(?<![\w^_{.])(\d{1,4})(?P<letter>[CP])(\d{1,4})(?!\w)"),
+    re.compile(r"\{(?P<above>[^{}]{1,40})\\choose(?P<below>[^{}]{1,40})\}"),
 )
 _REPEATING = re.compile(
-    r"(?<!\d)(\d{0,100}+)\.(\d{0,100}+)\\overline\s*\{?(\d{1,100})\}?", re.ASCII
+    r"(?<!\d)(\d{0,100}+)\.(?:(\d{0,100}+)(?:\\overline\s*\{?(\d{1,100})\}?|\((\d{1,100})\)"
+    r"|\\dot\s*\{?(\d)\}?(?:(\d{0,100}+)\\dot\s*\{?(\d)\}?)?)"
+    r"|(\d{0,8}?)(\d{1,6}?)\9{2,8}\d{0,6}\s*\\ldots)",
+    re.ASCII,
 )
 _SPACED_SEPARATOR = re.compile(r"(?<=\d),\\!\s*(?=\d{3}(?!\d))")
 
@@ -74,16 +115,18 @@ def clean(answer: str) -> str:
     """
     if len(answer) > MAX_CHARS:
         raise TooLarge(f"an answer must have at most {MAX_CHARS} characters, got {len(answer)}")
-    text = _printable(answer).translate(_TRANSLATION)
+    text = _printable(answer)
     if len(text) > 2 * MAX_CHARS:
         raise TooLarge(f"an answer must have at most {2 * MAX_CHARS} characters, written out")
     text = _undoubled(text)
     text = _SPACED_SEPARATOR.sub(",", text)
     text = _SIZES.sub(" ", text)
-    text = _SPACES.sub(lambda m: m["row"] or " ", text)
+    text = _UPRIGHT.sub(_unit_or_letters, _SPACES.sub(lambda m: m["row"] or " ", text))
     text = _TEXTS.sub(r"\\text", text)
     text = _FONTS.sub(" ", text)
     text = _FRACTIONS.sub(r"\\frac", text)
+    for counting in _COUNTINGS:
+        text = counting.sub(_counted, text)
     for pattern, replacement in _RENAMED:
         text = pattern.sub(replacement, text)
     return _unwrapped(text)
@@ -91,15 +134,70 @@ def clean(answer: str) -> str:
 
 def _printable(text: str) -> str:
     """Without control, format and private characters; compatibility forms made plain."""
+    for pattern, command in _ESCAPES:
+        text = pattern.sub(command, text)
+    text = _CIRCLED.sub(lambda m: f"({m[1] or int(unicodedata.numeric(m[0]))})", text)
+    if text.isascii() and text.isprintable():
+        return text
+    text = re.sub("([0-9])\u0307", r"\\dot{\1}", text)
+    text = re.sub("([0-9])[\u0304\u0305]", r"\\overline{\1}", text)
+    text = _ROOT.sub(_plain_root, text)
     text = _VULGAR.sub(lambda m: f"{m[1]} {unicodedata.normalize('NFKC', m[2])} ", text)
-    text = text.replace("\u2044", "/")
-    text = "".join(
-        " " if c.isspace() else c
-        for c in text
-        if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cs", "Cn")
-    )
-    kept = [c if c in _UNICODE else unicodedata.normalize("NFKC", c) for c in text]
-    return "".join(kept).replace("\u2044", "/")
+    pieces, level = [], ""
+    for c in text:
+        form, _, codes = unicodedata.decomposition(c).partition(" ")
+        plain = "".join(chr(int(code, 16)) for code in codes.split()) if form[:1] == "<" else c
+        form = _SCRIPTS.get(form, "") if c not in _UNICODE else ""
+        if form != level:
+            pieces.append(("}" if level else "") + form)
+            level = form
+        if form:
+            c = plain
+        pieces.append(_printable(plain) if "²" in plain or "³" in plain else _plain_character(c))
+    return "".join(pieces) + ("}" if level else "")
+
+
+def _plain_character(c: str) -> str:
+    if c.isspace():
+        return " "
+    if c in _UNICODE:
+        return _UNICODE[c]
+    if c.isdecimal():
+        return str(unicodedata.decimal(c))
+    if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Cn"):
+        return ""
+    kind, _, letter = unicodedata.name(c, "").replace("LAMDA", "LAMBDA").rpartition(" LETTER ")
+    greek = letter.lower() if kind == "GREEK SMALL" else letter.capitalize()
+    if kind in ("GREEK SMALL", "GREEK CAPITAL") and greek in GREEK:
+        return f"\\{greek} "
+    return unicodedata.normalize("NFKC", c).translate(_TRANSLATION)
+
+
+def _plain_root(match: re.Match[str]) -> str:
+    """A root sign with its degree and what stands under it: the number or letter that follows."""
+    degree = {"∛": "3", "∜": "4"}.get(match[2]) or unicodedata.normalize("NFKC", match[1])
+    below = f"{{{match[3]}}}" if match[3] else " "
+    return f"\\sqrt{f'[{degree}]' if degree else ''}{below}"
+
+
+def _counted(match: re.Match[str]) -> str:
+    """A number of combinations or arrangements in LaTeX's usual form."""
+    named = match.groupdict()
+    if "above" in named:
+        return f"\\binom{{{named['above']}}}{{{named['below']}}}"
+    letter = named.get("letter") or named["swapped"]
+    above, below = (g for g in match.groups() if g is not None and g.isdigit())
+    if "swapped" in named:
+        above, below = below, above
+    if int(above) < int(below):
+        return match[0]
+    return f"\\binom{{{above}}}{{{below}}}" if letter == "C" else f"perm({above},{below})"
+
+
+def _unit_or_letters(match: re.Match[str]) -> str:
+    """Upright letters behind a value are a unit where the table has it, else only a font."""
+    name = match[2].strip()
+    return f"{match[1]}\\text{{{name}}}" if is_unit(name) else match[0]
 
 
 def _undoubled(text: str) -> str:
@@ -147,14 +245,16 @@ def _closes_at_end(text: str, opening: int) -> bool:
 
 def without_separators(text: str) -> str:
     """Thousands separators taken out where the grouping is strict: 1,234,567 but not 1,2345."""
-    return _GROUPED_DIGITS.sub(lambda m: re.sub(r"[, ]", "", m[0]), text)
+    return _GROUPED_DIGITS.sub(lambda m: re.sub(r"[,. ]", "", m[0]), text)
 
 
 def without_repeating(text: str) -> str:
-    """Repeating decimals as fractions: 0.1\\overline{6} is 15/90."""
+    """Repeating decimals as fractions: 0.1\\overline{6}, 0.1(6) and 0.1666... are 15/90."""
 
     def fraction(match: re.Match[str]) -> str:
-        whole, fixed, period = match[1] or "0", match[2], match[3]
+        whole, fixed = match[1] or "0", match[2] or match[8] or ""
+        period = match[3] or match[4] or match[9]
+        period = period or match[5] + (match[6] or "") + (match[7] or "")
         above = int(whole + fixed + period) - int(whole + fixed)
         return f"\\frac{{{above}}}{{{'9' * len(period)}{'0' * len(fixed)}}}"
 
@@ -164,6 +264,7 @@ def without_repeating(text: str) -> str:
 def as_words(text: str) -> str:
     """Comparable words: case, punctuation, articles and LaTeX dressing off."""
     text = re.sub(r"[{}$\\\\]", " ", re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)).casefold()
+    text = re.sub(r"(\d)(?:st|nd|rd|th)\b|(?<=[^\W\d])\.(?=[\s\w])", r"\1", text)
     for _ in range(4):  # an article may stand in quotes, quotes behind an article
         text = re.sub(r"\s+", " ", text).strip(" .,;:!?'\"()")
         text = re.sub(r"^(?:(?:the|a|an) )+(?=\S)", "", text)

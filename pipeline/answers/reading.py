@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from pipeline.answers import expression as ex
+from pipeline.answers.algebra import expression as ex
+from pipeline.answers.algebra.context import Context
+from pipeline.answers.algebra.parse import Parser
+from pipeline.answers.algebra.polynomial import FULL, Work
+from pipeline.answers.algebra.tokens import Token, Type, is_command, is_sign, split, tokenise
 from pipeline.answers.brackets import bracketed, matrix
 from pipeline.answers.brackets import items as items_of
-from pipeline.answers.context import Context
 from pipeline.answers.intervals import SET_OPERATIONS, either_region, interval_of, union_of
 from pipeline.answers.normalise import as_words, clean, without_repeating
-from pipeline.answers.parse import Parser
-from pipeline.answers.polynomial import Work
-from pipeline.answers.relations import relation
-from pipeline.answers.spellings import COUNTS, base_numeral, choice, clock, is_separator, ungrouped
-from pipeline.answers.tokens import Token, Type, is_command, is_sign, split, tokenise
-from pipeline.answers.units import split_unit
+from pipeline.answers.relations import is_relation, relation
+from pipeline.answers.spellings import (
+    COUNTS,
+    PLAIN,
+    base_numeral,
+    choice,
+    clock,
+    is_separator,
+    labels,
+    plain_number,
+    remark,
+    stated,
+    ungrouped,
+    with_places,
+)
+from pipeline.answers.units import Unit, split_unit, unit_of
 from pipeline.answers.values import (
+    RATIO,
+    SIDES,
     Choice,
     Ellipsis_,
     Equation,
     Infinity,
     ListOf,
-    Ratio,
+    Row,
     Scalar,
     Unread,
     Value,
@@ -36,7 +52,14 @@ from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _LETTERS = re.compile(r"[A-Z](?:(?:,| and | or )\s*[A-Z])+")
 _CAPITALS = re.compile(r"[A-Z]{2,5}")
-_PLAIN = re.compile(r"([-+]?)(\d{1,300})(?:\.(\d{1,300})|/(\d{1,300}))?", re.ASCII)
+_PROSE = re.compile(r"(?=.*[^\W\d_]{3})[\w\s.,:;'\"!?()%/-]+")
+_AND = re.compile(r"\s*(?:,|;|\band\b|\bor\b)\s*")
+_REALS = frozenset((
+    "all real numbers", "all reals", "real numbers", "any real number", "every real number",
+    "all real number", "set of all real numbers", "set of real numbers", "all real values",
+))  # fmt: skip
+_SPELT_CHARS = 400
+"""Longest answer of the kinds that are known by their spelling."""
 
 
 class Manner(StrEnum):
@@ -47,39 +70,53 @@ class Manner(StrEnum):
     """Variables are positive, so sqrt(x^2) is x."""
     COMMAS_SEPARATE = "commas_separate"
     """A comma never groups digits."""
+    LETTER_UNITS = "letter_units"
+    """Letters behind a number are its unit where the table has it: 5 m."""
+    MIXED_NUMBERS = "mixed_numbers"
+    """5 and 1/3 is one number."""
+    SMALL_CHOICES = "small_choices"
+    """(a) is a choice."""
 
 
-def read(answer: str, manner: Manner = Manner.STRICT) -> Value:
-    """The typed value of an answer as a reply or a data set spells it; `Unread` if it has none."""
-    plain = _PLAIN.fullmatch(answer)
+def read(answer: str, manner: Manner = Manner.STRICT, limit: int = FULL) -> Value:
+    """The typed value of an answer as a reply or a data set spells it; `Unread` if it has none.
+
+    Args:
+        answer: as it was extracted.
+        manner: how it is read.
+        limit: units of work; an answer that takes more is `Unread` and too large.
+    """
+    plain = PLAIN.fullmatch(answer)
     if plain is not None:
-        return _plain(plain)
-    return cached_reading(answer, manner) if len(answer) <= 300 else _read(answer, manner)
+        return plain_number(plain)
+    few = len(answer) <= 300
+    return cached_reading(answer, manner, limit) if few else _read(answer, manner, limit)
 
 
 @lru_cache(maxsize=8192)
-def cached_reading(answer: str, manner: Manner) -> Value:
+def cached_reading(answer: str, manner: Manner, limit: int) -> Value:
     """As `read`, remembered: gold answers and votes come again and again."""
-    return _read(answer, manner)
+    return _read(answer, manner, limit)
 
 
-def _read(answer: str, manner: Manner) -> Value:
+def _read(answer: str, manner: Manner, limit: int) -> Value:
     try:
         text = clean(answer)
     except TooLarge:
         return Unread(answer, too_large=True)
-    reading = _Reading(Context(Work(), manner is Manner.POSITIVE), manner)
+    reading = _Reading(Context(Work(limit), manner is Manner.POSITIVE), manner)
     try:
+        reading.context.work.spend(len(text) // 4)
         value = reading.of_text(text)
-        return reading.of_text(value.text) if isinstance(value, Words) else value
-    except TooLarge:
+        if isinstance(value, Words) and not value.letters:
+            return reading.of_text(value.text)
+        return value
+    except (TooLarge, RecursionError):
         return Unread(text, too_large=True)
-    except Malformed:
-        return Unread(text, malformed=True)
-    except Unreadable:
-        return Unread(text)
-    except RecursionError:
-        return Unread(text, too_large=True)
+    except Unreadable as error:
+        if len(text) <= _SPELT_CHARS and _PROSE.fullmatch(text):
+            return Words(as_words(text))
+        return Unread(text, malformed=isinstance(error, Malformed))
 
 
 class _Reading:
@@ -87,35 +124,62 @@ class _Reading:
 
     def __init__(self, context: Context, manner: Manner) -> None:
         self.context = context
-        self.grouping = manner is not Manner.COMMAS_SEPARATE
+        self.manner = manner
         self.nesting = 0
 
     def of_text(self, text: str) -> Value:
         """The value of a cleaned answer."""
-        plain = _PLAIN.fullmatch(text)
+        plain = PLAIN.fullmatch(text)
         if plain is not None:
-            return _plain(plain)
-        special = base_numeral(text) or clock(text)
+            return plain_number(plain)
+        if len(text) <= _SPELT_CHARS:
+            spelt = self._spelt(text)
+            if spelt is not None:
+                return spelt
+        text = without_repeating(text)
+        if self.manner is Manner.MIXED_NUMBERS:
+            text = re.sub(r"^(-?\d+) and (?=\d+/\d+$|\\frac)", r"\1 ", text)
+        if self.manner is not Manner.COMMAS_SEPARATE:
+            text = ungrouped(text)
+        return self.value(tokenise(text))
+
+    def _spelt(self, text: str) -> Value | None:
+        """The value of an answer that is known by its spelling."""
+        special = base_numeral(text) or clock(text) or labels(text)
         if special is not None:
             return special
-        chosen = choice(text) if self.nesting == 0 else None
-        if chosen is not None:
-            return self._choice(*chosen)
+        if self.nesting == 0:
+            chosen = choice(text, self.manner is Manner.SMALL_CHOICES)
+            if chosen is not None:
+                return self._choice(*chosen)
         if _CAPITALS.fullmatch(text):
-            return Words(as_words(text))
-        text = without_repeating(text)
-        return self.value(tokenise(ungrouped(text) if self.grouping else text))
+            return Words(as_words(text), text)
+        if as_words(text) in _REALS:
+            return self.of_text(r"\mathbb{R}")
+        if (counted := remark(text)) is not None and self.nesting < 2:
+            value = self._nested(counted[0])
+            unit = unit_of(counted[1])
+            if isinstance(value, Scalar) and value.unit is None and unit is not None:
+                return replace(value, unit=unit)
+        if (inner := stated(text)) is not None and self.nesting < 2:
+            value = self._nested(inner)
+            return None if isinstance(value, Words | Choice) else value
+        return None
+
+    def _nested(self, text: str) -> Value | None:
+        """What a part of the answer says; None where it has no reading."""
+        self.nesting += 1
+        try:
+            return self.of_text(clean(text))
+        except (Malformed, Unreadable):
+            return None
+        finally:
+            self.nesting -= 1
 
     def _choice(self, letter: str, content: str | None) -> Value:
         if content is None:
             return Choice(letter)
-        self.nesting += 1
-        try:
-            return Choice(letter, self.of_text(clean(content)))
-        except Unreadable:
-            return Choice(letter, self._text(as_words(content)))
-        finally:
-            self.nesting -= 1
+        return Choice(letter, self._nested(content) or self._text(as_words(content)))
 
     def value(self, tokens: list[Token]) -> Value:
         """The value of a run of tokens.
@@ -130,6 +194,12 @@ class _Reading:
         parts = split(tokens, is_separator)
         if len(parts) > 1:
             return self._list([part for part in parts if part], tokens)
+        if any(is_relation(token) for token in tokens):
+            pieces = split(tokens, lambda token: is_command(token, "cup", "lor", "vee"))
+            if len(pieces) > 1 and all(any(map(is_relation, piece)) for piece in pieces):
+                either = either_region([self.value(piece) for piece in pieces])
+                if either is not None:
+                    return either
         related = relation(tokens, self.value, self.context)
         if related is not None:
             return related
@@ -142,8 +212,15 @@ class _Reading:
             return held
         if is_command(tokens[0], "begin"):
             return matrix(tokens, self.value)
-        if tokens[0].type is Type.TEXT and not any(is_sign(token, "^") for token in tokens):
-            return self._text(" ".join(token.text for token in tokens))
+        words = any(token.type is Type.TEXT for token in tokens)
+        if words and all(token.type in (Type.TEXT, Type.SYMBOL) for token in tokens):
+            spaced = (" " * (t.spaced or t.type is Type.TEXT) + t.text for t in tokens)
+            return self._text("".join(spaced).strip())
+        sides = split(tokens, lambda token: is_command(token, "times") or token.text == "x")
+        if words and len(sides) in (2, 3) and all(sides):
+            values = [self._scalar(side) for side in sides]
+            if all(isinstance(v, Scalar) and v.unit is not None for v in values):
+                return Row(tuple(values), (SIDES,) * (len(values) - 1))
         terms = split(tokens, lambda token: is_sign(token, ":"))
         return self._ratio(terms) if len(terms) > 1 else self._scalar(tokens)
 
@@ -154,13 +231,17 @@ class _Reading:
             return Scalar(ex.number(COUNTS[word]))
         letters = _LETTERS.fullmatch(content) is not None
         if self.nesting < 2 and (letters or not re.fullmatch(r"[A-Za-z .'-]{2,}", content)):
-            self.nesting += 1
-            try:
-                return self.of_text(clean(content))
-            except Unreadable:
-                pass
-            finally:
-                self.nesting -= 1
+            value = self._nested(content)
+            if value is not None:
+                return value
+        first, _, rest = word.partition(" ")
+        if first in COUNTS and rest:
+            unit = self._nested(f"{COUNTS[first]} {rest}")
+            if isinstance(unit, Scalar):
+                return unit
+        parts = [part for part in _AND.split(content) if part.strip()]
+        if len(parts) > 1:
+            return ListOf(tuple(self._text(part) for part in parts))
         if len(content.strip()) == 1:
             return self._scalar(tokenise(content))
         if not word:
@@ -173,7 +254,11 @@ class _Reading:
         items: list[Value] = []
         for part in parts:
             value = self.value(part)
-            items.extend(value.items if isinstance(value, ListOf) else (value,))
+            if isinstance(value, Equation) and isinstance(value.value, ListOf) and value.name:
+                named = (Equation(None, value.name, item) for item in value.value.items)
+                items.extend(named)
+            else:
+                items.extend(value.items if isinstance(value, ListOf) else (value,))
         if len(items) == 1:
             return items[0]
         first = items[0]
@@ -195,46 +280,32 @@ class _Reading:
         rationals = [i.expression.rational if isinstance(i, Scalar) else None for i in items]
         numbers = tuple(value for value in rationals if value is not None)
         if len(numbers) == len(items):
-            return Ratio(tuple(self._scalar(tokenise(t)) for t in reduced_ratio(numbers)))
-        if not all(isinstance(item, Scalar | Ellipsis_) for item in items):
+            items = [self._scalar(tokenise(text)) for text in reduced_ratio(numbers)]
+        elif not all(isinstance(item, Scalar | Ellipsis_) for item in items):
             raise Unreadable("the terms of a ratio must be numbers")
-        return Ratio(tuple(items))
+        return Row(tuple(items), (RATIO,) * (len(items) - 1))
 
     def _scalar(self, tokens: list[Token]) -> Value:
         simple = _constant(tokens)
         if simple is not None:
             return simple
-        tokens, unit, percent = split_unit(tokens)
+        tokens, unit, times = split_unit(tokens, self.manner is Manner.LETTER_UNITS)
         if any(is_command(token, "pm", "mp") for token in tokens):
             both = (self._expression(tokens, upper) for upper in (True, False))
             found = {e.text: e for e in both}
-            values = tuple(self._quantity(e, unit, percent) for e in found.values())
+            values = tuple(self._quantity(e, unit, times) for e in found.values())
             return values[0] if len(values) == 1 else ListOf(values)
-        value = self._quantity(self._expression(tokens), unit, percent)
-        return _with_places(value, tokens)
+        value = self._quantity(self._expression(tokens), unit, times)
+        return with_places(value, tokens)
 
     def _expression(self, tokens: list[Token], upper: bool = True) -> ex.Expression:
         return Parser(tokens, self.context, upper).whole()
 
-    def _quantity(self, value: ex.Expression, unit: str | None, percent: bool) -> Scalar:
-        if percent:
-            value = ex.over(value, ex.number(100), self.context.work)
+    def _quantity(self, value: ex.Expression, unit: Unit | None, times: Fraction | None) -> Scalar:
+        percent = times == Fraction(1, 100) and unit is None
+        if times is not None:
+            value = ex.times(value, ex.number(times), self.context.work)
         return Scalar(value, unit, percent)
-
-
-def _plain(match: re.Match[str]) -> Value:
-    """A plain integer, decimal or fraction, without the way through tokens and parser."""
-    sign, whole, decimals, below = match.groups()
-    factor = -1 if sign == "-" else 1
-    if below is not None:
-        if not below.strip("0"):
-            return Unread(match[0])
-        return Scalar(ex.number(Fraction(factor * int(whole), int(below))))
-    if decimals is None:
-        return Scalar(ex.number(factor * int(whole)))
-    value = Fraction(factor * int(whole + decimals), 10 ** len(decimals))
-    digits = len((whole + decimals).lstrip("0"))
-    return Scalar(ex.number(value), places=len(decimals), digits=digits)
 
 
 def _constant(tokens: list[Token]) -> Value | None:
@@ -247,14 +318,6 @@ def _constant(tokens: list[Token]) -> Value | None:
         return Infinity(False)
     if texts in (["mathbb", "{", "R", "}"], ["mathbb", "R"], ["Reals"]):
         return interval_of("(", [Infinity(False), Infinity(True)], ")")
+    if texts[0] == "mathbb" and len(texts) in (2, 4):
+        return Words("mathbb " + texts[len(texts) // 2])
     return None
-
-
-def _with_places(value: Scalar, tokens: list[Token]) -> Scalar:
-    """`value`, its decimal places noted where it is a plain decimal numeral."""
-    unsigned = tokens[1:] if tokens[0].text in ("-", "+") else tokens
-    if len(unsigned) != 1 or "." not in unsigned[0].text or "e" in unsigned[0].text.lower():
-        return value
-    whole, _, decimals = unsigned[0].text.partition(".")
-    digits = len((whole + decimals).lstrip("0"))
-    return Scalar(value.expression, value.unit, value.percent, len(decimals), digits)

@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from pipeline.answers import expression as ex
-from pipeline.answers.context import Context
-from pipeline.answers.expression import Expression
+from pipeline.answers.algebra import expression as ex
+from pipeline.answers.algebra.context import Context
+from pipeline.answers.algebra.expression import Expression
+from pipeline.answers.algebra.numeric import real_value
+from pipeline.answers.algebra.parse import Parser
+from pipeline.answers.algebra.polynomial import ONE, Kind, leading, order, split_by
+from pipeline.answers.algebra.tokens import Token, Type, depths
 from pipeline.answers.intervals import as_set, made_interval
-from pipeline.answers.numeric import real_value
-from pipeline.answers.parse import Parser
-from pipeline.answers.polynomial import ONE, Kind, leading, order, split_by
-from pipeline.answers.tokens import Token, Type, depths
 from pipeline.answers.values import (
+    CONGRUENT,
+    MODULO,
     Equation,
     Inequality,
     Infinity,
     Interval,
-    Op,
     Region,
+    Row,
     Scalar,
     Union,
     Value,
 )
 from pipeline.answers.verdict import Malformed, Unreadable
 
-_RELATIONS = {"=": "=", "<": "<", ">": ">", "le": "<=", "ge": ">=", "ne": "!=", "in": "in"}
+_RELATIONS = {"=": "=", "<": "<", ">": ">", "le": "<=", "ge": ">=", "ne": "!=", "in": "in",
+              "equiv": "equiv"}  # fmt: skip
 _COEFFICIENTS = (Kind.PRIME, Kind.IMAGINARY, Kind.CONSTANT)
 _Read = Callable[[list[Token]], Value]
 
@@ -40,7 +43,7 @@ def relation(tokens: list[Token], read: _Read, context: Context) -> Value | None
     sides: list[list[Token]] = [[]]
     signs: list[str] = []
     for token, depth in zip(tokens, depths(tokens), strict=True):
-        if depth == 0 and token.type in (Type.SIGN, Type.COMMAND) and token.text in _RELATIONS:
+        if depth == 0 and is_relation(token):
             previous = signs[-1] if signs and not sides[-1] else None
             if previous in ("<", ">") and token.text == "=":  # <= in plain notation
                 signs[-1] = previous + "="
@@ -62,9 +65,29 @@ def relation(tokens: list[Token], read: _Read, context: Context) -> Value | None
         return _equation(sides, read, context)
     if signs == ["in"]:
         return Region(_name(sides[0]), as_set(read(sides[1])))
+    if signs == ["equiv"]:
+        return _congruence(sides, read)
     if set(signs) <= {"<", "<="} or set(signs) <= {">", ">="} or signs == ["!="]:
         return _inequality(sides, signs, context)
     raise Unreadable("a chain of relations must run in one direction")
+
+
+def is_relation(token: Token) -> bool:
+    """Whether a token is the sign of a relation."""
+    return token.type in (Type.SIGN, Type.COMMAND) and token.text in _RELATIONS
+
+
+def _congruence(sides: list[list[Token]], read: _Read) -> Value:
+    """name = value (mod modulus), the value the least where both are numbers."""
+    behind = [token for token in sides[1] if token.text not in ("(", ")")]
+    place = next((n for n, t in enumerate(behind) if t.text in ("pmod", "bmod", "mod")), 0)
+    value, modulus = read(behind[:place]), read(behind[place + 1 :])
+    if not place or not isinstance(value, Scalar) or not isinstance(modulus, Scalar):
+        raise Unreadable("a congruence must be between numbers and name its modulus")
+    number, by = value.expression.rational, modulus.expression.rational
+    if number is not None and by:
+        value = Scalar(ex.number(number % by))
+    return Row((read(sides[0]), value, modulus), (CONGRUENT, MODULO))
 
 
 def _next_is_equals(tokens: list[Token], token: Token) -> bool:
@@ -115,7 +138,8 @@ def _equation(sides: list[list[Token]], read: _Read, context: Context) -> Value:
     symbols = any(atom.kind not in _COEFFICIENTS for atom in difference.atoms)
     if not symbols:
         return Equation(None, name, value, chain=True, left=left.text)
-    return Equation(difference, name, value, chain)
+    divided = any(len(e.denominator) > 1 for e in (left, right))
+    return Equation(difference, name, value, chain, divided=divided)
 
 
 def monic(difference: Expression, context: Context) -> Expression:
@@ -136,16 +160,14 @@ def _inequality(sides: list[list[Token]], signs: list[str], context: Context) ->
     if signs[0].startswith(">"):
         sides, signs = sides[::-1], [sign.replace(">", "<") for sign in signs[::-1]]
     values = [Parser(side, context).whole() for side in sides]
-    if len(values) == 3:
+    if len(values) >= 3:
         name = _variable(values[1])
-        if name is None or _has_symbols(values[0]) or _has_symbols(values[2]):
-            raise Unreadable("a double inequality must hold a variable in the middle")
+        if name is None or len(values) > 3 or _has_symbols(values[0]) or _has_symbols(values[2]):
+            return Row(tuple(map(Scalar, values)), tuple(signs))
         opening = "[" if signs[0] == "<=" else "("
         closing = "]" if signs[1] == "<=" else ")"
         low, high = Scalar(values[0]), Scalar(values[2])
         return Region(name, made_interval(opening, low, high, closing))
-    if len(values) != 2:
-        raise Unreadable("an inequality must have two or three sides")
     difference = ex.minus(values[1], values[0], context.work)  # positive where it holds
     symbols = [a for a in difference.atoms if a.kind not in _COEFFICIENTS]
     if len(symbols) == 1 and symbols[0].kind is Kind.SYMBOL:
@@ -154,8 +176,8 @@ def _inequality(sides: list[list[Token]], signs: list[str], context: Context) ->
             return solved
     above = difference
     rational = leading(difference.numerator) if difference.numerator else Fraction(1)
-    op = {"<": Op.ABOVE, "<=": Op.AT_LEAST, "!=": Op.NOT}[signs[0]]
-    if op is Op.NOT:
+    op = {"<": ">", "<=": "\\ge ", "!=": "\\ne "}[signs[0]]
+    if signs[0] == "!=":
         return Inequality(monic(above, context), op)
     return Inequality(ex.times(above, ex.number(1 / abs(rational)), context.work), op)
 
@@ -169,8 +191,9 @@ def _solved(difference: Expression, sign: str, context: Context) -> Value | None
     if set(groups) - {(), ((atom, Fraction(1)),)}:
         return None
     slope = ex.quotient(groups[((atom, Fraction(1)),)], difference.denominator, context.work)
-    direction = real_value(slope)
-    if not direction:
+    try:
+        direction = real_value(slope, context.work)
+    except Unreadable:
         return None
     constant_ = ex.quotient(groups.get((), {}), difference.denominator, context.work)
     root = Scalar(ex.negative(ex.over(constant_, slope, context.work), context.work))

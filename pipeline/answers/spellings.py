@@ -1,36 +1,55 @@
-"""Answers that are known by their spelling: numerals in a base, choices, times, count words."""
+"""Answers that are known by their spelling: numerals in a base, choices, labels, times, words."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from fractions import Fraction
 
+from pipeline.answers.algebra import expression as ex
+from pipeline.answers.algebra.tokens import Token, Type
 from pipeline.answers.normalise import without_separators
-from pipeline.answers.tokens import Token, Type
-from pipeline.answers.values import BaseNumeral, Words
+from pipeline.answers.values import BaseNumeral, Labels, Scalar, Unread, Value, Words
 
+PLAIN = re.compile(r"([-+]?)(\d{1,300})(?:\.(\d{1,300})|/(\d{1,300}))?", re.ASCII)
 _BASE = re.compile(
-    r"(-?)\s*([0-9A-F]+(?:\.[0-9A-F]+)?)\s*(?:_\s*\{?\s*(?:\\text\s*\{)?\s*(?:base\s*)?|\\?(?:text\s*\{)?\s*base\}?\s*)"
-    r"(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)[\s}]*",
+    r"\{?(-?)\s*([0-9A-F]+(?:\.[0-9A-F]+)?)\s*(?:_\s*\{?\s*(?:\\text\s*\{)?\s*(?:base\s*)?|\\?(?:text\s*\{)?\s*base\}?\s*)"
+    r"(-?\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)[\s}]*",
     re.ASCII,
 )
-_BASE_NAMES = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16,
-}  # fmt: skip
-_CHOICE = re.compile(r"\(?\s*([A-J])\s*(?:\)|[.:]|\))?")
+_CHOICE = re.compile(
+    r"(?:(?:[Tt]he )?(?:[Cc]orrect )?(?:[Oo]ption|[Cc]hoice|[Aa]nswer|选项?|選項?)\s*:?\s*)?"
+    r"(?:\(\s*([A-K])\s*\)?|([A-K])\s*[).:]?|([a-k])\s*\))"
+)
 _CHOICE_WITH = re.compile(
-    r"(?:\(\s*([A-J])\s*\)|([A-J])(?:\s*[):.](?=\s)|\s+-(?=[^\\]*[A-Za-z]{4}[^\\]*$)))"
-    r"\s*(?:[:.]\s*)?(\S.*)"
+    r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?(?:\(\s*([A-K])\s*\)|([A-Ka-k])\s*\)"
+    r"|([A-K])(?:\s*(?:[:](?=\s)|[.])|\s+-(?=[^\\]*[A-Za-z]{4}[^\\]*$)))\s*(?:[:.]\s*)?(\S.*)"
 )
 _COUNT_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
     "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
     "nineteen", "twenty",
 )  # fmt: skip
-COUNTS = {word: value for value, word in enumerate(_COUNT_WORDS)}
-_SEPARATOR_WORDS = re.compile(r"\s*,?\s*(?:and|or|,)\s*,?\s*")
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+COUNTS = {word: Fraction(value) for value, word in enumerate(_COUNT_WORDS)} | {
+    ten + (f"-{one}" if one != "zero" else ""): Fraction(20 + 10 * tens + ones)
+    for tens, ten in enumerate(_TENS)
+    for ones, one in enumerate(_COUNT_WORDS[:10])
+}
+_LABELS = re.compile(r"(?:\(\s*\d{1,2}\s*\)(?:\s|,|;|\\cdot|and|\\text\s*\{\s*and\s*\})*){2,12}")
+_SEPARATOR_WORDS = re.compile(r"\s*,?\s*(?:and|or|,|和|或|y|e|и|et|und)\s*,?\s*")
 _CLOCK = re.compile(
-    r"\d{1,2}:[0-5]\d(?::[0-5]\d)?(?:\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?)?", re.IGNORECASE
+    r"\d{1,2}(?:(?::[0-5]\d){1,2}|(?=.*m))(?:\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?)?",
+    re.IGNORECASE,
+)
+_REMARK = re.compile(r"([^()]*\d[^()]*?|.*[}\d)])\s*\(\s*([^()\d=<>|^_{}\\]{2,60}?)\s*\)")
+_STATED = re.compile(
+    r"(?:the |its |so |hence |thus |therefore,? )?(?:[^\W\d_]+ ){0,5}(?:is|are|equals)"
+    r"\s*:?\s*((?:[-+\\\[({$.]|\d).*)",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(
+    r"\b(?:not|no|never|less|more|least|most|than|between|if|when|where|there)\b", re.IGNORECASE
 )
 
 
@@ -39,10 +58,12 @@ def base_numeral(text: str) -> BaseNumeral | None:
     match = _BASE.fullmatch(text)
     if match is None or not re.search(r"\d", match[2]):
         return None
-    base = _BASE_NAMES.get(match[3]) or int(match[3])
+    base = int(COUNTS.get(match[3]) or match[3])
     digits = match[2].lstrip("0") or "0"
     digits = f"0{digits}" if digits.startswith(".") else digits
-    if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in digits.replace(".", "")):
+    if not 2 <= abs(base) <= 36 or any(
+        int(digit, 36) >= abs(base) for digit in digits.replace(".", "")
+    ):
         return None
     return BaseNumeral(match[1] + digits, base)
 
@@ -55,13 +76,39 @@ def clock(text: str) -> Words | None:
     return Words(letters)
 
 
-def choice(text: str) -> tuple[str, str | None] | None:
-    """The letter of a multiple choice and what stands behind it: C, (C), C. 45."""
+def labels(text: str) -> Labels | None:
+    """Numbers of statements: (1)(3), (1), (3), or circled digits."""
+    if not _LABELS.fullmatch(text):
+        return None
+    return Labels(tuple(sorted({int(number) for number in re.findall(r"\d+", text)})))
+
+
+def choice(text: str, small: bool = False) -> tuple[str, str | None] | None:
+    """The letter of a multiple choice and what stands behind it: C, (C), Option C, C. 45, c) 45.
+
+    Args:
+        text: a cleaned answer.
+        small: whether a small letter in parentheses is one too.
+    """
     plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text).strip()
+    if small and re.fullmatch(r"\(\s*[a-k]\s*\)", plain):
+        plain = plain.upper()
     if letter := _CHOICE.fullmatch(plain):
-        return letter[1], None
+        return (letter[1] or letter[2] or letter[3]).upper(), None
     match = _CHOICE_WITH.fullmatch(plain)
-    return None if match is None else (match[1] or match[2], match[3])
+    return None if match is None else ((match[1] or match[2] or match[3]).upper(), match[4])
+
+
+def remark(text: str) -> tuple[str, str] | None:
+    """A value and what brackets behind it say it counts: 9 (apples)."""
+    match = _REMARK.fullmatch(text)
+    return None if match is None else (match[1], match[2])
+
+
+def stated(text: str) -> str | None:
+    """The value of a sentence that states one: "The mode is 1/3" is 1/3."""
+    match = _STATED.fullmatch(text)
+    return match[1] if match and not _NEGATED.search(text) else None
 
 
 def is_separator(token: Token) -> bool:
@@ -75,3 +122,28 @@ def ungrouped(text: str) -> str:
     """`text` without thousands separators; in brackets a comma always separates."""
     pieces = re.split(r"((?:\\\{|[(\[]).*)", text, maxsplit=1)
     return without_separators(pieces[0]) + "".join(pieces[1:])
+
+
+def plain_number(match: re.Match[str]) -> Value:
+    """A plain integer, decimal or fraction, without the way through tokens and parser."""
+    sign, whole, decimals, below = match.groups()
+    factor = -1 if sign == "-" else 1
+    if below is not None:
+        if not below.strip("0"):
+            return Unread(match[0])
+        return Scalar(ex.number(Fraction(factor * int(whole), int(below))))
+    if decimals is None:
+        return Scalar(ex.number(factor * int(whole)))
+    value = Fraction(factor * int(whole + decimals), 10 ** len(decimals))
+    digits = len((whole + decimals).lstrip("0"))
+    return Scalar(ex.number(value), places=len(decimals), digits=digits)
+
+
+def with_places(value: Scalar, tokens: list[Token]) -> Scalar:
+    """`value`, its decimal places noted where it is a plain decimal numeral."""
+    unsigned = tokens[1:] if tokens[0].text in ("-", "+") else tokens
+    if len(unsigned) != 1 or "." not in unsigned[0].text or "e" in unsigned[0].text.lower():
+        return value
+    whole, _, decimals = unsigned[0].text.partition(".")
+    digits = len((whole + decimals).lstrip("0"))
+    return replace(value, places=len(decimals), digits=digits)

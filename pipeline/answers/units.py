@@ -1,68 +1,287 @@
-"""Units, currencies and counted nouns that stand behind (or before) a number."""
+"""What stands behind or before a number: a unit of a table, a percent sign, counted things."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
 
-from pipeline.answers.tokens import FUNCTIONS, Token, Type
+from pipeline.answers.algebra.tokens import FUNCTIONS, Token, Type, depths
 
-_SYNONYMS = {
-    "centimeter": "cm", "centimetre": "cm", "millimeter": "mm", "millimetre": "mm",
-    "meter": "m", "metre": "m", "kilometer": "km", "kilometre": "km", "inche": "inch",
-    "in": "inch", "feet": "foot", "ft": "foot", "mile": "mi", "yard": "yd", "gram": "g",
-    "gm": "g", "kilogram": "kg", "pound": "lb", "ounce": "oz", "liter": "l", "litre": "l",
-    "milliliter": "ml", "second": "s", "sec": "s", "minute": "min", "hour": "h", "hr": "h",
-    "cent": "cent", "usd": "dollar", "percentage": "percent", "deg": "degree", "sq": "square",
-    "radian": "rad", "miles per hour": "mph", "euro": "euro", "inchs": "inch",
+_TABLE = """
+m 1 m* meter* metre*|m 0.0254 in inch inche|m 0.3048 ft foot feet|m 0.9144 yd yard
+m 1609.344 mi mile|g 1 g* gram* gramme* gm|g 453.59237 lb pound|g 28.349523125 oz ounce
+g 1000000 t tonne|ton 1 ton|s 1 s* sec second*|s 60 min minute|s 3600 h hr hour|s 86400 d day
+s 604800 wk week|month 1 mo month|month 12 yr y year annum|month 120 decade|month 1200 century
+m3 0.001 L* l* liter* litre*|m3 0.003785411784 gal gallon|m3 0.000946352946 qt quart
+m3 0.000473176473 pt pint|m3 0.0002365882365 cup|m2 10000 ha hectare|m2 4046.8564224 acre
+m.s-1 0.44704 mph|m.s-1 5/18 kph kmh kmph|m.s-1 463/900 knot kn
+g.m.s-2 1000 N* newton*|g.m2.s-2 1000 J* joule*|g.m2.s-2 4184 cal* calorie*|eV 1 eV* electronvolt*
+g.m2.s-2 1/10000 erg|g.m.s-2 1/100 dyn dyne
+g.m2.s-3 1000 W* watt*|g.m2.s-3 745700 hp horsepower|g.m-1.s-2 1000 Pa* pascal*
+g.m-1.s-2 100000000 bar* |atm 1 atm atmosphere|s-1 1 Hz* hertz*|rpm 1 rpm
+A 1 A* amp* ampere*|A.s 1 C* coulomb*|g.m2.s-3.A-1 1000 V* volt*|g.m2.s-3.A-2 1000 ohm* Ω*
+A2.s4.g-1.m-2 1/1000 F* farad*|g.s-2.A-1 1000 T tesla|g.m2.s-2.A-2 1000 H henry|K 1 K* kelvin
+mol 1 mol* mole*|cd 1 cd candela|bit 1 bit*|bit 8 B* byte*|celsius 1 celsius|fahrenheit 1 fahrenheit
+degree 1 degree deg|rad 1 rad radian|dollar 1 dollar usd buck|dollar 0.01 cent|euro 1 euro
+gbp 1 gbp|yen 1 yen|yuan 1 yuan rmb|rupee 1 rupee rs
+"""
+_SYMBOLS = {"Y": 24, "Z": 21, "E": 18, "P": 15, "T": 12, "G": 9, "M": 6, "k": 3, "K": 3, "h": 2,
+            "d": -1, "c": -2, "m": -3, "u": -6, "μ": -6, "n": -9, "p": -12, "f": -15}  # fmt: skip
+_MONEY = ("dollar", "euro", "gbp", "yen", "rupee", "yuan")
+_LONGEST = 24
+"""Most tokens of a unit."""
+_VALUE_ENDS = frozenset(("}", ")", "]", "|", "!", "pi", "infty", "rfloor", "rceil"))
+_PREFIXES = {"tera": 12, "giga": 9, "mega": 6, "kilo": 3, "hecto": 2, "deci": -1, "centi": -2,
+             "milli": -3, "micro": -6, "nano": -9, "pico": -12}  # fmt: skip
+MULTIPLES = {
+    "hundred": Fraction(100), "thousand": Fraction(1000), "million": Fraction(10**6),
+    "billion": Fraction(10**9), "trillion": Fraction(10**12), "lakh": Fraction(10**5),
+    "crore": Fraction(10**7), "dozen": Fraction(12), "half": Fraction(1, 2),
+    "halves": Fraction(1, 2), "third": Fraction(1, 3), "quarter": Fraction(1, 4),
+    "fourth": Fraction(1, 4), "fifth": Fraction(1, 5), "sixth": Fraction(1, 6),
+    "eighth": Fraction(1, 8), "tenth": Fraction(1, 10), "hundredth": Fraction(1, 100),
+    "thousandth": Fraction(1, 1000),
 }  # fmt: skip
+"""Number words that multiply what stands before them."""
+_STATEMENTS = """
+    a about above after all almost always am an and any approx approximately are as at base be
+    because below between billions both but by can cannot case complex crores cubed does doesn't
+    dozens eighths else equals every exactly except exists extra extraneous factorial fails false
+    few fewer fifths for fourths from given greater halves has have holds hundreds hundredths if
+    imaginary impossible in infinite infinitely integer invalid irrational is it its lakhs larger
+    least left less lower maximum maybe millions minimum minus mod modulo more most must negative
+    never no non none nor not of off on once one only or original other otherwise over per
+    percentile perhaps plus positive possible power prime quarters raised rational real rejected
+    remainder remains right satisfies should since sixths smaller some sometimes squared tenths than
+    that the then there these they thirds this thousands thousandths through thus times to too
+    trillions true twice two undefined unique unknown unless until up upper valid was were when
+    where which while with without works wrong yes
+"""
+_NO_THINGS = frozenset(_STATEMENTS.split())
+"""Words that say something about a number; no counted thing is called so."""
+_THING = re.compile(r"[^\W\d_](?:[^\W\d_]|['.-])*")
+_PLURALS = frozenset((
+    "people", "children", "men", "women", "fish", "sheep", "deer", "mice", "geese", "teeth", "dice",
+    "oxen",
+))  # fmt: skip
 
 
-def split_unit(tokens: list[Token]) -> tuple[list[Token], str | None, bool]:
-    """(tokens without their unit, the unit, whether a percent sign stood there).
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What stood behind a number."""
 
-    A unit is what ``\\text{}`` or plain words say behind a value, with powers (``cm^2``); a degree
-    sign; or a currency sign before the value.
+    name: str
+    """One spelling a unit."""
+    dimension: tuple[tuple[str, int], ...] = ()
+    """Base units with exponents; empty for counted things."""
+    factor: Fraction = Fraction(1)
+    """How many base units it is."""
+
+    @property
+    def text(self) -> str:
+        return f"\\text{{{self.name}}}" if self.dimension else f"({self.name})"
+
+    def may_be(self, other: Unit) -> bool:
+        """Whether two counted things may be the same: the words of one are among the other's."""
+        words, others = ({_stem(w) for w in u.name.split()} for u in (self, other))
+        units = {"unit"}
+        return words <= others or others <= words or units in (words, others)
+
+
+DEGREE = Unit("degree", (("degree", 1),))
+
+
+def split_unit(
+    tokens: list[Token], letters: bool
+) -> tuple[list[Token], Unit | None, Fraction | None]:
+    """(tokens without their unit, the unit, what the value is multiplied by or None).
+
+    A unit is a name of the table behind a value, with powers, products and quotients; a currency
+    before it; a degree sign. A percent sign multiplies by a hundredth, "million" by a million.
+    Other words are taken for counted things where they can only be that.
+
+    Args:
+        tokens: those of one value.
+        letters: whether letters that are no upright ones may be a unit.
     """
-    for place, token in enumerate(tokens[:3]):
-        if token.type is Type.SIGN and token.text in ("$", r"\$") and place + 1 < len(tokens):
-            rest, unit, percent = split_unit(tokens[:place] + tokens[place + 1 :])
-            return rest, "dollar" if unit is None else unit, percent
-    if len(tokens) > 1 and tokens[-1].type is Type.SIGN and tokens[-1].text in ("%", r"\%"):
-        return tokens[:-1], None, True
-    function = any(t.type is Type.COMMAND and t.text in FUNCTIONS for t in tokens)
-    if len(tokens) > 2 and not function and [t.text for t in tokens[-2:]] == ["^", "circ"]:
-        return tokens[:-2], "degree", False
-    start = len(tokens)
-    while start > 1 and _continues_unit(tokens, start - 1):
-        start -= 1
-    while start < len(tokens) and tokens[start].type is not Type.TEXT:
-        start += 1
-    if start == len(tokens):
-        return tokens, None, False
-    unit = unit_name(" ".join(t.text for t in tokens[start:] if t.text not in ("{", "}")))
-    if unit == "percent":
-        return tokens[:start], None, True
-    return tokens[:start], unit or None, False
+    for place, token in enumerate(tokens[:2]):
+        money = _unit("dollar" if token.text in ("$", r"\$") else token.text)
+        if money is not None and money.name in _MONEY and place + 1 < len(tokens):
+            rest, unit, times = split_unit(tokens[:place] + tokens[place + 1 :], letters)
+            return rest, unit or money, times
+    at = depths(tokens)
+    for place in range(max(1, len(tokens) - _LONGEST), len(tokens)):
+        if at[place] or not _opens_unit(tokens, place):
+            continue
+        words = _spelling(tokens[place:])
+        if not (letters or _is_upright(tokens, place)):
+            continue
+        found = _measure(words)
+        if found is not None:
+            return tokens[:place], *found
+    return tokens, None, None
 
 
-def _continues_unit(tokens: list[Token], place: int) -> bool:
-    token = tokens[place]
-    if token.type is Type.TEXT:
-        return True
-    if token.type is Type.NUMBER or (token.type is Type.SIGN and token.text in "{}^/"):
-        return any(t.type is Type.TEXT for t in tokens[max(0, place - 5) : place])
-    return False
+def _measure(words: str) -> tuple[Unit | None, Fraction | None] | None:
+    """What the words behind a value mean: (unit, factor)."""
+    words = re.sub(r"^units?\s*\^\s*([23])$", _square_units, words.strip())
+    if words in ("%", "percent", "per cent", "pct", "percentage", "percents"):
+        return None, Fraction(1, 100)
+    first, _, rest = words.partition(" ")
+    multiple = MULTIPLES.get(first.lower()) or MULTIPLES.get(first.lower().removesuffix("s"))
+    if multiple is not None:
+        behind = _measure(rest.removeprefix("of ").removeprefix("a ")) if rest else (None, None)
+        return None if behind is None else (behind[0], multiple * (behind[1] or 1))
+    unit = _unit(words) or _unit(words.partition(" of ")[0])
+    if unit is None and is_things(words):
+        unit = Unit(things(words))
+    return None if unit is None else (unit, None)
 
 
-def unit_name(words: str) -> str:
-    """One name for a unit however it is spelt: plural off, common names to their symbols."""
-    text = re.sub(r"[().,$]", " ", words.casefold())
-    text = re.sub(r"\s*\^\s*", "^", " ".join(text.split())).strip()
-    text = re.sub(r"^(?:square|sq) (.+)$", r"\1^2", text)
-    text = re.sub(r"^(?:cubic|cu) (.+)$", r"\1^3", text)
-    stem, power, exponent = text.partition("^")
-    if stem in _SYNONYMS:
-        return _SYNONYMS[stem] + power + exponent
-    if len(stem) > 3 and stem.endswith("s") and not stem.endswith("ss"):
-        stem = stem[:-1]
-    return _SYNONYMS.get(stem, stem) + power + exponent
+def _square_units(match: re.Match[str]) -> str:
+    return "square units" if match[1] == "2" else "cubic units"
+
+
+def _opens_unit(tokens: list[Token], place: int) -> bool:
+    """Whether a unit may start here: behind a value, with a name, a degree or a percent sign."""
+    token, before = tokens[place], tokens[place - 1]
+    value = before.type in (Type.NUMBER, Type.SYMBOL, Type.TEXT) or before.text in _VALUE_ENDS
+    if token.type is Type.SIGN:
+        following = tokens[place + 1].text if place + 1 < len(tokens) else ""
+        return value and (token.text == "%" or (token.text == "^" and following == "circ"))
+    return value and token.type is not Type.NUMBER
+
+
+def _spelling(tokens: list[Token]) -> str:
+    """The tokens as they stood, where they may be a unit; else something that is none."""
+    text = ""
+    for token in tokens:
+        piece = token.text
+        if token.type is Type.COMMAND:
+            piece = {"cdot": "*", "circ": "°", "times": "*", "in": "in", "min": "min"}.get(
+                piece, "?"
+            )
+        elif token.type is Type.SIGN and piece not in "{}()^/-.%*'":
+            piece = "?"
+        if piece not in ("{", "}", "(", ")"):
+            apart = token.spaced or (token.type is Type.TEXT and not token.plain)
+            text += (" " if apart else "") + piece
+    return text.replace("^°", "°").replace("^ °", "°")
+
+
+def _is_upright(tokens: list[Token], place: int) -> bool:
+    """Whether it is plain that no variables are meant: words, a degree or percent sign."""
+    if any(
+        t.type is Type.COMMAND and t.text in FUNCTIONS - {"min"} for t in tokens[:place]
+    ) and any(t.text == "circ" for t in tokens[place:]):
+        return False  # of the argument of a function
+    tail = tokens[place:]
+    return any(t.type is Type.TEXT or t.text in ("circ", "%") for t in tail) or (
+        len(tail) == 1 and tail[0].type is Type.COMMAND
+    )
+
+
+def unit_of(remark: str) -> Unit | None:
+    """The unit, or the things, that brackets behind a number name."""
+    found = _unit(remark) or _unit(remark.partition(" of ")[0])
+    return found or (Unit(things(remark)) if is_things(remark, remark=True) else None)
+
+
+def is_unit(words: str) -> bool:
+    """Whether the table has it."""
+    return _unit(words) is not None
+
+
+def is_things(words: str, remark: bool = False) -> bool:
+    """Whether the words name things that are counted: plurals, unless in a remark in brackets."""
+    names = re.sub(r"(?<=[a-z])(?:/| per )(?=[a-z])", " ", things(words)).split()
+    if not 0 < len(names) <= 6 or not all(_THING.fullmatch(name) for name in names):
+        return False
+    if remark:
+        kept = [n for n in names if n not in ("of", "per", "a", "the", "in", "for", "and", "one")]
+        return bool(kept) and not _NO_THINGS & set(kept) and len(max(kept, key=len)) > 1
+    head = names[: names.index("of")] if "of" in names[1:] else names
+    last = head[0] if (len(names) > 1 and "/" in words) or " per " in words else head[-1]
+    plural = last in _PLURALS or (len(last) > 3 and last[-1] == "s" and last[-2] not in "su")
+    return plural and not _NO_THINGS & (set(names) - {"of"})
+
+
+def things(words: str) -> str:
+    """One spelling of counted things."""
+    return " ".join(words.lower().split()).rstrip(".")
+
+
+def _stem(word: str) -> str:
+    word = word.strip(".")
+    return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
+
+
+@cache
+def _names() -> dict[str, tuple[str, str, Fraction, bool]]:
+    """Name: (its symbol, dimension, factor, whether it takes prefixes)."""
+    found = {}
+    for line in _TABLE.replace("\n", "|").strip("|").split("|"):
+        dimension, factor, *names = line.split()
+        for name in names:
+            found[name.rstrip("*")] = (
+                names[0].rstrip("*"),
+                dimension,
+                Fraction(factor),
+                name[-1] == "*",
+            )
+    return found
+
+
+def _known(word: str) -> tuple[str, str, Fraction] | None:
+    """(symbol, dimension, factor) of one name, prefix and plural off."""
+    names = _names()
+    for spelled in (word, word.lower()) if len(word) > 1 else (word,):
+        for name in (spelled, spelled[:-1] if len(spelled) > 2 and spelled[-1] == "s" else ""):
+            if name in names:
+                return names[name][:3]
+            for prefixes in (_PREFIXES, _SYMBOLS):
+                for prefix, power in prefixes.items():
+                    base = names.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+                    long = len(name) - len(prefix) > 3 or name.removeprefix(prefix) in (
+                        "gram",
+                        "bit",
+                    )
+                    if base and base[3] and (prefixes is _PREFIXES) is long:
+                        symbol = next(s for s, p in _SYMBOLS.items() if p == power)
+                        return symbol + base[0], base[1], base[2] * Fraction(10) ** power
+    return None
+
+
+@cache
+def _unit(words: str) -> Unit | None:
+    """The unit that words, or symbols with powers and quotients, name."""
+    text = re.sub(r"[{}$~]|\\text|\\,|(?<=[a-z])\.", " ", words.strip())
+    text = re.sub(r"\s*°\s*|\bdegrees?\s+(?=[CF]|[Cc]els|[Ff]ahr)", " °", text)
+    text = re.sub(r"°\s*(?:C\b|[Cc]elsius)", "celsius", text)
+    text = re.sub(r"°\s*(?:F\b|[Ff]ahrenheit)", "fahrenheit", text).replace("°", "degree")
+    text = re.sub(r"\bpounds? sterling\b", "gbp", text).replace("US dollar", "dollar")
+    text = re.sub(r"\b(?:square|sq) +([A-Za-z]+)", r"\1^2", re.sub(r"\bper\b", "/", text))
+    text = re.sub(r"\b(?:cubic|cu) +([A-Za-z]+)", r"\1^3", text)
+    text = text.replace(" squared", "^2").replace(" cubed", "^3")
+    text = re.sub(r"\s*\^\s*", "^", text)
+    exponents: dict[str, int] = {}
+    dimension: dict[str, int] = {}
+    factor = Fraction(1)
+    for number, part in enumerate(text.split("/")):
+        pieces = [piece for piece in re.split(r"[\s*]+|(?<=[A-Za-z])-(?=[A-Za-z])", part) if piece]
+        if not pieces and (number or "/" not in text):
+            return None
+        for piece in pieces:
+            match = re.fullmatch(r"([A-Za-zΩμ]+)(?:\^(-?\d)|(\d))?", piece)
+            known = _known(match[1]) if match else None
+            if match is None or known is None or len(pieces) > 4:
+                return None
+            times = int(match[2] or match[3] or 1) * (-1 if number else 1)
+            exponents[known[0]] = exponents.get(known[0], 0) + times
+            factor *= known[2] ** times
+            for base, power in re.findall(r"([A-Za-z]+?)(-?\d+)?(?:\.|$)", known[1]):
+                dimension[base] = dimension.get(base, 0) + int(power or 1) * times
+    name = " ".join(f"{s}^{e}" if e != 1 else s for s, e in sorted(exponents.items()) if e)
+    return Unit(name, tuple(sorted((b, e) for b, e in dimension.items() if e)), factor)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from math import gcd, lcm
 
-from pipeline.answers.expression import Expression, fraction_text
+from pipeline.answers.algebra.expression import Expression, fraction_text
+from pipeline.answers.units import DEGREE, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,7 @@ class Scalar:
     """A number or expression, perhaps with a unit."""
 
     expression: Expression
-    unit: str | None = None
-    """``degree``, ``dollar``, ``cm`` or whatever words stood behind it."""
+    unit: Unit | None = None
     percent: bool = False
     """Whether a percent sign was there; `expression` is the value, a hundredth of what stood."""
     places: int | None = None
@@ -26,12 +25,12 @@ class Scalar:
 
     @property
     def text(self) -> str:
+        inner = self.expression.text
         if self.unit is None:
-            return self.expression.text
-        if self.unit == "degree":
-            inner = self.expression.text
+            return inner
+        if self.unit == DEGREE:
             return f"{inner if inner.isdigit() else f'({inner})'}^\\circ"
-        return f"{self.expression.text} \\text{{{self.unit}}}"
+        return f"{inner} {self.unit.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +56,37 @@ class Words:
     """An answer in words, case and punctuation off."""
 
     words: str
+    letters: str = ""
+    """The capitals that it is made of: the letters of several choices, or the name of a figure."""
 
     @property
     def text(self) -> str:
         return f"\\text{{{self.words}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Numbers of statements, in rising order: (1)(3), or two circled digits."""
+
+    numbers: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(f"({number})" for number in self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Values with signs between them that are not worked out: a ratio a : b, lengths 10 ft x 18 ft,
+    a chain of inequalities with the smallest first, a congruence."""
+
+    items: tuple[Value, ...]
+    signs: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        pairs = zip(self.signs, self.items[1:], strict=True)
+        return self.items[0].text + "".join(f"{sign}{item.text}" for sign, item in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +196,8 @@ class Matrix:
         return f"\\begin{{{name}}} {rows} \\end{{{name}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """a:b:c, reduced where all are rational."""
-
-    items: tuple[Value, ...]
-
-    @property
-    def text(self) -> str:
-        return " : ".join(item.text for item in self.items)
+RATIO, SIDES, CONGRUENT, MODULO = " : ", " \\times ", "\\equiv ", " \\pmod "
+"""Signs of a `Row`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +213,8 @@ class Equation:
     """Whether there was more than one equals sign, or nothing to solve for."""
     left: str = ""
     """The canonical left-hand side, where it is no name."""
+    divided: bool = False
+    """Whether a side had a variable in a denominator; `difference` may have more roots then."""
 
     @property
     def text(self) -> str:
@@ -202,25 +223,17 @@ class Equation:
         return f"{self.name or self.left}={self.value.text}"
 
 
-class Op(StrEnum):
-    """Which relation an inequality states of ``expression`` and 0."""
-
-    ABOVE = ">"
-    AT_LEAST = ">="
-    NOT = "!="
-
-
 @dataclass(frozen=True, slots=True)
 class Inequality:
     """expression op 0, scaled by a positive number to one form."""
 
     expression: Expression
-    op: Op
+    sign: str
+    """`>`, `\\ge` or `\\ne`."""
 
     @property
     def text(self) -> str:
-        sign = {Op.ABOVE: ">", Op.AT_LEAST: "\\ge ", Op.NOT: "\\ne "}[self.op]
-        return f"{self.expression.text}{sign}0"
+        return f"{self.expression.text}{self.sign}0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +259,7 @@ class Unread:
 
 Value = (
     Scalar | Infinity | Ellipsis_ | Words | Choice | BaseNumeral | Sequence | Interval | Union
-    | SetOf | ListOf | Matrix | Ratio | Equation | Inequality | Region | Unread
+    | SetOf | ListOf | Matrix | Row | Equation | Inequality | Region | Labels | Unread
 )  # fmt: skip
 
 

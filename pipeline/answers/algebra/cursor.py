@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from pipeline.answers.expression import integer_of
-from pipeline.answers.tokens import Token, Type
+from pipeline.answers.algebra.expression import integer_of
+from pipeline.answers.algebra.tokens import Token, Type
 from pipeline.answers.verdict import Malformed, TooLarge
 
 _MAX_NUMERAL = 18_000

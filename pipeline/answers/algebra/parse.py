@@ -10,15 +10,16 @@ Division is left-associative and as strong as an implied product: 1/2x is x/2.
 
 from __future__ import annotations
 
-from pipeline.answers import expression as ex
-from pipeline.answers.context import EULER, IMAGINARY, PI, Context
-from pipeline.answers.cursor import Cursor, numeral
-from pipeline.answers.expression import Expression, number, of_atom, symbol
-from pipeline.answers.functions import call
-from pipeline.answers.polynomial import Atom, Kind
-from pipeline.answers.powers import power
-from pipeline.answers.roots import absolute, root
-from pipeline.answers.tokens import FUNCTIONS, OPENING, Token, Type
+from pipeline.answers.algebra import expression as ex
+from pipeline.answers.algebra.context import EULER, IMAGINARY, PI, Context
+from pipeline.answers.algebra.cursor import Cursor, numeral
+from pipeline.answers.algebra.expression import Expression, number, of_atom, symbol
+from pipeline.answers.algebra.functions import call
+from pipeline.answers.algebra.polynomial import Atom, Kind
+from pipeline.answers.algebra.powers import power
+from pipeline.answers.algebra.ranges import integral, over_a_range
+from pipeline.answers.algebra.roots import absolute, root
+from pipeline.answers.algebra.tokens import FUNCTIONS, OPENING, Token, Type
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _PRODUCTS = frozenset(("cdot", "times", "ast"))
@@ -55,7 +56,7 @@ class Parser:
             Unreadable: if something is not known here.
             TooLarge: beyond the limits of one answer.
         """
-        value = self._sum()
+        value = self.sum()
         rest = self.cursor.peek()
         if rest is not None and self.cursor.before().type is rest.type is Type.NUMBER:
             raise Malformed(f"two numbers must have a sign between them, got {rest.text!r}")
@@ -63,16 +64,16 @@ class Parser:
             raise Unreadable(f"an expression must end before {rest.text!r}")
         return value
 
-    def _sum(self) -> Expression:
+    def sum(self) -> Expression:
         self.depth += 1
         if self.depth > 60:
             raise TooLarge("an expression must be nested at most 60 deep")
         sign = self._sign()
-        total = self._term()
+        total = self.term()
         if sign is False:
             total = ex.negative(total, self.context.work)
         while (sign := self._sign()) is not None:
-            term = self._term()
+            term = self.term()
             total = (ex.plus if sign else ex.minus)(total, term, self.context.work)
         self.depth -= 1
         return total
@@ -89,15 +90,11 @@ class Parser:
                 return result
             result = plus if result is None else result == plus
 
-    def _term(self) -> Expression:
+    def term(self) -> Expression:
         value = self._factor()
         while True:
             if self.cursor.at(Type.SIGN, "*") or self.cursor.at(Type.COMMAND, *_PRODUCTS):
                 self.cursor.take()
-                if self.cursor.at(Type.SIGN, "*"):  # ** is a power in plain notation
-                    self.cursor.take()
-                    value = power(value, self._exponent(), self.context)
-                    continue
                 value = ex.times(value, self._factor(), self.context.work)
             elif self.cursor.at(Type.SIGN, "/") or self.cursor.at(Type.COMMAND, *_DIVISIONS):
                 self.cursor.take()
@@ -118,14 +115,13 @@ class Parser:
         if token.type is Type.SIGN:
             return token.text in _GROUPS or (token.text == "|" and self.bars == 0)
         if token.type is Type.COMMAND:
-            return token.text in ("frac", "pi", "binom", "sum", "prod", "int") or (
-                token.text in FUNCTIONS or token.text in _COMMAND_GROUPS
-            )
+            known = ("frac", "pi", "int", "infty")
+            return token.text in known or token.text in FUNCTIONS or token.text in _COMMAND_GROUPS
         return False
 
     def _factor(self) -> Expression:
         sign = self._sign()
-        value = self._postfixed(self._primary())
+        value = self._postfixed(self.primary())
         return ex.negative(value, self.context.work) if sign is False else value
 
     def _postfixed(self, value: Expression) -> Expression:
@@ -152,26 +148,29 @@ class Parser:
 
     def _exponent(self) -> Expression:
         sign = self._sign()
-        value = self._primary()
+        value = self.primary()
         if self.cursor.at(Type.SIGN, "!"):
             value = self._postfixed(value)
         return ex.negative(value, self.context.work) if sign is False else value
 
-    def _primary(self) -> Expression:
+    def primary(self) -> Expression:
         token = self.cursor.take()
         match token.type:
             case Type.NUMBER:
                 return self._number(token)
             case Type.SYMBOL:
+                counted = self._counted(token)
+                if counted is not None:
+                    return counted
                 return {"e": of_atom(EULER), "i": of_atom(IMAGINARY)}.get(token.text) or symbol(
                     token.text
                 )
             case Type.SIGN:
                 if token.text in _GROUPS:
-                    return self._group(_GROUPS[token.text])
+                    return self.group(_GROUPS[token.text])
                 if token.text == "|":
                     self.bars += 1
-                    inner = self._sum()
+                    inner = self.sum()
                     self.cursor.expect("|")
                     self.bars -= 1
                     return absolute(inner, self.context)
@@ -185,9 +184,24 @@ class Parser:
                     return number(ex.integer_of(token.text))
                 raise Unreadable(f"an expression must hold no words, got {token.text!r}")
 
-    def _group(self, closing: str) -> Expression:
+    def _counted(self, token: Token) -> Expression | None:
+        """C_5^2 as the number of combinations and A_5^2 of arrangements, taken if it is one."""
+        letter, _, below = token.text.partition("_")
+        below = below.strip("{}")
+        start = self.cursor.place
+        if letter not in ("C", "A") or not below.isdigit() or not self.cursor.at(Type.SIGN, "^"):
+            return None
+        self.cursor.take()
+        taken = self._exponent().rational
+        if taken is None or taken.denominator != 1 or not 0 <= taken <= int(below[:9]):
+            self.cursor.place = start
+            return None
+        arguments = (number(int(below[:9])), number(taken))
+        return call("binom" if letter == "C" else "perm", self.context, *arguments)
+
+    def group(self, closing: str) -> Expression:
         bars, self.bars = self.bars, 0
-        inner = self._sum()
+        inner = self.sum()
         self.cursor.expect(closing)
         self.bars = bars
         return inner
@@ -199,64 +213,57 @@ class Parser:
         mixed = self.cursor.mixed_fraction()
         return number(value + mixed) if mixed is not None else number(value)
 
-    def _argument(self) -> Expression:
+    def argument(self) -> Expression:
         """A LaTeX argument: a group, one digit, one symbol or one command."""
         if self.cursor.at(Type.SIGN, "{"):
             self.cursor.take()
-            return self._group("}")
+            return self.group("}")
         token = self.cursor.peek()
         if token is None:
             raise Malformed("a command must have its arguments")
         if token.type is Type.NUMBER and token.text.isdigit():
             return number(int(self.cursor.digit()))
-        return self._primary()
+        return self.primary()
 
     def _command(self, token: Token) -> Expression:
         name = token.text
         if name == "frac":
-            above = self._argument()
-            return ex.over(above, self._argument(), self.context.work)
+            above = self.argument()
+            return ex.over(above, self.argument(), self.context.work)
         if name == "pi":
             return of_atom(PI)
         if name == "sqrt":
             degree = 2
             if self.cursor.at(Type.SIGN, "["):
                 self.cursor.take()
-                rational = self._group("]").rational
+                rational = self.group("]").rational
                 if rational is None or rational.denominator != 1 or rational < 2:
                     raise Unreadable("the degree of a root must be an integer from 2 on")
                 degree = int(rational)
-            return root(self._argument(), degree, self.context)
+            return root(self.argument(), degree, self.context)
         if name == "binom" and not self.cursor.at(Type.SIGN, "("):
-            above = self._argument()
-            return call("binom", self.context, above, self._argument())
+            above = self.argument()
+            return call("binom", self.context, above, self.argument())
         if name in _COMMAND_GROUPS:
             closing, function = _COMMAND_GROUPS[name]
-            inner = self._group(closing)
+            inner = self.group(closing)
             return call(function, self.context, inner) if function else inner
+        if name == "infty":
+            return of_atom(Atom(Kind.FUNCTION, "infty", "infty"))
+        if name in ("sum", "prod", "lim") and self.cursor.at(Type.SIGN, "_"):
+            return over_a_range(self, name)
+        if name == "int":
+            return integral(self)
         if name in FUNCTIONS:
             return self._function(name)
-        if name == "overline":
-            return self._overline()
         raise Unreadable(f"a known command must stand here, got {name!r}")
-
-    def _overline(self) -> Expression:
-        """The name of a segment, compared by its letters."""
-        self.cursor.expect("{")
-        letters = ""
-        while self.cursor.at(Type.SYMBOL):
-            letters += self.cursor.take().text
-        self.cursor.expect("}")
-        if len(letters) != 2:
-            raise Unreadable("an overline must stand over two letters")
-        return of_atom(Atom(Kind.FUNCTION, f"\\overline{{{''.join(sorted(letters))}}}", "overline"))
 
     def _function(self, name: str) -> Expression:
         arguments: list[Expression] = []
         exponent: Expression | None = None
         if name == "log" and self.cursor.at(Type.SIGN, "_"):
             self.cursor.take()
-            arguments.append(self._argument())
+            arguments.append(self.argument())
         if self.cursor.at(Type.SIGN, "^"):
             self.cursor.take()
             exponent = self._exponent()
@@ -265,10 +272,10 @@ class Parser:
         if self.cursor.at(Type.SIGN, *_GROUPS):
             closing = _GROUPS[self.cursor.take().text]
             bars, self.bars = self.bars, 0
-            arguments.append(self._sum())
+            arguments.append(self.sum())
             while self.cursor.at(Type.SIGN, ","):
                 self.cursor.take()
-                arguments.append(self._sum())
+                arguments.append(self.sum())
             self.cursor.expect(closing)
             self.bars = bars
         else:
@@ -280,9 +287,9 @@ class Parser:
         """Without parentheses a function takes the product behind it: sin 2x, cos 3 pi t."""
         if self.cursor.at(Type.SIGN, "+", "-"):
             return self._factor()
-        value = self._postfixed(self._primary())
+        value = self._postfixed(self.primary())
         while self._starts_primary() and not self.cursor.at(Type.COMMAND, *FUNCTIONS):
             if self.cursor.at(Type.SIGN, *OPENING):
                 break
-            value = ex.times(value, self._postfixed(self._primary()), self.context.work)
+            value = ex.times(value, self._postfixed(self.primary()), self.context.work)
         return value

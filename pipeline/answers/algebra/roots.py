@@ -1,24 +1,18 @@
-"""Roots and absolute values, exact: sqrt(12) is 2*3^(1/2), sqrt(3+2*2^(1/2)) is 1+2^(1/2)."""
+"""Roots and absolute values, exact: sqrt(12) is 2*3^(1/2)."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from math import gcd, isqrt, lcm
+from math import isqrt
 
-from pipeline.answers import expression as ex
-from pipeline.answers.context import IMAGINARY, UNIT, Context
-from pipeline.answers.expression import Expression, number, of_atom
-from pipeline.answers.polynomial import (
-    HALF,
-    ONE,
+from pipeline.answers.algebra import expression as ex
+from pipeline.answers.algebra.context import IMAGINARY, UNIT, Context
+from pipeline.answers.algebra.expression import Expression, number, of_atom
+from pipeline.answers.algebra.polynomial import (
     Atom,
     Kind,
-    Monomial,
     Polynomial,
-    Work,
     leading,
-    multiply,
-    scale,
 )
 from pipeline.answers.verdict import TooLarge, Unreadable
 
@@ -49,9 +43,6 @@ def rational_power(value: Expression, exponent: Fraction, context: Context) -> E
     rational = value.rational
     if rational is not None:
         return ex.to_integer_power(_numeric_root(rational, degree, context), times, context.work)
-    denested = _denested(value, context) if degree == 2 else None
-    if denested is not None:
-        return ex.to_integer_power(denested, times, context.work)
     above = _polynomial_power(value.numerator, exponent, context)
     below = _polynomial_power(value.denominator, exponent, context)
     return ex.over(above, below, context.work)
@@ -84,13 +75,13 @@ def _prime_power(prime: int, exponent: Fraction, context: Context) -> Expression
 
 
 def _polynomial_power(polynomial: Polynomial, exponent: Fraction, context: Context) -> Expression:
-    monomial, content, rest = _content(polynomial, context.work)
-    root_ = _numeric_root(content, exponent.denominator, context)
-    result = ex.to_integer_power(root_, exponent.numerator, context.work)
-    if len(rest) > 1:
-        radicand = Expression(rest, UNIT)
+    if len(polynomial) > 1:
+        radicand = Expression(polynomial, UNIT)
         atom = context.atom(Kind.RADICAND, f"({radicand.text})", arguments=(radicand,))
-        result = ex.times(result, of_atom(atom, exponent), context.work)
+        return ex.times(number(1), of_atom(atom, exponent), context.work)
+    ((monomial, value),) = polynomial.items()
+    root_ = _numeric_root(value, exponent.denominator, context)
+    result = ex.to_integer_power(root_, exponent.numerator, context.work)
     for atom, inner in monomial:
         result = ex.times(result, _atom_power(atom, inner, exponent, context), context.work)
     return result
@@ -110,65 +101,17 @@ def _atom_power(atom: Atom, inner: Fraction, outer: Fraction, context: Context) 
     return ex.times(number(1), of_atom(atom, total), context.work)
 
 
-def _denested(value: Expression, context: Context) -> Expression | None:
-    """sqrt(a + b sqrt(c)) as sqrt(x) + sqrt(y), where that is possible over the rationals."""
-    polynomial = value.numerator
-    if value.denominator != UNIT or len(polynomial) != 2 or ONE not in polynomial:
-        return None
-    a = polynomial[ONE]
-    ((monomial, b),) = ((m, v) for m, v in polynomial.items() if m != ONE)
-    if any(atom.kind is not Kind.PRIME or e != HALF for atom, e in monomial):
-        return None
-    c = Fraction(1)
-    for atom, _ in monomial:
-        c *= int(atom.text)
-    d = _rational_square_root(a * a - b * b * c)
-    if d is None or a <= 0:
-        return None
-    first = _numeric_root((a + d) / 2, 2, context)
-    second = _numeric_root((a - d) / 2, 2, context)
-    return ex.plus(first, second, context.work) if b > 0 else ex.minus(first, second, context.work)
-
-
 def absolute(value: Expression, context: Context) -> Expression:
     """|value|."""
     rational = value.rational
     if rational is not None:
         return number(abs(rational))
-    if len(value.numerator) == 1 and len(value.denominator) == 1:
-        ((monomial, coefficient),) = value.numerator.items()
-        positive = (Kind.PRIME, Kind.CONSTANT)
-        if all(atom.kind in positive for atom, _ in monomial):
-            return ex.negative(value, context.work) if coefficient < 0 else value
-        if context.positive and all(a.kind in (*positive, Kind.SYMBOL) for a, _ in monomial):
-            return ex.negative(value, context.work) if coefficient < 0 else value
-        if abs(coefficient) != 1:
-            unit = Expression({monomial: Fraction(1)}, value.denominator)
-            return ex.times(number(abs(coefficient)), absolute(unit, context), context.work)
+    positive = (Kind.PRIME, Kind.CONSTANT, *((Kind.SYMBOL,) if context.positive else ()))
     if leading(value.numerator) < 0:
         value = ex.negative(value, context.work)
-    square = None
-    if value.denominator == UNIT:
-        square = multiply(value.numerator, value.numerator, context.work)
-    return of_atom(context.atom(Kind.FUNCTION, f"abs({value.text})", "abs", (value,), square))
-
-
-def _content(polynomial: Polynomial, work: Work) -> tuple[Monomial, Fraction, Polynomial]:
-    """(common monomial, rational content with the sign of the first term, what is left)."""
-    common = dict(next(iter(polynomial)))
-    for monomial in polynomial:
-        exponents = dict(monomial)
-        common = {a: min(e, exponents[a]) for a, e in common.items() if a in exponents}
-    rest = {
-        tuple((a, e - common.get(a, 0)) for a, e in monomial if e != common.get(a, 0)): value
-        for monomial, value in polynomial.items()
-    }
-    content = Fraction(
-        gcd(*(v.numerator for v in rest.values())), lcm(*(v.denominator for v in rest.values()))
-    )
-    if len(rest) == 1:
-        (content,) = rest.values()
-    return tuple(sorted(common.items())), content, scale(rest, 1 / content, work)
+    if len(value.numerator) == 1 and all(atom.kind in positive for atom in value.atoms):
+        return value
+    return of_atom(context.atom(Kind.FUNCTION, f"abs({value.text})", "abs", (value,)))
 
 
 def factored(value: int) -> list[tuple[int, int]]:
@@ -189,12 +132,3 @@ def factored(value: int) -> list[tuple[int, int]]:
         side = isqrt(value)
         factors.append((side, 2) if side * side == value else (value, 1))
     return factors
-
-
-def _rational_square_root(value: Fraction) -> Fraction | None:
-    if value < 0:
-        return None
-    above, below = isqrt(value.numerator), isqrt(value.denominator)
-    if above * above != value.numerator or below * below != value.denominator:
-        return None
-    return Fraction(above, below)

@@ -44,13 +44,21 @@ _TOKEN = re.compile(
     r"|\\text\s*\{(?P<text>[^{}]*)\}"
     r"|\\(?P<command>[A-Za-z]+)"
     r"|(?P<word>[A-Za-z]+)"
+    r"|(?P<other>[^\W\d_]+)"
     r"|(?P<sign>\\[\\{}%$|#&]|\S))"
 )
-_SUBSCRIPT = re.compile(r"\s*_\s*(?:\{\s*([A-Za-z0-9+\-, ]{1,20})\s*\}|([A-Za-z0-9]))")
+_SUBSCRIPT = re.compile(r"\s*_\s*(?:\{\s*([A-Za-z0-9+\-,.()*/ ]{1,20})\s*\}|([A-Za-z0-9]))")
+_PRIMES = re.compile(r"\s?'{1,4}")
+_ACCENTS = frozenset((
+    "bar", "hat", "tilde", "dot", "ddot", "widehat", "widetilde", "overline", "overrightarrow",
+))  # fmt: skip
+_ACCENTED = re.compile(r"\s*(?:\{\s*(\\?[A-Za-z]+)\s*\}|([A-Za-z]))")
+_LETTERS_ONLY = re.compile(r"[^\W\d_][^\W\d_ .,'-]*(?:[ .,'-]+[^\W\d_]+)*[ .]*")
 FUNCTIONS = frozenset((
     "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot", "arcsec",
     "arccsc", "factorial", "binom", "sinh", "cosh", "tanh", "ln", "log", "exp", "sqrt", "abs",
-    "floor", "ceil", "gcd", "lcm", "max", "min", "det", "arg",
+    "floor", "ceil", "gcd", "lcm", "max", "min", "det", "arg", "perm", "lim", "sum", "prod",
+    "integral",
 ))  # fmt: skip
 GREEK = frozenset((
     "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta",
@@ -60,16 +68,16 @@ GREEK = frozenset((
 ))  # fmt: skip
 _PLAIN_COMMANDS = {
     **{name: name for name in FUNCTIONS if len(name) > 2},
+    **{name: name.lower() for name in ("Sin", "Cos", "Tan", "Cot", "Log", "Ln", "Exp")},
     **{name: name for name in GREEK if len(name) > 3},
     "ln": "ln", "pi": "pi", "infty": "infty", "infinity": "infty", "inf": "infty", "oo": "infty",
     "arcsin": "arcsin", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "cup": "cup",
     "union": "cup", "in": "in", "and": "and", "or": "or", "pm": "pm", "frac": "frac",
     "degrees": "degrees", "degree": "degrees", "binom": "binom", "theta": "theta",
 }  # fmt: skip
-_SHORT_WORDS = frozenset((
-    "no", "yes", "the", "not", "all", "odd", "one", "two", "six", "ten", "is", "are", "up",
-    "am", "pm", "cm", "mm", "km", "kg", "mg", "ml", "ft", "mi", "lb", "oz", "hr", "mph",
-))  # fmt: skip
+_SHORT = """no yes the not all odd one two six ten is are up am pm of per sq cu cm mm km kg mg ml
+    ft mi lb lbs oz hr hrs yr yrs sec mins mph kph kmh gal mol day rad deg usd rpm"""
+_SHORT_WORDS = frozenset(_SHORT.split())
 _PI_RUN = re.compile(r"(pi|sqrt)(?=[A-Za-z])|(?<=[A-Za-z])(pi|sqrt)")
 
 
@@ -83,6 +91,7 @@ def tokenise(text: str) -> list[Token]:
     tokens: list[Token] = []
     position, depth, groups = 0, 0, 0
     text = text.rstrip()
+    prose = _LETTERS_ONLY.fullmatch(text) is not None
     while position < len(text):
         match = _TOKEN.match(text, position)
         assert match is not None
@@ -92,16 +101,27 @@ def tokenise(text: str) -> list[Token]:
         value = match[kind] if kind else ""
         if kind == "number":
             tokens.append(Token(Type.NUMBER, value, spaced))
+        elif kind == "text" and not value.strip():
+            continue
         elif kind == "text":
             tokens.append(Token(Type.TEXT, " ".join(value.split()), spaced))
+        elif kind == "other":
+            tokens.append(Token(Type.TEXT, value, spaced, plain=True))
         elif kind == "command":
-            if value in GREEK:
+            accented = _ACCENTED.match(text, position) if value in _ACCENTS else None
+            if accented is not None:
+                below = accented[1] or accented[2]
+                below = "".join(sorted(below)) if value == "overline" else below  # of a segment
+                name = f"\\{value}{{{below}}}"
+                value, position = _with_subscript(name, text, accented.end())
+                tokens.append(Token(Type.SYMBOL, value, spaced))
+            elif value in GREEK:
                 value, position = _with_subscript("\\" + value, text, position)
                 tokens.append(Token(Type.SYMBOL, value, spaced))
             else:
                 tokens.append(Token(Type.COMMAND, value, spaced))
         elif kind == "word":
-            position = _append_word(tokens, value, spaced, text, position)
+            position = _append_word(tokens, value, spaced, text, position, prose)
         else:
             if value in "{([" or value == r"\{":
                 depth += 1
@@ -120,8 +140,13 @@ def tokenise(text: str) -> list[Token]:
     return tokens
 
 
-def _append_word(tokens: list[Token], word: str, spaced: bool, text: str, position: int) -> int:
-    """Append a run of letters as a command, a word or symbols; returns the new position."""
+def _append_word(
+    tokens: list[Token], word: str, spaced: bool, text: str, position: int, prose: bool
+) -> int:
+    """Append a run of letters as a command, a word or symbols; returns the new position.
+
+    `prose` says that the whole answer is letters, where short runs may be words as well.
+    """
     command = _PLAIN_COMMANDS.get(word) or _PLAIN_COMMANDS.get(
         word.lower() if len(word) > 3 else ""
     )
@@ -134,12 +159,12 @@ def _append_word(tokens: list[Token], word: str, spaced: bool, text: str, positi
         tokens.append(Token(Type.TEXT, command, spaced, plain=True))
     elif command:
         tokens.append(Token(Type.COMMAND, command, spaced, plain=True))
-    elif len(word) > 3 or word.lower() in _SHORT_WORDS:
+    elif len(word) > 3 or word.lower() in _SHORT_WORDS or (prose and _is_word(word)):
         split = _PI_RUN.split(word) if len(word) <= 6 else [word]
         parts = [part for part in split if part]
         if len(parts) > 1 and all(p in ("pi", "sqrt") or len(p) <= 3 for p in parts):
             for part in parts:
-                position = _append_word(tokens, part, spaced, text, position)
+                position = _append_word(tokens, part, spaced, text, position, prose)
         else:
             tokens.append(Token(Type.TEXT, word, spaced, plain=True))
     else:
@@ -151,12 +176,23 @@ def _append_word(tokens: list[Token], word: str, spaced: bool, text: str, positi
     return position
 
 
+def _is_word(run: str) -> bool:
+    """Whether up to three letters are read as a word: Red, cat, Jo; but not ab, abc or Ah."""
+    vowels = [letter in "aeiou" for letter in run.lower()]
+    if not any(vowels) or all(vowels):
+        return False
+    if run[0].isupper():
+        return run[1:].islower() and (len(run) > 2 or vowels[1])
+    return len(run) == 3 and run.islower() and list(run) != sorted(run)
+
+
 def _with_subscript(name: str, text: str, position: int) -> tuple[str, int]:
     match = _SUBSCRIPT.match(text, position)
-    if match is None:
-        return name, position
-    inner = (match[1] or match[2]).replace(" ", "")
-    return f"{name}_{inner}" if len(inner) == 1 else f"{name}_{{{inner}}}", match.end()
+    if match is not None:
+        inner, position = (match[1] or match[2]).replace(" ", ""), match.end()
+        name = f"{name}_{inner}" if len(inner) == 1 else f"{name}_{{{inner}}}"
+    primes = _PRIMES.match(text, position)
+    return (name + primes[0].strip(), primes.end()) if primes else (name, position)
 
 
 OPENING = {"(": ")", "[": "]", "{": "}", r"\{": r"\}"}

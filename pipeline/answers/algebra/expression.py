@@ -1,8 +1,8 @@
 """Exact expressions: quotients of polynomials in one normal form, and their arithmetic.
 
-The denominator holds no algebraic atom (roots, i and cosines are moved to the numerator), is
-primitive with integer coefficients and a positive first one, and has no factor in common with the
-numerator. Two expressions over independent atoms are equal exactly when their texts are.
+Square roots and i are moved out of the denominator, which is primitive with integer coefficients
+and a positive first one; common monomials are cancelled, other common factors are not. Two
+expressions over independent atoms are equal exactly when the numerator of their difference is 0.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 
-from pipeline.answers.gcd import common_divisor, exact_quotient
-from pipeline.answers.polynomial import (
+from pipeline.answers.algebra.polynomial import (
     ONE,
     Atom,
     Kind,
@@ -28,7 +27,6 @@ from pipeline.answers.polynomial import (
     order,
     power,
     scale,
-    split_by,
 )
 from pipeline.answers.verdict import Unreadable
 
@@ -98,16 +96,6 @@ def quotient(above: Polynomial, below: Polynomial, work: Work) -> Expression:
         return number(0)
     above, below = _rationalised(above, below, work)
     above, below = _without_common_monomial(above, below)
-    if len(below) > 1:
-        coefficients = [dict(group) for group in split_by(above, is_algebraic).values()]
-        divisor = common_divisor([below, *coefficients], work)
-        if len(divisor) > 1:
-            below = exact_quotient(below, divisor, work)
-            above = {
-                tuple(sorted((*outer, *inner))): value
-                for outer, group in split_by(above, is_algebraic).items()
-                for inner, value in exact_quotient(group, divisor, work).items()
-            }
     factor = Fraction(
         lcm(*(v.denominator for v in below.values())), gcd(*(v.numerator for v in below.values()))
     )
@@ -119,53 +107,32 @@ def quotient(above: Polynomial, below: Polynomial, work: Work) -> Expression:
 def _rationalised(
     above: Polynomial, below: Polynomial, work: Work
 ) -> tuple[Polynomial, Polynomial]:
-    """Both times what makes the denominator free of algebraic atoms."""
+    """Both times what rids the denominator of i and of roots of even degree."""
     while True:
-        algebraic = [atom for atom in atoms_of([below]) if is_algebraic(atom)]
-        if not algebraic:
+        factors = (
+            _conjugate(below, atom) for atom in reversed(atoms_of([below])) if is_algebraic(atom)
+        )
+        factor = next((found for found in factors if found is not None), None)
+        if factor is None:
             return above, below
-        atom = algebraic[-1]  # radicands hold primes, so they go first
-        factor = _conjugate(below, atom, work)
         above, below = multiply(above, factor, work), multiply(below, factor, work)
         if not below:
             raise Unreadable("a denominator must not be zero")
 
 
-def _conjugate(below: Polynomial, atom: Atom, work: Work) -> Polynomial:
-    """A factor that lowers the degree of `below` in `atom`, or rids it of it."""
-    parts = {
-        (key[0][1] if key else Fraction(0)): part
-        for key, part in split_by(below, lambda other: other == atom).items()
+def _conjugate(below: Polynomial, atom: Atom) -> Polynomial | None:
+    """A factor that lowers the degree of `below` in `atom`, or rids it of it; None for a sum with
+    other than even roots."""
+    exponents = {dict(monomial).get(atom, Fraction(0)) for monomial in below}
+    if len(exponents) == 1:
+        return {((atom, (2 if atom.kind is Kind.IMAGINARY else 1) - exponents.pop()),): Fraction(1)}
+    step = lcm(*(e.denominator for e in exponents))
+    if atom.kind is not Kind.IMAGINARY and step % 2:
+        return None
+    return {
+        monomial: -value if dict(monomial).get(atom, Fraction(0)) * step % 2 == 1 else value
+        for monomial, value in below.items()
     }
-    if len(parts) == 1:
-        (exponent,) = parts
-        target = 2 if atom.square is not None or atom.kind is Kind.IMAGINARY else 1
-        return {((atom, target - exponent),): Fraction(1)}
-    step = lcm(*(e.denominator for e in parts))
-    if atom.kind is Kind.IMAGINARY or atom.square is not None or step % 2 == 0:
-        odd = Fraction(1, step)
-        return {
-            monomial: -value if (dict(monomial).get(atom, Fraction(0)) / odd) % 2 == 1 else value
-            for monomial, value in below.items()
-        }
-    if step != 3:
-        raise Unreadable("roots in a denominator must be square, cube or fourth roots")
-    # with t^3 = n, the conjugate of a + b t + c t^2 is
-    # (a^2 - n b c) + (n c^2 - a b) t + (b^2 - a c) t^2
-    t: list[Polynomial] = [_UNIT, {((atom, Fraction(1, 3)),): Fraction(1)}]
-    t.append(multiply(t[1], t[1], work))
-    a, b, c = (parts.get(Fraction(power_, 3), {}) for power_ in range(3))
-    n = multiply(t[2], t[1], work)
-    rows = (
-        (multiply(a, a, work), multiply(n, multiply(b, c, work), work)),
-        (multiply(n, multiply(c, c, work), work), multiply(a, b, work)),
-        (multiply(b, b, work), multiply(a, c, work)),
-    )
-    factor: Polynomial = {}
-    for root, (plus, minus) in zip(t, rows, strict=True):
-        difference = add(plus, scale(minus, Fraction(-1), work), work)
-        factor = add(factor, multiply(difference, root, work), work)
-    return factor
 
 
 def _without_common_monomial(above: Polynomial, below: Polynomial) -> tuple[Polynomial, Polynomial]:
@@ -196,6 +163,27 @@ def plus(left: Expression, right: Expression, work: Work) -> Expression:
         work,
     )
     return quotient(above, multiply(left.denominator, right.denominator, work), work)
+
+
+def same(left: Expression, right: Expression, work: Work) -> bool | None:
+    """Whether two expressions are equal; None where their atoms may depend on each other."""
+    if left.text == right.text:
+        return True
+    across = multiply(right.numerator, left.denominator, work)
+    rest = add(
+        multiply(left.numerator, right.denominator, work), scale(across, Fraction(-1), work), work
+    )
+    if not rest:
+        return True
+    return False if all(map(_independent, (*left.atoms, *right.atoms))) else None
+
+
+def _independent(atom: Atom) -> bool:
+    """Whether nothing relates the atom to others: not so for powers and function values, nor for
+    numbers under a root that are too large to have been factored."""
+    if atom.kind is Kind.PRIME:
+        return len(atom.text) < 7
+    return atom.kind in (Kind.IMAGINARY, Kind.CONSTANT, Kind.SYMBOL)
 
 
 def negative(value: Expression, work: Work) -> Expression:

@@ -3,8 +3,7 @@
 An atom is a symbol, pi, a radical, a function value: anything that is not a rational number. A
 monomial maps atoms to positive rational exponents, so that sqrt(x) is x to the 1/2. Some atoms are
 algebraic: a power of theirs is a polynomial in other atoms (``i`` squared is -1, 2^(1/2) squared
-is 2, cos(x) squared is 1 - sin(x)^2); products are reduced on the spot, which makes the
-representation unique.
+is 2); products are reduced on the spot.
 """
 
 from __future__ import annotations
@@ -23,6 +22,10 @@ MAX_TERMS = 400
 """Most terms of one polynomial."""
 
 
+FULL = 40_000
+"""Work that one reading may cost where it may take its time."""
+
+
 class Work:
     """What one reading may still spend, in multiplications of small rationals.
 
@@ -30,7 +33,7 @@ class Work:
         TooLarge: from `spend`, once nothing is left.
     """
 
-    def __init__(self, limit: int = 40_000) -> None:
+    def __init__(self, limit: int = FULL) -> None:
         self.left = limit
 
     def spend(self, cost: int) -> None:
@@ -67,8 +70,6 @@ class Atom:
     arguments: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """Expressions: of a RADICAND the radicand, of a POWER base and exponent, of a FUNCTION its
     arguments."""
-    square: Any = field(default=None, compare=False, repr=False)
-    """For atoms whose square is a polynomial in other atoms: that `Polynomial`."""
 
 
 Monomial = tuple[tuple[Atom, Fraction], ...]
@@ -151,20 +152,7 @@ def multiply(left: Polynomial, right: Polynomial, work: Work) -> Polynomial:
 
 def power(base: Polynomial, exponent: int, work: Work) -> Polynomial:
     """base ** exponent, exponent >= 0."""
-    if len(base) == 1:
-        ((monomial, value),) = base.items()
-        bits = max(value.numerator.bit_length(), value.denominator.bit_length())
-        if abs(value) != 1 and bits * exponent > 2 * MAX_BITS:
-            raise TooLarge(f"numbers must have at most {MAX_BITS} bits")
-        extra, raised, rest = reduced({atom: e * exponent for atom, e in monomial}, MAX_BITS)
-        parity = value if exponent % 2 else value * value
-        number = value**exponent if abs(value) != 1 else (parity if exponent else Fraction(1))
-        work.spend(_cost(number))
-        result: Polynomial = {raised: check_bits(number * extra)}
-        for factor in rest:
-            result = multiply(result, factor, work)
-        return result
-    if exponent > 200:
+    if exponent > 200 and len(base) > 1:
         raise TooLarge("a sum may be raised to at most the 200th power")
     result = constant(1)
     while exponent:
@@ -183,9 +171,7 @@ def _merged(left: Monomial, right: Monomial) -> dict[Atom, Fraction]:
     return exponents
 
 
-def reduced(
-    exponents: Mapping[Atom, Fraction], max_bits: int = MAX_BITS
-) -> tuple[Fraction, Monomial, list[Polynomial]]:
+def reduced(exponents: Mapping[Atom, Fraction]) -> tuple[Fraction, Monomial, list[Polynomial]]:
     """A product of atoms, algebraic ones reduced: (number, monomial, further factors)."""
     number = Fraction(1)
     kept: list[tuple[Atom, Fraction]] = []
@@ -193,7 +179,7 @@ def reduced(
     for atom, exponent in exponents.items():
         if atom.kind is Kind.PRIME:
             whole = exponent.numerator // exponent.denominator
-            if abs(whole) * int(atom.text).bit_length() > max_bits:
+            if abs(whole) * int(atom.text).bit_length() > MAX_BITS:
                 raise TooLarge(f"numbers must have at most {MAX_BITS} bits")
             number *= Fraction(int(atom.text)) ** whole
             exponent -= whole
@@ -206,10 +192,6 @@ def reduced(
             whole = exponent.numerator // exponent.denominator
             rest.extend([atom.arguments[0].numerator] * min(whole, 201))
             exponent -= whole
-        elif atom.square is not None and exponent >= 2:
-            pairs = exponent.numerator // (2 * exponent.denominator)
-            rest.extend([atom.square] * min(pairs, 201))
-            exponent -= 2 * pairs
         if exponent:
             kept.append((atom, exponent))
     kept.sort()
@@ -218,7 +200,7 @@ def reduced(
 
 def is_algebraic(atom: Atom) -> bool:
     """Whether a power of `atom` is a polynomial in other atoms."""
-    return atom.kind in (Kind.PRIME, Kind.IMAGINARY, Kind.RADICAND) or atom.square is not None
+    return atom.kind in (Kind.PRIME, Kind.IMAGINARY, Kind.RADICAND)
 
 
 def atoms_of(polynomials: Iterable[Polynomial]) -> list[Atom]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pipeline.answers.polynomial import ONE, Atom, Kind, Polynomial, Work
+from pipeline.answers.algebra.polynomial import ONE, Atom, Kind, Polynomial, Work
 from pipeline.answers.verdict import TooLarge
 
 MAX_ATOM_CHARS = 5_000
@@ -31,7 +31,6 @@ class Context:
         text: str,
         name: str = "",
         arguments: tuple[Any, ...] = (),
-        square: Any = None,
     ) -> Atom:
         """An atom whose text is built from its arguments.
 
@@ -41,4 +40,4 @@ class Context:
         if len(text) > MAX_ATOM_CHARS:
             raise TooLarge(f"a function value must be written in {MAX_ATOM_CHARS} characters")
         self.work.spend(1 + len(text) // 16)
-        return Atom(kind, text, name, arguments, square)
+        return Atom(kind, text, name, arguments)
