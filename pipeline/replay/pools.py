@@ -137,6 +137,8 @@ def read_with_places(
         config = RunDir.open(folder.address).config()
         science, synthetic = config.science, config.runtime.scripted is not None
     keep = science.prompts.feedback is not Feedback.FINAL_BOX if text is None else text
+    if keep and exported and not folder.read_json("pool.json").get("texts", True):
+        raise DataError(f"{address} was exported without texts: export it again without --no-texts")
     if exported:
         return _assembled(folder, science, synthetic, exported_rows(folder, text=keep), None)
     run = RunDir(folder)
