@@ -14,6 +14,7 @@ VERBS = {
     "sweep": "replay grids of settings over a pool, offline",
     "paper": "every table and figure of the paper from recorded pools, offline",
     "miniature": "the paper's experiments in miniature on the embedded models",
+    "replay": "take a run's decisions again from its journal, or another strategy's",
     "suite": "run several configurations as one submission",
     "report": "write one HTML page for a run or several",
     "compare": "test strategies or runs against each other; rank backbones",

@@ -42,8 +42,12 @@ def parser() -> argparse.ArgumentParser:
         "--export",
         nargs=2,
         metavar=("RUN", "FOLDER"),
-        help="write the pool of a finished run as Parquet files of its own, and stop",
+        help="write the pool of a finished run as Parquet files with a card, and stop",
     )
+    options.add_argument(
+        "--no-texts", action="store_true", help="leave the replies' texts out of the export"
+    )
+    options.add_argument("--licence", default="", help="for the card of the export")
     return options
 
 
@@ -54,7 +58,12 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if arguments.export:
             source, target = arguments.export
-            rows = export_pool(RunDir.open(source), target)
+            rows = export_pool(
+                RunDir.open(source),
+                target,
+                texts=not arguments.no_texts,
+                licence=arguments.licence,
+            )
             print(f"{rows:,} completions of {source} written to {target}")
             return 0
         shape = partial(make_collection, rounds=arguments.rounds, samples=arguments.samples)

@@ -1,6 +1,7 @@
 """Make and cache the features of a run's questions, so that a predictor can be used offline.
 
     python -m jobs.features --run RUN --pooling last
+    python -m jobs.features --run EXPORT --config configs/laptop.yaml
 
 Needs the backbone (and its GPUs) once; ``jobs.sweep`` with ``priors.predictor`` then needs neither.
 ``jobs.train`` and ``jobs.evaluate`` make what they need themselves.
@@ -12,23 +13,27 @@ import argparse
 import sys
 
 from jobs.logs import log_to_stderr
+from jobs.pool_config import pool_config
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.features import POOLINGS
-from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.run_dir import rows_of
+from pipeline.store.storage import Folder
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     options = argparse.ArgumentParser(prog="markovscale features", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
-    options.add_argument("--run", required=True, metavar="RUN", help="run directory")
+    options.add_argument("--run", required=True, metavar="RUN", help="run or exported pool")
+    options.add_argument(
+        "--config", metavar="FILE", help="of an export: run configuration with a runtime section"
+    )
     options.add_argument("--pooling", choices=POOLINGS, default="last")
     arguments = options.parse_args(argv)
     log_to_stderr()
     try:
-        run = RunDir.open(arguments.run)
-        config = run.config()
-        rows = rows_of(run.folder.read_table("questions.parquet"))
+        config = pool_config(arguments.run, arguments.config, [])
+        rows = rows_of(Folder(arguments.run).read_table("questions.parquet"))
         from actors.training.backbone_features import backbone_of, features_of
         from jobs.cluster import start_ray
 

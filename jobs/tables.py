@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -18,17 +19,13 @@ _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
 
 def print_summary(summary: dict[str, Any], address: str) -> None:
     """One table a benchmark, the fitted chains, how busy the pools were, and where it all is."""
-    console = Console(width=None if Console().is_terminal else 140)
-    if summary["synthetic"]:
-        console.print("SYNTHETIC: scripted engines made these figures, no model did")
+    console = _console()
     if summary["chains_done"] < summary["chains"]:
         console.print(f"partial: {summary['chains_done']} of {summary['chains']} chains are done")
     for warning in summary["warnings"]:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", soft_wrap=True)
-    for benchmark in dict.fromkeys(entry["benchmark"] for entry in summary["strategies"]):
-        entries = [e for e in summary["strategies"] if e["benchmark"] == benchmark]
-        console.print(_table(benchmark, entries))
-    console.print("* the rule that defines the strategy's answer; all rules are in summary.json")
+    print_strategies(summary["strategies"], synthetic=summary["synthetic"])
+    console.print("all rules are in summary.json")
     for fit in summary["chain_fits"]:
         console.print(
             f"{fit['benchmark']}, {fit['strategy']}: a {fit['a']:.3f}, b {fit['b']:.3f}, "
@@ -40,6 +37,20 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
         for line in as_lines(summary["pools"]):
             console.print(line, soft_wrap=True)
     console.print(f"run directory: {address}", soft_wrap=True)
+
+
+def print_strategies(entries: Sequence[dict[str, Any]], *, synthetic: bool) -> None:
+    """One table a benchmark of entries of `pipeline.report.summary.summarise`."""
+    console = _console()
+    if synthetic:
+        console.print("SYNTHETIC: scripted engines made these figures, no model did")
+    for benchmark in dict.fromkeys(entry["benchmark"] for entry in entries):
+        console.print(_table(benchmark, [e for e in entries if e["benchmark"] == benchmark]))
+    console.print("* the rule that defines the strategy's answer")
+
+
+def _console() -> Console:
+    return Console(width=None if Console().is_terminal else 140)
 
 
 def _table(benchmark: str, entries: list[dict[str, Any]]) -> Table:

@@ -3,6 +3,7 @@
     python -m jobs.collect --config FILE --rounds 8 --samples 60   # on training questions
     python -m jobs.train --pool RUN --out predictors/mine
     python -m jobs.train --pool RUN --out predictors/mine --use tuned --pooling mean
+    python -m jobs.train --pool EXPORT --config configs/laptop.yaml --out predictors/mine
 
 Reads the pool's counts; makes features of its questions with the pool's own generator (cached, so
 that another training takes seconds); fits the heads in the paper's setting and in a tuned one;
@@ -15,14 +16,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from jobs.logs import log_to_stderr
-from pipeline.config.run import RunConfig, override_field
+from jobs.pool_config import pool_config
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.features import POOLINGS
 from pipeline.predictors.targets import PAPER_ANSWERS
-from pipeline.records.run_dir import RunDir
 from pipeline.replay.pools import read_pool
 
 
@@ -30,7 +29,12 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale train", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
-    options.add_argument("--pool", required=True, metavar="RUN", help="run of jobs.collect")
+    options.add_argument(
+        "--pool", required=True, metavar="POOL", help="run of jobs.collect, or its export"
+    )
+    options.add_argument(
+        "--config", metavar="FILE", help="of an export: run configuration with a runtime section"
+    )
     options.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
     options.add_argument(
         "--benchmark", action="append", default=[], help="only this one of the pool"
@@ -53,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         dest="overrides",
-        help="override one field of the run's runtime section (repeatable)",
+        help="override one field of the runtime section (repeatable)",
     )
     return options
 
@@ -63,9 +67,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr()
     try:
-        config = _config(arguments.pool, arguments.overrides)
-        if config.runtime.scripted is not None:
-            raise ConfigError("a predictor needs a backbone, scripted engines have none")
+        config = pool_config(arguments.pool, arguments.config, arguments.overrides)
         pool = read_pool(arguments.pool).of_benchmarks(arguments.benchmark)
         from jobs.training import train
 
@@ -78,15 +80,6 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     print("\n".join(lines))
     return 0
-
-
-def _config(run: str, overrides: list[str]) -> RunConfig:
-    values: dict[str, Any] = RunDir.open(run).config().model_dump(mode="json")
-    for override in overrides:
-        if not override.startswith("runtime."):
-            raise ConfigError(f"--set must name a field of runtime, got {override!r}")
-        override_field(values, override)
-    return RunConfig.parse(values, run)
 
 
 if __name__ == "__main__":

@@ -162,9 +162,9 @@ def test_the_steps_of_the_miniature_are_command_lines_that_parse(tmp_path: Path)
 
 
 def test_training_needs_a_backbone(pool: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """An export has no runtime section, and scripted engines no states."""
+    """Scripted engines have no states."""
     assert train.main(["--pool", pool, "--out", "/nonexistent"]) == 2
-    assert "must hold config.json" in capsys.readouterr().err
+    assert "a predictor needs a backbone" in capsys.readouterr().err
 
 
 def test_a_resume_of_a_collection_is_a_collection(tmp_path: Path) -> None:

@@ -74,15 +74,17 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Scored:
     rule = AnswerRule(choice.picked[0][1])
     right_QD = depth_rights(made.replays.chains, rule)
     depths, shares = np.unique(drawn_Q, return_counts=True)
-    at_QS = np.minimum(depths, made.replays.chains.length_Q[:, None])
+    length_Q = made.replays.chains.length_Q[:, None]
+    at_QS = np.minimum(depths, length_Q)
     rows = np.arange(len(drawn_Q))[:, None]
+    right_QS = np.where(depths > length_Q, 0.0, right_QD[rows, at_QS])  # a failed chain is wrong
     return made.column(
         method=f"{METHODS[kind]}, stops dealt at random",
         kind=kind,
         n=n,
         rule=rule.value,
         fixed=f"the stops of {METHODS[kind]}: {settings_words(choice.picked[0][0])}",
-        right_Q=_weighed(right_QD[rows, at_QS], shares),
+        right_Q=_weighed(right_QS, shares),
         tokens_Q=_weighed(made.replays.chains.tokens_QD[rows, at_QS].astype(float), shares),
     )
 
@@ -94,7 +96,8 @@ def oracle(made: Evaluation, n: int) -> Scored:
     right_QN = verdict_QN == RIGHT
     found_Q = right_QN.any(axis=1)
     spent_Q = np.where(found_Q, right_QN.argmax(axis=1) + 1, np.minimum(chains.length_Q, n))
-    known_Q = found_Q | (verdict_QN == WRONG).any(axis=1)
+    known_Q = found_Q | (verdict_QN == WRONG).any(axis=1) | chains.failed_Q
+    known_Q &= chains.gold_Q
     return made.column(
         method="Oracle stopping",
         kind="oracle",
@@ -133,7 +136,8 @@ def depth_rights(chains: ChainArrays, rule: AnswerRule) -> FloatArray:
         chains.verdict_QT, np.maximum(position_QD, 0).astype(np.int64), axis=1
     )
     known = np.where(verdict_QD == RIGHT, 1.0, np.where(verdict_QD == WRONG, 0.0, np.nan))
-    return np.where(position_QD >= 0, known, np.where(position_QD == NO_ANSWER, 0.0, np.nan))
+    right_QD = np.where(position_QD >= 0, known, np.where(position_QD == NO_ANSWER, 0.0, np.nan))
+    return np.where(chains.gold_Q[:, None], right_QD, np.nan)
 
 
 def _weighed(values_QS: FloatArray, shares_S: IntArray) -> FloatArray:

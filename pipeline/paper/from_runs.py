@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 
@@ -38,7 +39,8 @@ def add_runs(evaluations: Sequence[Evaluation], runs: Sequence[RunData]) -> None
 
 
 def _add(made: Evaluation, cell: Cell) -> bool:
-    n = getattr(cell.strategy, "n", None) if cell.kind != "base" else None
+    budgeted = "n" in {field.name for field in fields(cell.strategy)}  # type: ignore[arg-type]  # a dataclass, by the protocol's words
+    n = cell.n if budgeted else None
     if any(kind == cell.kind and budget in (None, n) for kind, budget in made.main):
         return False
     rights, rows = cell.rights(cell.rule), cell.by_question

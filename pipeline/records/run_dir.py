@@ -84,6 +84,11 @@ class RunDir:
         """A run directory made before."""
         run = cls(Folder(address.rstrip("/")))
         if not run.folder.has("config.json"):
+            if run.folder.has("pool.json"):
+                raise ConfigError(
+                    f"a run directory is asked for, {address} is an exported pool: jobs.paper, "
+                    f"jobs.sweep, jobs.train and jobs.features read those"
+                )
             raise ConfigError(f"a run directory must hold config.json, {address} does not")
         return run
 

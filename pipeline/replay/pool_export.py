@@ -7,40 +7,72 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from pipeline.core.errors import ConfigError
+from pipeline.core.prompts import Feedback
 from pipeline.records.journal import read_segment
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import SCHEMA, table_of
-from pipeline.replay.pool_rows import POOL_TABLE
-from pipeline.replay.pools import POOL_VERSION, Place, read_with_places
+from pipeline.replay.pool_card import CARD, card_of
+from pipeline.replay.pool_rows import POOL_TABLE, without_texts
+from pipeline.replay.pools import POOL_VERSION, CompletionPool, Place, read_with_places
 from pipeline.store.storage import Folder
 
+_ROWS = 50_000  # a row group: few of them compress better
+_ORDER = ("benchmark", "pool", "question_id", "chain", "round", "sample")
 
-def export_pool(run: RunDir, address: str) -> int:
+
+def export_pool(run: RunDir, address: str, *, texts: bool = True, licence: str = "") -> int:
     """Write the pool of a run to a new folder, graded, without redone work; returns its rows.
 
-    The folder holds ``questions.parquet``, ``pool.parquet`` in the trajectory schema with texts,
-    and ``pool.json``. It is read by `pipeline.replay.pools.read_pool`.
+    The folder holds ``questions.parquet``, ``pool.parquet`` in the trajectory schema,
+    ``pool.json`` and a card, ``README.md``. It is read by `pipeline.replay.pools.read_pool`.
+
+    Args:
+        run: a finished collection.
+        address: of the new folder.
+        texts: whether the replies' texts are kept. Without them a pool is a third as large and
+            replays alike.
+        licence: for the card, such as ``apache-2.0``.
 
     Raises:
-        ConfigError: where the folder holds a pool already, or the run none.
+        ConfigError: where the folder holds a pool already, the run none, or its prompts need the
+            texts that are to be left out.
         DataError: as `read_pool`.
     """
     folder = Folder(address.rstrip("/"))
     if folder.has("pool.json"):
         raise ConfigError(f"a pool must be exported to a new folder, {address} holds one")
     pool, places = read_with_places(run.address)
+    if not texts and pool.science.prompts.feedback is not Feedback.FINAL_BOX:
+        raise ConfigError(
+            f"texts can be left out where prompts show boxed answers only, got feedback "
+            f"{pool.science.prompts.feedback.value}: export without --no-texts"
+        )
     folder.write_table("questions.parquet", run.folder.read_table("questions.parquet"))
-    written = folder.write_tables(POOL_TABLE, SCHEMA, _taken(run, places))
-    folder.write_json(  # last: a folder without it is no pool
-        "pool.json",
-        {
-            "version": POOL_VERSION,
-            "run": run.run_id,
-            "synthetic": pool.synthetic,
-            "science": pool.science.model_dump(mode="json"),
-        },
-    )
+    taken = _taken(run, places)
+    groups = _grouped(taken) if texts else _packed(taken)
+    written = folder.write_tables(POOL_TABLE, SCHEMA, groups)
+    folder.write(CARD, card_of(pool, folder, _versions(run), texts=texts, licence=licence).encode())
+    folder.write_json("pool.json", _facts(run, pool, texts=texts))  # last: without it no pool
     return written
+
+
+def _facts(run: RunDir, pool: CompletionPool, *, texts: bool) -> dict[str, object]:
+    return {
+        "version": POOL_VERSION,
+        "run": run.run_id,
+        "synthetic": pool.synthetic,
+        "texts": texts,
+        "science": pool.science.model_dump(mode="json"),
+    }
+
+
+def _versions(run: RunDir) -> dict[str, str]:
+    """Of what drew the pool, as the first attempt recorded them."""
+    folder = run.folder.child("environment")
+    if not folder.has("attempt-1.json"):
+        return {}
+    facts: dict[str, str] = folder.read_json("attempt-1.json").get("versions", {})
+    return facts
 
 
 def _taken(run: RunDir, places: Mapping[Place, str | None]) -> Iterator[pa.Table]:
@@ -54,3 +86,21 @@ def _taken(run: RunDir, places: Mapping[Place, str | None]) -> Iterator[pa.Table
             for number, row in numbered
             if (where, number) in places
         )
+
+
+def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Row groups of at least `_ROWS` rows but for the last, so that few are in memory."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(map(len, held)) >= _ROWS:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _packed(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """All rows in one group, without texts, question by question: what is alike lies together."""
+    whole = pa.concat_tables([without_texts(table) for table in tables])
+    yield whole.sort_by([(name, "ascending") for name in _ORDER])

@@ -20,6 +20,8 @@ from pipeline.records.trajectory import Row, address_of, check_schema
 from pipeline.store.storage import Folder, parquet_table
 
 POOL_TABLE = "pool.parquet"
+LEFT_OUT = "(text not read)"
+"""What stands for a text that is not empty where texts are left out."""
 
 _COLUMNS = (
     "attempt",
@@ -131,11 +133,15 @@ def _rows(table: pa.Table, where: str, *, text: bool) -> Iterator[Located]:
     _check_scores(table, where)
     table = table.select(_COLUMNS)
     if not text:
-        index = table.schema.get_field_index("text")
-        said = pc.if_else(pc.equal(table["text"], ""), "", "(text not read)")
-        table = table.set_column(index, "text", said)
+        table = without_texts(table)
     for number, row in enumerate(table.to_pylist(), 1):
         yield Located(row, where, number)
+
+
+def without_texts(table: pa.Table) -> pa.Table:
+    """Rows whose texts are only empty or `LEFT_OUT`."""
+    said = pc.if_else(pc.equal(table["text"], ""), "", LEFT_OUT)
+    return table.set_column(table.schema.get_field_index("text"), table.schema.field("text"), said)
 
 
 def _check_scores(table: pa.Table, where: str) -> None:

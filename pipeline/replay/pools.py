@@ -130,13 +130,15 @@ def read_with_places(
 ) -> tuple[CompletionPool, dict[Place, str | None]]:
     """As `read_pool`, and the verdict of each row that the pool rests on, by where it stands."""
     folder = Folder(address.rstrip("/"))
-    exported = folder.has("pool.json")
+    exported = is_export(folder.address)
     if exported:
-        science, synthetic = _exported_science(folder)
+        science, synthetic = exported_science(folder.address)
     else:
         config = RunDir.open(folder.address).config()
         science, synthetic = config.science, config.runtime.scripted is not None
     keep = science.prompts.feedback is not Feedback.FINAL_BOX if text is None else text
+    if keep and exported and not folder.read_json("pool.json").get("texts", True):
+        raise DataError(f"{address} was exported without texts: export it again without --no-texts")
     if exported:
         return _assembled(folder, science, synthetic, exported_rows(folder, text=keep), None)
     run = RunDir(folder)
@@ -159,7 +161,18 @@ def pool_strategies(science: ScienceConfig) -> dict[Pool, tuple[str, Strategy[An
     return found
 
 
-def _exported_science(folder: Folder) -> tuple[ScienceConfig, bool]:
+def is_export(address: str) -> bool:
+    """Whether a folder is an exported pool and no run."""
+    return Folder(address.rstrip("/")).has("pool.json")
+
+
+def exported_science(address: str) -> tuple[ScienceConfig, bool]:
+    """What an exported pool was drawn with, and whether scripted engines drew it.
+
+    Raises:
+        DataError: at a pool of another version.
+    """
+    folder = Folder(address.rstrip("/"))
     facts = folder.read_json("pool.json")
     version = facts.get("version")
     if version != POOL_VERSION:

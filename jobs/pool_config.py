@@ -1,0 +1,44 @@
+"""The run configuration behind a pool, for jobs that need its backbone."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.config.run import RunConfig, override_field
+from pipeline.core.errors import ConfigError
+from pipeline.records.run_dir import RunDir
+from pipeline.replay.pools import exported_science, is_export
+
+
+def pool_config(address: str, file: str | None, overrides: Sequence[str]) -> RunConfig:
+    """The configuration of a run; of an export its science and the runtime section of a file.
+
+    Args:
+        address: of a run or an exported pool.
+        file: run configuration whose runtime section an export takes; the defaults without one.
+            Features are cached beside the export, where other jobs look for them.
+        overrides: ``runtime.field=value``.
+
+    Raises:
+        ConfigError: where scripted engines drew the pool, which have no states, or an override
+            names no field of runtime.
+    """
+    if is_export(address):
+        science, synthetic = exported_science(address)
+        runtime: dict[str, Any] = {} if file is None else RunConfig.read(file).get("runtime", {})
+        runtime.setdefault("runs", posixpath.dirname(address.rstrip("/")) or ".")
+        values = {"science": science.model_dump(mode="json"), "runtime": runtime}
+    else:
+        if file is not None:
+            raise ConfigError("--config is for exported pools, a run has its own configuration")
+        values = RunDir.open(address).config().model_dump(mode="json")
+        synthetic = values["runtime"].get("scripted") is not None
+    if synthetic:
+        raise ConfigError("a predictor needs a backbone, scripted engines have none")
+    for override in overrides:
+        if not override.startswith("runtime."):
+            raise ConfigError(f"--set must name a field of runtime, got {override!r}")
+        override_field(values, override)
+    return RunConfig.parse(values, address)

@@ -1,0 +1,114 @@
+"""Take a run's decisions again from its journal, without any engine.
+
+    python -m jobs.replay RUN                       # record for record: does the run agree
+    python -m jobs.replay RUN --strategy FILE       # another strategy over what the run drew
+
+The first replays every strategy of a finished run and compares with the outcomes that it wrote:
+exit status 0 where all agree, 1 where not, with the first difference. The second takes a file of
+strategies as ``jobs.sweep`` does and prints the table of ``jobs.evaluate`` for them. Exits with 2
+for input that does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import fields
+from typing import Any
+
+from jobs.logs import log_to_stderr
+from jobs.tables import print_strategies
+from pipeline.config.strategies import rule_of
+from pipeline.config.sweep import SweepConfig, grid
+from pipeline.core.errors import ConfigError, DataError, ReplayMissError
+from pipeline.core.protocol import Strategy
+from pipeline.records.run_dir import RunDir
+from pipeline.replay.other_strategies import replay_other
+from pipeline.replay.run import replay_run
+from pipeline.report.summary import summarise
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale replay", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("run", metavar="RUN", help="run directory")
+    options.add_argument("--strategy", metavar="FILE", help="YAML file of strategies (jobs.sweep)")
+    options.add_argument(
+        "--set",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override one field of that file (repeatable)",
+    )
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    log_to_stderr()
+    try:
+        run = RunDir.open(arguments.run)
+        if arguments.strategy is None:
+            return _again(run)
+        return _another(run, SweepConfig.load(arguments.strategy, arguments.overrides))
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _again(run: RunDir) -> int:
+    try:
+        found = replay_run(run)
+    except ReplayMissError as error:
+        print(f"differs: the journal lacks what a decision rests on: {error}")
+        return 1
+    unused = f", {found.unused:,} records that no decision asked for" if found.unused else ""
+    print(f"{found.outcomes:,} outcomes replayed from {found.records:,} records{unused}")
+    if not found.differences:
+        print(f"all agree with {run.address}")
+        return 0
+    more = len(found.differences) - 1
+    print(f"differs: {found.differences[0]}" + (f" (and {more:,} more)" if more else ""))
+    return 1
+
+
+def _another(run: RunDir, config: SweepConfig) -> int:
+    science = run.config().science
+    if config.priors.file is not None or config.priors.predictor is not None:
+        raise ConfigError("priors of --strategy must be a and b, else those of the run are used")
+    strategies = _named(grid(config, science))
+    try:
+        found = replay_other(run, strategies, config.priors)
+    except ReplayMissError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    rules = {label: rule_of(science, strategy) for label, strategy in strategies.items()}
+    outcomes = [row for rival in found.values() for row in rival.outcomes]
+    print_strategies(
+        summarise(outcomes, strategies, rules), synthetic=run.config().runtime.scripted is not None
+    )
+    for label, rival in found.items():
+        print(f"{label}: over the completions of {rival.source}")
+    return 0
+
+
+def _named(settings: list[tuple[str, Strategy[Any]]]) -> dict[str, Strategy[Any]]:
+    """Labels of their own: those of a grid tell the fields that vary."""
+    named: dict[str, Strategy[Any]] = {}
+    for label, strategy in settings:
+        alike = [other for name, other in settings if name == label]
+        varied = [
+            field.name
+            for field in fields(strategy)  # type: ignore[arg-type]  # a dataclass, by the protocol's words
+            if len({getattr(other, field.name) for other in alike}) > 1
+        ]
+        told = ", ".join(f"{name} {getattr(strategy, name)}" for name in varied)
+        named[f"{label} ({told})" if told else label] = strategy
+    return named
+
+
+if __name__ == "__main__":
+    sys.exit(main())

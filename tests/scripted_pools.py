@@ -1,0 +1,66 @@
+"""Pools and runs of scripted engines, drawn by the live controller: two benchmarks each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipeline.config.collection import make_collection
+from pipeline.config.run import RunConfig
+from pipeline.records.run_dir import RunDir
+from tests.live import create, live
+
+OTHER = 24
+"""Questions of the benchmark ``sums``."""
+
+
+def sums(folder: Path) -> str:
+    """A benchmark as a file: sums, which scripted engines answer like `arithmetic`."""
+    path = folder / "sums.jsonl"
+    rows = [
+        {"question": f"{7 * n + 11}+{3 * n + 5}?", "answer": str(10 * n + 16)} for n in range(OTHER)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def configuration(folder: Path, backbone: str, strategies: list[Any], size: int = 24) -> RunConfig:
+    """Both benchmarks with scripted engines under a backbone's name."""
+    return RunConfig.parse(values_of(folder, backbone, strategies, size))
+
+
+def values_of(folder: Path, backbone: str, strategies: list[Any], size: int) -> dict[str, Any]:
+    p0 = 0.5 if backbone.endswith("a") else 0.65
+    return {
+        "science": {
+            "benchmarks": [
+                {"name": "arithmetic", "size": size},
+                {"name": "sums", "path": sums(folder)},
+            ],
+            "strategies": strategies,
+            "prompts": {"first": "{question}", "revise": "{question} was {answer}"},
+            "decoding": {"max_tokens": 256},
+            "generator": {"model": backbone},
+            "verifier": {"model": "scripted"},
+        },
+        "runtime": {"runs": str(folder), "scripted": {"p0": p0, "a": 0.1, "b": 0.3}},
+    }
+
+
+async def collected(
+    folder: Path, backbone: str, rounds: int = 8, samples: int = 8, size: int = 24
+) -> RunDir:
+    """A finished collection."""
+    values = values_of(folder, backbone, ["base"], size)
+    make_collection(values, rounds, samples)
+    run = create(RunConfig.parse(values), f"pool-{backbone}")
+    await live(run)
+    return run
+
+
+async def evaluated(folder: Path, backbone: str, strategies: list[Any], size: int = 24) -> RunDir:
+    """A finished run of other strategies on the same questions."""
+    run = create(configuration(folder, backbone, strategies, size), f"run-{backbone}")
+    await live(run)
+    return run

@@ -1,0 +1,255 @@
+"""The paper's evaluation: what its numbers are, what chose them, what they are held against."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.errors import ConfigError
+from pipeline.paper import controls
+from pipeline.paper.beliefs import from_other_half, halves_of
+from pipeline.paper.comparisons import Family, compare
+from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, evaluate
+from pipeline.paper.published import NOTHING, Published
+from pipeline.paper.replays import rights
+from pipeline.paper.scored import TEST, Scored
+from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
+from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
+from pipeline.replay.sweep import judged_by_state_machine
+from pipeline.report.counterfactuals import oracle_stop, random_stopping
+from pipeline.statistics.paired import holm, mcnemar
+from pipeline.statistics.sampling import pass_at_k
+from pipeline.theory.transitions import count, labels_of_verdicts, total
+
+POOL = "tests/data/pool"
+N = 8
+
+
+@lru_cache(maxsize=1)
+def pool() -> CompletionPool:
+    """The small recorded pool of the embedded models."""
+    return read_pool(POOL)
+
+
+@lru_cache(maxsize=1)
+def made() -> Evaluation:
+    """Its evaluation in the paper's profile."""
+    return evaluated(pool())
+
+
+def evaluated(of: CompletionPool) -> Evaluation:
+    believed = from_other_half(of)
+    return evaluate(believed, "tiny", Maker(of.science, "paper", believed.p0_source))
+
+
+def column(right: list[float], tokens: list[float] | None = None, **fields: Any) -> Scored:
+    values: dict[str, Any] = {
+        "backbone": "b", "benchmark": "q", "method": "m", "kind": "k", "n": 8, "rule": "last",
+        "fixed": "", "tuned": "", "chosen_on": None, "source": "p",
+    }  # fmt: skip
+    spent = np.array(tokens or [1.0] * len(right))
+    return Scored(**(values | fields), right_Q=np.array(right), tokens_Q=spent)
+
+
+def test_a_half_believes_what_the_other_half_shows() -> None:
+    """a and b of a question are counts over the questions of the other half, p0 is left open."""
+    half_Q = halves_of(pool())
+    believed = from_other_half(pool())
+    for half in (0, 1):
+        others = [
+            labels_of_verdicts(q.round_verdicts)
+            for q, h in zip(pool().questions, half_Q, strict=True)
+            if h != half
+        ]
+        counts = total(count(labels) for labels in others)
+        priors = {
+            (q.question.priors.a, q.question.priors.b, q.question.priors.p0)
+            for q, h in zip(believed.judged.questions, half_Q, strict=True)
+            if h == half
+        }
+        assert priors == {
+            (
+                (counts.right_wrong + 0.5) / (counts.from_right + 1),
+                (counts.wrong_right + 0.5) / (counts.from_wrong + 1),
+                None,
+            )
+        }
+
+
+def test_a_pool_with_an_empty_half_is_refused() -> None:
+    """There is nothing to count on."""
+    with pytest.raises(ConfigError, match="each half of a benchmark must have questions"):
+        from_other_half(replace(pool(), questions=pool().questions[:1]))
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_nothing_of_a_half_chooses_its_settings(half: int) -> None:
+    """With every verdict of a half turned around, tau, gamma and the answer rule for that half
+    stay what they were; those of the other half are free to change."""
+    half_Q = halves_of(pool())
+    turned = {"right": "wrong", "wrong": "right"}
+
+    def other(question: PoolQuestion, mine: int) -> PoolQuestion:
+        if mine != half:
+            return question
+        return replace(
+            question, round_verdicts=tuple(turned.get(v or "", v) for v in question.round_verdicts)
+        )
+
+    questions = tuple(other(q, h) for q, h in zip(pool().questions, half_Q, strict=True))
+    again = evaluated(replace(pool(), questions=questions))
+    for candidates in ("stars", "heuristics", "gamma_grid", "rules"):
+        before = made().replays.on_other_half(getattr(made(), candidates)(N)).picked[half]
+        after = again.replays.on_other_half(getattr(again, candidates)(N)).picked[half]
+        assert before == after
+
+
+@pytest.mark.parametrize("kind", ["markovscale_t", "markovscale_star", "markovscale_0"])
+def test_a_chosen_number_is_the_state_machines(kind: str) -> None:
+    """Each half's verdicts and tokens are what exact replay gives the setting that was picked."""
+    choice = controls.made_choice(made(), made().replays, kind, N)
+    found = made().get(kind, N)
+    assert found is not None
+    for half, (strategy, rule) in enumerate(choice.picked):
+        exact = judged_by_state_machine(made().pool, strategy)
+        mine = made().believed.half_Q == half
+        np.testing.assert_array_equal(found.right_Q[mine], rights(exact, rule)[mine])
+        np.testing.assert_array_equal(found.tokens_Q[mine], exact.tokens_Q[mine])
+
+
+def test_hindsight_is_never_worse_than_a_setting_of_the_grid() -> None:
+    """On the very questions that chose it: which is why it is marked."""
+    best = made().get("markovscale_star" + TESTED, N)
+    assert best is not None
+    assert best.accuracy is not None
+    for strategy, rule in made().stars(N):
+        right_Q = rights(made().replays.judged(strategy), rule)
+        assert np.nanmean(right_Q) <= best.accuracy.value
+
+
+def test_the_best_rule_is_at_least_told() -> None:
+    """MR-Thinking at its best names the rule of each half."""
+    best = made().get(BEST_RULE, N)
+    assert best is not None
+    assert set(best.rule.split(" | ")) <= {rule.value for rule in AnswerRule}
+    assert best.tuned == f"by {best.rule}"
+
+
+def test_random_stopping_is_the_exact_mean_over_deals() -> None:
+    """Question by question it adds up to `pipeline.report.counterfactuals.random_stopping`."""
+    for kind in controls.OURS:
+        dealt = controls.random_stopping(made(), kind, N)
+        drawn = made().replays.drawn(controls.made_choice(made(), made().replays, kind, N))
+        right_QT = controls.depth_rights(made().replays.chains, AnswerRule.PRM_ARGMAX)[:, 1:]
+        tokens_QT = made().replays.chains.tokens_QD[:, 1:].astype(float)
+        assert dealt.accuracy is not None
+        assert dealt.tokens is not None
+        assert np.isclose(dealt.accuracy.value, random_stopping(right_QT, drawn.tolist())[1])
+        assert np.isclose(dealt.tokens.value, random_stopping(tokens_QT, drawn.tolist())[1])
+
+
+def test_oracle_and_pass_at_n_are_those_of_the_library() -> None:
+    """Stops and shares by question."""
+    oracle, passed = controls.oracle(made(), N), controls.pass_at(made(), N)
+    for place, question in enumerate(pool().questions):
+        right = [verdict == "right" for verdict in question.round_verdicts[:N]]
+        spent = [entry.observation.completion_tokens or 0 for entry in question.rounds]
+        assert oracle.right_Q[place] == any(right)
+        assert oracle.tokens_Q[place] == sum(spent[: oracle_stop(right)])
+        hits = question.sample_verdicts.count("right")
+        assert passed.right_Q[place] == pass_at_k(len(question.sample_verdicts), hits, N)
+
+
+def test_calibrated_scores_are_fitted_on_the_other_half() -> None:
+    """Mapped scores of a half do not change with its verdicts, and keep the order of scores."""
+    mapped = made().replays.with_calibrated_scores()
+    scores = mapped._fast["judged"].chains.score_QT
+    raw = made().replays.chains.score_QT
+    for half in (0, 1):
+        mine = made().believed.half_Q == half
+        order = np.argsort(raw[mine].ravel())
+        assert np.all(np.diff(scores[mine].ravel()[order]) >= 0)
+    assert made().replays.chains.score_QT is raw
+    shares = scores[made().replays.chains.verdict_QT == 0].mean()
+    assert shares > scores[made().replays.chains.verdict_QT == 1].mean()
+
+
+RIGHTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40)
+
+
+@given(RIGHTS)
+def test_a_comparison_is_mcnemars_and_its_interval_holds_the_difference(
+    pairs: list[tuple[bool, bool]],
+) -> None:
+    """The p-value is that of the library; value within its ends; turned around, all is."""
+    one = column([float(a) for a, _ in pairs])
+    other = column([float(b) for _, b in pairs])
+    found, back = compare(one, other), compare(other, one)
+    assert found is not None
+    assert back is not None
+    first = {k: a for k, (a, _) in enumerate(pairs)}
+    second = {k: b for k, (_, b) in enumerate(pairs)}
+    assert found.p_accuracy == pytest.approx(mcnemar(first, second).p_value)
+    assert found.accuracy.low <= found.accuracy.value <= found.accuracy.high
+    assert back.accuracy.value == -found.accuracy.value
+    assert back.accuracy.low == pytest.approx(-found.accuracy.high)
+
+
+def test_ungraded_questions_are_left_out_of_both_sides() -> None:
+    """nan of one side takes the question out of the pair, not out of the column."""
+    one, other = column([1, 0, np.nan, 1]), column([1, np.nan, 0, 0])
+    found = compare(one, other)
+    assert found is not None
+    assert (one.graded, other.graded, found.n_questions) == (3, 3, 2)
+    assert compare(column([np.nan]), column([1.0])) is None
+
+
+def test_all_comparisons_of_a_page_are_one_family() -> None:
+    """Every p-value, of accuracy and tokens, is corrected with all others; none twice; what was
+    chosen on these questions is compared and not tested."""
+    family = Family()
+    base = column([1, 0] * 20, [5.0, 6.0] * 20)
+    others = [column([1.0] * (k + 20) + [0.0] * (20 - k), [4.0 + k] * 40) for k in range(4)]
+    for other in others:
+        assert family.compare(other, base) is family.compare(other, base)
+    hindsight = family.compare(column([1.0] * 40, chosen_on=TEST), base)
+    assert hindsight is not None
+    assert hindsight.p_accuracy is None
+    plain = {
+        (made_, measure): p
+        for made_ in family.comparisons
+        for measure, p in (("accuracy", made_.p_accuracy), ("tokens", made_.p_tokens))
+        if p is not None
+    }
+    assert len(plain) == 8
+    assert family.adjusted() == holm(plain)
+
+
+def test_grids_and_budgets_are_the_papers() -> None:
+    """Every tau from .80 to .99, every gamma of its table, N of its main table."""
+    assert tuple(t / 100 for t in range(80, 100)) == TAUS
+    assert GAMMAS == (1, 4, 7, 10, 20)
+    assert budgets_of(64, 64) == (8, 16, 32, 64)
+    assert budgets_of(20, 8) == (8, 16)
+    assert budgets_of(4, 2) == (4,)
+
+
+def test_published_numbers_are_found_by_what_they_are_of() -> None:
+    """Backbone and benchmark by any spelling, N and method exactly; else nothing."""
+    main = {"backbone": "DeepSeek-R1-Distill-Qwen-7B", "method": "MarkovScale^*",
+            "benchmark": "MATH-500", "n": "8", "accuracy_percent": "94.6"}  # fmt: skip
+    variants = main | {"tokens_per_question": "20817"}
+    paper: Any = {"main_accuracy": [main], "variants": [variants]}
+    found = Published(paper)
+    backbone = "deepseek-ai/deepseek-r1-distill-qwen-7b"
+    assert found.main(backbone, "markovscale_star", "math500", 8) == (0.946, 20817.0)
+    assert found.main(backbone, "markovscale_star", "math500", 16) == NOTHING
+    assert found.main(backbone, "esc", "math500", 8) == NOTHING
+    assert Published().main(backbone, "markovscale_star", "math500", 8) == NOTHING
