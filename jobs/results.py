@@ -7,7 +7,7 @@ from typing import Any
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.records.outcome import final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.report.summary import SUMMARY_VERSION, chain_fits, summarise
+from pipeline.report.summary import SUMMARY_VERSION, SUMMED, chain_fits, summarise
 from pipeline.report.token_audit import ledger
 from pipeline.report.utilisation import pool_report
 
@@ -17,9 +17,9 @@ def write_summary(run: RunDir) -> dict[str, Any]:
     config = run.config()
     strategies = strategies_of(config.science)
     rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
-    outcomes = final_outcomes(rows_of(run.outcomes()), strategies)
+    outcomes = final_outcomes(rows_of(run.outcomes(columns=SUMMED)), strategies)
     questions = run.folder.read_table("questions.parquet").num_rows
-    metrics, runtime = run.metrics(), config.runtime
+    metrics, runtime, attempts = run.metrics(), config.runtime, len(run.attempts())
     a_replica = {"generator": runtime.generator.gpus, "verifier": runtime.verifier.gpus}
     summary = {
         "version": SUMMARY_VERSION,
@@ -28,11 +28,16 @@ def write_summary(run: RunDir) -> dict[str, Any]:
         "questions": questions,
         "chains": questions * len(strategies),
         "chains_done": len(outcomes),
-        "attempts": len(run.attempts()),
+        "attempts": attempts,
         "strategies": summarise(outcomes, strategies, rules),
         "chain_fits": chain_fits(outcomes, strategies),
-        "ledger": ledger(metrics, len(run.attempts()), run.journal),
+        "ledger": ledger(metrics, _with_engines(run) or attempts, run.journal),
         "pools": pool_report(metrics, a_replica),
     }
     run.folder.write_json("summary.json", summary)
     return summary
+
+
+def _with_engines(run: RunDir) -> int:
+    """Attempts that had something to do and started engines; 0 where no attempt noted that."""
+    return len(run.folder.child("environment").names())

@@ -9,14 +9,8 @@ import pytest
 from actors.controllers.journal_writer import JournalWriter
 from pipeline.core.protocol import Completion, Decoding, Failure, Question
 from pipeline.records.epochs import Epoch
-from pipeline.records.journal import (
-    ByQuestion,
-    Recording,
-    read_journal,
-    set_aside_corrupt,
-    survey,
-    write_segment,
-)
+from pipeline.records.journal import ByQuestion, Recording, read_journal, set_aside_corrupt, survey
+from pipeline.records.segments import write_segment
 from pipeline.records.trajectory import observation_of, row_of, table_of
 from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking

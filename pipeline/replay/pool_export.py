@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from pipeline.core.errors import ConfigError
-from pipeline.records.journal import read_segment
 from pipeline.records.run_dir import RunDir
+from pipeline.records.segments import read_segment
 from pipeline.records.trajectory import SCHEMA, table_of
 from pipeline.replay.pool_rows import POOL_TABLE
 from pipeline.replay.pools import POOL_VERSION, Place, read_with_places
