@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         shape = partial(make_collection, rounds=arguments.rounds, samples=arguments.samples)
         run, config, attempt = opened_run(arguments, shape)
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return execute(run, config, attempt)

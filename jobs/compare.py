@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
                 "three runs and more are ranked as pilots: they must have MR-Thinking chains of "
                 "different backbones on one benchmark"
             )
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     console = Console(width=None if Console().is_terminal else 160, highlight=False)

@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     log_to_stderr()
     try:
         run, config, attempt = opened_run(arguments)
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return execute(run, config, attempt)
@@ -80,7 +80,7 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
         progress.close()
     try:
         summary = write_summary(run)
-    except OSError as error:
+    except (MarkovScaleError, OSError) as error:
         print(f"failed: {run.address} must take summary.json: {error}", file=sys.stderr)
         return status or 1
     if status == 0:

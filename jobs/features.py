@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         backbone = backbone_of(config.science.generator)
         start_ray(config.runtime)
         features = features_of(config, backbone, rows, arguments.pooling)
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except MarkovScaleError as error:  # such as: no Ray at that address

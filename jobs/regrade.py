@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
         run = RunDir.open(arguments.run)
         before = run.config().science.grader
         completions = _completions(run)
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     with GradingPool(workers=arguments.workers) as pool:

@@ -8,7 +8,7 @@ from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.records.outcome import final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.report.cautions import cautions
-from pipeline.report.summary import SUMMARY_VERSION, chain_fits, summarise
+from pipeline.report.summary import SUMMARY_VERSION, SUMMED, chain_fits, summarise
 from pipeline.report.token_audit import ledger
 from pipeline.report.utilisation import pool_report
 
@@ -18,14 +18,14 @@ def write_summary(run: RunDir) -> dict[str, Any]:
     config = run.config()
     strategies = strategies_of(config.science)
     rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
-    outcomes = final_outcomes(rows_of(run.outcomes()), strategies)
+    outcomes = final_outcomes(rows_of(run.outcomes(columns=SUMMED)), strategies)
     asked = run.folder.read_table("questions.parquet")
     questions = asked.num_rows
     keys = zip(asked["benchmark"].to_pylist(), asked["question_id"].to_pylist(), strict=True)
     no_gold = frozenset(
         key for key, gold in zip(keys, asked["gold"].to_pylist(), strict=True) if gold is None
     )
-    metrics, runtime = run.metrics(), config.runtime
+    metrics, runtime, attempts = run.metrics(), config.runtime, len(run.attempts())
     a_replica = {role: pool.gpus for role, pool in runtime.pools.items()}
     summary = {
         "version": SUMMARY_VERSION,
@@ -34,12 +34,17 @@ def write_summary(run: RunDir) -> dict[str, Any]:
         "questions": questions,
         "chains": questions * len(strategies),
         "chains_done": len(outcomes),
-        "attempts": len(run.attempts()),
+        "attempts": attempts,
         "warnings": list(cautions(run, config, outcomes)),
         "strategies": summarise(outcomes, strategies, rules, no_gold),
         "chain_fits": chain_fits(outcomes, strategies),
-        "ledger": ledger(metrics, len(run.attempts()), run.journal),
+        "ledger": ledger(metrics, _with_engines(run) or attempts, run.journal),
         "pools": pool_report(metrics, a_replica),
     }
     run.folder.write_json("summary.json", summary)
     return summary
+
+
+def _with_engines(run: RunDir) -> int:
+    """Attempts that had something to do and started engines; 0 where no attempt noted that."""
+    return len(run.folder.child("environment").names())

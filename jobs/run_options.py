@@ -99,7 +99,8 @@ def opened_run(
         attempt = run.resume(config, retry_failed=arguments.retry_failed)
     else:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        run, attempt = RunDir.create(config, arguments.name or f"{config.name}-{stamp}"), 1
+        run = RunDir.create(config, arguments.name or f"{config.name}-{stamp}")
+        attempt = run.newest().number
     run.folder.write_table("questions.parquet", questions)
     skipped = [dataclasses.asdict(skip) for benchmark in loaded for skip in benchmark.skipped]
     warnings = [*config.warnings(), *(w for benchmark in loaded for w in benchmark.warnings)]

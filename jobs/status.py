@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         run = read_run(arguments.run)
         progress = progress_of(run)
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     console = Console(width=None if Console().is_terminal else 140, highlight=False)

@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
         runs = runs_of(arguments.configs, arguments.overrides, arguments.name)
         if arguments.at_once is not None and arguments.at_once < 1:
             raise ConfigError(f"--at-once must be at least 1, got {arguments.at_once}")
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     overrides = [part for field in arguments.overrides for part in ("--set", field)]

@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
         from jobs.training import train
 
         lines = train(config, pool, arguments)
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except MarkovScaleError as error:  # such as: no Ray at that address

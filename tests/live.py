@@ -27,10 +27,11 @@ from pipeline.planning.phase_work import (
     prepared_statistics,
 )
 from pipeline.records.epochs import Epoch
-from pipeline.records.journal import ByQuestion, Recording, listed, read_journal
+from pipeline.records.journal import ByQuestion, Recording, read_journal
 from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
 from pipeline.records.questions import question_of, questions_table
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.segments import listed
 
 
 class ScriptedGenerator:

@@ -21,8 +21,8 @@ from pipeline.records.journal import (
     set_aside_corrupt,
     survey,
     without_retried,
-    write_segment,
 )
+from pipeline.records.segments import write_segment
 from pipeline.records.trajectory import observation_of, row_of, table_of
 from pipeline.replay import exact
 from pipeline.replay.exact import RecordingKind

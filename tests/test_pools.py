@@ -16,8 +16,9 @@ from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
 from pipeline.records.epochs import Epoch
-from pipeline.records.journal import ByQuestion, listed, read_journal, write_segment
+from pipeline.records.journal import ByQuestion, read_journal
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.segments import listed, write_segment
 from pipeline.records.trajectory import SCHEMA
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import CompletionPool, read_pool

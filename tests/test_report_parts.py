@@ -14,7 +14,7 @@ import pytest
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import DataError
 from pipeline.records.epochs import Epoch
-from pipeline.records.journal import read_segment, write_segment
+from pipeline.records.segments import read_segment, write_segment
 from pipeline.report import paper_sweeps, paper_tables, words
 from pipeline.report.build import build
 from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve

@@ -52,6 +52,7 @@ class Watch:
         self._reports: dict[str, dict[str, Any]] = {}
         self._numbers: dict[str, int] = {}
         self._fatal: str | None = None
+        self._troubles: dict[str, str] = {}
         self._last_round_at = time.monotonic()
         self._rounds = 0
 
@@ -98,12 +99,18 @@ class Watch:
         if controller not in self._reports:
             for name, report in self._reports.items():
                 if epoch.succeeds(Epoch.parse(name)):  # killed with chains at work, perhaps
-                    report.update(dict.fromkeys(_NOW, 0))
+                    report.update({**dict.fromkeys(_NOW, 0), "trouble": None})
         self._reports[controller] = counters
         rounds = sum(r["rounds"] + r["recorded"] for r in self._reports.values())
         if rounds > self._rounds:
             self._rounds, self._last_round_at = rounds, time.monotonic()
         return await self.share(epoch.slot)
+
+    async def trouble(self, writer: str, what: str | None) -> None:
+        """Take what storage says to a writer while it waits; None once that is over."""
+        self._troubles.pop(writer, None)
+        if what is not None:
+            self._troubles[writer] = what
 
     async def drain(self, grace_s: float = 0.0) -> None:
         """Tell every controller to stop asking engines, and to wait `grace_s` for completions."""
@@ -126,6 +133,8 @@ class Watch:
         totals["last_error"] = errors[-1] if errors else None
         totals["controllers"] = len(self._lives)
         totals["fatal"] = self._fatal
+        troubles = [r["trouble"] for r in reports if r.get("trouble")]
+        totals["trouble"] = next(iter([*troubles, *self._troubles.values()]), None)
         totals["draining"] = self._drained.is_set()
         totals["idle_s"] = time.monotonic() - self._last_round_at
         return totals

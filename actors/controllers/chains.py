@@ -16,6 +16,7 @@ from dataclasses import replace
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
 from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.controllers.recordings import Recordings
 from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
 from actors.routing.roles import GENERATOR, VERIFIER
 from pipeline.answers import extract
@@ -79,7 +80,7 @@ class Chains:
         self._pools = pools
         self._journal = journal
         self._grade = grade
-        self._recording_of = recording_of
+        self._recordings = Recordings(recording_of)
         self._admission = Limit(in_flight)
         self._samples = Limit(in_flight)
         self._headline = headline or {}
@@ -105,7 +106,7 @@ class Chains:
         that is given twice (Ray runs a task again where it lost the answer) is run once.
 
         Raises:
-            JournalError: where rounds cannot be made durable any more.
+            JournalError: where rounds cannot be made durable any more, or cannot be read again.
         """
         running = self._running.get(work.key)
         if running is not None:
@@ -179,8 +180,8 @@ class Chains:
         started = time.monotonic()
         drawn: list[Observation] = []
         lost, held, error = Lost(), 0, None
+        recording = await self._recordings.of(work)
         try:
-            recording = self._recording_of(work)
             if recording is not None:
                 lost += Lost(recording.retried_tokens, recording.retried_unknown)
             game = decisions(work.strategy, work.question, work.statistics)

@@ -58,7 +58,6 @@ class Controller:
         self._config = entry.config
         self._phase, self._engines = phase, engines
         self._strategies = strategies_of(self._config.science)
-        self._statistics: dict[tuple[str, str], dict[str, Statistics]] = {}
         self._watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
         slot = ray.get_runtime_context().get_actor_id()[:12]  # the same for every life of the actor
         life = ray.get(self._watch.enlist.remote(slot))
@@ -69,6 +68,8 @@ class Controller:
             "read what is recorded",
         )
         self._met: set[QuestionKey] = set()
+        self._trouble: str | None = None
+        self._known = patiently(self._statistics, "read statistics")
         self._chains: Chains | None = None
 
     async def __call__(self, row: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
@@ -77,7 +78,9 @@ class Controller:
         try:
             outcome = await chains.run(self._work(row))
         except JournalError as error:
-            logger.error("stopping: %s", error)  # the watch has it and the driver ends the run
+            logger.error("stopping: %s", error)
+            self._fail(error)
+            await self._tell()  # the driver ends the run
             return
         if outcome is not None:
             yield outcome
@@ -99,6 +102,7 @@ class Controller:
             give_up_s=GIVE_UP_S,
             epoch=self._epoch,
             base=self._recorded.base,
+            run=self._run.run_id,
         )
         self._journal.on_failure = self._fail
         self._grading = GradingPool(workers=runtime.grading_workers)
@@ -129,7 +133,7 @@ class Controller:
         label, benchmark = row["strategy"], row["benchmark"]
         phases = phases_of(self._strategies[label])
         phase = phases[self._phase]
-        known = self._known(label, phases[self._phase - 1].name if self._phase else "prepared")
+        known = self._known[label]
         return Work(
             label=label,
             phase=phase.name,
@@ -144,17 +148,25 @@ class Controller:
             ),
         )
 
-    def _known(self, label: str, phase: str) -> dict[str, Statistics]:
-        key = (label, phase)
-        if key not in self._statistics:
-            self._statistics[key] = self._run.statistics(label, phase) or {}
-        return self._statistics[key]
+    def _statistics(self) -> dict[str, dict[str, Statistics]]:
+        """What is known before this phase, by label and benchmark."""
+        known = {}
+        for label, strategy in self._strategies.items():
+            phases = phases_of(strategy)
+            if self._phase < len(phases):
+                before = phases[self._phase - 1].name if self._phase else "prepared"
+                known[label] = self._run.statistics(label, before) or {}
+        return known
 
     def _recording(self, work: Work) -> Recording | None:
-        if work.key in self._met:  # Ray lost the answer of a task, and runs it once more
-            return self._recorded.again(work.key)
+        """What is recorded of a question; in the thread that reads."""
+        again = work.key in self._met  # Ray lost the answer of a task, and runs it once more
         self._met.add(work.key)
-        return self._recorded.of(work.key)
+        find = self._recorded.again if again else self._recorded.of
+        return patiently(lambda: find(work.key), "read what is recorded", tell=self._note)
+
+    def _note(self, trouble: str | None) -> None:
+        self._trouble = trouble
 
     async def _grade(self, gold: str, completion: Completion) -> str:
         grader = self._config.science.grader
@@ -185,13 +197,18 @@ class Controller:
         except ray.exceptions.RayActorError:  # the driver is gone: nobody will take the outcomes
             logger.warning("the run's driver is gone, keeping what is finished")
             self._chains.drain()
-        await self._journal.close()
+        try:
+            await self._journal.close()
+        except JournalError as error:
+            self._fail(error)
         await self._tell()
 
     async def _tell(self) -> None:
         """Report the counters, and take how many chains may be at work."""
         assert self._chains is not None
-        counters = {**self._chains.counters.as_dict(), "loop_lag_ms": self._lag_ms}
+        trouble = self._journal.trouble or self._trouble
+        own = {"loop_lag_ms": self._lag_ms, "trouble": trouble}
+        counters = {**self._chains.counters.as_dict(), **own}
         routed = self._generator.stats()
         counters |= {name: routed.get(name, 0) for name in ("returning", "stayed")}
         self._told += 1

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from pipeline.core.errors import MarkovScaleError
 from pipeline.records.epochs import Base, Epoch
-from pipeline.records.journal import write_segment
-from pipeline.records.trajectory import Row, encodable
+from pipeline.records.segments import write_segment
+from pipeline.records.trajectory import Row, encodable, table_of
 from pipeline.store.storage import Folder
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class JournalWriter:
         give_up_s: how long failing storage is retried before the writer fails for good.
         epoch: of this life of the writer; None for a writer without predecessors.
         base: what this life has read of its predecessors (`pipeline.records.epochs`).
+        run: whose attempts are all written down (`pipeline.records.journal.write_segment`).
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class JournalWriter:
         give_up_s: float = 600.0,
         epoch: Epoch | None = None,
         base: Base | None = None,
+        run: str | None = None,
     ) -> None:
         self._journal = journal
         self._flush_s = flush_s
@@ -54,6 +56,7 @@ class JournalWriter:
         self._give_up_s = give_up_s
         self._epoch = epoch or Epoch(1, secrets.token_hex(3), 0, "alone", 1)
         self._base = {} if base is None else base
+        self._run_id = run
         self._sequence = 0
         self._waiting: list[Row] = []
         self._appended = 0
@@ -63,6 +66,8 @@ class JournalWriter:
         self._closing = False
         self._failure: JournalError | None = None
         self._loop_task: asyncio.Task[None] | None = None
+        self.trouble: str | None = None
+        """What storage says while a segment waits for it; None while all is well."""
         self.on_failure: Callable[[JournalError], None] | None = None
         """Called once when storage is given up."""
 
@@ -115,6 +120,13 @@ class JournalWriter:
             self._loop_task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
+        try:
+            await self._flush_on_time()
+        except Exception as error:  # nobody else would tell those that wait
+            logger.exception("the writer of the journal broke")
+            await self._give_up(f"{type(error).__name__}: {error}")
+
+    async def _flush_on_time(self) -> None:
         while self._failure is None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._flush_s)
@@ -127,37 +139,44 @@ class JournalWriter:
     async def _flush(self) -> None:
         rows, self._waiting = self._waiting, []
         deadline, pause = time.monotonic() + self._give_up_s, 0.5
+        refused: Exception | None = None
         while True:
             try:
-                await asyncio.to_thread(
-                    write_segment, self._journal, self._epoch, self._sequence, rows, self._base
-                )
+                await asyncio.to_thread(self._write, rows)
                 break
             except UnicodeEncodeError:
                 rows = [_encodable(row) for row in rows]
             except OSError as error:
                 if time.monotonic() + pause > deadline:
-                    await self._give_up(error)
+                    await self._give_up(f"failed for {self._give_up_s:g} s: {error}")
                     return
-                logger.warning(
-                    "journal segment of %d rows not written, again in %.1f s: %s",
-                    len(rows),
-                    pause,
-                    error,
-                )
+                self.trouble = f"journal segment of {len(rows)} rows not written: {error}"
+                logger.warning("%s; again in %.1f s", self.trouble, pause)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 15.0)
+            except Exception as error:  # rows that no file can hold; the others are kept
+                if refused is not None:
+                    raise
+                refused, rows = error, [row for row in rows if _fits(row)]
+        self.trouble = None
         self._sequence += 1
+        if refused is not None:
+            await self._give_up(f"a row has what no segment can hold: {refused}")
+            return
         self._durable += len(rows)
         await self._wake_waiting(self._durable)
 
-    async def _give_up(self, error: OSError) -> None:
-        self._failure = JournalError(
-            f"{self._journal.address} must take segments, failed for {self._give_up_s:g} s: {error}"
-        )
-        if self.on_failure is not None:
-            self.on_failure(self._failure)
-        await self._wake_waiting(self._appended)
+    def _write(self, rows: list[Row]) -> None:
+        write_segment(self._journal, self._epoch, self._sequence, rows, self._base, self._run_id)
+
+    async def _give_up(self, why: str) -> None:
+        self._failure = JournalError(f"{self._journal.address} must take segments, {why}")
+        self.trouble = None
+        try:
+            if self.on_failure is not None:
+                self.on_failure(self._failure)
+        finally:
+            await self._wake_waiting(self._appended)
 
     async def _wake_waiting(self, reached: int) -> None:
         """Let those go on who wait for row number `reached` or an earlier one, a few at a time:
@@ -170,6 +189,14 @@ class JournalWriter:
             woken += 1
             if woken % _WOKEN_AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+
+def _fits(row: Row) -> bool:
+    try:
+        table_of([row])
+    except Exception:  # whatever Arrow says of it
+        return False
+    return True
 
 
 def _encodable(row: Row) -> Row:

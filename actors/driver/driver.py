@@ -11,6 +11,7 @@ from typing import Any
 import ray
 
 from actors.cluster.environment import write_environment
+from actors.cluster.storage_retry import patiently
 from actors.driver.abort_policy import Breaker, RunFailedError
 from actors.driver.admission_control import AdmissionControl
 from actors.driver.flow import PhaseFlow
@@ -21,7 +22,7 @@ from actors.driver.stats_poller import EngineAccount
 from actors.engines.capacity_check import Waiting, require_room_for
 from actors.engines.launch import start_engines
 from pipeline.config.run import RunConfig
-from pipeline.core.errors import MarkovScaleError
+from pipeline.core.errors import DataError, MarkovScaleError
 from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Attempt:
         self._progress = progress
         self._entry = run.attempt(number)
         self._phases = RunPhases(run, config, self._entry)
-        self._taken_over = False
+        self._taken_over: str | None = None
         self._account: EngineAccount
         self._admission: AdmissionControl
         self._rows: MetricRows
@@ -84,17 +85,18 @@ class Attempt:
             ) from error
 
     def _go_through(self, watch: Any) -> None:
-        write_environment(self._run, self._number)
+        patiently(lambda: write_environment(self._run, self._number), "write the environment")
         with self._engines() as engines:
             self._account = EngineAccount(engines)
             self._admission = self._admission_of(engines, watch)
             self._rows = MetricRows(
-                self._run, self._number, self._account, self._admission, self._progress
+                self._run, self._entry, self._account, self._admission, self._progress
             )
             self._signals.raising = False
             try:
                 for phase in range(self._phases.count):
                     self._phase(phase, watch, engines)
+                self._check_whole()
                 failed = self._breaker.failures(ray.get(watch.totals.remote()), least=1)
                 if failed is not None:
                     raise failed
@@ -166,12 +168,17 @@ class Attempt:
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
                 told = time.monotonic()
                 self._look_for_others()
+                if totals["trouble"]:
+                    logger.warning("storage fails, what is finished waits: %s", totals["trouble"])
                 self._rows.tell(totals, phase, (stopped, chains), told - began)
         try:
             flow.result()
         except Exception as error:
             if reason is None and not isinstance(error, ray.exceptions.RayError):
-                reason = RunFailedError(f"the pipeline of phase {phase} broke: {error}")
+                why = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+                reason = RunFailedError(
+                    f"the pipeline of phase {phase} broke: {why}; {self._resume}"
+                )
             if reason is None:
                 raise
             raise reason from error
@@ -181,17 +188,39 @@ class Attempt:
     def _reason_to_end(self, totals: dict[str, Any]) -> MarkovScaleError | None:
         if self._signals.stop:
             return RunInterruptedError(f"stopped by a signal; {self._resume}")
-        if self._taken_over:
-            return RunInterruptedError(f"another attempt has taken {self._run.address} over")
+        if self._taken_over is not None:
+            return RunInterruptedError(self._taken_over)
         return self._breaker.reason(totals)
 
+    def _check_whole(self) -> None:
+        """That every chain has the outcome that counts; only then is the run done.
+
+        Raises:
+            RunInterruptedError: where it has not.
+        """
+        self._look_for_others()
+        if self._taken_over is not None:
+            raise RunInterruptedError(self._taken_over)
+        if self._phases.pending():
+            raise RunInterruptedError(
+                f"some chains have no outcome that counts, though all were run; {self._resume}"
+            )
+
     def _look_for_others(self) -> None:
-        """Note whether another attempt has begun since this one."""
+        """Note whether another attempt has begun since this one, or the run is elsewhere now."""
+        address = self._run.address
         try:
-            newest = self._run.attempts()[-1]
-        except OSError:
-            return  # storage fails for the moment: the next look will tell
-        self._taken_over = newest["token"] != self._entry.token
+            if not self._run.folder.exists():
+                self._taken_over = (
+                    f"{address} is gone: was it moved? resume it with --resume and where it is now"
+                )
+                return
+            newest = self._run.newest()
+        except (OSError, DataError) as error:
+            logger.warning("could not look for other attempts: %s", error)  # the next look tells
+            return
+        if newest.token != self._entry.token:
+            self._taken_over = f"another attempt has taken {address} over"
 
     @contextmanager
     def _engines(self) -> Iterator[Any]:

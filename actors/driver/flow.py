@@ -1,6 +1,6 @@
 """One phase as a Ray Data pipeline: questions in, outcome rows out.
 
-read_parquet -> small blocks -> controllers (async actor pool) -> write_parquet. There is no barrier
+read_parquet -> small blocks -> controllers (async actor pool) -> `OutcomeSink`. There is no barrier
 inside it: a question is admitted as soon as a chain ends. The write runs in a thread of the driver
 so that the driver can watch it, log, and drain it.
 """
@@ -20,14 +20,14 @@ from actors.controllers.controller import Controller
 from actors.routing.address import EnginesAddress
 from pipeline.config.runtime import ControllerConfig
 from pipeline.planning.phase_work import SCHEMA as WORK_SCHEMA
-from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.records.attempts import AttemptEntry
 from pipeline.records.resume_index import work_folder
-from pipeline.records.run_dir import AttemptEntry, RunDir
+from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
 from pipeline.store.storage import resolve
 
 _TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")
-"""Errors of storage after which Ray Data writes again, ten times in about two minutes."""
+"""Errors of storage after which Ray Data reads again, ten times in about two minutes."""
 
 
 _FILES = 200
@@ -67,11 +67,9 @@ class PhaseFlow:
         table = pa.Table.from_pylist(rows, schema=WORK_SCHEMA)
         patiently(lambda: folder.write_table("questions.parquet", table), "write the work list")
         source = folder.child("questions.parquet").address
-        outcomes = f"attempt-{attempt.number}-phase-{phase}"
-        target = run.folder.child("outcomes", outcomes).address
         plan = (run.address, attempt.number, phase, attempt.token, engines)
         self._thread = threading.Thread(
-            target=self._write, args=(source, target, plan, controllers, len(rows)), daemon=True
+            target=self._write, args=(source, plan, controllers, len(rows)), daemon=True
         )
         self._thread.start()
 
@@ -93,20 +91,18 @@ class PhaseFlow:
     def _write(
         self,
         source: str,
-        target: str,
         plan: tuple[str, int, int, str, EnginesAddress],
         controllers: ControllerConfig,
         rows: int,
     ) -> None:
         try:
-            _write_outcomes(source, target, plan, controllers, rows)
+            _write_outcomes(source, plan, controllers, rows)
         except BaseException as error:  # handed to the driver's thread by `result`
             self._error = error
 
 
 def _write_outcomes(
     source: str,
-    target: str,
     plan: tuple[str, int, int, str, EnginesAddress],
     controllers: ControllerConfig,
     rows: int,
@@ -114,6 +110,8 @@ def _write_outcomes(
     import ray
 
     context = data_context()
+    from actors.driver.outcome_sink import OutcomeSink
+
     context.execution_no_progress_timeout_s = -1  # a long chain is no stall; the watchdog is ours
     context._max_num_blocks_in_streaming_gen_buffer = _BLOCKS_A_TURN
     context.memory_usage_poll_interval_s = None  # else one polling thread a task
@@ -124,8 +122,6 @@ def _write_outcomes(
     # a minute on a small machine, and GPU nodes on an elastic cluster. It reads this when it plans
     os.environ.setdefault("RAY_DATA_PARQUET_FOOTER_NUM_ACTORS", "1")
     read_fs, read_path = resolve(source)
-    write_fs, write_path = resolve(target)
-    write_fs.create_dir(write_path, recursive=True)
     blocks = max(1, ceil(rows / controllers.rows_per_block))
     wanted = controllers.calls(plan[-1].most)
     calls = min(wanted, max(1, ceil(blocks / controllers.actors)))
@@ -141,8 +137,9 @@ def _write_outcomes(
         compute=pool,
         num_cpus=controllers.num_cpus,
     )
-    outcomes.map_batches(_in_schema, batch_format="pyarrow", batch_size=None).write_parquet(
-        write_path, filesystem=write_fs, min_rows_per_file=ceil(rows / _FILES)
+    address, attempt, phase, *_ = plan
+    outcomes.write_datasink(
+        OutcomeSink(address, f"attempt-{attempt}-phase-{phase}", ceil(rows / _FILES))
     )
 
 
@@ -157,8 +154,3 @@ def _keep_off_gpu_nodes(options: Any, controllers: ControllerConfig) -> None:
     options.resource_limits = options.resource_limits.copy(
         cpu=controllers.actors * controllers.num_cpus + reading_and_writing
     )
-
-
-def _in_schema(batch: pa.Table) -> pa.Table:
-    """Rows of a block in the outcome schema, whatever types their nulls left open."""
-    return pa.Table.from_pylist(batch.to_pylist(), schema=OUTCOME_SCHEMA)

@@ -1,30 +1,40 @@
-"""The metrics of an attempt, every ten seconds: metrics.jsonl, Prometheus and progress."""
+"""The metrics of an attempt, every ten seconds: parts of metrics/, Prometheus and progress."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from math import ceil
 from typing import Any
 
-from actors.cluster.storage_retry import patiently
 from actors.driver.admission_control import AdmissionControl
 from actors.driver.metrics import RunMetrics
 from actors.driver.stats_poller import EngineAccount
+from pipeline.records.attempts import AttemptEntry
 from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[dict[str, Any]], None]
 
+_MOST_IN_A_PART = 6
+"""Rows; a minute of them."""
+_REPLICAS_A_ROW = 64
+"""Figures of more replicas than this are kept less often than every ten seconds."""
+_MOST_WAITING = 360
+
 
 class MetricRows:
-    """Writes the rows of one attempt behind those of the attempts before it.
+    """Writes the rows of one attempt, in parts that are never written again.
+
+    The first parts hold a row each, later ones a minute of them. The newest row waits for the next:
+    it is completed when the attempt ends.
 
     Args:
         run: its directory.
-        attempt: number of the attempt.
+        attempt: the attempt.
         account: what the engines say.
         admission: how many chains may be at work.
         progress: told each row; None tells nobody.
@@ -33,14 +43,15 @@ class MetricRows:
     def __init__(
         self,
         run: RunDir,
-        attempt: int,
+        attempt: AttemptEntry,
         account: EngineAccount,
         admission: AdmissionControl,
         progress: Progress | None,
     ) -> None:
         self._run, self._attempt, self._progress = run, attempt, progress
         self._account, self._admission = account, admission
-        self._rows = patiently(run.metrics, "read metrics.jsonl")
+        self._waiting: list[dict[str, Any]] = []
+        self._told = self._parts = 0
         self._exported = RunMetrics(run.run_id)
 
     def tell(
@@ -57,7 +68,7 @@ class MetricRows:
         row = {
             **totals,
             "time": time.time(),
-            "attempt": self._attempt,
+            "attempt": self._attempt.number,
             "phase": phase,
             "chains": chains[1],
             "chains_stopped": sum(totals["stops"].values()) - chains[0],
@@ -65,15 +76,16 @@ class MetricRows:
             "admission": self._admission.figures(),
             **self._engine_figures(),
         }
-        self._write(row)
+        self._take(row)
         self._exported.update(row)
         if self._progress is not None:
             self._progress(row)
 
     def close(self) -> None:
         """Complete the attempt's last row by what the engines said last."""
-        if self._rows and self._rows[-1]["attempt"] == self._attempt:
-            self._write({**self._rows.pop(), **self._engine_figures()})
+        if self._waiting:
+            self._waiting[-1] |= self._engine_figures()
+            self._write(self._waiting)
 
     def _engine_figures(self) -> dict[str, Any]:
         """What the engines said last."""
@@ -85,9 +97,24 @@ class MetricRows:
             "engines_say": self._account.totals(),
         }
 
-    def _write(self, row: dict[str, Any]) -> None:
-        self._rows.append(row)
+    def _take(self, row: dict[str, Any]) -> None:
+        """Keep a row, and write those before it once they are enough for a part."""
+        replicas = sum(map(len, row["engines"].values()))
+        if self._told % max(1, ceil(replicas / _REPLICAS_A_ROW)):
+            row = {name: value for name, value in row.items() if name != "engines"}
+        self._told += 1
+        self._waiting.append(row)
+        *ready, newest = self._waiting
+        if len(ready) >= min(1 + self._parts // 3, _MOST_IN_A_PART) and self._write(ready):
+            self._waiting = [newest]
+        del self._waiting[:-_MOST_WAITING]
+
+    def _write(self, rows: Sequence[dict[str, Any]]) -> bool:
+        part = f"{self._attempt.number:04d}-{self._attempt.token}-{self._parts:06d}"
         try:
-            self._run.write_metrics(self._rows)
+            self._run.write_metrics(rows, part)
         except OSError as error:  # figures can wait; the journal is the controllers' business
-            logger.warning("metrics.jsonl not written: %s", error)
+            logger.warning("metrics not written: %s", error)
+            return False
+        self._parts += 1
+        return True

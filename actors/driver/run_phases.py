@@ -6,6 +6,10 @@ Calls of storage are made patiently (`actors.cluster.storage_retry`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from actors.cluster.storage_retry import patiently
 from pipeline.config.run import RunConfig
@@ -20,9 +24,10 @@ from pipeline.planning.phase_work import (
     prepared_statistics,
 )
 from pipeline.planning.schedule import running_means
-from pipeline.records.journal import read_journal, set_aside_corrupt, survey
+from pipeline.records.attempts import AttemptEntry
+from pipeline.records.journal import read_journal, survey
 from pipeline.records.resume_index import write_recorded
-from pipeline.records.run_dir import AttemptEntry, RunDir, rows_of
+from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 
 logger = logging.getLogger(__name__)
@@ -40,7 +45,9 @@ class RunPhases:
     def __init__(self, run: RunDir, config: RunConfig, entry: AttemptEntry) -> None:
         self._run, self._entry = run, entry
         self._strategies = strategies_of(config.science)
-        self._questions = rows_of(run.folder.read_table("questions.parquet"))
+        self._questions = rows_of(
+            patiently(lambda: run.folder.read_table("questions.parquet"), "read the questions")
+        )
 
     @property
     def count(self) -> int:
@@ -49,11 +56,11 @@ class RunPhases:
 
     def prepare(self) -> None:
         """Set torn segments aside, and learn what no phase has to be run for."""
-        corrupt = patiently(lambda: set_aside_corrupt(self._run.journal), "read the journal")
-        for segment in corrupt:
-            logger.warning("journal segment %s set aside: %s", segment.name, segment.why)
+        for gone in patiently(self._run.set_aside, "read journal and outcomes"):
+            logger.warning("%s set aside: %s", gone.name, gone.why)
+        known = self._statistics()
         for label, strategy in self._strategies.items():
-            if self._run.statistics(label, PREPARED) is None:
+            if (label, PREPARED) not in known:
                 learnt = prepared_statistics(strategy, self._questions)
                 if learnt is not None:
                     self._write_statistics(label, PREPARED, learnt)
@@ -66,7 +73,7 @@ class RunPhases:
             known = self._statistics()
             if phase_work(self._strategies, phase, self._questions, known, done):
                 return True
-            if self._unfolded(phase):
+            if self._unfolded(phase, known):
                 return True
         return False
 
@@ -95,13 +102,13 @@ class RunPhases:
 
     def fold(self, phase: int) -> None:
         """Learn from a finished phase, once."""
-        labels = self._unfolded(phase)
+        known = self._statistics()
+        labels = self._unfolded(phase, known)
         if not labels:
             return
         drawn = patiently(
             lambda: read_journal(self._run.journal, strategies=labels).table, "read the journal"
         )
-        known = self._statistics()
         for label in labels:
             strategy = self._strategies[label]
             phases = phases_of(strategy)
@@ -109,12 +116,12 @@ class RunPhases:
             learnt = folded_statistics(label, strategy, phase, self._questions, drawn, before)
             self._write_statistics(label, phases[phase].name, learnt)
 
-    def _unfolded(self, phase: int) -> list[str]:
+    def _unfolded(self, phase: int, known: Mapping[tuple[str, str], object]) -> list[str]:
         """Labels of strategies whose finished phase has not been folded yet."""
         labels = []
         for label, strategy in self._strategies.items():
             phases = phases_of(strategy)
-            if phase + 1 < len(phases) and not self._run.statistics(label, phases[phase].name):
+            if phase + 1 < len(phases) and not known.get((label, phases[phase].name)):
                 labels.append(label)
         return labels
 
@@ -136,10 +143,17 @@ class RunPhases:
         return {key: value for key, value in read.items() if value is not None}
 
     def _done(self) -> set[tuple[str, str, str, str]]:
-        rows: list[Row] = rows_of(patiently(self._run.outcomes, "read outcomes"))
-        retry_before = self._entry.retry_before or 0
-        return {
-            (r["strategy"], r["phase"], r["benchmark"], r["question_id"])
-            for r in rows
-            if not (r["error"] is not None and r["attempt"] < retry_before)
-        }
+        key = ("strategy", "phase", "benchmark", "question_id")
+        table = patiently(
+            lambda: self._run.outcomes(columns=(*key, "error", "attempt")), "read outcomes"
+        )
+        before = pc.less(table["attempt"], self._entry.retry_before or 0)
+        table = table.filter(pc.invert(pc.and_(pc.is_valid(table["error"]), before)))
+        return set(zip(*(_values(table[name]) for name in key), strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[str]:
+    """The values of a column; equal ones are one object."""
+    coded = column.combine_chunks().dictionary_encode()
+    values = coded.dictionary.to_pylist()
+    return [values[code] for code in coded.indices.to_pylist()]

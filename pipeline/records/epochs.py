@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _EPOCH = re.compile(
-    r"(?P<attempt>\d{4})-(?P<token>[0-9a-f]{6})-(?P<phase>\d{2})-(?P<slot>[0-9a-z]+)"
-    r"-(?P<life>\d{4})"
+    r"(?P<attempt>\d{4,})-(?P<token>[0-9a-f]{6})-(?P<phase>\d{2})-(?P<slot>[0-9a-z]+)"
+    r"-(?P<life>\d{4,})"
 )
 
 
@@ -41,7 +41,7 @@ class Epoch:
 
     @property
     def name(self) -> str:
-        """How segments and outcomes name it; names sort as epochs do."""
+        """How segments and outcomes name it."""
         return f"{self.attempt:04d}-{self.token}-{self.phase:02d}-{self.slot}-{self.life:04d}"
 
     @classmethod
@@ -133,7 +133,7 @@ class Fences:
             epoch: of its writer.
             sequence: the writer's last segment that was durable when the outcome was made.
         """
-        return sequence <= self._whole_until(epoch)
+        return sequence <= self.whole_until(epoch)
 
     def _successor(self, epoch: str) -> Base | None:
         """The base of the newest epoch that succeeds this one.
@@ -147,7 +147,7 @@ class Fences:
             self._successors[epoch] = None if newest is None else later[newest]
         return self._successors[epoch]
 
-    def _whole_until(self, epoch: str) -> int:
+    def whole_until(self, epoch: str) -> int:
         """The last segment up to which an epoch's base and all its segments count; -1 for none."""
         if epoch not in self._whole:
             last = -1

@@ -13,8 +13,6 @@ counted and never used.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -28,65 +26,22 @@ import pyarrow.compute as pc
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Observation, Request
 from pipeline.records.answering import answering, as_asked, facts_of
-from pipeline.records.epochs import Base, Epoch, Fences, base_of
-from pipeline.records.trajectory import (
-    SCHEMA,
-    Row,
-    address_of,
-    check_schema,
-    observation_of,
-    table_of,
+from pipeline.records.epochs import Base, Fences, base_of
+from pipeline.records.segments import (
+    base_in,
+    in_order,
+    listed,
+    place_of,
+    read_segment,
+    segment_of,
 )
-from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_table
-
-_SEGMENT = re.compile(
-    r"(?P<epoch>\d{4}-[0-9a-f]{6}-\d{2}-[0-9a-z]+-\d{4})"
-    r"-(?P<sequence>\d{6})-(?P<sum>[0-9a-f]{16})\.parquet"
-)
-_BASE = b"markovscale_base"
+from pipeline.records.trajectory import SCHEMA, Row, address_of, observation_of
+from pipeline.store.storage import Folder
 
 QuestionKey = tuple[str, str, str]
 """(strategy, benchmark, question_id)."""
 
 QUESTION_KEY = ("strategy", "benchmark", "question_id")
-
-
-def write_segment(
-    journal: Folder,
-    epoch: Epoch,
-    sequence: int,
-    rows: Iterable[Row],
-    base: Base | None = None,
-) -> str:
-    """Make rows durable as one new segment; returns its name.
-
-    Args:
-        journal: the folder of segments.
-        epoch: of the writer.
-        sequence: 0 for its first segment, then one more each time.
-        rows: in the trajectory schema.
-        base: what the writer had read when it began; None where it takes over from nobody.
-    """
-    table = table_of(rows)
-    if base is not None:
-        table = table.replace_schema_metadata(
-            {**table.schema.metadata, _BASE: json.dumps(base).encode()}
-        )
-    data = parquet_bytes(table)
-    name = f"{epoch.name}-{sequence:06d}-{checksum(data)}.parquet"
-    journal.write(name, data)
-    return name
-
-
-def segment_of(name: str) -> tuple[str, int] | None:
-    """(epoch, sequence) of a segment's name; None for other files."""
-    match = _SEGMENT.fullmatch(name)
-    return None if match is None else (match["epoch"], int(match["sequence"]))
-
-
-def listed(names: Iterable[str]) -> Base:
-    """The segments among names of files, as a base."""
-    return base_of(filter(None, map(segment_of, names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +155,13 @@ def _read(journal: Folder, names: Iterable[str], kept: Callable[[pa.Table], pa.T
     corrupt: list[Corrupt] = []
     tables: dict[str, pa.Table] = {}
     bases: dict[str, Base] = {}
-    for name, table in _sound(journal, names, corrupt):
-        epoch, _ = _place(name)
-        if epoch not in bases and (base := _base(table.schema)) is not None:
+    for name, table in _sound(journal, in_order(names), corrupt):
+        epoch, _ = place_of(name)
+        if epoch not in bases and (base := base_in(table.schema)) is not None:
             bases[epoch] = base
         tables[name] = kept(table.replace_schema_metadata(SCHEMA.metadata))
     fences = Fences(listed(tables), bases)
-    counting = {name: t for name, t in tables.items() if fences.counts(*_place(name))}
+    counting = {name: t for name, t in tables.items() if fences.counts(*place_of(name))}
     late = {name: table for name, table in tables.items() if name not in counting}
     return _Segments(counting, late, corrupt)
 
@@ -236,39 +191,10 @@ def fences_of(journal: Folder) -> Fences:
     for name, epoch, _ in segments:
         if epoch not in bases:
             try:
-                bases[epoch] = _base(journal.read_schema(name)) or {}
+                bases[epoch] = base_in(journal.read_schema(name)) or {}
             except DataError:
                 continue  # the next segment of that epoch has the same base
     return Fences(base_of((epoch, sequence) for _, epoch, sequence in segments), bases)
-
-
-def _place(name: str) -> tuple[str, int]:
-    place = segment_of(name)
-    assert place is not None  # it was read under this name
-    return place
-
-
-def _base(schema: pa.Schema) -> Base | None:
-    text = (schema.metadata or {}).get(_BASE)
-    return None if text is None else json.loads(text)
-
-
-def read_segment(journal: Folder, name: str) -> pa.Table:
-    """The rows of one segment.
-
-    Raises:
-        DataError: naming the segment, where its name, checksum or schema is not what it must be.
-    """
-    match = _SEGMENT.fullmatch(name)
-    where = f"{journal.address}/{name}"
-    if match is None:
-        raise DataError(f"a segment must be named epoch-sequence-checksum.parquet, got {where}")
-    data = journal.read(name)
-    if checksum(data) != match["sum"]:
-        raise DataError(f"checksum must be {match['sum']}, got {checksum(data)} in {where}")
-    table = parquet_table(data, where)
-    check_schema(table.schema, where)
-    return table
 
 
 class Recording:

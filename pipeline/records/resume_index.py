@@ -20,13 +20,11 @@ from pipeline.records.journal import (
     ByQuestion,
     QuestionKey,
     Recording,
-    listed,
-    read_segment,
     read_segments,
-    segment_of,
     without_retried,
 )
 from pipeline.records.run_dir import RunDir
+from pipeline.records.segments import listed, read_segment, segment_of
 from pipeline.records.trajectory import SCHEMA
 from pipeline.store.storage import Folder
 

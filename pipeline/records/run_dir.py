@@ -2,48 +2,47 @@
 
 =====================  ==============================================================
 ``config.json``        the resolved configuration of the first attempt
-``attempts.json``      each attempt: number, token, configuration, digest
+``attempts/``          a file an attempt: number, token, configuration, digest
 ``questions.parquet``  questions with priors and gold
 ``journal/``           segments of completions (`pipeline.records.journal`)
 ``statistics/``        what was learnt between phases, one JSON a phase
 ``work/``              the rows of each phase and attempt, and what was recorded for them before
-``outcomes/``          one row a question and strategy (`pipeline.records.outcome`)
-``metrics.jsonl``      counters over time, with units
+``outcomes/``          one row a question and strategy (`pipeline.records.outcome_files`)
+``metrics/``           counters over time: JSON lines, compressed, in parts that stay as they are
 ``summary.json``       the result
 =====================  ==============================================================
+
+Runs of earlier versions have attempts.json and metrics.jsonl instead of the folders.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.protocol import Statistics, StopReason
-from pipeline.records.journal import fences_of
+from pipeline.core.protocol import Statistics
+from pipeline.records.attempts import (
+    AttemptEntry,
+    attempt_entry,
+    begin_attempt,
+    read_attempts,
+    refuse_attempt,
+)
+from pipeline.records.journal import Corrupt, fences_of, set_aside_corrupt
 from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.records.outcome_files import set_aside_torn, standing
+from pipeline.records.run_journal import RunJournal
 from pipeline.records.trajectory import Row
-from pipeline.store.storage import Folder, check_name, fresh_token
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEntry:
-    """What is written down of an attempt before it begins."""
-
-    number: int
-    token: str
-    """Tells apart two attempts that took the same number at once."""
-    retry_before: int | None
-    """Questions that failed in attempts before this one are taken up again."""
-    config: RunConfig
+from pipeline.store.lines import lines_of, packed_lines, unpacked_lines
+from pipeline.store.storage import Folder, check_name, is_local, json_bytes, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,8 @@ class RunDir:
     """A run directory that exists."""
 
     folder: Folder
+    _begun: dict[int, AttemptEntry] = field(default_factory=dict, compare=False, repr=False)
+    """Attempts that this very process began: what it remembers nobody can write over."""
 
     @property
     def address(self) -> str:
@@ -67,29 +68,39 @@ class RunDir:
         """Make a new run directory; one that exists is never written over.
 
         Raises:
-            ConfigError: where the directory already holds a run.
+            ConfigError: where the directory already holds a run, or cannot be written.
         """
-        run = cls(Folder(config.runtime.runs).child(check_name(run_id, "a run's name")))
-        if run.folder.has("config.json"):
-            raise ConfigError(
-                f"a new run needs a new directory, {run.address} holds a run: "
-                f"continue it with --resume {run.address}"
-            )
-        run._log_attempt(1, config, retry_failed=False)
-        run.folder.write_json("config.json", config.model_dump(mode="json"))  # the last: it opens
-        return run
+        address = Folder(config.runtime.runs).child(check_name(run_id, "a run's name")).address
+        values = json_bytes(config.model_dump(mode="json"))
+        run = cls(Folder(address))
+        with _usable(address, "written"):
+            number = 0 if run.folder.has("config.json") else run._begin(config)
+            # config.json comes last: it opens the directory, and of several one process makes it
+            if not number or not run.folder.create("config.json", values):
+                if number:
+                    refuse_attempt(run.folder, number)
+                raise ConfigError(
+                    f"a new run needs a new directory, {address} holds a run: "
+                    f"continue it with --resume {address}"
+                )
+        return cls(_lasting(address), run._begun)
 
     @classmethod
     def open(cls, address: str) -> RunDir:
-        """A run directory made before."""
-        run = cls(Folder(address.rstrip("/")))
-        if not run.folder.has("config.json"):
-            if run.folder.has("pool.json"):
-                raise ConfigError(
-                    f"a run directory is asked for, {address} is an exported pool: jobs.paper, "
-                    f"jobs.sweep, jobs.train and jobs.features read those"
-                )
-            raise ConfigError(f"a run directory must hold config.json, {address} does not")
+        """A run directory made before.
+
+        Raises:
+            ConfigError: where it is none, or cannot be read.
+        """
+        run = cls(_lasting(address.rstrip("/")))
+        with _usable(address, "read"):
+            if not run.folder.has("config.json"):
+                if run.folder.has("pool.json"):
+                    raise ConfigError(
+                        f"a run directory is asked for, {address} is an exported pool: "
+                        f"jobs.paper, jobs.sweep, jobs.train and jobs.features read those"
+                    )
+                raise ConfigError(f"a run directory must hold config.json, {address} does not")
         return run
 
     def resume(self, config: RunConfig, *, retry_failed: bool = False) -> int:
@@ -122,37 +133,53 @@ class RunDir:
             raise ConfigError(
                 f"a resume must keep the benchmarks, without {', '.join(sorted(gone))}"
             )
-        attempt = len(self.attempts()) + 1
-        self._log_attempt(attempt, config, retry_failed=retry_failed)
-        return attempt
+        with _usable(self.address, "written"):
+            return self._begin(config, retry_failed=retry_failed)
 
     def config(self) -> RunConfig:
         """The configuration of the newest attempt."""
-        return RunConfig.parse(self.attempts()[-1]["config"], self.address)
+        return self.newest().config
+
+    def newest(self) -> AttemptEntry:
+        """The attempt that owns the run."""
+        entries = self.attempts()
+        return attempt_entry(entries, max(entry["attempt"] for entry in entries), self.address)
 
     def attempt(self, number: int) -> AttemptEntry:
         """What was written down of one attempt."""
-        entries = self.attempts()[:number]
-        entry = entries[-1]
-        retries = [e["attempt"] for e in entries if e["retry_failed"]]
-        return AttemptEntry(
-            number=number,
-            token=entry["token"],
-            retry_before=retries[-1] if retries else None,
-            config=RunConfig.parse(entry["config"], self.address),
-        )
+        return self._begun.get(number) or attempt_entry(self.attempts(), number, self.address)
 
     def attempts(self) -> list[dict[str, Any]]:
-        """One entry an attempt, oldest first."""
-        attempts = self.folder.read_json("attempts.json")
-        if not isinstance(attempts, list) or not attempts:
-            raise DataError(f"{self.address}/attempts.json must list at least one attempt")
+        """One entry an attempt, oldest first.
+
+        Raises:
+            DataError: where there is none.
+        """
+        attempts = read_attempts(self.folder)
+        if not attempts:
+            raise DataError(f"{self.address}/attempts must hold at least one attempt")
         return attempts
 
     @property
-    def journal(self) -> Folder:
+    def journal(self) -> RunJournal:
         """The folder of segments."""
-        return self.folder.child("journal")
+        folder = self.folder.child("journal")
+        return RunJournal(folder.address, folder.root, run=self.folder, run_id=self.run_id)
+
+    def set_aside(self) -> list[Corrupt]:
+        """Move out of the way what is torn, changed, or another run's, and say so of each."""
+        gone = []
+        for name in self.journal.foreign():
+            self.journal.move(name, f"foreign/{name}")
+            gone.append(Corrupt(f"journal segment {name}", "it is of another run"))
+        torn = [
+            (f"journal segment {each.name}", each.why) for each in set_aside_corrupt(self.journal)
+        ]
+        torn += [
+            (f"outcomes {each.name}", each.why)
+            for each in set_aside_torn(self.folder.child("outcomes"))
+        ]
+        return gone + [Corrupt(name, why) for name, why in torn]
 
     def write_statistics(
         self, strategy: str, phase: str, by_benchmark: dict[str, Statistics], *, attempt: int = 1
@@ -173,7 +200,9 @@ class RunDir:
         values = self.folder.read_json(f"statistics/{names[-1]}")
         return {benchmark: Statistics(**fields) for benchmark, fields in values.items()}
 
-    def outcomes(self, phase: str | None = None) -> pa.Table:
+    def outcomes(
+        self, phase: str | None = None, columns: Sequence[str] = tuple(OUTCOME_SCHEMA.names)
+    ) -> pa.Table:
         """All outcome rows that stand, each (strategy, phase, benchmark, question_id) once.
 
         Of several that of the newest attempt counts, then the one that draws most. An outcome of a
@@ -183,41 +212,48 @@ class RunDir:
 
         Args:
             phase: only those of one phase folder.
+            columns: of `pipeline.records.outcome.SCHEMA`; others are not held in memory.
         """
         root = self.folder.child("outcomes")
-        tables = [
-            root.child(name).read_table(file)
-            for name in root.folders()
-            if phase is None or name == phase
-            for file in root.child(name).names()
-            if file.endswith(".parquet")
-        ]
-        if not tables:
-            return OUTCOME_SCHEMA.empty_table()
-        table = _counting(pa.concat_tables(tables, promote_options="default"), self.journal)
-        return _standing(table, _depths(self.config()))
+        fences, depths = fences_of(self.journal), _depths(self.config())
+        return standing(root, columns, fences, depths, phase)
 
-    def write_metrics(self, rows: Iterable[Row]) -> None:
-        """Write the counters over time, a JSON object a line."""
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        self.folder.write("metrics.jsonl", text.encode())
+    def write_metrics(self, rows: Sequence[Row], part: str = "0001-000000") -> None:
+        """Write a part of the counters over time; parts are read in the order of their names."""
+        self.folder.write(f"metrics/{part}.jsonl.xz", packed_lines(rows))
 
     def metrics(self) -> list[Row]:
-        """The counters over time; [] where none were written yet."""
-        if not self.folder.has("metrics.jsonl"):
-            return []
-        return [json.loads(line) for line in self.folder.read("metrics.jsonl").splitlines()]
+        """The counters over time, oldest first; [] where none were written yet."""
+        parts = self.folder.child("metrics")
+        names = [name for name in parts.names() if name.endswith(".jsonl.xz")]
+        packed = parts.read_many(names)
+        rows = [
+            row for name in names for row in unpacked_lines(packed[name], f"{parts.address}/{name}")
+        ]
+        if self.folder.has("metrics.jsonl"):  # of an earlier version
+            data = self.folder.read("metrics.jsonl")
+            rows = [*lines_of(data, f"{self.address}/metrics.jsonl"), *rows]
+        return rows
 
-    def _log_attempt(self, number: int, config: RunConfig, *, retry_failed: bool) -> None:
-        earlier = self.attempts() if number > 1 else []
-        entry = {
-            "attempt": number,
-            "token": fresh_token(),
-            "retry_failed": retry_failed,
-            "science_digest": config.science_digest(),
-            "config": config.model_dump(mode="json"),
-        }
-        self.folder.write_json("attempts.json", [*earlier, entry])
+    def _begin(self, config: RunConfig, *, retry_failed: bool = False) -> int:
+        entry = begin_attempt(
+            self.folder, config, retry_failed=retry_failed, taken=self.journal.attempts()
+        )
+        self._begun[entry.number] = entry
+        return entry.number
+
+
+def _lasting(address: str) -> Folder:
+    """The folder of a run that exists: where a local one is moved away, nothing makes it again."""
+    return Folder(address, resolve(address)[1] if is_local(address) else None)
+
+
+@contextmanager
+def _usable(address: str, how: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, DataError) as error:
+        raise ConfigError(f"a run directory must be {how}, {address} cannot: {error}") from error
 
 
 def _extends(before: Any, after: Any) -> bool:
@@ -244,37 +280,6 @@ def _check_depth(before: RunConfig, after: RunConfig) -> None:
                 f"a resume may deepen a pool but not cut it, n of {label}: "
                 f"{depth} -> {wanted[label]}"
             )
-
-
-def _counting(table: pa.Table, journal: Folder) -> pa.Table:
-    """The outcomes whose rounds the journal has and accepts; those of no journal all count."""
-    if "epoch" not in table.column_names:
-        return table
-    fences = fences_of(journal)
-    writers = zip(table["epoch"].to_pylist(), table["sequence"].to_pylist(), strict=True)
-    return table.filter(
-        pa.array(
-            [epoch is None or fences.outcome_counts(epoch, last) for epoch, last in writers],
-            type=pa.bool_(),
-        )
-    )
-
-
-def _standing(table: pa.Table, depths: dict[str, int]) -> pa.Table:
-    """The newest outcome of each key, without those of pools that are to become deeper."""
-    names = ("strategy", "phase", "benchmark", "question_id")
-    keys = zip(*(table[name].to_pylist() for name in names), strict=True)
-    drawn = pc.list_value_length(table["round_answers"]).to_pylist()
-    ended = table["stop_reason"].to_pylist()
-    attempts = table["attempt"].to_pylist()
-    best: dict[tuple[str, str, str, str], int] = {}
-    for index, key in enumerate(keys):
-        if ended[index] == StopReason.BUDGET.value and drawn[index] < depths.get(key[0], 0):
-            continue
-        rank = (attempts[index], drawn[index])
-        if key not in best or rank > (attempts[best[key]], drawn[best[key]]):
-            best[key] = index
-    return table.take(pa.array(sorted(best.values()), type=pa.int64()))
 
 
 def rows_of(table: pa.Table) -> list[Row]:

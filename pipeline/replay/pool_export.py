@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Feedback
-from pipeline.records.journal import read_segment
 from pipeline.records.run_dir import RunDir
+from pipeline.records.segments import read_segment
 from pipeline.records.trajectory import SCHEMA, table_of
 from pipeline.replay.pool_card import CARD, card_of
 from pipeline.replay.pool_rows import POOL_TABLE, without_texts

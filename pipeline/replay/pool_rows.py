@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
-from pipeline.records.journal import fences_of, read_segment, segment_of
+from pipeline.records.journal import fences_of
+from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import Row, address_of, check_schema
 from pipeline.store.storage import Folder, parquet_table
 

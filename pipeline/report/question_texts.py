@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
-from pipeline.records.journal import QuestionKey, fences_of, read_segment, segment_of
+from pipeline.records.journal import QuestionKey, fences_of
 from pipeline.records.run_dir import RunDir
+from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import Row
 from pipeline.store.storage import Folder
 

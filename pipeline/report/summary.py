@@ -25,6 +25,13 @@ from pipeline.theory.transitions import (
 )
 
 SUMMARY_VERSION = 1
+SUMMED = (
+    *("strategy", "phase", "benchmark", "question_id", "level", "error", "completions"),
+    *(*TOKEN_KINDS, "wasted_tokens", "tokens_unknown", "stop_reason", "p0_source", "a", "b"),
+    *(f"verdict_{rule.value}" for rule in AnswerRule),
+    "round_verdicts",
+)
+"""The columns of outcomes that are read here."""
 
 
 def summarise(

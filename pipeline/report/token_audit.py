@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
-from pipeline.records.journal import fences_of, segment_of
+from pipeline.records.journal import fences_of
+from pipeline.records.segments import segment_of
 from pipeline.records.trajectory import Row
 from pipeline.store.storage import Folder
 

@@ -2,6 +2,8 @@
 
 Objects are written once and never appended to. On a local disk an object appears under its name by
 a rename, on an object store by the store's own atomic put, so a reader sees it whole or not at all.
+On a local disk the folder is made durable as well as the file: a rename that only memory knows is
+lost with the power.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import posixpath
 import re
 import secrets
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +26,17 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from pipeline.core.errors import DataError
+from pipeline.store.atomic import appearing, make_durable, make_folder
 
 MOST_UNPACKED_BYTES = 8 << 30
 """What one Parquet object may unpack to; a segment of a journal is a thousandth of it."""
 MOST_ROWS = 20_000_000
 
+NO_PARQUET = (pa.ArrowException, ValueError, TypeError, KeyError)
+"""What pyarrow raises for bytes that are no whole Parquet file, besides OSError."""
+
+_READ_AT_ONCE = 16
+_GCS_PATIENCE_S = 30
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -47,27 +55,54 @@ class Folder:
     """A folder on any file system, by its address."""
 
     address: str
+    root: str | None = None
+    """A local folder above this one that nothing makes again: where it was moved away or deleted,
+    writing fails. None makes whatever folder is missing."""
 
     def child(self, *names: str) -> Folder:
         """A folder below this one."""
-        return Folder(posixpath.join(self.address, *names))
+        return Folder(posixpath.join(self.address, *names), self.root)
 
     def write(self, name: str, data: bytes) -> None:
         """Write an object whole, replacing one of that name."""
-        fs, base = self._resolve()
-        target = posixpath.join(base, name)
-        fs.create_dir(posixpath.dirname(target), recursive=True)
-        if not isinstance(fs, pafs.LocalFileSystem):
-            with fs.open_output_stream(target) as stream:
-                stream.write(data)
+        fs, target = self._target(name)
+        if isinstance(fs, pafs.LocalFileSystem):
+            with appearing(Path(target)) as unfinished:
+                unfinished.write_bytes(data)
             return
-        _write_local(Path(target), data)
+        with fs.open_output_stream(target) as stream:
+            stream.write(data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write an object whole where there is none of that name; whether this call made it.
+
+        Of many that try at once one succeeds on a local disk. Object stores have no such promise
+        here: two calls within the moment between look and put may both succeed.
+        """
+        fs, target = self._target(name)
+        if isinstance(fs, pafs.LocalFileSystem):
+            try:
+                with appearing(Path(target), exclusive=True) as unfinished:
+                    unfinished.write_bytes(data)
+            except FileExistsError:
+                return False
+            return True
+        if self.has(name):
+            return False
+        self.write(name, data)
+        return self.read(name) == data
 
     def read(self, name: str) -> bytes:
         """The bytes of an object; FileNotFoundError where there is none."""
         fs, base = self._resolve()
         with fs.open_input_file(posixpath.join(base, name)) as stream:
             return bytes(stream.read())
+
+    def read_many(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The bytes of several objects by name, some at a time from an object store."""
+        listed = list(names)
+        with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+            return dict(zip(listed, threads.map(self.read, listed), strict=True))
 
     def names(self) -> list[str]:
         """Names of the objects directly in this folder, sorted; [] where it does not exist."""
@@ -90,22 +125,24 @@ class Folder:
 
     def move(self, name: str, target: str) -> None:
         """Rename an object within this folder; `target` may name a folder below it."""
-        fs, base = self._resolve()
-        destination = posixpath.join(base, target)
-        fs.create_dir(posixpath.dirname(destination), recursive=True)
-        fs.move(posixpath.join(base, name), destination)
+        _, source = self._resolve(name)
+        fs, destination = self._target(target)
+        fs.move(source, destination)
+        if isinstance(fs, pafs.LocalFileSystem):
+            for folder in {Path(destination).parent, Path(source).parent}:
+                make_durable(folder)
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a value as indented JSON."""
-        self.write(name, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+        self.write(name, json_bytes(value))
 
     def read_json(self, name: str) -> Any:
         """The value of a JSON object; DataError names a file that is none."""
+        data = self.read(name)
         try:
-            return json.loads(self.read(name))
-        except json.JSONDecodeError as error:
-            where = posixpath.join(self.address, name)
-            raise DataError(f"{where} must be JSON, got {error}") from error
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{self._where(name)} must be JSON, got {error}") from error
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table as Parquet."""
@@ -113,65 +150,111 @@ class Folder:
 
     def write_tables(self, name: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
         """Write tables as one Parquet object, a row group each, one in memory; returns the rows."""
-        fs, base = self._resolve()
-        fs.create_dir(base, recursive=True)
-        written = 0
-        with (
-            fs.open_output_stream(posixpath.join(base, name)) as stream,
-            pq.ParquetWriter(stream, schema, compression="zstd") as writer,
-        ):
-            for table in tables:
-                writer.write_table(table)
-                written += table.num_rows
-        return written
+        fs, target = self._target(name)
+        if isinstance(fs, pafs.LocalFileSystem):
+            with appearing(Path(target)) as unfinished:
+                return _write_tables(fs, str(unfinished), schema, tables)
+        return _write_tables(fs, target, schema, tables)
 
     def read_table(self, name: str) -> pa.Table:
         """The table of a Parquet object; DataError names a file that is none."""
-        return parquet_table(self.read(name), posixpath.join(self.address, name))
+        return parquet_table(self.read(name), self._where(name))
 
     def read_columns(self, name: str, columns: list[str]) -> pa.Table:
         """Some columns of a Parquet object, without reading the others."""
-        fs, base = self._resolve()
-        where = posixpath.join(self.address, name)
+        fs, path = self._resolve(name)
         try:
-            return pq.read_table(posixpath.join(base, name), columns=columns, filesystem=fs)
-        except pa.ArrowInvalid as error:
-            raise DataError(f"{where} must be a whole Parquet file, got: {error}") from error
+            return pq.read_table(path, columns=columns, filesystem=fs)
+        except NO_PARQUET as error:
+            raise _no_parquet(self._where(name), error) from error
 
     def read_schema(self, name: str) -> pa.Schema:
         """The schema of a Parquet object, without reading its rows."""
-        fs, base = self._resolve()
+        fs, path = self._resolve(name)
         try:
-            return pq.read_schema(posixpath.join(base, name), filesystem=fs)
-        except pa.ArrowInvalid as error:
-            where = posixpath.join(self.address, name)
-            raise DataError(f"{where} must be a whole Parquet file, got: {error}") from error
+            return pq.read_schema(path, filesystem=fs)
+        except NO_PARQUET as error:
+            raise _no_parquet(self._where(name), error) from error
 
-    def _resolve(self) -> tuple[pafs.FileSystem, str]:
-        return resolve(self.address)
+    def exists(self) -> bool:
+        """Whether the folder is there; on an object store, whether anything lies in it."""
+        fs, base = self._resolve()
+        return bool(fs.get_file_info(base).type == pafs.FileType.Directory)
+
+    def _where(self, name: str) -> str:
+        return posixpath.join(self.address, name)
+
+    def _resolve(self, name: str = "") -> tuple[pafs.FileSystem, str]:
+        fs, base = resolve(self.address)
+        return fs, posixpath.join(base, name) if name else base
+
+    def _target(self, name: str) -> tuple[pafs.FileSystem, str]:
+        """Where an object is written, with its folder made."""
+        fs, target = self._resolve(name)
+        if not isinstance(fs, pafs.LocalFileSystem):
+            fs.create_dir(posixpath.dirname(target), recursive=True)
+            return fs, target
+        if self.root is not None and not Path(self.root).is_dir():
+            raise FileNotFoundError(f"{self.root} must be a folder, it is gone: was it moved?")
+        make_folder(Path(target).parent)
+        return fs, target
 
 
-def _write_local(target: Path, data: bytes) -> None:
-    """Let a file appear under its name when all of it is on the disk."""
-    unfinished = target.with_name(f".unfinished-{target.name}-{secrets.token_hex(4)}")
-    try:
-        with unfinished.open("xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(target)
-    except OSError:
-        unfinished.unlink(missing_ok=True)  # a full disk must not be filled further
-        raise
+def _write_tables(
+    fs: pafs.FileSystem, path: str, schema: pa.Schema, tables: Iterable[pa.Table]
+) -> int:
+    written = 0
+    with (
+        fs.open_output_stream(path) as stream,
+        pq.ParquetWriter(stream, schema, compression="zstd") as writer,
+    ):
+        for table in tables:
+            writer.write_table(table)
+            written += table.num_rows
+    return written
+
+
+def is_local(address: str) -> bool:
+    """Whether an address is of a local folder."""
+    return urlparse(address).scheme in ("", "file")
 
 
 def resolve(address: str) -> tuple[pafs.FileSystem, str]:
-    """The file system of an address and the path on it; relative paths are local."""
-    if urlparse(address).scheme in ("", "file"):
-        path = address.removeprefix("file://")
-        return pafs.LocalFileSystem(), str(Path(path).expanduser().resolve())
-    fs, path = pafs.FileSystem.from_uri(address)
-    return fs, path
+    """The file system of an address and the path on it; relative paths are local.
+
+    Raises:
+        DataError: where it is no address of a folder.
+    """
+    try:
+        scheme = urlparse(address).scheme
+        if is_local(address):
+            path = address.removeprefix("file://")
+            return pafs.LocalFileSystem(), str(Path(path).expanduser().resolve())
+        if scheme in ("gs", "gcs") and "retry_limit_seconds" not in address:
+            # else a store that is away holds everything up for 15 minutes without a word
+            address += f"{'&' if '?' in address else '?'}retry_limit_seconds={_GCS_PATIENCE_S}"
+        fs, path = pafs.FileSystem.from_uri(address)
+        return fs, path
+    except (ValueError, RuntimeError, pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and not str(error).startswith("Unable to load"):
+            raise  # a store that is away; what cannot be loaded stays away
+        raise DataError(
+            f"a folder must be a local path, or s3:// or gs:// with a bucket, got {address!r}: "
+            f"{_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value as indented JSON; what is no character (a lone surrogate) is written as an escape."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return (json.dumps(value, indent=2) + "\n").encode()
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
@@ -181,17 +264,21 @@ def parquet_bytes(table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def parquet_table(data: bytes, where: str) -> pa.Table:
-    """A table from the bytes of a Parquet file.
+def parquet_table(data: bytes, where: str, columns: list[str] | None = None) -> pa.Table:
+    """A table from the bytes of a Parquet file, or some columns of it.
 
     Raises:
         DataError: naming the file, where it is cut short, is something else, or would fill memory.
     """
     try:
         check_unpacked_size(pq.read_metadata(pa.BufferReader(data)), where)
-        return pq.read_table(pa.BufferReader(data))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{where} must be a whole Parquet file, got: {error}") from error
+        return pq.read_table(pa.BufferReader(data), columns=columns)
+    except (*NO_PARQUET, OSError, MemoryError) as error:
+        raise _no_parquet(where, error) from error
+
+
+def _no_parquet(where: str, error: BaseException) -> DataError:
+    return DataError(f"{where} must be a whole Parquet file, got: {_first_line(error)}")
 
 
 def check_unpacked_size(
