@@ -355,7 +355,7 @@ async def test_what_chains_held_is_weighed_by_their_time(tmp_path):
 async def test_samples_are_counted_and_follow_the_limit(tmp_path):
     """Those at work and those that wait, apart from the chains that ask for them."""
     many = SelfConsistency(n=6, decoding=Decoding(max_tokens=8))
-    chains, _ = make_chains(tmp_path, ScriptedGenerator(delay_s=0.05), in_flight=2)
+    chains, _ = make_chains(tmp_path, ScriptedGenerator(delay_s=0.5), in_flight=2)
     running = asyncio.create_task(chains.run(make_work(strategy=many)))
     await asyncio.sleep(0.01)
     before = (chains.counters.samples, chains.counters.samples_waiting)

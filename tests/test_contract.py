@@ -31,9 +31,10 @@ from pipeline.core.protocol import (
     Strategy,
 )
 from pipeline.records.epochs import Epoch
-from pipeline.records.journal import ByQuestion, QuestionKey, read_journal, write_segment
+from pipeline.records.journal import ByQuestion, QuestionKey, read_journal
 from pipeline.records.journal import Recording as Resumed
 from pipeline.records.outcome import final_outcomes, outcome_of
+from pipeline.records.segments import write_segment
 from pipeline.records.trajectory import Row, row_of
 from pipeline.replay.exact import (
     Recorded,

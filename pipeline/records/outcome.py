@@ -221,7 +221,7 @@ def _billed(rows: Sequence[tuple[Phase, Row]]) -> Row:
         if stream is None:
             continue
         before = deepest.get(stream)
-        if before is None or len(row["round_tokens"]) >= len(before["round_tokens"]):
+        if before is None or row["completions"] >= before["completions"]:
             deepest[stream] = row
     seconds = [row["seconds"] for _, row in rows if row["seconds"] is not None]
     return {

@@ -27,7 +27,8 @@ from pipeline.theory.transitions import (
 SUMMARY_VERSION = 1
 SUMMED = (
     *("strategy", "phase", "benchmark", "question_id", "level", "error", "completions"),
-    *(*TOKEN_KINDS, "wasted_tokens", "tokens_unknown", "stop_reason", "p0_source", "a", "b"),
+    *(*TOKEN_KINDS, "wasted_tokens", "tokens_unknown", "stop_reason", "seconds"),
+    *("p0_source", "a", "b"),
     *(f"verdict_{rule.value}" for rule in AnswerRule),
     "round_verdicts",
 )
