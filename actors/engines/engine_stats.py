@@ -15,7 +15,7 @@ class EngineStats:
 
     replica: str
     kind: str
-    """``generator`` or ``verifier``."""
+    """The role of its model."""
     max_num_seqs: int
     kv_capacity_tokens: int
     """Tokens that the KV cache holds; 0 where unknown."""
