@@ -14,6 +14,7 @@ from pipeline.core.prm import split_steps
 from pipeline.core.prompts import Feedback, Prompts
 from pipeline.core.protocol import Completion, Message, Request
 from pipeline.core.thinking import MARKS, Reasoning, opened_by, parts
+from pipeline.strategies.atom_prompts import shown
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data" / "replies" / "golden.json").read_text("utf-8")
@@ -77,6 +78,7 @@ def test_a_revision_prompt_has_nothing_of_the_thought(golden: dict[str, Any]) ->
     assert fed[Feedback.FINAL_BOX] == golden["answer"]
     assert fed[Feedback.FINAL_TEXT] == ("\n\n".join(golden["steps"]) or None)
     assert "boxed{6}" not in (fed[Feedback.FINAL_TEXT] or "")
+    assert shown(text, 1_000) == "\n\n".join(golden["steps"])  # to the prompts of Atom of Thoughts
 
 
 def test_the_golden_replies_are_of_eight_families_whole_and_cut() -> None:
