@@ -27,11 +27,7 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
     print_strategies(summary["strategies"], synthetic=summary["synthetic"])
     console.print("all rules are in summary.json")
     for fit in summary["chain_fits"]:
-        console.print(
-            f"{fit['benchmark']}, {fit['strategy']}: a {fit['a']:.3f}, b {fit['b']:.3f}, "
-            f"L {fit['L']:.3f}, lambda {fit['lambda']:.3f}; accuracy of the last round "
-            f"{fit['predicted']:.3f} predicted, {fit['reached']:.3f} reached"
-        )
+        console.print(_chain(fit), soft_wrap=True)
     console.print(as_sentence(summary["ledger"]), soft_wrap=True)
     if summary["pools"] is not None:
         for line in as_lines(summary["pools"]):
@@ -51,6 +47,21 @@ def print_strategies(entries: Sequence[dict[str, Any]], *, synthetic: bool) -> N
 
 def _console() -> Console:
     return Console(width=None if Console().is_terminal else 140)
+
+
+def _chain(fit: dict[str, Any]) -> str:
+    """The fitted chain in a line; what no transition says anything on is not made up."""
+    where = f"{fit['benchmark']}, {fit['strategy']}"
+    if fit.get("from_right") == 0:
+        return f"{where}: b {fit['b']:.3f}; no right answer was asked about again, so no a and no L"
+    if fit.get("from_wrong") == 0:
+        return f"{where}: a {fit['a']:.3f}; no wrong answer was asked about again, so no b and no L"
+    last = f"accuracy of the last round {fit['predicted']:.3f} predicted"
+    reached = fit["reached"]
+    return (
+        f"{where}: a {fit['a']:.3f}, b {fit['b']:.3f}, L {fit['L']:.3f}, lambda "
+        f"{fit['lambda']:.3f}; {last}, {'none' if reached is None else f'{reached:.3f}'} reached"
+    )
 
 
 def _table(benchmark: str, entries: list[dict[str, Any]]) -> Table:

@@ -15,12 +15,19 @@ def diagnosis_table(curve: RoundCurve, found: Diagnosis) -> Html:
     """The fitted chain, and whether it is one first-order chain."""
     fit = curve.fit
     drift = found.drift
+    seen_a, seen_b = fit.counts.from_right > 0, fit.counts.from_wrong > 0
     parameters = facts(
         [
-            ("a, right → wrong", words.decimal_with(fit.a)),
-            ("b, wrong → right", words.decimal_with(fit.b)),
-            ("L = b / (a + b)", words.percent_with(fit.stationary_accuracy)),
-            ("λ = 1 − a − b", words.decimal_with(fit.second_eigenvalue)),
+            ("a, right → wrong", words.decimal_with(fit.a) if seen_a else "no right answer seen"),
+            ("b, wrong → right", words.decimal_with(fit.b) if seen_b else "no wrong answer seen"),
+            *(
+                [
+                    ("L = b / (a + b)", words.percent_with(fit.stationary_accuracy)),
+                    ("λ = 1 − a − b", words.decimal_with(fit.second_eigenvalue)),
+                ]
+                if seen_a and seen_b
+                else []
+            ),
             (
                 "transitions",
                 f"{fit.counts.from_right:,} from right answers, "

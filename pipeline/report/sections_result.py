@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.phases import phases_of, stream_of
 from pipeline.records.outcome import has_failed
 from pipeline.report import words
 from pipeline.report.comparison import Comparison, accuracy, mean_interval
@@ -112,7 +113,8 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             "most right here; its other rules are among the comparisons. Where only one of two "
             "strategies has questions to itself, the ends are of the adjusted Wald interval "
             "(Bonett and Price). Ungraded answers are left out; failed questions count as wrong "
-            "whatever they had answered before, and are billed for what they drew.",
+            "whatever they had answered before, and are billed for what they drew."
+            f"{_unbilled(cells)}",
             cls="hint",
         ),
         h(
@@ -124,6 +126,13 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             ),
         ),
     )
+
+
+def _unbilled(cells: Sequence[Cell]) -> str:
+    names = [c.name for c in cells if any(stream_of(p) is None for p in phases_of(c.strategy))]
+    if not names:
+        return ""
+    return f" {words.listed(names)}: as published, without the warm-up, which was drawn and paid."
 
 
 def _how_many(made: Sequence[Comparison]) -> str:
@@ -157,18 +166,26 @@ def selection_table(made: Sequence[Comparison]) -> Html | None:
         cell, rival = comparison.first, comparison.second
         if cell.kind not in OURS:
             continue
-        own, last = accuracy(rival, cell.rule), accuracy(rival, AnswerRule.LAST)
-        mine, mine_last = accuracy(cell, cell.rule), accuracy(cell, AnswerRule.LAST)
-        if own is None or last is None or mine is None or mine_last is None:
+        read = [
+            rival.rights(AnswerRule.LAST),
+            rival.rights(cell.rule),
+            cell.rights(cell.rule),
+            cell.rights(AnswerRule.LAST),
+        ]
+        common = set(read[0]).intersection(*read[1:])
+        if not common:
             continue
+        last, own, mine, mine_last = (
+            sum(rights[key] for key in common) / len(common) for rights in read
+        )
         rows.append(
             [
                 cell.name,
-                words.percent(last.value),
-                words.points(own.value - last.value),
-                words.points(mine.value - own.value),
-                words.percent(mine.value),
-                words.percent(mine_last.value),
+                words.percent(last),
+                words.points(own - last),
+                words.points(mine - own),
+                words.percent(mine),
+                words.percent(mine_last),
             ]
         )
     if not rows:
@@ -190,7 +207,8 @@ def selection_table(made: Sequence[Comparison]) -> Html | None:
         h(
             "p",
             "Selection: MR-Thinking's own completions read by the strategy's answer rule. "
-            "Stopping: what is left of the difference when both are read by that rule.",
+            "Stopping: what is left of the difference when both are read by that rule. All on the "
+            "questions that are graded for both.",
             cls="hint",
         ),
     )

@@ -67,7 +67,7 @@ def summarise(
         if (label, benchmark) in groups
     ]
     for entry in entries:
-        entry["tokens_saved"] = _saved(entry, entries)
+        entry["tokens_saved"] = _saved(entry, entries, groups)
     return entries
 
 
@@ -126,8 +126,13 @@ def _rule_accuracy(
     return accuracy_of([counted_verdict(row, rule) for row in graded])
 
 
-def _saved(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> float | None:
-    """Share of MR-Thinking's tokens saved at the same N; None where it was not run.
+def _saved(
+    entry: Mapping[str, Any],
+    entries: Sequence[Mapping[str, Any]],
+    groups: Mapping[tuple[str, str], Sequence[Row]],
+) -> float | None:
+    """Share of MR-Thinking's tokens saved at the same N on the questions that both have answered;
+    None where it was not run.
 
     Base draws one completion whatever N is: it is held against the run's MR-Thinking if there is
     just one.
@@ -139,9 +144,15 @@ def _saved(entry: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> fl
         and other["benchmark"] == entry["benchmark"]
         and (entry["kind"] == "base" or other["n"] == entry["n"])
     ]
-    if len(rivals) != 1 or not rivals[0]["tokens_per_question"]:
+    if len(rivals) != 1:
         return None
-    return float(1 - entry["tokens_per_question"] / rivals[0]["tokens_per_question"])
+    own, theirs = (
+        {r["question_id"]: r["completion_tokens"] for r in groups[e["strategy"], e["benchmark"]]}
+        for e in (entry, rivals[0])
+    )
+    common = own.keys() & theirs.keys()
+    spent = sum(theirs[key] for key in common)
+    return 1 - sum(own[key] for key in common) / spent if spent else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -191,6 +202,8 @@ def chain_fits(
                 "benchmark": benchmark,
                 "strategy": label,
                 "labels": fit.labels.value,
+                "from_right": fit.counts.from_right,
+                "from_wrong": fit.counts.from_wrong,
                 "p0": first["accuracy"],
                 **{name: getattr(fit, name).value for name in ("a", "b")},
                 "L": fit.stationary_accuracy.value,
