@@ -7,10 +7,13 @@ TORCH := 2.13.0
 # PyTorch's CPU build is on an index of its own; a wheel at hand (PIP_FIND_LINKS) is taken first
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo miniature test test-engines test-all lint audit bench lock install install-dev clean
+.PHONY: demo paper miniature test test-engines test-all lint audit bench lock install install-dev clean
 
 demo: install
 	$(BIN)/python -m jobs.evaluate --config configs/laptop.yaml
+
+paper: install
+	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --out runs/paper
 
 miniature: install
 	$(BIN)/python -m jobs.miniature

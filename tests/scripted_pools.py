@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from actors.engines.script_rules import gold
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.records.run_dir import RunDir
@@ -16,11 +17,10 @@ OTHER = 24
 
 
 def sums(folder: Path) -> str:
-    """A benchmark as a file: sums, which scripted engines answer like `arithmetic`."""
+    """A benchmark as a file, with the answers that scripted engines hold to be right."""
     path = folder / "sums.jsonl"
-    rows = [
-        {"question": f"{7 * n + 11}+{3 * n + 5}?", "answer": str(10 * n + 16)} for n in range(OTHER)
-    ]
+    questions = [f"What is {7 * n + 11} and {3 * n + 5}?" for n in range(OTHER)]
+    rows = [{"question": text, "answer": gold(text)} for text in questions]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
 
@@ -39,7 +39,7 @@ def values_of(folder: Path, backbone: str, strategies: list[Any], size: int) -> 
                 {"name": "sums", "path": sums(folder)},
             ],
             "strategies": strategies,
-            "prompts": {"first": "{question}", "revise": "{question} was {answer}"},
+            "prompts": {"first": "{question}", "revise": "{question}\nIt was {answer}."},
             "decoding": {"max_tokens": 256},
             "generator": {"model": backbone},
             "verifier": {"model": "scripted"},

@@ -174,7 +174,7 @@ def settings_words(strategy: Strategy[Any], without: Sequence[str] = ()) -> str:
     """The settings of a strategy in words, without its budget."""
     said = []
     for name, value in _fields(strategy).items():
-        if name in without:
+        if name in without or value is None or value == ():
             continue
         if name in _OFF:
             said += [] if value else [_OFF[name]]

@@ -102,7 +102,10 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
         verdicts = [_reading(compared, adjusted) for compared in leads]
         counted = [(verdicts.count(name), name) for name in dict.fromkeys(verdicts)]
         told = words.listed([f"{name} on {count}" for count, name in counted])
-        head = f"Of {len(leads)} benchmarks and backbones, {leads[0].first.method} {told}."
+        head = (
+            f"{leads[0].first.method} against MR-Thinking at its best on {len(leads)} benchmarks "
+            f"and backbones: {told}."
+        )
         tiles = None
     rows = [
         (
