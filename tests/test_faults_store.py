@@ -150,7 +150,7 @@ async def test_a_segment_of_an_earlier_version_counts_if_its_rows_name_the_run(t
     await attempt(run, Engines(stop_after=9))
     row = rows_of(read_journal(run.journal).table)[0]
     kept = write_segment(run.journal, Epoch(1, "aaaaaa", 0, "w", 1), 0, [row])
-    gone = write_segment(run.journal, Epoch(1, "aaaaaa", 0, "v", 1), 0, [row | {"run": "other"}])
+    gone = write_segment(run.journal, Epoch(1, "bbbbbb", 0, "w", 1), 0, [row | {"run": "other"}])
 
     assert kept in run.journal.names()
     assert run.journal.foreign() == [gone]
@@ -202,6 +202,7 @@ async def test_a_recording_that_cannot_be_read_fails_no_question(tmp_path):
     """It is read in a thread of its own, and what goes wrong there ends the run, not a chain."""
     from actors.controllers.chain_types import RunIdentity
     from actors.controllers.chains import Chains
+    from actors.controllers.recordings import Recordings
 
     threads = []
 
@@ -215,7 +216,7 @@ async def test_a_recording_that_cannot_be_read_fails_no_question(tmp_path):
         verifier=HalfVerifier(),
         journal=JournalWriter(Folder(str(tmp_path / "journal")), flush_s=0.02),
         grade=grade,
-        recording_of=recording_of,
+        recording_of=Recordings(recording_of).of,
         in_flight=8,
     )
 
@@ -497,3 +498,61 @@ def test_outcomes_of_no_file_are_none(tmp_path):
     assert run.outcomes(columns=("question_id", "error")).schema.names == ["question_id", "error"]
     assert run.outcomes().num_rows == 0
     assert isinstance(run.outcomes(), pa.Table)
+
+
+# -- files that a user names ---------------------------------------------------------------------
+
+NO_FILES = [b"", b"PAR1", b"PAR1" + b"\0" * 99, b"\xff\xfe\x00garbage" * 99]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        *((kind, data) for kind in ("parquet", "json", "predictor") for data in NO_FILES),
+        *((kind, NO_FILES[-1]) for kind in ("jsonl", "csv")),  # the others are tables without rows
+    ],
+)
+def test_a_file_that_is_something_else_is_said_in_one_line(tmp_path, kind, data, capsys):
+    """Priors or a predictor that are no such file: status 2, and nothing of Python's."""
+    file = tmp_path / ("predictor.json" if kind == "predictor" else f"priors.{kind}")
+    file.write_bytes(data)
+    config = config_of(tmp_path / "runs")
+    values = config.model_dump(mode="json")
+    named = {"predictor": str(tmp_path)} if kind == "predictor" else {"file": str(file)}
+    values["science"]["priors"] = named
+    if kind == "predictor":
+        values["runtime"]["scripted"] = None
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(values))
+
+    assert evaluate.main(["--config", str(path), "--name", "x"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+
+
+@pytest.mark.parametrize("field", ["id", "question", "answer"])
+def test_half_a_character_in_a_row_is_refused_by_its_line(tmp_path, field, capsys):
+    """A lone surrogate, which no file can hold: named as other bad rows are, and skipped if those
+    may be; looking at the rows shows them."""
+    rows = [
+        {"id": "1", "question": "1+1?", "answer": "2"},
+        {"id": "2", "question": "2+2?", "answer": "4"} | {field: "\ud800"},
+    ]
+    path = tmp_path / "set.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values = config_of(tmp_path / "runs").model_dump(mode="json")
+    values["science"]["benchmarks"] = [{"name": "mine", "path": str(path)}]
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(values))
+    arguments = ["--config", str(file), "--name", "x"]
+
+    assert evaluate.main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "must be text, got half a character" in line
+    assert "set.jsonl, line 2" in line
+    with pytest.raises(SystemExit) as done:
+        evaluate.main(
+            [*arguments, "--show-rows", "9", "--set", "science.benchmarks.0.skip_bad_rows=true"]
+        )
+    assert done.value.code == 0
+    assert "1+1?" in capsys.readouterr().out

@@ -21,6 +21,7 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, spare_collector
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.controllers.recordings import Recordings
 from actors.engines.connect import clients_of
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.phases import phases_of
@@ -121,7 +122,7 @@ class Controller:
             verifier=verifier,
             journal=self._journal,
             grade=self._grade,
-            recording_of=self._recording,
+            recording_of=Recordings(self._recording).of,
             in_flight=in_flight,
             headline=rules,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def item_of(row: Row, benchmark: str, fields: Fields, position: int, *, has_ids:
     question_id = str(position)
     if has_ids:
         question_id = _id_text(_chosen(row, fields.id, _ID, "id"))
-    return Item(
+    item = Item(
         benchmark=benchmark,
         question_id=question_id,
         text=question.strip(),
@@ -63,6 +64,20 @@ def item_of(row: Row, benchmark: str, fields: Fields, position: int, *, has_ids:
         level=_optional(row, fields.level, _LEVEL),
         subject=_optional(row, fields.subject, _SUBJECT),
     )
+    for field in dataclasses.fields(item):
+        value = getattr(item, field.name)
+        if isinstance(value, str) and not _is_text(value):
+            raise DataError(f"{field.name} must be text, got half a character in {value[:80]!r}")
+    return item
+
+
+def _is_text(value: str) -> bool:
+    """Whether any file can hold it: a lone surrogate, half of a pair in JSON, is no character."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def has_id(row: Row, fields: Fields) -> bool:
