@@ -53,7 +53,7 @@ class Controller:
         self, address: str, attempt: int, phase: int, token: str, engines: dict[str, Any]
     ) -> None:
         self._run = patiently(lambda: RunDir.open(address), "open the run directory")
-        entry = patiently(lambda: self._run.attempt(attempt), "read attempts.json")
+        entry = patiently(lambda: self._run.attempt(attempt), "read the attempt")
         self._config = entry.config
         self._phase, self._engines = phase, engines
         self._strategies = strategies_of(self._config.science)
