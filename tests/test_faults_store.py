@@ -9,14 +9,20 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+from actors.cluster.run_monitor import Watch
+from actors.cluster.storage_retry import patiently
 from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.driver.driver import Attempt
 from actors.driver.metric_rows import MetricRows
+from actors.driver.signals import RunInterruptedError
 from actors.engines.engine_stats import Meter
 from jobs import evaluate, status
+from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import read_journal
@@ -556,3 +562,78 @@ def test_half_a_character_in_a_row_is_refused_by_its_line(tmp_path, field, capsy
         )
     assert done.value.code == 0
     assert "1+1?" in capsys.readouterr().out
+
+
+# -- the driver ----------------------------------------------------------------------------------
+
+
+def driver_of(run, pending):
+    """A driver at the end of its phases."""
+    driver = object.__new__(Attempt)
+    driver._run, driver._entry, driver._taken_over = run, run.attempt(1), None
+    driver._resume, driver._phases = "resume", SimpleNamespace(pending=lambda: pending)
+    return driver
+
+
+def test_no_driver_ends_well_while_chains_are_missing(tmp_path):
+    """Nor where another attempt has begun since, or where the run directory is gone."""
+    config = config_of(tmp_path)
+    run = RunDir.open(new_run(config).address)
+    driver_of(run, False)._check_whole()
+    with pytest.raises(RunInterruptedError, match="some chains have no outcome that counts"):
+        driver_of(run, True)._check_whole()
+    late = driver_of(run, False)
+    run.resume(config)
+    with pytest.raises(RunInterruptedError, match="another attempt has taken"):
+        late._check_whole()
+    (tmp_path / "r").rename(tmp_path / "moved")
+    late._taken_over = None
+    with pytest.raises(RunInterruptedError, match="is gone: was it moved"):
+        late._check_whole()
+
+
+async def test_trouble_with_storage_is_told_while_it_lasts(tmp_path):
+    """By the controllers' reports, and by whoever writes outcomes; and no longer."""
+    watch, said = Watch(), []
+    await watch.trouble("outcomes", "could not write outcomes: disk full")
+    before = await watch.totals()
+    await watch.trouble("outcomes", None)
+    blocker = tmp_path / "journal"
+    blocker.write_text("a file where the folder must be")
+    journal = JournalWriter(Folder(str(blocker)), flush_s=0.01)
+    (row,) = by_question_row(tmp_path)
+    journal.append(row)
+    while journal.trouble is None:
+        await asyncio.sleep(0.01)
+    told = journal.trouble
+    blocker.unlink()
+    await asyncio.wait_for(journal.durable(), 10)
+
+    calls = iter([OSError(5, "Input/output error"), None])
+
+    def once():
+        if (error := next(calls)) is not None:
+            raise error
+
+    await asyncio.to_thread(patiently, once, "write outcomes", tell=said.append)
+    assert before["trouble"] == "could not write outcomes: disk full"
+    assert (await watch.totals())["trouble"] is None
+    assert told.startswith("journal segment of 1 rows not written: ")
+    assert journal.trouble is None
+    assert said == ["could not write outcomes: [Errno 5] Input/output error", None]
+
+
+async def test_a_resume_with_nothing_to_do_blames_no_engine(tmp_path):
+    """It starts none: the ledger of the attempts that did stays exact."""
+    config = config_of(tmp_path)
+    run = new_run(config)
+    await attempt(run, Engines())
+    tokens = sum(row["completion_tokens"] for row in rows_of(run.outcomes()))
+    says = {"completion_tokens": tokens, "aborted_tokens": 0, "preemptions": 0, "lives": 1}
+    says |= {"deaths": 0, "seen_to_the_end": True}
+    run.write_metrics([{"attempt": 1, "engines_say": says}])
+    run.folder.child("environment").write_json("attempt-1.json", {})
+    run.resume(config)
+    ledger = write_summary(run)["ledger"]
+
+    assert (ledger["exact"], ledger["unjournaled_completion_tokens"]) == (True, 0)
