@@ -637,3 +637,23 @@ async def test_a_resume_with_nothing_to_do_blames_no_engine(tmp_path):
     ledger = write_summary(run)["ledger"]
 
     assert (ledger["exact"], ledger["unjournaled_completion_tokens"]) == (True, 0)
+
+
+def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path, monkeypatch):
+    """Those at work try again what a command line is told at once."""
+    run = new_run(config_of(tmp_path))
+    has, calls = Folder.has, []
+
+    def away_once(folder, name):
+        calls.append(name)
+        if len(calls) == 1:
+            raise OSError(5, "Input/output error")
+        return has(folder, name)
+
+    monkeypatch.setattr(Folder, "has", away_once)
+    opened = patiently(lambda: RunDir.open(run.address), "open the run directory")
+
+    assert opened.address == run.address
+    calls.clear()
+    with pytest.raises(ConfigError, match=r"a run directory must be read, .*Input/output error"):
+        RunDir.open(run.address)
