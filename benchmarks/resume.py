@@ -47,7 +47,7 @@ def _made(folder: str, questions: int, rounds: int, characters: int, segment_row
         for number in range(questions)
     ]
     run.folder.write_table("questions.parquet", questions_of(work))
-    epoch = Epoch(attempt=1, token="0" * 6, phase=0, slot="a", life=0)
+    epoch = Epoch(attempt=1, token=run.attempt(1).token, phase=0, slot="a", life=0)
     rows = _rows([job.question_id for job in work], rounds, characters)
     for sequence, held in enumerate(_batched(rows, segment_rows)):
         write_segment(run.journal, epoch, sequence, held)
@@ -106,7 +106,7 @@ def _looked_up(address: str, questions: int) -> dict[str, float]:
     """What a controller does as it meets its questions."""
     run = RunDir.open(address)
     before, began = _peak_mib(), time.perf_counter()
-    recorded = RecordedWork(run, Epoch(attempt=1, token="0" * 6, phase=0, slot="b", life=0))
+    recorded = RecordedWork(run, Epoch(1, run.attempt(1).token, phase=0, slot="b", life=0))
     for number in range(questions):
         assert recorded.of(("mr_thinking", "arithmetic", str(number))) is not None
     seconds = time.perf_counter() - began

@@ -20,6 +20,7 @@ from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError
 from pipeline.records.questions import questions_table
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.trajectory import encodable
 from pipeline.report.cautions import left_out
 from pipeline.store.storage import Folder, check_name, resolve
 
@@ -189,5 +190,5 @@ def _show_rows(config: RunConfig, number: int) -> None:
         for index, (raw, item) in enumerate(describe_rows(source)):
             if index >= number:
                 break
-            print(f"  row  {json.dumps(raw, ensure_ascii=False, default=str)}")
+            print(f"  row  {encodable(json.dumps(raw, ensure_ascii=False, default=str))}")
             print(f"  item {json.dumps(dataclasses.asdict(item), ensure_ascii=False)}")

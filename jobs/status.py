@@ -2,7 +2,7 @@
 
     python -m jobs.status runs/laptop-20260101-120000
 
-Reads the run directory alone (outcomes, metrics.jsonl, questions), needs no cluster, writes
+Reads the run directory alone (outcomes, counters, questions), needs no cluster, writes
 nothing. Exits with 0, or with 2 where it is no run directory.
 """
 
@@ -21,7 +21,7 @@ from pipeline.report import words
 from pipeline.report.forecast import RunProgress, progress_of
 from pipeline.report.run_data import read_run
 
-_STALE_S = 60.0
+_STALE_S = 120.0  # counters are written once a minute at least
 _PRESSURE: dict[str, str] = {
     Pressure.CLEAR: "no queue in the engines",
     Pressure.SOFT: "requests wait in the engines",

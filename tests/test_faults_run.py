@@ -237,6 +237,28 @@ def test_two_drivers_of_one_run_do_not_fork_it(killed):
     assert counted.right, counted
 
 
+@pytest.mark.slow
+def test_a_run_that_is_moved_while_it_runs_ends_and_goes_on_there(killed):
+    """The driver makes no second folder; where the run is now, no durable round is drawn again."""
+    run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
+    first = run.start()
+    until(lambda: len(run.durable()) >= 5, 60)
+    moved = run.run.with_name("moved")
+    run.run.rename(moved)
+    status = first.wait(200)
+    remade, run.run = run.run.exists(), moved
+    durable = run.durable()
+    second = run.start()
+
+    assert (status, remade) == (75, False)
+    assert "is gone: was it moved?" in first.output()
+    assert "Traceback" not in first.output()
+    assert second.wait(300) == 0
+    again = {row["seed"] for row in rows_of(rounds_of(run.run)) if row["attempt"] == 2}
+    assert not durable & again
+    assert len(run.durable()) == 80
+
+
 def test_nothing_listens_beyond_this_machine(killed):
     """Ray of a run without a cluster binds the loopback interface; there is no dashboard."""
     run = killed(scripted=SLOW_ENGINES, size=20, strategies=["base"])

@@ -9,14 +9,20 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+from actors.cluster.run_monitor import Watch
+from actors.cluster.storage_retry import patiently
 from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.driver.driver import Attempt
 from actors.driver.metric_rows import MetricRows
+from actors.driver.signals import RunInterruptedError
 from actors.engines.engine_stats import Meter
 from jobs import evaluate, status
+from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import read_journal
@@ -150,7 +156,7 @@ async def test_a_segment_of_an_earlier_version_counts_if_its_rows_name_the_run(t
     await attempt(run, Engines(stop_after=9))
     row = rows_of(read_journal(run.journal).table)[0]
     kept = write_segment(run.journal, Epoch(1, "aaaaaa", 0, "w", 1), 0, [row])
-    gone = write_segment(run.journal, Epoch(1, "aaaaaa", 0, "v", 1), 0, [row | {"run": "other"}])
+    gone = write_segment(run.journal, Epoch(1, "bbbbbb", 0, "w", 1), 0, [row | {"run": "other"}])
 
     assert kept in run.journal.names()
     assert run.journal.foreign() == [gone]
@@ -202,6 +208,7 @@ async def test_a_recording_that_cannot_be_read_fails_no_question(tmp_path):
     """It is read in a thread of its own, and what goes wrong there ends the run, not a chain."""
     from actors.controllers.chain_types import RunIdentity
     from actors.controllers.chains import Chains
+    from actors.controllers.recordings import Recordings
 
     threads = []
 
@@ -215,7 +222,7 @@ async def test_a_recording_that_cannot_be_read_fails_no_question(tmp_path):
         verifier=HalfVerifier(),
         journal=JournalWriter(Folder(str(tmp_path / "journal")), flush_s=0.02),
         grade=grade,
-        recording_of=recording_of,
+        recording_of=Recordings(recording_of).of,
         in_flight=8,
     )
 
@@ -497,3 +504,156 @@ def test_outcomes_of_no_file_are_none(tmp_path):
     assert run.outcomes(columns=("question_id", "error")).schema.names == ["question_id", "error"]
     assert run.outcomes().num_rows == 0
     assert isinstance(run.outcomes(), pa.Table)
+
+
+# -- files that a user names ---------------------------------------------------------------------
+
+NO_FILES = [b"", b"PAR1", b"PAR1" + b"\0" * 99, b"\xff\xfe\x00garbage" * 99]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        *((kind, data) for kind in ("parquet", "json", "predictor") for data in NO_FILES),
+        *((kind, NO_FILES[-1]) for kind in ("jsonl", "csv")),  # the others are tables without rows
+    ],
+)
+def test_a_file_that_is_something_else_is_said_in_one_line(tmp_path, kind, data, capsys):
+    """Priors or a predictor that are no such file: status 2, and nothing of Python's."""
+    file = tmp_path / ("predictor.json" if kind == "predictor" else f"priors.{kind}")
+    file.write_bytes(data)
+    config = config_of(tmp_path / "runs")
+    values = config.model_dump(mode="json")
+    named = {"predictor": str(tmp_path)} if kind == "predictor" else {"file": str(file)}
+    values["science"]["priors"] = named
+    if kind == "predictor":
+        values["runtime"]["scripted"] = None
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(values))
+
+    assert evaluate.main(["--config", str(path), "--name", "x"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+
+
+@pytest.mark.parametrize("field", ["id", "question", "answer"])
+def test_half_a_character_in_a_row_is_refused_by_its_line(tmp_path, field, capsys):
+    """A lone surrogate, which no file can hold: named as other bad rows are, and skipped if those
+    may be; looking at the rows shows them."""
+    rows = [
+        {"id": "1", "question": "1+1?", "answer": "2"},
+        {"id": "2", "question": "2+2?", "answer": "4"} | {field: "\ud800"},
+    ]
+    path = tmp_path / "set.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values = config_of(tmp_path / "runs").model_dump(mode="json")
+    values["science"]["benchmarks"] = [{"name": "mine", "path": str(path)}]
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(values))
+    arguments = ["--config", str(file), "--name", "x"]
+
+    assert evaluate.main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "must be text, got half a character" in line
+    assert "set.jsonl, line 2" in line
+    with pytest.raises(SystemExit) as done:
+        evaluate.main(
+            [*arguments, "--show-rows", "9", "--set", "science.benchmarks.0.skip_bad_rows=true"]
+        )
+    assert done.value.code == 0
+    assert "1+1?" in capsys.readouterr().out
+
+
+# -- the driver ----------------------------------------------------------------------------------
+
+
+def driver_of(run, pending):
+    """A driver at the end of its phases."""
+    driver = object.__new__(Attempt)
+    driver._run, driver._entry, driver._taken_over = run, run.attempt(1), None
+    driver._resume, driver._phases = "resume", SimpleNamespace(pending=lambda: pending)
+    return driver
+
+
+def test_no_driver_ends_well_while_chains_are_missing(tmp_path):
+    """Nor where another attempt has begun since, or where the run directory is gone."""
+    config = config_of(tmp_path)
+    run = RunDir.open(new_run(config).address)
+    driver_of(run, False)._check_whole()
+    with pytest.raises(RunInterruptedError, match="some chains have no outcome that counts"):
+        driver_of(run, True)._check_whole()
+    late = driver_of(run, False)
+    run.resume(config)
+    with pytest.raises(RunInterruptedError, match="another attempt has taken"):
+        late._check_whole()
+    (tmp_path / "r").rename(tmp_path / "moved")
+    late._taken_over = None
+    with pytest.raises(RunInterruptedError, match="is gone: was it moved"):
+        late._check_whole()
+
+
+async def test_trouble_with_storage_is_told_while_it_lasts(tmp_path):
+    """By the controllers' reports, and by whoever writes outcomes; and no longer."""
+    watch, said = Watch(), []
+    await watch.trouble("outcomes", "could not write outcomes: disk full")
+    before = await watch.totals()
+    await watch.trouble("outcomes", None)
+    blocker = tmp_path / "journal"
+    blocker.write_text("a file where the folder must be")
+    journal = JournalWriter(Folder(str(blocker)), flush_s=0.01)
+    (row,) = by_question_row(tmp_path)
+    journal.append(row)
+    while journal.trouble is None:
+        await asyncio.sleep(0.01)
+    told = journal.trouble
+    blocker.unlink()
+    await asyncio.wait_for(journal.durable(), 10)
+
+    calls = iter([OSError(5, "Input/output error"), None])
+
+    def once():
+        if (error := next(calls)) is not None:
+            raise error
+
+    await asyncio.to_thread(patiently, once, "write outcomes", tell=said.append)
+    assert before["trouble"] == "could not write outcomes: disk full"
+    assert (await watch.totals())["trouble"] is None
+    assert told.startswith("journal segment of 1 rows not written: ")
+    assert journal.trouble is None
+    assert said == ["could not write outcomes: [Errno 5] Input/output error", None]
+
+
+async def test_a_resume_with_nothing_to_do_blames_no_engine(tmp_path):
+    """It starts none: the ledger of the attempts that did stays exact."""
+    config = config_of(tmp_path)
+    run = new_run(config)
+    await attempt(run, Engines())
+    tokens = sum(row["completion_tokens"] for row in rows_of(run.outcomes()))
+    says = {"completion_tokens": tokens, "aborted_tokens": 0, "preemptions": 0, "lives": 1}
+    says |= {"deaths": 0, "seen_to_the_end": True}
+    run.write_metrics([{"attempt": 1, "engines_say": says}])
+    run.folder.child("environment").write_json("attempt-1.json", {})
+    run.resume(config)
+    ledger = write_summary(run)["ledger"]
+
+    assert (ledger["exact"], ledger["unjournaled_completion_tokens"]) == (True, 0)
+
+
+def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path, monkeypatch):
+    """Those at work try again what a command line is told at once."""
+    run = new_run(config_of(tmp_path))
+    has, calls = Folder.has, []
+
+    def away_once(folder, name):
+        calls.append(name)
+        if len(calls) == 1:
+            raise OSError(5, "Input/output error")
+        return has(folder, name)
+
+    monkeypatch.setattr(Folder, "has", away_once)
+    opened = patiently(lambda: RunDir.open(run.address), "open the run directory")
+
+    assert opened.address == run.address
+    calls.clear()
+    with pytest.raises(ConfigError, match=r"a run directory must be read, .*Input/output error"):
+        RunDir.open(run.address)

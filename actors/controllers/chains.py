@@ -10,13 +10,13 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
 from actors.controllers.journal_writer import JournalError, JournalWriter
-from actors.controllers.recordings import Recordings
 from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
 from actors.routing.roles import GENERATOR, VERIFIER
 from pipeline.answers import extract
@@ -72,7 +72,7 @@ class Chains:
         pools: Mapping[str, EnginePool],
         journal: JournalWriter,
         grade: Grade,
-        recording_of: Callable[[Work], Recording | None],
+        recording_of: Callable[[Work], Recording | Awaitable[Recording | None] | None],
         in_flight: int,
         headline: Mapping[str, str] | None = None,
     ) -> None:
@@ -80,7 +80,7 @@ class Chains:
         self._pools = pools
         self._journal = journal
         self._grade = grade
-        self._recordings = Recordings(recording_of)
+        self._recording_of = recording_of
         self._admission = Limit(in_flight)
         self._samples = Limit(in_flight)
         self._headline = headline or {}
@@ -180,7 +180,8 @@ class Chains:
         started = time.monotonic()
         drawn: list[Observation] = []
         lost, held, error = Lost(), 0, None
-        recording = await self._recordings.of(work)
+        found = self._recording_of(work)  # that it cannot be read is no failure of the question
+        recording = await found if isawaitable(found) else found
         try:
             if recording is not None:
                 lost += Lost(recording.retried_tokens, recording.retried_unknown)

@@ -21,6 +21,7 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, spare_collector
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.controllers.recordings import Recordings
 from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
@@ -54,7 +55,7 @@ class Controller:
         self, address: str, attempt: int, phase: int, token: str, engines: EnginesAddress
     ) -> None:
         self._run = patiently(lambda: RunDir.open(address), "open the run directory")
-        entry = patiently(lambda: self._run.attempt(attempt), "read attempts.json")
+        entry = patiently(lambda: self._run.attempt(attempt), "read the attempt")
         self._config = entry.config
         self._phase, self._engines = phase, engines
         self._strategies = strategies_of(self._config.science)
@@ -121,7 +122,7 @@ class Controller:
             pools=pools,
             journal=self._journal,
             grade=self._grade,
-            recording_of=self._recording,
+            recording_of=Recordings(self._recording).of,
             in_flight=in_flight,
             headline=rules,
         )

@@ -83,7 +83,7 @@ class AdmissionControl:
             self._tell(self._state.limit)
 
     def figures(self) -> dict[str, Any]:
-        """What stands now, for metrics.jsonl; ``pressure`` is the worst since the last call, or the
+        """What stands now, for the counters; ``pressure`` is the worst since the last call, or the
         last one that was seen."""
         state, pressures = self._state, self._pressures or self._last
         self._pressures, self._last = [], pressures[-1:]

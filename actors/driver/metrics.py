@@ -97,7 +97,7 @@ class RunMetrics:
         }
 
     def update(self, row: Mapping[str, Any]) -> None:
-        """Take one row of metrics.jsonl."""
+        """Take one row of counters."""
         for name, counter in self._counters.items():
             grown = row[name] - self._before[name]
             if grown > 0:  # Ray refuses to count nothing

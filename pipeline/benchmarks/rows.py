@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ def item_of(
         order = shuffled(len(texts), seed, question_id) if own.shuffle else range(len(texts))
         question = with_choices(question, [texts[place] for place in order])
         gold = LETTERS[list(order).index(right)]
-    return Item(
+    item = Item(
         benchmark=benchmark,
         question_id=question_id,
         text=question,
@@ -78,6 +79,20 @@ def item_of(
         level=_optional(row, own.level, fields.level),
         subject=_optional(row, own.subject, fields.subject),
     )
+    for field in dataclasses.fields(item):
+        value = getattr(item, field.name)
+        if isinstance(value, str) and not _is_text(value):
+            raise DataError(f"{field.name} must be text, got half a character in {value[:80]!r}")
+    return item
+
+
+def _is_text(value: str) -> bool:
+    """Whether any file can hold it: a lone surrogate, half of a pair in JSON, is no character."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def has_id(row: Row, fields: Fields) -> bool:

@@ -248,12 +248,16 @@ def _lasting(address: str) -> Folder:
     return Folder(address, resolve(address)[1] if is_local(address) else None)
 
 
+class UnusableError(ConfigError, OSError):
+    """A run directory that its storage does not let us use, now or for ever."""
+
+
 @contextmanager
 def _usable(address: str, how: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, DataError) as error:
-        raise ConfigError(f"a run directory must be {how}, {address} cannot: {error}") from error
+    except OSError as error:
+        raise UnusableError(f"a run directory must be {how}, {address} cannot: {error}") from error
 
 
 def _extends(before: Any, after: Any) -> bool:

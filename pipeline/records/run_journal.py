@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pipeline.core.errors import DataError
 from pipeline.records.attempts import read_attempts
 from pipeline.records.epochs import Epoch
-from pipeline.records.segments import RUN, read_segment, segment_of
+from pipeline.records.segments import RUN, segment_of
 from pipeline.store.storage import Folder
 
 
@@ -41,25 +41,29 @@ class RunJournal(Folder):
         return {Epoch.parse(epoch).attempt for epoch, _ in places}
 
     def _foreign(self, names: Collection[str]) -> set[str]:
-        if not names:
-            return set()
-        known = {(entry["attempt"], entry["token"]) for entry in read_attempts(self.run)}
-        foreign = set()
+        epochs: dict[tuple[int, str], list[str]] = {}
         for name in names:
             place = segment_of(name)
-            if place is None:
-                continue
-            epoch = Epoch.parse(place[0])
-            if (epoch.attempt, epoch.token) in known:
-                continue
-            if not self._names_run(name):
-                foreign.add(name)
-        return foreign
+            if place is not None:
+                epoch = Epoch.parse(place[0])
+                epochs.setdefault((epoch.attempt, epoch.token), []).append(name)
+        if not epochs:
+            return set()
+        known = {(entry["attempt"], entry["token"]) for entry in read_attempts(self.run)}
+        unknown = [epochs[epoch] for epoch in epochs.keys() - known]
+        return {name for held in unknown if not self._names_run(held) for name in held}
 
-    def _names_run(self, name: str) -> bool:
-        try:
-            segment = read_segment(self, name)
-        except DataError:
-            return True  # torn: it is set aside for that
-        named = segment["run"].unique().to_pylist()
-        return RUN not in segment.schema.metadata and named == [self.run_id]
+    def _names_run(self, names: Collection[str]) -> bool:
+        """Whether segments of one attempt say that they are the run's: the first that says it."""
+        whole = 0
+        for name in names:
+            try:
+                table = self.read_columns(name, ["run"])
+            except DataError:
+                continue  # torn: it is set aside for that
+            whole += 1
+            if RUN in (table.schema.metadata or {}):
+                return False
+            if table.num_rows:
+                return bool(table["run"].unique().to_pylist() == [self.run_id])
+        return not whole

@@ -30,7 +30,7 @@ def throughput(moments: Sequence[Moment]) -> Html:
         top=highest,
         says=f"Completion tokens per second over {words.duration(points[-1][0])}, at most "
         f"{words.count(highest)}.",
-        caption="All generator replicas together, between two rows of metrics.jsonl.",
+        caption="All generator replicas together, between two rows of counters.",
     )
 
 

@@ -45,7 +45,7 @@ def ledger(metrics: Sequence[Row], attempts: int, journal: Folder) -> dict[str, 
     """What engines say, what the journal holds, and the difference where engines said the last.
 
     Args:
-        metrics: rows of metrics.jsonl; the last of each attempt has what its engines said.
+        metrics: rows of the counters over time; the last of each attempt has what its engines said.
         attempts: how many attempts the run has had.
         journal: the folder of segments.
     """

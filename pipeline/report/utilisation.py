@@ -1,6 +1,6 @@
 """Utilisation of engine pools: busy shares, the bottleneck, and a better split of GPUs.
 
-Everything is read off metrics.jsonl: what replicas count of themselves
+Everything is read off the counters of a run: what replicas count of themselves
 (`actors.engines.engine_stats.EngineStats`) and how many chains were left, every ten seconds. The
 account is of *slot time*: a generator replica that is up for a second has `max_num_seqs`
 slot-seconds. Each of them was used, or was empty for one reason:
@@ -50,7 +50,7 @@ def pool_report(metrics: Sequence[Row], gpus: Mapping[str, float]) -> dict[str, 
     """What the pools of a run did, from all its attempts; None where no engine told anything.
 
     Args:
-        metrics: rows of metrics.jsonl, in their order.
+        metrics: rows of the counters, in their order.
         gpus: that one replica takes, by pool; 0 where it runs on CPU.
 
     Returns:

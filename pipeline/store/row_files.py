@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.core.errors import DataError
-from pipeline.store.storage import check_unpacked_size
+from pipeline.store.storage import NO_PARQUET, check_unpacked_size
 
 Row = dict[str, Any]
 _EMPTY_CELLS = ("nan", "NaN", "None", "null", "NULL", "<NA>")  # as pandas and databases write it
@@ -185,5 +184,5 @@ def _parquet(file: Path, max_file_bytes: int) -> Iterator[RawRow]:
                 for row in batch.to_pylist():
                     number += 1
                     yield RawRow(f"{file}, row {number}", row)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (*NO_PARQUET, OSError) as error:
         raise DataError(f"{file} must be a Parquet file: {error}") from error
