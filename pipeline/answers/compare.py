@@ -19,7 +19,6 @@ from pipeline.answers.values import (
     Equation,
     Inequality,
     Interval,
-    Labels,
     ListOf,
     Matrix,
     Region,
@@ -164,11 +163,6 @@ class Comparison(Numbers):
                 if isinstance(other, Words):
                     return False
                 return self._words(words, other)
-            case (Labels() as labels, other) | (other, Labels() as labels):
-                numbers = [Scalar(ex.number(number)) for number in labels.numbers]
-                if not isinstance(other, ListOf) or not self.allows(Leniency.PARENTHESES_OPTIONAL):
-                    return None
-                return self.any_order(numbers, other.items)
             case (Row(signs=signs), _) | (_, Row(signs=signs)) if RATIO not in signs:
                 for row, other in ((gold, predicted), (predicted, gold)):
                     if isinstance(row, Row) and isinstance(other, Scalar) and CONGRUENT in signs:
@@ -236,10 +230,16 @@ class Comparison(Numbers):
 
     def _words(self, words: Words, other: Value) -> Decision:
         """Words against what is none: open where the words may say the same."""
-        if words.letters and self.allows(Leniency.LETTERS_AS_LIST) and isinstance(other, ListOf):
-            return self.any_order([Choice(letter) for letter in words.letters], other.items)
+        if words.members and isinstance(other, ListOf) and self.allows(Leniency.LETTERS_AS_LIST):
+            return self.any_order(
+                [
+                    Choice(member) if member.isalpha() else Scalar(ex.number(int(member)))
+                    for member in words.members
+                ],
+                other.items,
+            )
         parts = words.words.split()
-        sentence = len(parts) > _SHORT_WORDS or other.text in parts
+        sentence = len(parts) > _SHORT_WORDS or other.text in parts or "(" in words.words
         letters = sorted(c for c in other.text if c.isalpha()) == sorted(words.words)
         if sentence or letters or isinstance(other, SetOf | Interval | Region):
             return None

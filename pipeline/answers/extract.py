@@ -39,12 +39,33 @@ _PHRASE = re.compile(
     r"\b(?:answer|result|solution|value|option|choice)[ \t*]{0,4}(?:is|:|=|equals)[ \t*]{0,4}:?",
     re.IGNORECASE,
 )
+_NOUNS = (  # Chinese and Japanese; Hindi, Bengali, Urdu, Arabic; Romance; Russian, German
+    "答案|正确选项|正確選項|结果|結果|(?:故|应|應|所以|因此|本题|本題)?选(?:择|項|项)?|答え|答|正解"
+    "|उत्तर|जवाब|विकल्प|উত্তরটি|উত্তর|জবাব|جواب|الجواب|الإجابة|الاجابة|الناتج|الحل"
+    "|respuesta|resultado|solución|opción|réponse|résultat|resposta|solução|opção"
+    "|ответ[а-я]{0,2}|результат|вариант|antwort|ergebnis|lösung"
+)
+_SAYS = (
+    "(?:is|est?|é|ist|lautet|será?|равен|равна|равно|это|हैं?)(?![^\\W\\d_])|هو|هي|ہے|হল|হলো|হচ্ছে"
+    "|是|为|為|は|が|[:：=—–】]|-(?=\\s)"
+)
+_ABROAD = re.compile(
+    rf"(?:(?<![^\W\d_])|(?<=[\u3040-\u9fff]))(?:{_NOUNS})"
+    r"(?:[ \t]+(?:correct[ae]?|finale?|النهائية|الصحيحة|النهائي|الصحيح))?[ \t*]{0,4}"
+    rf"(?:(?:(?:{_SAYS})[ \t*]{{0,4}}){{1,2}}|(?=[(（]?[A-K](?![A-Za-z])|[-+\d$\\]))",
+    re.IGNORECASE,
+)
+_DECIMAL_COMMA = re.compile(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,.])")
+_LETTER = re.compile(r"(?<![A-Za-z])[(（]?([A-K])[)）]?(?![A-Za-z])")
+_WORDS = re.compile(  # of letters that stand for no quantities
+    r"(?<![\\A-Za-z])[A-Za-z]{2,}|[^\W\d_A-Za-z\u00aa-\u00ba\u0370-\u03ff\u2070-\u214f\u1d00-\u1dbf]+"
+)
 _MATH = re.compile(r"\$\$?([^$]{1,2000})\$\$?|\\\(([^$]{1,2000}?)\\\)|\\\[([^$]{1,2000}?)\\\]")
 _NUMBER = re.compile(
     r"(?:(?<![\w)\]}])[-+])?\$?(?:\d{1,3}(?:,\d{3}){1,9}(?![\d,])|\d+)(?:\.\d+)?(?:/\d+)?(?:\\?%)?"
     r"|(?<![\w.])[-+]?\$?\.\d+"
 )
-_SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|(?<=\d)[.](?=\s|$)")
+_SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|[。।۔！？؟]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +182,30 @@ def _hashes(reply: str) -> str | None:
 
 
 def _phrase(reply: str) -> str | None:
-    matches = list(_PHRASE.finditer(reply))
-    if not matches:
+    """What stands behind the last "the answer is", in English or another language."""
+    english = list(_PHRASE.finditer(reply))[-1:]
+    abroad = list(_ABROAD.finditer(reply))[-1:]
+    if abroad and (not english or abroad[0].start() > english[0].start()):
+        return _clause_abroad(reply[abroad[0].end() :].lstrip(" \t\r\n*_:：").partition("\n")[0])
+    if not english:
         return None
-    rest = reply[matches[-1].end() :].lstrip(" \t*")
-    return _clause(rest.partition("\n")[0])
+    return _clause(reply[english[0].end() :].lstrip(" \t*").partition("\n")[0])
+
+
+def _clause_abroad(text: str) -> str | None:
+    """As `_clause`: of a sentence with one number or one letter of a choice just that; a comma is
+    a decimal sign in a number with one or two places."""
+    clause = _clause(text)
+    if clause is None or _MATH.search(text) or "\\" in clause:
+        return clause
+    clause = _DECIMAL_COMMA.sub(r"\1.\2", clause)
+    numbers = list(_NUMBER.finditer(clause))
+    if len(numbers) == 1 and not re.search(
+        r"[=^*/%°<>√]|\b[a-zA-Z]\b", clause.replace(numbers[0][0], "")
+    ):
+        return numbers[0][0]
+    letters = _LETTER.findall(clause)
+    return letters[0] if len(letters) == 1 and not numbers else clause
 
 
 def _clause(text: str) -> str | None:
@@ -188,9 +228,7 @@ def _bare(reply: str) -> str | None:
     line = reply.strip()
     if not line or len(line) > 80 or "\n" in line:
         return None
-    words = re.findall(
-        r"(?<![\\A-Za-z])[A-Za-z]{2,}", re.sub(r"\\(?:text|mbox|mathrm)\{[^{}]*\}", "", line)
-    )
+    words = _WORDS.findall(re.sub(r"\\(?:text|mbox|mathrm)\{[^{}]*\}", "", line))
     if words and re.search(r"\d", line):
         return None
     return line.rstrip(".") if len(words) <= 3 else None

@@ -18,6 +18,7 @@ from pipeline.core.thinking import parts
 
 _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
 _READINGS = 5
+_LETTERS_BEHIND = re.compile(r"[\d)}\s~][A-Za-zμ]{1,3}[\w^{}/. -]{0,12}\W*$")
 _SPACED_UNIT = re.compile(
     r"\$?\s*[-+]?[\d.,]+(?:\s|~|\\[,;: ])+[^\\\s].*|.*(?:~|\\[,;:])\s*[A-Za-z].*", re.DOTALL
 )
@@ -96,6 +97,8 @@ def _letter_units(gold: str, prediction: str, comparison: Comparison, limit: int
     Against a bare number the letter may as well be a variable: that is open, unless a space sets it
     apart from a plain numeral. False where nothing would be read otherwise.
     """
+    if not any(map(_LETTERS_BEHIND.search, (gold, prediction))):
+        return False
     pair = [read(text, Manner.LETTER_UNITS, limit) for text in (gold, prediction)]
     if all(
         a.text == read(b, limit=limit).text for a, b in zip(pair, (gold, prediction), strict=True)
@@ -143,7 +146,8 @@ def find(
     comparison = Comparison(leniencies, Work(limit), prove)
     try:
         decision = comparison.equal(expected, given)
-        if decision is False and Leniency.UNIT_OPTIONAL in leniencies:
+        numbers = isinstance(expected, Scalar) and isinstance(given, Scalar)
+        if decision is False and numbers and Leniency.UNIT_OPTIONAL in leniencies:
             decision = _letter_units(gold, prediction, comparison, limit)
         for manner in _other_manners(expected, given, leniencies) if decision is not True else ():
             other = comparison.equal(read(gold, manner, limit), read(prediction, manner, limit))

@@ -8,12 +8,14 @@ from pipeline.answers.algebra.numeric import real_value
 from pipeline.answers.algebra.polynomial import Work
 from pipeline.answers.algebra.tokens import Token, depths, is_command, split
 from pipeline.answers.values import (
-    Infinity,
+    INFINITY,
+    MINUS_INFINITY,
     Interval,
     Region,
     Scalar,
     Sequence,
     SetOf,
+    Sign,
     Union,
     Value,
     set_of,
@@ -28,7 +30,7 @@ def interval_of(opening: str, items: list[Value], closing: str) -> Value | None:
     """An interval, where the brackets or an infinite end leave no doubt."""
     if len(items) != 2:
         return None
-    infinite = any(isinstance(item, Infinity) for item in items)
+    infinite = any(isinstance(item, Sign) for item in items)
     mixed = (opening, closing) in (("(", "]"), ("[", ")"))
     if not infinite and not mixed:
         return None
@@ -36,9 +38,9 @@ def interval_of(opening: str, items: list[Value], closing: str) -> Value | None:
 
 
 def made_interval(opening: str, low: Value, high: Value, closing: str) -> Value:
-    if isinstance(low, Infinity):
+    if low == MINUS_INFINITY:
         opening = "("
-    if isinstance(high, Infinity):
+    if high == INFINITY:
         closing = ")"
     finite = isinstance(low, Scalar) and isinstance(high, Scalar)
     if finite and (opening, closing) in (("(", ")"), ("[", "]")):
@@ -103,8 +105,8 @@ def _end(value: Value) -> float:
     Raises:
         Unreadable: if it has no value.
     """
-    if isinstance(value, Infinity):
-        return float("inf") if value.positive else float("-inf")
+    if value in (INFINITY, MINUS_INFINITY):
+        return float("inf") if value == INFINITY else float("-inf")
     if not isinstance(value, Scalar):
         raise Unreadable("the ends of an interval must be numbers")
     return float(real_value(value.expression, Work(_END_WORK)))

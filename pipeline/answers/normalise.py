@@ -57,9 +57,9 @@ _TEXTS = re.compile(
 )
 _FRACTIONS = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 _RENAMED = (
-    (re.compile(r"\\leq(?:slant)?(?![A-Za-z])"), r"\\le "),
-    (re.compile(r"\\geq(?:slant)?(?![A-Za-z])"), r"\\ge "),
-    (re.compile(r"\\(?:neq|not\s*=)(?![A-Za-z])|\\not\s*="), r"\\ne "),
+    (re.compile(r"\\leq(?:slant)?(?![A-Za-z])|<\s*=|=\s*<"), r"\\le "),
+    (re.compile(r"\\geq(?:slant)?(?![A-Za-z])|>\s*=|=\s*>"), r"\\ge "),
+    (re.compile(r"\\neq(?![A-Za-z])|\\not\s*=|(?<![\d)}!])!\s*="), r"\\ne "),
     (re.compile(r"\\lt(?![A-Za-z])|&lt;"), "<"),
     (re.compile(r"\\gt(?![A-Za-z])|&gt;"), ">"),
     (re.compile(r"\\(?:dots|cdots|dotsc|dotsb|dotso)(?![A-Za-z])|\.\.\.+"), r"\\ldots "),

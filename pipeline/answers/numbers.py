@@ -6,10 +6,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from pipeline.answers.algebra import expression as ex
-from pipeline.answers.algebra.context import PI
 from pipeline.answers.algebra.expression import Expression
 from pipeline.answers.algebra.numeric import rounds_to
-from pipeline.answers.algebra.polynomial import Work
+from pipeline.answers.algebra.polynomial import PI, Work
 from pipeline.answers.leniency import Leniency
 from pipeline.answers.units import DEGREE
 from pipeline.answers.values import Scalar

@@ -9,9 +9,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from pipeline.answers.algebra import expression as ex
-from pipeline.answers.algebra.context import Context
 from pipeline.answers.algebra.parse import Parser
-from pipeline.answers.algebra.polynomial import FULL, Work
+from pipeline.answers.algebra.polynomial import FULL, Context, Work
 from pipeline.answers.algebra.tokens import Token, Type, is_command, is_sign, split, tokenise
 from pipeline.answers.brackets import bracketed, matrix
 from pipeline.answers.brackets import items as items_of
@@ -34,15 +33,17 @@ from pipeline.answers.spellings import (
 )
 from pipeline.answers.units import Unit, split_unit, unit_of
 from pipeline.answers.values import (
+    DOTS,
+    INFINITY,
+    MINUS_INFINITY,
     RATIO,
     SIDES,
     Choice,
-    Ellipsis_,
     Equation,
-    Infinity,
     ListOf,
     Row,
     Scalar,
+    Sign,
     Unread,
     Value,
     Words,
@@ -108,7 +109,7 @@ def _read(answer: str, manner: Manner, limit: int) -> Value:
     try:
         reading.context.work.spend(len(text) // 4)
         value = reading.of_text(text)
-        if isinstance(value, Words) and not value.letters:
+        if isinstance(value, Words) and not value.members:
             return reading.of_text(value.text)
         return value
     except (TooLarge, RecursionError):
@@ -153,7 +154,7 @@ class _Reading:
             if chosen is not None:
                 return self._choice(*chosen)
         if _CAPITALS.fullmatch(text):
-            return Words(as_words(text), text)
+            return Words(as_words(text), tuple(text))
         if as_words(text) in _REALS:
             return self.of_text(r"\mathbb{R}")
         if (counted := remark(text)) is not None and self.nesting < 2:
@@ -187,6 +188,7 @@ class _Reading:
         Raises:
             Unreadable: where it has none.
         """
+        self.context.work.spend(len(tokens))
         if not tokens:
             raise Malformed("an answer must not be empty")
         if len(tokens) == 1 and tokens[0].type is Type.TEXT:
@@ -268,7 +270,7 @@ class _Reading:
                 return either
         if isinstance(first, Equation) and first.name is not None:
             others = items[1:]
-            if all(isinstance(item, Scalar | Ellipsis_) for item in others):
+            if all(isinstance(item, Scalar | Sign) for item in others):
                 return Equation(None, first.name, ListOf((first.value, *others)))
             if all(isinstance(i, Equation) and i.name == first.name for i in others):
                 values = tuple(i.value for i in items if isinstance(i, Equation))
@@ -281,7 +283,7 @@ class _Reading:
         numbers = tuple(value for value in rationals if value is not None)
         if len(numbers) == len(items):
             items = [self._scalar(tokenise(text)) for text in reduced_ratio(numbers)]
-        elif not all(isinstance(item, Scalar | Ellipsis_) for item in items):
+        elif not all(isinstance(item, Scalar | Sign) for item in items):
             raise Unreadable("the terms of a ratio must be numbers")
         return Row(tuple(items), (RATIO,) * (len(items) - 1))
 
@@ -310,14 +312,11 @@ class _Reading:
 
 def _constant(tokens: list[Token]) -> Value | None:
     texts = [token.text for token in tokens]
-    if texts == ["ldots"]:
-        return Ellipsis_()
-    if texts in (["infty"], ["+", "infty"]):
-        return Infinity(True)
-    if texts == ["-", "infty"]:
-        return Infinity(False)
+    sign = {"ldots": DOTS, "infty": INFINITY, "+infty": INFINITY, "-infty": MINUS_INFINITY}
+    if len(texts) < 3 and "".join(texts) in sign:
+        return sign["".join(texts)]
     if texts in (["mathbb", "{", "R", "}"], ["mathbb", "R"], ["Reals"]):
-        return interval_of("(", [Infinity(False), Infinity(True)], ")")
+        return interval_of("(", [MINUS_INFINITY, INFINITY], ")")
     if texts[0] == "mathbb" and len(texts) in (2, 4):
         return Words("mathbb " + texts[len(texts) // 2])
     return None

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from pipeline.answers.algebra import expression as ex
-from pipeline.answers.algebra.context import Context
 from pipeline.answers.algebra.expression import Expression
 from pipeline.answers.algebra.numeric import real_value
 from pipeline.answers.algebra.parse import Parser
-from pipeline.answers.algebra.polynomial import ONE, Kind, leading, order, split_by
-from pipeline.answers.algebra.tokens import Token, Type, depths
+from pipeline.answers.algebra.polynomial import ONE, Context, Kind, leading, order, split_by
+from pipeline.answers.algebra.tokens import Token, Type, depths, split
 from pipeline.answers.intervals import as_set, made_interval
 from pipeline.answers.values import (
     CONGRUENT,
+    INFINITY,
+    MINUS_INFINITY,
     MODULO,
     Equation,
     Inequality,
-    Infinity,
     Interval,
     Region,
     Row,
@@ -40,25 +40,11 @@ def relation(tokens: list[Token], read: _Read, context: Context) -> Value | None
     Raises:
         Unreadable: if it is none of the forms that have a canonical one.
     """
-    sides: list[list[Token]] = [[]]
-    signs: list[str] = []
-    for token, depth in zip(tokens, depths(tokens), strict=True):
-        if depth == 0 and is_relation(token):
-            previous = signs[-1] if signs and not sides[-1] else None
-            if previous in ("<", ">") and token.text == "=":  # <= in plain notation
-                signs[-1] = previous + "="
-                continue
-            signs.append(_RELATIONS[token.text])
-            sides.append([])
-        elif depth == 0 and token.text == "!" and _next_is_equals(tokens, token):
-            signs.append("!=")
-            sides.append([])
-        else:
-            sides[-1].append(token)
+    at = zip(tokens, depths(tokens), strict=True)
+    signs = [_RELATIONS[token.text] for token, depth in at if depth == 0 and is_relation(token)]
     if not signs:
         return None
-    if "!=" in signs and len(sides) > 2 and sides[-2] == [] and signs[-1] == "=":
-        signs, sides = signs[:-1], sides[:-2] + sides[-1:]
+    sides = split(tokens, is_relation)
     if not all(sides):
         raise Malformed("a relation must have both its sides")
     if set(signs) == {"="}:
@@ -88,11 +74,6 @@ def _congruence(sides: list[list[Token]], read: _Read) -> Value:
     if number is not None and by:
         value = Scalar(ex.number(number % by))
     return Row((read(sides[0]), value, modulus), (CONGRUENT, MODULO))
-
-
-def _next_is_equals(tokens: list[Token], token: Token) -> bool:
-    place = next(n for n, other in enumerate(tokens) if other is token)
-    return place + 1 < len(tokens) and tokens[place + 1].text == "="
 
 
 def _name(tokens: list[Token]) -> str:
@@ -174,12 +155,11 @@ def _inequality(sides: list[list[Token]], signs: list[str], context: Context) ->
         solved = _solved(difference, signs[0], context)
         if solved is not None:
             return solved
-    above = difference
     rational = leading(difference.numerator) if difference.numerator else Fraction(1)
     op = {"<": ">", "<=": "\\ge ", "!=": "\\ne "}[signs[0]]
     if signs[0] == "!=":
-        return Inequality(monic(above, context), op)
-    return Inequality(ex.times(above, ex.number(1 / abs(rational)), context.work), op)
+        return Inequality(monic(difference, context), op)
+    return Inequality(ex.times(difference, ex.number(1 / abs(rational)), context.work), op)
 
 
 def _solved(difference: Expression, sign: str, context: Context) -> Value | None:
@@ -197,14 +177,11 @@ def _solved(difference: Expression, sign: str, context: Context) -> Value | None
         return None
     constant_ = ex.quotient(groups.get((), {}), difference.denominator, context.work)
     root = Scalar(ex.negative(ex.over(constant_, slope, context.work), context.work))
-    below = Interval("(", Infinity(False), root, ")")
-    above = Interval("(", root, Infinity(True), ")")
+    below = Interval("(", MINUS_INFINITY, root, "]" if sign == "<=" else ")")
+    above = Interval("[" if sign == "<=" else "(", root, INFINITY, ")")
     if sign == "!=":
         return Region(atom.text, Union((below, above)))
-    closed = sign == "<="
-    if direction > 0:
-        return Region(atom.text, Interval("[" if closed else "(", root, Infinity(True), ")"))
-    return Region(atom.text, Interval("(", Infinity(False), root, "]" if closed else ")"))
+    return Region(atom.text, above if direction > 0 else below)
 
 
 def _variable(value: Expression) -> str | None:

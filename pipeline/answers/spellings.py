@@ -9,7 +9,7 @@ from fractions import Fraction
 from pipeline.answers.algebra import expression as ex
 from pipeline.answers.algebra.tokens import Token, Type
 from pipeline.answers.normalise import without_separators
-from pipeline.answers.values import BaseNumeral, Labels, Scalar, Unread, Value, Words
+from pipeline.answers.values import BaseNumeral, Scalar, Unread, Value, Words
 
 PLAIN = re.compile(r"([-+]?)(\d{1,300})(?:\.(\d{1,300})|/(\d{1,300}))?", re.ASCII)
 _BASE = re.compile(
@@ -76,11 +76,12 @@ def clock(text: str) -> Words | None:
     return Words(letters)
 
 
-def labels(text: str) -> Labels | None:
+def labels(text: str) -> Words | None:
     """Numbers of statements: (1)(3), (1), (3), or circled digits."""
     if not _LABELS.fullmatch(text):
         return None
-    return Labels(tuple(sorted({int(number) for number in re.findall(r"\d+", text)})))
+    numbers = sorted(set(re.findall(r"\d+", text)), key=int)
+    return Words("".join(f"({number})" for number in numbers), tuple(numbers))
 
 
 def choice(text: str, small: bool = False) -> tuple[str, str | None] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 
 from pipeline.answers.algebra.tokens import FUNCTIONS, Token, Type, depths
 
@@ -32,10 +32,13 @@ _SYMBOLS = {"Y": 24, "Z": 21, "E": 18, "P": 15, "T": 12, "G": 9, "M": 6, "k": 3,
 _MONEY = ("dollar", "euro", "gbp", "yen", "rupee", "yuan")
 _LONGEST = 24
 """Most tokens of a unit."""
+_SPELT = {"cdot": "*", "circ": "°", "times": "*", "in": "in", "min": "min"}
 _VALUE_ENDS = frozenset(("}", ")", "]", "|", "!", "pi", "infty", "rfloor", "rceil"))
 _PREFIXES = {"tera": 12, "giga": 9, "mega": 6, "kilo": 3, "hecto": 2, "deci": -1, "centi": -2,
              "milli": -3, "micro": -6, "nano": -9, "pico": -12}  # fmt: skip
+_PERCENT = Fraction(1, 100)
 MULTIPLES = {
+    "%": _PERCENT, "percent": _PERCENT, "percentage": _PERCENT, "pct": _PERCENT,
     "hundred": Fraction(100), "thousand": Fraction(1000), "million": Fraction(10**6),
     "billion": Fraction(10**9), "trillion": Fraction(10**12), "lakh": Fraction(10**5),
     "crore": Fraction(10**7), "dozen": Fraction(12), "half": Fraction(1, 2),
@@ -86,8 +89,7 @@ class Unit:
     def may_be(self, other: Unit) -> bool:
         """Whether two counted things may be the same: the words of one are among the other's."""
         words, others = ({_stem(w) for w in u.name.split()} for u in (self, other))
-        units = {"unit"}
-        return words <= others or others <= words or units in (words, others)
+        return words <= others or others <= words or {"unit"} in (words, others)
 
 
 DEGREE = Unit("degree", (("degree", 1),))
@@ -115,10 +117,9 @@ def split_unit(
     for place in range(max(1, len(tokens) - _LONGEST), len(tokens)):
         if at[place] or not _opens_unit(tokens, place):
             continue
-        words = _spelling(tokens[place:])
-        if not (letters or _is_upright(tokens, place)):
-            continue
-        found = _measure(words)
+        found = (
+            _measure(_spelling(tokens[place:])) if letters or _is_upright(tokens, place) else None
+        )
         if found is not None:
             return tokens[:place], *found
     return tokens, None, None
@@ -126,10 +127,9 @@ def split_unit(
 
 def _measure(words: str) -> tuple[Unit | None, Fraction | None] | None:
     """What the words behind a value mean: (unit, factor)."""
-    words = re.sub(r"^units?\s*\^\s*([23])$", _square_units, words.strip())
-    if words in ("%", "percent", "per cent", "pct", "percentage", "percents"):
-        return None, Fraction(1, 100)
-    first, _, rest = words.partition(" ")
+    words = re.sub(r"^units?\s*\^\s*2$", "square units", words.strip())
+    words = re.sub(r"^units?\s*\^\s*3$", "cubic units", words)
+    first, _, rest = words.replace("per cent", "percent").partition(" ")
     multiple = MULTIPLES.get(first.lower()) or MULTIPLES.get(first.lower().removesuffix("s"))
     if multiple is not None:
         behind = _measure(rest.removeprefix("of ").removeprefix("a ")) if rest else (None, None)
@@ -138,10 +138,6 @@ def _measure(words: str) -> tuple[Unit | None, Fraction | None] | None:
     if unit is None and is_things(words):
         unit = Unit(things(words))
     return None if unit is None else (unit, None)
-
-
-def _square_units(match: re.Match[str]) -> str:
-    return "square units" if match[1] == "2" else "cubic units"
 
 
 def _opens_unit(tokens: list[Token], place: int) -> bool:
@@ -158,29 +154,20 @@ def _spelling(tokens: list[Token]) -> str:
     """The tokens as they stood, where they may be a unit; else something that is none."""
     text = ""
     for token in tokens:
-        piece = token.text
-        if token.type is Type.COMMAND:
-            piece = {"cdot": "*", "circ": "°", "times": "*", "in": "in", "min": "min"}.get(
-                piece, "?"
-            )
-        elif token.type is Type.SIGN and piece not in "{}()^/-.%*'":
-            piece = "?"
-        if piece not in ("{", "}", "(", ")"):
-            apart = token.spaced or (token.type is Type.TEXT and not token.plain)
-            text += (" " if apart else "") + piece
+        apart = token.spaced or (token.type is Type.TEXT and not token.plain)
+        piece = _SPELT.get(token.text, "?") if token.type is Type.COMMAND else token.text
+        known = token.type is not Type.SIGN or piece in "{}()^/-.%*'"
+        text += (" " if apart else "") + (re.sub("[{}()]", "", piece) if known else "?")
     return text.replace("^°", "°").replace("^ °", "°")
 
 
 def _is_upright(tokens: list[Token], place: int) -> bool:
     """Whether it is plain that no variables are meant: words, a degree or percent sign."""
-    if any(
-        t.type is Type.COMMAND and t.text in FUNCTIONS - {"min"} for t in tokens[:place]
-    ) and any(t.text == "circ" for t in tokens[place:]):
-        return False  # of the argument of a function
     tail = tokens[place:]
-    return any(t.type is Type.TEXT or t.text in ("circ", "%") for t in tail) or (
-        len(tail) == 1 and tail[0].type is Type.COMMAND
-    )
+    if any(t.text == "circ" for t in tail):  # of a number, not of the argument of a function
+        return not any(t.type is Type.COMMAND and t.text in FUNCTIONS for t in tokens[:place])
+    alone = len(tail) == 1 and tail[0].type is Type.COMMAND
+    return alone or any(t.type is Type.TEXT or t.text == "%" for t in tail)
 
 
 def unit_of(remark: str) -> Unit | None:
@@ -218,19 +205,15 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
 
 
-@cache
+@lru_cache
 def _names() -> dict[str, tuple[str, str, Fraction, bool]]:
     """Name: (its symbol, dimension, factor, whether it takes prefixes)."""
     found = {}
-    for line in _TABLE.replace("\n", "|").strip("|").split("|"):
-        dimension, factor, *names = line.split()
+    for row in _TABLE.replace("\n", "|").strip("|").split("|"):
+        dimension, factor, *names = row.split()
         for name in names:
-            found[name.rstrip("*")] = (
-                names[0].rstrip("*"),
-                dimension,
-                Fraction(factor),
-                name[-1] == "*",
-            )
+            symbol, number = names[0].rstrip("*"), Fraction(factor)
+            found[name.rstrip("*")] = symbol, dimension, number, name[-1] == "*"
     return found
 
 
@@ -241,20 +224,17 @@ def _known(word: str) -> tuple[str, str, Fraction] | None:
         for name in (spelled, spelled[:-1] if len(spelled) > 2 and spelled[-1] == "s" else ""):
             if name in names:
                 return names[name][:3]
-            for prefixes in (_PREFIXES, _SYMBOLS):
-                for prefix, power in prefixes.items():
-                    base = names.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
-                    long = len(name) - len(prefix) > 3 or name.removeprefix(prefix) in (
-                        "gram",
-                        "bit",
-                    )
-                    if base and base[3] and (prefixes is _PREFIXES) is long:
-                        symbol = next(s for s, p in _SYMBOLS.items() if p == power)
-                        return symbol + base[0], base[1], base[2] * Fraction(10) ** power
+            for prefix, power in (*_PREFIXES.items(), *_SYMBOLS.items()):
+                stem = name.removeprefix(prefix)
+                base = names.get(stem) if stem != name else None
+                word_stem = len(stem) > 3 or stem in ("gram", "bit")
+                if base and base[3] and (prefix in _PREFIXES) is word_stem:
+                    symbol = next(s for s, p in _SYMBOLS.items() if p == power)
+                    return symbol + base[0], base[1], base[2] * Fraction(10) ** power
     return None
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _unit(words: str) -> Unit | None:
     """The unit that words, or symbols with powers and quotients, name."""
     text = re.sub(r"[{}$~]|\\text|\\,|(?<=[a-z])\.", " ", words.strip())

@@ -34,21 +34,13 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Infinity:
-    """Plus or minus infinity."""
+class Sign:
+    """Infinity of either sign, or the dots of a sequence."""
 
-    positive: bool
-
-    @property
-    def text(self) -> str:
-        return "infty" if self.positive else "-infty"
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ellipsis_:
-    """The dots of a sequence."""
-
-    text: str = "\\ldots"
+INFINITY, MINUS_INFINITY, DOTS = Sign("infty"), Sign("-infty"), Sign("\\ldots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +48,12 @@ class Words:
     """An answer in words, case and punctuation off."""
 
     words: str
-    letters: str = ""
-    """The capitals that it is made of: the letters of several choices, or the name of a figure."""
+    members: tuple[str, ...] = ()
+    """What it names side by side: the letters of several choices, the numbers of statements."""
 
     @property
     def text(self) -> str:
-        return f"\\text{{{self.words}}}"
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """Numbers of statements, in rising order: (1)(3), or two circled digits."""
-
-    numbers: tuple[int, ...]
-
-    @property
-    def text(self) -> str:
-        return "".join(f"({number})" for number in self.numbers)
+        return self.words if "(" in self.words else f"\\text{{{self.words}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +155,7 @@ class ListOf:
 
     @property
     def ordered(self) -> bool:
-        return any(isinstance(item, Ellipsis_) for item in self.items)
+        return DOTS in self.items
 
     @property
     def text(self) -> str:
@@ -258,8 +239,8 @@ class Unread:
 
 
 Value = (
-    Scalar | Infinity | Ellipsis_ | Words | Choice | BaseNumeral | Sequence | Interval | Union
-    | SetOf | ListOf | Matrix | Row | Equation | Inequality | Region | Labels | Unread
+    Scalar | Sign | Words | Choice | BaseNumeral | Sequence | Interval | Union
+    | SetOf | ListOf | Matrix | Row | Equation | Inequality | Region | Unread
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import gcd, lcm
 
 from pipeline.answers.algebra.polynomial import (
@@ -35,7 +36,7 @@ _CHUNK_DIGITS = 3_900
 _CHUNK = 10**_CHUNK_DIGITS
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Expression:
     """numerator / denominator, in normal form. Make one with `quotient`."""
 
@@ -56,7 +57,7 @@ class Expression:
         """Every atom of numerator and denominator, not looking inside atoms."""
         return atoms_of([self.numerator, self.denominator])
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The canonical spelling, which reads back as the same expression."""
         above = polynomial_text(self.numerator)
@@ -169,13 +170,16 @@ def same(left: Expression, right: Expression, work: Work) -> bool | None:
     """Whether two expressions are equal; None where their atoms may depend on each other."""
     if left.text == right.text:
         return True
+    known = all(map(_independent, (*left.atoms, *right.atoms)))
+    if known and left.denominator == right.denominator == _UNIT:
+        return False
     across = multiply(right.numerator, left.denominator, work)
     rest = add(
         multiply(left.numerator, right.denominator, work), scale(across, Fraction(-1), work), work
     )
     if not rest:
         return True
-    return False if all(map(_independent, (*left.atoms, *right.atoms))) else None
+    return False if known else None
 
 
 def _independent(atom: Atom) -> bool:

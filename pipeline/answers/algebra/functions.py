@@ -10,11 +10,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import comb, factorial, perm
 
-from pipeline.answers.algebra.context import EULER, Context
 from pipeline.answers.algebra.expression import Expression, number, of_atom
-from pipeline.answers.algebra.polynomial import Kind, check_bits
-from pipeline.answers.algebra.powers import power
-from pipeline.answers.algebra.roots import absolute, root
+from pipeline.answers.algebra.polynomial import EULER, Context, Kind, check_bits
+from pipeline.answers.algebra.roots import absolute, power, root
 from pipeline.answers.verdict import Malformed, TooLarge
 
 _FACTORIAL_LIMIT = 5_000

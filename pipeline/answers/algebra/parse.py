@@ -11,14 +11,12 @@ Division is left-associative and as strong as an implied product: 1/2x is x/2.
 from __future__ import annotations
 
 from pipeline.answers.algebra import expression as ex
-from pipeline.answers.algebra.context import EULER, IMAGINARY, PI, Context
 from pipeline.answers.algebra.cursor import Cursor, numeral
 from pipeline.answers.algebra.expression import Expression, number, of_atom, symbol
 from pipeline.answers.algebra.functions import call
-from pipeline.answers.algebra.polynomial import Atom, Kind
-from pipeline.answers.algebra.powers import power
+from pipeline.answers.algebra.polynomial import EULER, IMAGINARY, PI, Atom, Context, Kind
 from pipeline.answers.algebra.ranges import integral, over_a_range
-from pipeline.answers.algebra.roots import absolute, root
+from pipeline.answers.algebra.roots import absolute, power, root
 from pipeline.answers.algebra.tokens import FUNCTIONS, OPENING, Token, Type
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 

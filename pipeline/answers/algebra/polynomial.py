@@ -22,6 +22,8 @@ MAX_TERMS = 400
 """Most terms of one polynomial."""
 
 
+MAX_ATOM_CHARS = 5_000
+"""Longest canonical text of one function value: nesting can double it at each level."""
 FULL = 40_000
 """Work that one reading may cost where it may take its time."""
 
@@ -78,7 +80,30 @@ Polynomial = Mapping[Monomial, Fraction]
 """Coefficients, none of which is 0."""
 
 ONE: Monomial = ()
+PI = Atom(Kind.CONSTANT, "pi")
+EULER = Atom(Kind.CONSTANT, "e")
+IMAGINARY = Atom(Kind.IMAGINARY, "i")
+UNIT: Polynomial = {ONE: Fraction(1)}
 HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Charged to one `Work`; `positive` takes variables as positive (a leniency)."""
+
+    work: Work
+    positive: bool = False
+
+    def atom(self, kind: Kind, text: str, name: str = "", arguments: tuple[Any, ...] = ()) -> Atom:
+        """An atom whose text is built from its arguments.
+
+        Raises:
+            TooLarge: if the text is longer than `MAX_ATOM_CHARS`.
+        """
+        if len(text) > MAX_ATOM_CHARS:
+            raise TooLarge(f"a function value must be written in {MAX_ATOM_CHARS} characters")
+        self.work.spend(1 + len(text) // 16)
+        return Atom(kind, text, name, arguments)
 
 
 def constant(value: Fraction | int) -> Polynomial:

@@ -1,4 +1,4 @@
-"""Roots and absolute values, exact: sqrt(12) is 2*3^(1/2)."""
+"""Powers, roots and absolute values, exact for rational exponents: sqrt(12) is 2*3^(1/2)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from fractions import Fraction
 from math import isqrt
 
 from pipeline.answers.algebra import expression as ex
-from pipeline.answers.algebra.context import IMAGINARY, UNIT, Context
 from pipeline.answers.algebra.expression import Expression, number, of_atom
 from pipeline.answers.algebra.polynomial import (
+    IMAGINARY,
+    UNIT,
     Atom,
+    Context,
     Kind,
     Polynomial,
     leading,
@@ -17,6 +19,27 @@ from pipeline.answers.algebra.polynomial import (
 from pipeline.answers.verdict import TooLarge, Unreadable
 
 _TRIAL_DIVISORS = 2_000
+
+
+def power(base: Expression, exponent: Expression, context: Context) -> Expression:
+    """base ** exponent.
+
+    Raises:
+        Unreadable: for 0 to a negative exponent and for roots of i.
+        TooLarge: beyond the limits of one answer.
+    """
+    rational = exponent.rational
+    if rational is None:
+        if base.rational in (Fraction(0), Fraction(1)):
+            return base
+        bottom = base.text if base.text.isalnum() else f"({base.text})"
+        text = f"{bottom}^({exponent.text})"
+        return of_atom(context.atom(Kind.POWER, text, arguments=(base, exponent)))
+    if rational.denominator == 1:
+        if abs(rational) > 10**6:
+            raise TooLarge("exponents must be at most a million")
+        return ex.to_integer_power(base, int(rational), context.work)
+    return rational_power(base, rational, context)
 
 
 def root(value: Expression, degree: int, context: Context) -> Expression:
