@@ -20,7 +20,7 @@ miniature: install
 
 test: install-dev
 	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu" \
-	  --cov --cov-report=term:skip-covered
+	  --cov --cov-report= --cov-fail-under=90
 
 test-engines: install-dev
 	$(BIN)/python -m pytest -m "(ray or vllm or browser) and not slow and not gpu"
