@@ -76,7 +76,7 @@ def agree(pool: CompletionPool, tried: Sequence[tuple[str, Strategy[Any]]]) -> t
     equal = True
     for _, strategy in tried:
         decided = fast.decide(strategy)
-        ours = judged_by_arrays(fast.chains, decided.drawn_Q, decided.reason_Q == 0)
+        ours = judged_by_arrays(fast.chains, decided)
         theirs = judged_by_state_machine(pool, strategy)
         equal &= all(
             np.array_equal(getattr(ours, name), getattr(theirs, name))

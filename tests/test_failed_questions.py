@@ -11,6 +11,7 @@ from jobs.results import write_summary
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.protocol import Failure
 from pipeline.replay.chain_arrays import NO_VERDICT, WRONG, chain_arrays
+from pipeline.replay.fast import Decisions
 from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine
 from pipeline.report.comparison import accuracy, against_rivals
 from pipeline.report.run_data import read_run
@@ -70,10 +71,10 @@ def test_a_replay_counts_failures_alike() -> None:
     object.__setattr__(unknown, "gold", None)
     pool = pool_of([known, unknown], rounds=2, samples=0)
     arrays = chain_arrays(pool)
-    drawn, failed = np.array([1, 1]), np.array([True, True])
+    failed = Decisions(drawn_Q=np.array([1, 1]), reason_Q=np.array([0, 0]))
 
     for judged in (
-        judged_by_arrays(arrays, drawn, failed),
+        judged_by_arrays(arrays, failed),
         judged_by_state_machine(pool, MRThinking(n=2)),
     ):
         assert judged.verdict_RQ.tolist() == [[WRONG, NO_VERDICT]] * len(AnswerRule)

@@ -38,7 +38,7 @@ def test_both_paths_judge_alike(pool: CompletionPool, strategy: Strategy[Any]) -
     """Verdicts under every rule, tokens and completions are the same by arrays and by replay."""
     chains = chain_arrays(pool)
     decided = FastReplay(chains).decide(strategy)
-    fast = judged_by_arrays(chains, decided.drawn_Q, decided.reason_Q == 0)
+    fast = judged_by_arrays(chains, decided)
     slow = judged_by_state_machine(pool, strategy)
 
     for name in ("verdict_RQ", "tokens_Q", "completions_Q"):

@@ -110,7 +110,7 @@ class Replays:
         if replays_as_arrays(strategy):
             fast = self._fast[world]
             decided = fast.decide(strategy)
-            return judged_by_arrays(fast.chains, decided.drawn_Q, decided.reason_Q == 0)
+            return judged_by_arrays(fast.chains, decided)
         return judged_by_state_machine(self.believed.judged, strategy, self._digests)
 
     def right(self, choice: Choice) -> FloatArray:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.answers import canonical
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.voting import forms
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Question
 from pipeline.replay.pools import CompletionPool, PoolQuestion
@@ -48,6 +49,9 @@ class ChainArrays:
     """Whether a failure follows them."""
     gold_Q: BoolArray
     """Whether a right answer is known."""
+    form_QT: IntArray
+    """Number of each answer among the distinct ones of its question, in order of appearance; -1
+    where there is no completion, or no answer."""
     score_QT: FloatArray
     """nan where there is no completion, or no score."""
     tokens_QD: IntArray
@@ -74,13 +78,14 @@ def chain_arrays(pool: CompletionPool) -> ChainArrays:
     shape = (len(pool.questions), pool.rounds)
     length_Q, failed_Q = np.zeros(shape[0], np.int64), np.zeros(shape[0], np.bool_)
     score_QT, tokens_QT = np.full(shape, np.nan), np.zeros(shape, np.int64)
-    verdict_QT = np.full(shape, NO_VERDICT, np.int8)
+    verdict_QT, form_QT = np.full(shape, NO_VERDICT, np.int8), np.full(shape, -1, np.int64)
     position_QD = {
         rule: np.full((shape[0], shape[1] + 1), NO_ANSWER, np.int16) for rule in AnswerRule
     }
     for q, question in enumerate(pool.questions):
         drawn = _completions(question)
         length_Q[q], failed_Q[q] = len(drawn), len(drawn) < len(question.rounds)
+        form_QT[q, : len(drawn)] = forms([c.answer for c in drawn])
         score_QT[q, : len(drawn)] = [np.nan if c.score is None else c.score for c in drawn]
         tokens_QT[q, : len(drawn)] = [c.completion_tokens for c in drawn]
         verdict_QT[q, : len(drawn)] = [_CODES[v] for v in question.round_verdicts[: len(drawn)]]
@@ -91,6 +96,7 @@ def chain_arrays(pool: CompletionPool) -> ChainArrays:
         length_Q=length_Q,
         failed_Q=failed_Q,
         gold_Q=np.array([q.gold is not None for q in pool.questions], dtype=np.bool_),
+        form_QT=form_QT,
         score_QT=score_QT,
         tokens_QD=np.concatenate(
             [np.zeros((shape[0], 1), np.int64), np.cumsum(tokens_QT, axis=1)], axis=1

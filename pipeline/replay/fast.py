@@ -1,9 +1,9 @@
 """Replay of the sequential family over a whole pool at once, in numpy.
 
-Decides what `pipeline.replay.exact` decides for `base`, `mr_thinking` and the MarkovScale variants,
-from the same numbers by the same arithmetic in the same order, so that not even rounding differs;
-tests and ``benchmarks.replay`` compare the two outcome by outcome. The state machine
-(`pipeline.strategies.sequential`) is the definition: where the two should differ, this is wrong.
+Decides what `pipeline.replay.exact` decides for `base`, `mr_thinking`, the MarkovScale variants,
+`chain_asc` and `agree`, from the same numbers by the same arithmetic in the same order, so that not
+even rounding differs; tests and ``benchmarks.replay`` compare the two outcome by outcome. The state
+machine of a strategy is the definition: where the two should differ, this is wrong.
 
 Axes: Q questions, T rounds of the pool, N = n rounds of a strategy.
 """
@@ -16,11 +16,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Statistics, StopReason, Strategy
 from pipeline.replay.chain_arrays import BoolArray, ChainArrays, FloatArray, IntArray
+from pipeline.replay.fast_votes import VOTERS, first_hits, positions
 from pipeline.statistics.calibration_maps import CalibrationMap
+from pipeline.strategies.agree import Agree
 from pipeline.strategies.base import Base
+from pipeline.strategies.chain_asc import ChainASC
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.markovscale_0 import MarkovScale0
 from pipeline.strategies.mr_thinking import MRThinking
@@ -28,9 +32,15 @@ from pipeline.strategies.sequential import ChainState, Plan
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.stopping import STOP_RULES, StopRule
 
-FAMILY = (Base, MRThinking, MarkovScaleT, MarkovScaleStar, MarkovScale0)
+FAMILY = (Base, MRThinking, MarkovScaleT, MarkovScaleStar, MarkovScale0, *VOTERS)
 
-REASONS = (StopReason.FAILED, StopReason.GATED, StopReason.CONFIDENT, StopReason.BUDGET)
+REASONS = (
+    StopReason.FAILED,
+    StopReason.GATED,
+    StopReason.CONFIDENT,
+    StopReason.AGREED,
+    StopReason.BUDGET,
+)
 """What a chain can stop for, in the order in which it is tested; codes are positions here."""
 
 _NEVER = np.iinfo(np.int64).max
@@ -48,6 +58,13 @@ class Decisions:
     """Completions that the answer rests on: those drawn, without a failed last request."""
     reason_Q: IntArray
     """Positions in `REASONS`."""
+    position_RQ: dict[AnswerRule, IntArray] | None = None
+    """Round that each rule takes the answer from, where the stop rests on some rounds alone."""
+
+    @property
+    def failed_Q(self) -> BoolArray:
+        """Whether the chain ended with a request that could not be served."""
+        return np.asarray(self.reason_Q == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +117,11 @@ class FastReplay:
             )
             raw: Any = strategy
             return mapped.decide(replace(raw, calibration=None))
+        if isinstance(strategy, VOTERS):
+            return self._voted(strategy)
         beliefs = self._beliefs(strategy)
         plan = self._start(strategy, 0).plan
-        length = self.chains.length_Q
-        failed = np.where(self.chains.failed_Q, length, _NEVER)
-        gated, confident = np.full_like(failed, _NEVER), np.full_like(failed, _NEVER)
+        gated = confident = np.full_like(self.chains.length_Q, _NEVER)
         if plan.stop_rule is not None or (plan.gate and beliefs.first_score):
             self._check_scores(plan.n)
         if plan.gate:
@@ -114,7 +131,22 @@ class FastReplay:
             hits_QN = self._confident(plan, plan.stop_rule, beliefs)
             hits_QN[:, : plan.rounds_before_stopping - 1] = False
             confident = np.where(hits_QN.any(axis=1), hits_QN.argmax(axis=1), _NEVER)
-        rounds = np.stack([failed, gated, confident, np.full_like(failed, plan.n - 1)])
+        return self._stopped(plan.n, gated=gated, confident=confident)
+
+    def _voted(self, strategy: ChainASC | Agree) -> Decisions:
+        hits = first_hits(self.chains, strategy, self._keep)
+        decided = self._stopped(strategy.n, confident=hits.confident_Q, agreed=hits.agreed_Q)
+        if isinstance(strategy, ChainASC):
+            return decided
+        chosen = positions(self.chains, strategy, decided.drawn_Q, self._keep)
+        return replace(decided, position_RQ=chosen)
+
+    def _stopped(self, n: int, **first_Q: IntArray) -> Decisions:
+        """The earliest of the rounds after which each test holds first, by reason."""
+        failed = np.where(self.chains.failed_Q, self.chains.length_Q, _NEVER)
+        never = np.full_like(failed, _NEVER)
+        tests = [first_Q.get(name, never) for name in ("gated", "confident", "agreed")]
+        rounds = np.stack([failed, *tests, np.full_like(failed, n - 1)])
         reason_Q = rounds.argmin(axis=0)  # the first of equals, as REASONS are ordered
         last_Q = rounds.min(axis=0)
         return Decisions(drawn_Q=np.where(reason_Q == 0, last_Q, last_Q + 1), reason_Q=reason_Q)

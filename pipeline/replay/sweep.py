@@ -2,7 +2,7 @@
 
 Chains are replayed as arrays (`pipeline.replay.fast`), every other strategy by the state machine.
 A setting is judged on all questions; values that are tuned are chosen on one half of the questions
-and judged on the other (`pipeline.sweep_choice`).
+and judged on the other (`pipeline.replay.sweep_table`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Completion, Observation, Question, Request, StopReason, Strategy
+from pipeline.core.phases import phases_of, prepared
+from pipeline.core.protocol import (
+    Completion,
+    Generate,
+    Observation,
+    Pool,
+    Question,
+    Request,
+    StopReason,
+    Strategy,
+)
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
     NO_VERDICT,
@@ -29,7 +39,7 @@ from pipeline.replay.chain_arrays import (
     verdict_code,
 )
 from pipeline.replay.exact import RecordingKind, check_replayable, replay_phases
-from pipeline.replay.fast import FAMILY, FastReplay, replays_as_arrays
+from pipeline.replay.fast import Decisions, FastReplay, replays_as_arrays
 from pipeline.replay.pool_selection import Digests
 from pipeline.replay.pools import CompletionPool
 
@@ -101,7 +111,7 @@ def sweep(
     """
     for label, strategy in settings:
         check_replayable(strategy, RecordingKind.POOL)
-        deepest = pool.rounds if isinstance(strategy, FAMILY) else pool.samples
+        deepest = depth_of(pool, strategy)
         if strategy_n(strategy) > deepest:
             raise ConfigError(
                 f"n of {label} must be at most {deepest}, the depth of the pool, "
@@ -123,6 +133,14 @@ def sweep(
     return SweepResult(benchmarks=pool.benchmarks, tallies=tuple(tallies))
 
 
+def depth_of(pool: CompletionPool, strategy: Strategy[Any]) -> int:
+    """How deep the pool is that a strategy draws from: by what it asks for first."""
+    question = pool.questions[0].question
+    _, asked = phases_of(strategy)[0].strategy.start(question, prepared(strategy, [question]))
+    assert isinstance(asked, Generate)  # a strategy starts by asking
+    return pool.rounds if asked.requests[0].pool is Pool.SEQUENTIAL else pool.samples
+
+
 def strategy_n(strategy: Strategy[Any]) -> int:
     """Completions a question at most."""
     return int(getattr(strategy, "n", 1))
@@ -141,19 +159,20 @@ class _Judge:
             if self._fast is None:
                 self._fast = FastReplay(chain_arrays(self._pool))
             decided = self._fast.decide(strategy)
-            return judged_by_arrays(self._fast.chains, decided.drawn_Q, decided.reason_Q == 0)
+            return judged_by_arrays(self._fast.chains, decided)
         return judged_by_state_machine(self._pool, strategy, self._digests)
 
 
-def judged_by_arrays(chains: ChainArrays, drawn_Q: IntArray, failed_Q: NDArray[np.bool_]) -> Judged:
-    """What stopping each chain after `drawn_Q` completions is worth under every rule.
+def judged_by_arrays(chains: ChainArrays, decided: Decisions) -> Judged:
+    """What stopping each chain as decided is worth under every rule.
 
     A failed chain is wrong, whatever it had answered before, and is billed for what it drew.
     """
+    drawn_Q, failed_Q, own = decided.drawn_Q, decided.failed_Q, decided.position_RQ
     rows = np.arange(len(drawn_Q))
     verdicts, applicable = [], []
     for rule in RULES:
-        position_Q = chains.position_QD[rule][rows, drawn_Q]
+        position_Q = chains.position_QD[rule][rows, drawn_Q] if own is None else own[rule]
         of_round_Q = chains.verdict_QT[rows, np.maximum(position_Q, 0)]
         verdict_Q = np.where(position_Q >= 0, of_round_Q, NO_VERDICT)
         verdict_Q = np.where((position_Q == NO_ANSWER) | failed_Q, WRONG, verdict_Q)
