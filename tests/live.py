@@ -123,7 +123,7 @@ async def live(
         writer = JournalWriter(
             run.journal,
             flush_s=0.01,
-            epoch=Epoch(attempt, "000000", phase, "tests", 1),
+            epoch=Epoch(attempt, run.attempt(attempt).token, phase, "tests", 1),
             base=listed(journal.names),
         )
         chains = Chains(
