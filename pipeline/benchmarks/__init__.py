@@ -1,8 +1,8 @@
-"""Benchmarks: questions with gold answers, from Hugging Face, a local file or the built-in one.
+"""Benchmarks: questions with gold answers, from Hugging Face, a local file or built in.
 
 Five are known by name, each at a pinned revision and with its number of rows checked: ``math500``,
-``gsm8k``, ``aime24``, ``aime25``, ``amc23``; ``arithmetic`` is generated. Any other name is the
-user's own, with a path or a data set.
+``gsm8k``, ``aime24``, ``aime25``, ``amc23``; ``arithmetic`` and ``sums`` are generated. Any
+other name is the user's own, with a path or a data set.
 """
 
 from __future__ import annotations

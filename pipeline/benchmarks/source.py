@@ -60,7 +60,7 @@ KNOWN: dict[str, Known] = {
         revision="80815d37005feb82cd7f8fbc6901d5d3eff43057",
     ),
 }
-ARITHMETIC = "arithmetic"
+GENERATED = ("arithmetic", "sums")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class BenchmarkSource:
     """
 
     name: str
-    """A known benchmark (math500, gsm8k, aime24, aime25, amc23, arithmetic) or one's own name."""
+    """A known benchmark (math500, gsm8k, aime24, aime25, amc23, arithmetic, sums) or one's own."""
     path: str | None = None
     """A JSONL, JSON, CSV or Parquet file, or a folder that holds the benchmark's file."""
     hf_dataset: str | None = None
@@ -109,11 +109,11 @@ class BenchmarkSource:
     max_row_bytes: int = 1 << 20
     max_file_bytes: int = 1 << 30
     size: int | None = None
-    """Of ``arithmetic``: how many questions (100)."""
+    """Of ``arithmetic`` and ``sums``: how many questions (100)."""
     split: Split | None = None
-    """Of ``arithmetic``: train, validation or test (test)."""
+    """Of ``arithmetic`` and ``sums``: train, validation or test (test)."""
     seed: int | None = None
-    """Of ``arithmetic``: which questions (0)."""
+    """Of ``arithmetic`` and ``sums``: which questions (0)."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
@@ -131,16 +131,18 @@ class BenchmarkSource:
             raise ValueError(f"seed must be >= 0, got {self.seed!r}")
         outside = [self.path, self.hf_dataset, self.hf_config, self.hf_split, self.revision]
         generated = [self.size, self.split, self.seed]
-        if self.name == ARITHMETIC:
+        if self.name in GENERATED:
             if any(value is not None for value in outside):
-                raise ValueError("arithmetic is generated: it must have no path and no data set")
+                raise ValueError(f"{self.name} is generated: it must have no path and no data set")
             return
         if any(value is not None for value in generated):
-            raise ValueError(f"size, split and seed must be of arithmetic, got {self.name!r}")
+            raise ValueError(
+                f"size, split and seed must be of {' or '.join(GENERATED)}, got {self.name!r}"
+            )
         if self.path is not None and any(value is not None for value in outside[1:]):
             raise ValueError("a benchmark must have a path or a data set, got both")
         if self.path is None and self.hf_dataset is None and self.name not in KNOWN:
             raise ValueError(
-                f"a benchmark must be one of {', '.join([*KNOWN, ARITHMETIC])} "
+                f"a benchmark must be one of {', '.join([*KNOWN, *GENERATED])} "
                 f"or have a path or hf_dataset, got {self.name!r}"
             )
