@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.benchmarks.arithmetic import (
-    TINY_PROMPTS,
     Expression,
-    answer_of,
     check_steps,
     draw,
     parse,
@@ -18,8 +16,8 @@ from pipeline.benchmarks.arithmetic import (
     slipped_solution,
     solution,
     split_of,
-    steps_of,
 )
+from pipeline.benchmarks.generated import TINY_PROMPTS, answer_of, steps_of
 from pipeline.core.errors import DataError
 
 TERMS = st.integers(1, 999) | st.integers(-999, -1)

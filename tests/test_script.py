@@ -1,12 +1,16 @@
 """The rules of scripted engines."""
 
+import pytest
+
 from actors.engines.script_rules import Script, gold, reply, rows
-from pipeline.benchmarks.arithmetic import TINY_PROMPTS, questions
+from pipeline.benchmarks.builtin import NAMES, questions
+from pipeline.benchmarks.generated import TINY_PROMPTS
 
 
-def test_the_gold_of_an_arithmetic_question_is_its_value() -> None:
-    """So scripted runs over the built-in benchmark have real accuracies."""
-    drawn = questions(20, split="test", seed=0)
+@pytest.mark.parametrize("benchmark", NAMES)
+def test_the_gold_of_a_generated_question_is_its_value(benchmark: str) -> None:
+    """So scripted runs over the built-in benchmarks have real accuracies."""
+    drawn = questions(benchmark, 20, split="test", seed=0)
 
     assert [gold(q.text) for q in drawn] == [q.gold for q in drawn]
     assert gold("What is love?") == gold("What is love?\nPlease reason step by step.")
@@ -15,7 +19,7 @@ def test_the_gold_of_an_arithmetic_question_is_its_value() -> None:
 def test_replies_follow_the_chain() -> None:
     """First answers are right with p0, right ones stay with 1 - a, wrong ones mend with b."""
     script, n = Script(p0=0.6, a=0.1, b=0.3), 4_000
-    question = questions(1, split="test", seed=0)[0]
+    question = questions("arithmetic", 1, split="test", seed=0)[0]
 
     def share(prompt: str) -> float:
         right = f"\\boxed{{{question.gold}}}"

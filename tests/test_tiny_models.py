@@ -17,26 +17,48 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.training.tiny_measure import measure_chains, measure_verifier
-from actors.training.tiny_models import GENERATOR, VERIFIER, load_generator, load_verifier
-from actors.training.tiny_sampling import step_scores
-from pipeline.benchmarks.arithmetic import answer_of, parse, questions, slipped_solution, solution
+from actors.training.tiny_measure import measure
+from actors.training.tiny_models import (
+    GENERATOR,
+    VERIFIER,
+    folder_name,
+    load_generator,
+    load_verifier,
+)
+from actors.training.tiny_sampling import sample_replies, step_scores
+from pipeline.benchmarks import arithmetic, sums
+from pipeline.benchmarks.builtin import NAMES, gold, questions
+from pipeline.benchmarks.generated import answer_of
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
-FIGURES = json.loads((MODELS / GENERATOR / "figures.json").read_text(encoding="utf-8"))
+FOLDERS = {
+    task: {model: MODELS / folder_name(task, model) for model in (GENERATOR, VERIFIER)}
+    for task in NAMES
+}
+FIGURES = {
+    task: json.loads((folders[GENERATOR] / "figures.json").read_text(encoding="utf-8"))
+    for task, folders in FOLDERS.items()
+}
 FRESH_SEED = 41968
 """Not the seed of the card (2026) nor of its priors (2027)."""
 
 pytestmark = pytest.mark.vllm
 
 
+@pytest.fixture(scope="module", params=NAMES)
+def task(request: pytest.FixtureRequest) -> str:
+    """Each task that there are shipped models of."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def measured() -> tuple[dict[str, Any], dict[str, Any]]:
+def measured(task: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Chains of 3 rounds on 200 fresh test questions, and the verifier's scores of them."""
-    generator, verifier = load_generator(MODELS / GENERATOR), load_verifier(MODELS / VERIFIER)
-    chains, *scored = measure_chains(generator, n=200, split="test", rounds=3, seed=FRESH_SEED)
-    return chains, measure_verifier(verifier, *scored)
+    folders = FOLDERS[task]
+    generator, verifier = load_generator(folders[GENERATOR]), load_verifier(folders[VERIFIER])
+    figures = measure(generator, verifier, task, n=200, rounds=3, seed=FRESH_SEED)
+    return figures["chains"], figures["verifier"]
 
 
 def four_standard_errors(p1: float, n1: int, p2: float, n2: int) -> float:
@@ -52,27 +74,29 @@ def auc_variance(auc: float, n_right: int, n_wrong: int) -> float:
     return (auc * (1 - auc) + spread) / (n_right * n_wrong)
 
 
-def test_first_answers_are_as_accurate_as_the_card_says(measured: Any) -> None:
+def test_first_answers_are_as_accurate_as_the_card_says(task: str, measured: Any) -> None:
     """p0 agrees within 4 standard errors."""
-    here, card = measured[0], FIGURES["chains"]
+    here, card = measured[0], FIGURES[task]["chains"]
     tolerance = four_standard_errors(here["p0"], here["questions"], card["p0"], card["questions"])
 
     assert here["p0"] == pytest.approx(card["p0"], abs=tolerance)
 
 
 @pytest.mark.parametrize(("name", "counts"), [("a", "right_to_wrong"), ("b", "wrong_to_right")])
-def test_transitions_are_as_the_card_says(measured: Any, name: str, counts: str) -> None:
+def test_transitions_are_as_the_card_says(task: str, measured: Any, name: str, counts: str) -> None:
     """a and b agree within 4 standard errors, questions counted once."""
-    here, card = measured[0], FIGURES["chains"]
+    here, card = measured[0], FIGURES[task]["chains"]
     tolerance = four_standard_errors(here[name], here[counts][2], card[name], card[counts][2])
 
     assert here[name] == pytest.approx(card[name], abs=tolerance)
 
 
 @pytest.mark.parametrize("aggregation", ["mean", "min", "product", "last"])
-def test_the_verifier_separates_as_the_card_says(measured: Any, aggregation: str) -> None:
+def test_the_verifier_separates_as_the_card_says(
+    task: str, measured: Any, aggregation: str
+) -> None:
     """AUC of first answers agrees within 4 standard errors and is far from chance."""
-    here, card = measured[1], FIGURES["verifier"]
+    here, card = measured[1], FIGURES[task]["verifier"]
     found, stated = (each["auc_first_answers"][aggregation] for each in (here, card))
     variance = sum(
         auc_variance(each["auc_first_answers"][aggregation], *each["first_answers_right_wrong"])
@@ -83,9 +107,21 @@ def test_the_verifier_separates_as_the_card_says(measured: Any, aggregation: str
     assert found > 0.8
 
 
-def test_nearly_all_replies_have_an_answer(measured: Any) -> None:
+def test_nearly_all_replies_have_an_answer(task: str, measured: Any) -> None:
     """At most one reply in a hundred ends without a box."""
     assert measured[0]["without_answer"] <= 6
+
+
+def test_the_cards_example_is_answered_right(task: str) -> None:
+    """At least one of 8 fresh answers is right: all wrong has probability 0.0002 at p0 = 0.66."""
+    example = FIGURES[task]["example"]
+    replies = sample_replies(
+        load_generator(FOLDERS[task][GENERATOR]), [example["question"]] * 8, seed=FRESH_SEED
+    )
+
+    assert example["question"] in (FOLDERS[task][GENERATOR] / "README.md").read_text()
+    assert answer_of(example["reply"]) == example["answer"] == gold(example["question"])
+    assert example["answer"] in map(answer_of, replies)
 
 
 ENGINE = """
@@ -93,13 +129,13 @@ import json, sys
 from vllm import LLM, SamplingParams
 from vllm.config import PoolerConfig
 
-models, turns = sys.argv[1], json.load(sys.stdin)
+generator, verifier, turns = *sys.argv[1:], json.load(sys.stdin)
 shared = {"enforce_eager": True, "dtype": "float32", "max_model_len": 256}
-generator = LLM(models + "/tiny-generator", **shared)
+generator = LLM(generator, **shared)
 sampling = SamplingParams(temperature=0.7, top_p=0.95, max_tokens=96, seed=0)
 asked = [turn[:1] for turn in turns]
 replies = [each.outputs[0].text for each in generator.chat(asked, sampling, use_tqdm=False)]
-verifier = LLM(models + "/tiny-verifier", runner="pooling", **shared,
+verifier = LLM(verifier, runner="pooling", **shared,
                pooler_config=PoolerConfig(step_tag_id=4))
 template = verifier.get_tokenizer().apply_chat_template
 prompts = [template(turn, tokenize=False) for turn in turns]
@@ -109,15 +145,20 @@ print("RESULT" + json.dumps({"replies": replies, "scores": scores}))
 """
 
 
+def _solved(text: str, rng: np.random.Generator, *, slips: bool) -> tuple[str, ...]:
+    """A worked solution of a question of either task, with or without a slip."""
+    if "*" not in text:
+        return sums.solution(sums.parse(text), [1] if slips else [])
+    asked = arithmetic.parse(text)
+    return arithmetic.slipped_solution(asked, rng) if slips else arithmetic.solution(asked)
+
+
 @pytest.fixture(scope="module")
-def engines() -> dict[str, Any]:
+def engines(task: str) -> dict[str, Any]:
     """What vLLM on the CPU makes of 24 questions and their solutions, in a process of its own."""
     rng = np.random.default_rng(0)
-    texts = [question.text for question in questions(24, split="test", seed=FRESH_SEED)]
-    solved = [
-        slipped_solution(parse(text), rng) if position % 2 else solution(parse(text))
-        for position, text in enumerate(texts)
-    ]
+    texts = [question.text for question in questions(task, 24, split="test", seed=FRESH_SEED)]
+    solved = [_solved(text, rng, slips=position % 2 == 1) for position, text in enumerate(texts)]
     turns = [
         [
             {"role": "user", "content": text},
@@ -133,7 +174,7 @@ def engines() -> dict[str, Any]:
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     }
     done = subprocess.run(
-        [sys.executable, "-c", ENGINE, str(MODELS)],
+        [sys.executable, "-c", ENGINE, *map(str, FOLDERS[task].values())],
         input=json.dumps(turns),
         env=environment,
         capture_output=True,
@@ -150,9 +191,9 @@ def engines() -> dict[str, Any]:
     }
 
 
-def test_vllm_scores_steps_as_the_trained_verifier_does(engines: dict[str, Any]) -> None:
+def test_vllm_scores_steps_as_the_trained_verifier_does(task: str, engines: dict[str, Any]) -> None:
     """One softmaxed pair a step, equal to the torch forward within 2e-2."""
-    verifier = load_verifier(MODELS / VERIFIER)
+    verifier = load_verifier(FOLDERS[task][VERIFIER])
     expected = step_scores(verifier, engines["texts"], engines["solutions"])
 
     for rows, scores in zip(engines["scores"], expected, strict=True):
@@ -160,13 +201,13 @@ def test_vllm_scores_steps_as_the_trained_verifier_does(engines: dict[str, Any])
         assert np.array(rows)[:, 1] == pytest.approx(scores, abs=2e-2)
 
 
-def test_vllm_answers_as_often_right_as_the_card_says(engines: dict[str, Any]) -> None:
+def test_vllm_answers_as_often_right_as_the_card_says(task: str, engines: dict[str, Any]) -> None:
     """Replies through the chat template agree with p0 within 4 standard errors."""
     right = [
-        answer_of(reply) == str(parse(text).value)
+        answer_of(reply) == gold(text)
         for text, reply in zip(engines["texts"], engines["replies"], strict=True)
     ]
-    card = FIGURES["chains"]
+    card = FIGURES[task]["chains"]
     tolerance = four_standard_errors(float(np.mean(right)), 24, card["p0"], card["questions"])
 
     assert np.mean(right) == pytest.approx(card["p0"], abs=tolerance)

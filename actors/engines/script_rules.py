@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from pipeline.benchmarks.arithmetic import parse
+from pipeline.benchmarks import builtin
 from pipeline.config.errors import described
 from pipeline.config.schema import Section
 from pipeline.core import prm
@@ -81,13 +81,13 @@ def script_of(settings: Mapping[str, Any]) -> Script:
 def gold(text: str) -> str:
     """The answer that scripted engines hold to be right, for a question or a prompt with it.
 
-    The value of the expression for a question of the `arithmetic` benchmark, otherwise a number
-    that the first line decides.
+    The value of the expression for a question of a generated benchmark, otherwise a number that the
+    first line decides.
     """
     found = _EXPRESSION.search(text)
     if found:
         with contextlib.suppress(DataError):
-            return str(parse(found[0]).value)
+            return builtin.gold(found[0])
     return str(1 + int(_uniform("gold", text.strip().partition("\n")[0]) * 999))
 
 

@@ -13,21 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from actors.training.tiny_tasks import draw_exercise
 from actors.training.tiny_tokenizer import BOS, EOS, PAD, STEP, encode
-from pipeline.benchmarks.arithmetic import (
-    TINY_PROMPTS,
-    answer_of,
-    check_steps,
-    draw,
-    slipped_solution,
-    solution,
-    steps_of,
-)
+from pipeline.benchmarks.builtin import check_steps
+from pipeline.benchmarks.generated import TINY_PROMPTS, steps_of
 
-P_SLIP = 0.35
-"""Share of first drafts learnt from a solution with a digit slip."""
-P_PREVIOUS_RIGHT = 0.6
-"""Share of revisions, before the model's own answers, whose previous answer is right."""
 IGNORED = -1
 """Label of a position without a step end."""
 
@@ -81,29 +71,26 @@ def generator_batch(pairs: Sequence[tuple[str, Sequence[str]]]) -> GeneratorBatc
     return GeneratorBatch(padded(rows), np.array([len(row) for row in prompts], dtype=np.int64))
 
 
-def worked_batch(seed: int, index: int, size: int) -> GeneratorBatch:
-    """Half first drafts, half revisions of right or slipped answers, from the training split."""
+def worked_batch(task: str, seed: int, index: int, size: int) -> GeneratorBatch:
+    """Half first drafts, half revisions of right or wrong answers, from the training split."""
     rng = np.random.default_rng(np.random.SeedSequence((seed, index)))
     pairs: list[tuple[str, Sequence[str]]] = []
     for _ in range(size):
-        expression = draw(rng, "train")
+        exercise = draw_exercise(task, rng)
         if rng.random() < 0.5:
-            slips = rng.random() < P_SLIP
-            steps = slipped_solution(expression, rng) if slips else solution(expression)
-            pairs.append((prompt(expression.question), steps))
+            pairs.append((prompt(exercise.question), exercise.draft(rng)))
         else:
-            right = rng.random() < P_PREVIOUS_RIGHT
-            shown = solution(expression) if right else slipped_solution(expression, rng)
-            pairs.append((prompt(expression.question, answer_of(shown[-1])), solution(expression)))
+            asked_again = prompt(exercise.question, exercise.shown(rng))
+            pairs.append((asked_again, exercise.revision(rng)))
     return generator_batch(pairs)
 
 
 @contextmanager
 def worked_batches(
-    seed: int, count: int, size: int, workers: int
+    task: str, seed: int, count: int, size: int, workers: int
 ) -> Iterator[Iterator[GeneratorBatch]]:
     """Batches 0..count-1 in order, made by `workers` processes, or in this one if 0."""
-    jobs = ((seed, index, size) for index in range(count))
+    jobs = ((task, seed, index, size) for index in range(count))
     if workers == 0:
         yield (worked_batch(*job) for job in jobs)
         return
@@ -113,7 +100,7 @@ def worked_batches(
         yield pool.imap(_worked_batch, jobs, chunksize=4)
 
 
-def _worked_batch(job: tuple[int, int, int]) -> GeneratorBatch:
+def _worked_batch(job: tuple[str, int, int, int]) -> GeneratorBatch:
     return worked_batch(*job)
 
 

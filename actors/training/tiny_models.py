@@ -1,4 +1,4 @@
-"""The two embedded tiny models: their shapes, their folders, and one forward pass each.
+"""The embedded tiny models: their shapes, their folders, and one forward pass each.
 
 They have the architectures of DeepSeek-R1-Distill-Qwen and Qwen2.5-Math-PRM, so that the engines
 which serve those serve these: `Qwen2ForCausalLM`, and `Qwen2ForProcessRewardModel`, a Qwen2
@@ -22,9 +22,13 @@ from actors.training.tiny_tokenizer import (
 )
 
 LAYERS, WIDTH, HEADS, KV_HEADS, FEED_FORWARD = 4, 128, 4, 2, 384
-GENERATOR = "tiny-generator"
-VERIFIER = "tiny-verifier"
-"""Folder names inside ``models/``."""
+GENERATOR = "generator"
+VERIFIER = "verifier"
+
+
+def folder_name(task: str, model: str) -> str:
+    """Folder inside ``models/`` of a task's `GENERATOR` or `VERIFIER`."""
+    return f"{'tiny' if task == 'arithmetic' else task}-{model}"
 
 
 def configuration() -> Any:

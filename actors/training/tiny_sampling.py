@@ -14,7 +14,7 @@ import numpy.typing as npt
 from actors.training.tiny_data import padded, prompt, prompt_ids, scored_steps_ids
 from actors.training.tiny_models import step_logits
 from actors.training.tiny_tokenizer import BOS, EOS, PAD, decode
-from pipeline.benchmarks.arithmetic import answer_of
+from pipeline.benchmarks.generated import answer_of
 
 TEMPERATURE = 0.7
 TOP_P = 0.95

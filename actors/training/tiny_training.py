@@ -1,9 +1,9 @@
 """Training of the embedded tiny generator and verifier, from nothing.
 
-The generator learns first drafts from worked solutions of which 35 % carry one digit slip, and
-revisions from clean ones; towards the end, half of its batches revise its own answers. The
-verifier starts from the generator's backbone and learns, from sampled solutions, what arithmetic
-says of each step. Nothing is tuned outside the weights.
+The generator learns first drafts and revisions from the solutions of `tiny_tasks`; towards the end,
+half of its batches revise its own answers. The verifier starts from the generator's backbone and
+learns, from sampled solutions, what arithmetic says of each step. Nothing is tuned outside the
+weights.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,8 +28,10 @@ from actors.training.tiny_data import (
 )
 from actors.training.tiny_models import new_generator, new_verifier, step_logits
 from actors.training.tiny_sampling import TEMPERATURE, sample_chains
+from actors.training.tiny_tasks import draw_exercise
 from actors.training.tiny_tokenizer import PAD
-from pipeline.benchmarks.arithmetic import answer_of, draw, solution
+from pipeline.benchmarks import arithmetic, sums
+from pipeline.benchmarks.generated import answer_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +42,9 @@ _LOG_EVERY = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How much of everything; the defaults are those of the shipped models."""
+    """How much of everything; the defaults are those of `arithmetic`."""
 
+    task: str = arithmetic.BENCHMARK
     batch: int = 1024
     """Solutions a batch, for both models."""
     worked_batches: int = 3000
@@ -55,21 +58,37 @@ class Recipe:
     """Sampled solutions that the verifier learns from."""
     questions: int = 3000
     """Questions measured, of the test and of the training split each."""
-    rounds: int = 8
-    """Rounds of the measured chains."""
+    rounds: int = 9
+    """Rounds of the measured chains: N = 8 and one more, for the correlation with round 0."""
 
 
-QUICK = Recipe(
-    batch=16,
-    worked_batches=6,
-    own_batches=4,
-    own_answers=16,
-    verifier_batches=4,
-    solutions=32,
-    questions=16,
-    rounds=2,
-)
-"""A recipe for tests: every part runs, nothing is learnt."""
+RECIPES = {
+    arithmetic.BENCHMARK: Recipe(),
+    sums.BENCHMARK: Recipe(
+        task=sums.BENCHMARK,
+        batch=128,
+        worked_batches=700,
+        own_batches=0,
+        verifier_batches=250,
+        solutions=16_384,
+    ),
+}
+"""How the shipped models of each task are made; sums are easy enough for a CPU."""
+
+
+def quick(recipe: Recipe) -> Recipe:
+    """A recipe for tests: every part runs, nothing is learnt."""
+    return replace(
+        recipe,
+        batch=16,
+        worked_batches=6,
+        own_batches=4,
+        own_answers=16,
+        verifier_batches=4,
+        solutions=32,
+        questions=16,
+        rounds=2,
+    )
 
 
 class Fit(NamedTuple):
@@ -96,7 +115,7 @@ def train_generator(
     total = recipe.worked_batches + recipe.own_batches
     own_from = recipe.worked_batches / total
     own = _own_revisions(model, recipe, seed)
-    with worked_batches(seed, total, recipe.batch, workers) as worked:
+    with worked_batches(recipe.task, seed, total, recipe.batch, workers) as worked:
         turn = 0
 
         def loss(progress: float) -> Any:
@@ -116,7 +135,9 @@ def train_verifier(
     import torch
 
     began = time.monotonic()
-    examples = sampled_examples(generator, recipe.solutions, seed=seed, seconds=seconds / 3)
+    examples = sampled_examples(
+        generator, recipe.task, recipe.solutions, seed=seed, seconds=seconds / 3
+    )
     logger.info("verifier: %d solutions sampled", len(examples.ids))
     torch.manual_seed(seed)
     device = generator.device
@@ -137,7 +158,7 @@ def train_verifier(
 
 
 def sampled_examples(
-    generator: Any, n: int, *, seed: int, seconds: float = math.inf
+    generator: Any, task: str, n: int, *, seed: int, seconds: float = math.inf
 ) -> VerifierExamples:
     """About `n` checked solutions of training questions: half first answers, half revisions.
 
@@ -149,7 +170,7 @@ def sampled_examples(
     replies: list[str] = []
     turn = 0
     while len(replies) < n and (turn == 0 or time.monotonic() - began < seconds):
-        asked = [draw(rng, "train").question for _ in range(max(1, min(4096, n // 2)))]
+        asked = [draw_exercise(task, rng).question for _ in range(max(1, min(4096, n // 2)))]
         chains = sample_chains(
             generator,
             asked,
@@ -169,16 +190,16 @@ def _own_revisions(generator: Any, recipe: Recipe, seed: int) -> Iterator[Genera
     rng = np.random.default_rng(np.random.SeedSequence((seed, 1)))
     turn = 0
     while True:
-        expressions = [draw(rng, "train") for _ in range(recipe.own_answers)]
-        questions = [expression.question for expression in expressions]
+        exercises = [draw_exercise(recipe.task, rng) for _ in range(recipe.own_answers)]
+        questions = [exercise.question for exercise in exercises]
         generator.eval()
         chains = sample_chains(generator, questions, rounds=2, seed=_sampling_seed(seed, 1, turn))
         generator.train()
         turn += 1
         pairs = [
-            (prompt(expression.question, answer_of(reply)), solution(expression))
+            (prompt(exercise.question, answer_of(reply)), exercise.revision(rng))
             for replies in chains
-            for expression, reply in zip(expressions, replies, strict=True)
+            for exercise, reply in zip(exercises, replies, strict=True)
         ]
         order = rng.permutation(len(pairs))
         for start in range(0, len(pairs), recipe.batch):

@@ -14,31 +14,29 @@ steps separated by blank lines, so that a verifier which splits at blank lines s
 
 The product is one step on purpose: written out in partial products, the questions were too easy
 (99 % of a tiny model's first answers were right) to show anything of revising.
-
-The splits are disjoint by construction: the hash of an expression decides its only split.
 """
 
 from __future__ import annotations
 
-import hashlib
 import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from pipeline.benchmarks.generated import (
+    BOX,
+    GeneratedQuestion,
+    Split,
+    different_questions,
+    split_of_text,
+    steps_of,
+)
 from pipeline.core.errors import DataError
-from pipeline.core.prompts import Prompts
 
 BENCHMARK = "arithmetic"
 """The name under which runs know these questions."""
-
-TINY_PROMPTS = Prompts(first="{question}", revise="{question} was {answer}")
-"""The prompts that the embedded tiny generator was trained on."""
-
-Split: TypeAlias = Literal["train", "test", "validation"]
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "*": operator.mul,
@@ -47,18 +45,8 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 }
 _QUESTION = re.compile(r"([1-9]\d{1,2})\*([1-9]\d)([+-][1-9]\d{0,2})([+-][1-9]\d{0,2})\?")
 _EQUATION = re.compile(r"(-?\d{1,12})([*+-])(\d{1,12})=(-?\d{1,12})")
-_BOX = re.compile(r"\\boxed\{(-?\d{1,12})\}")
 _EQUATIONS = 3
 """Steps before the box: each of them has a result that may slip."""
-
-
-class ArithmeticQuestion(NamedTuple):
-    """One question with its gold answer."""
-
-    question_id: str
-    """The expression itself, so an id means the same question under every seed."""
-    text: str
-    gold: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +89,7 @@ def parse(question: str) -> Expression:
 
 def split_of(expression: Expression) -> Split:
     """The one split an expression belongs to: a tenth test, a tenth validation, the rest train."""
-    match hashlib.sha256(expression.text.encode()).digest()[0] % 10:
-        case 0:
-            return "test"
-        case 1:
-            return "validation"
-        case _:
-            return "train"
+    return split_of_text(expression.text)
 
 
 def draw(rng: np.random.Generator, split: Split) -> Expression:
@@ -125,27 +107,18 @@ def draw(rng: np.random.Generator, split: Split) -> Expression:
             return expression
 
 
-def questions(n: int, *, split: Split, seed: int) -> list[ArithmeticQuestion]:
-    """`n` different questions of a split, the same for the same arguments.
-
-    The first questions of a longer list are those of a shorter one, and no two splits share a
-    question, whatever the seeds.
+def questions(n: int, *, split: Split, seed: int) -> list[GeneratedQuestion]:
+    """`n` different questions of a split, as `different_questions`.
 
     Raises:
         ValueError: if `n` is not in 0..1,000,000 or `split` is unknown.
     """
-    if not 0 <= n <= 1_000_000:
-        raise ValueError(f"n must be in 0..1,000,000, got {n!r}")
-    if split not in ("train", "test", "validation"):
-        raise ValueError(f"split must be 'train', 'test' or 'validation', got {split!r}")
-    rng = np.random.default_rng(np.random.SeedSequence(seed))
-    found: dict[str, ArithmeticQuestion] = {}
-    while len(found) < n:
-        expression = draw(rng, split)
-        found[expression.text] = ArithmeticQuestion(
-            expression.text, expression.question, str(expression.value)
-        )
-    return list(found.values())
+
+    def drawn(rng: np.random.Generator, split: Split) -> GeneratedQuestion:
+        asked = draw(rng, split)
+        return GeneratedQuestion(asked.text, asked.question, str(asked.value))
+
+    return different_questions(drawn, n, split=split, seed=seed, most=1_000_000)
 
 
 def solution(expression: Expression) -> tuple[str, ...]:
@@ -163,17 +136,6 @@ def slipped_solution(expression: Expression, rng: np.random.Generator) -> tuple[
         expression,
         lambda position, result: _slip(result, rng) if position == slipped else result,
     )
-
-
-def steps_of(reply: str) -> list[str]:
-    """The steps of a reply: what stands between blank lines."""
-    return [step.strip() for step in re.split(r"\n\s*\n", reply) if step.strip()]
-
-
-def answer_of(reply: str) -> str | None:
-    """The number in the last box of a reply, or None."""
-    boxes = _BOX.findall(reply)
-    return str(int(boxes[-1])) if boxes else None
 
 
 def check_steps(question_text: str, reply: str) -> tuple[bool, ...]:
@@ -198,7 +160,7 @@ def check_steps(question_text: str, reply: str) -> tuple[bool, ...]:
             equation = _EQUATION.fullmatch(step)
             verdicts.append(equation is not None and _states(equation, due[position]))
         else:
-            box = _BOX.fullmatch(step)
+            box = BOX.fullmatch(step)
             last = position == len(due)
             verdicts.append(last and box is not None and int(box[1]) == expression.value)
     return tuple(verdicts)

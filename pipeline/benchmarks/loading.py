@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.benchmarks import arithmetic
+from pipeline.benchmarks import builtin
 from pipeline.benchmarks.choices import looks_like_a_choice
 from pipeline.benchmarks.fields import Fields, in_words, meant, over
 from pipeline.benchmarks.known import KNOWN, known_of
 from pipeline.benchmarks.rows import Item, has_id, item_of
-from pipeline.benchmarks.source import ARITHMETIC, BenchmarkSource
+from pipeline.benchmarks.source import GENERATED, BenchmarkSource
 from pipeline.core.errors import DataError
 from pipeline.store.row_files import RawRow, Row, find_file, read_rows
 
@@ -112,7 +112,7 @@ def _warnings(
 ) -> tuple[str, ...]:
     few = {item.gold for item in items}
     all_small = len(items) >= _MANY and few <= {"0", "1", "2", "3", "4"} and len(few) > 1
-    if source.name == ARITHMETIC or not (suspects or all_small):
+    if source.name in GENERATED or not (suspects or all_small):
         return ()
     first = (suspects or items)[0]
     return (
@@ -157,7 +157,7 @@ def _understood(
 
 
 def _raw_rows(source: BenchmarkSource) -> Iterator[RawRow]:
-    if source.name == ARITHMETIC:
+    if source.name in GENERATED:
         return _generated(source)
     if source.path is not None:
         file = find_file(source.path, source.name)
@@ -169,10 +169,14 @@ def _raw_rows(source: BenchmarkSource) -> Iterator[RawRow]:
 
 def _generated(source: BenchmarkSource) -> Iterator[RawRow]:
     size = source.size if source.size is not None else 100
-    made = arithmetic.questions(size, split=source.split or "test", seed=source.seed or 0)
+    split, seed = source.split or "test", source.seed or 0
+    try:
+        made = builtin.questions(source.name, size, split=split, seed=seed)
+    except ValueError as error:
+        raise DataError(f"{source.name}: {error}") from error
     for number, question in enumerate(made, 1):
         row = {"id": question.question_id, "question": question.text, "answer": question.gold}
-        yield RawRow(f"{ARITHMETIC}, question {number}", row)
+        yield RawRow(f"{source.name}, question {number}", row)
 
 
 def _from_hub(source: BenchmarkSource) -> Iterator[RawRow]:

@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Split: TypeAlias = Literal["train", "test", "validation"]
 
 
-ARITHMETIC = "arithmetic"
+GENERATED = ("arithmetic", "sums")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class BenchmarkSource:
     """
 
     name: str
-    """A known benchmark (`pipeline.benchmarks.known`), ``arithmetic``, or one's own name."""
+    """A known benchmark (`pipeline.benchmarks.known`), a generated one, or one's own name."""
     path: str | None = None
     """A JSONL, JSON, CSV or Parquet file, or a folder that holds the benchmark's file."""
     hf_dataset: str | None = None
@@ -46,11 +46,11 @@ class BenchmarkSource:
     max_row_bytes: int = 1 << 20
     max_file_bytes: int = 1 << 30
     size: int | None = None
-    """Of ``arithmetic``: how many questions (100)."""
+    """Of ``arithmetic`` and ``sums``: how many questions (100)."""
     split: Split | None = None
-    """Of ``arithmetic``: train, validation or test (test)."""
+    """Of ``arithmetic`` and ``sums``: train, validation or test (test)."""
     seed: int | None = None
-    """Of ``arithmetic``: which questions (0). Of shuffled choices: their order (0)."""
+    """Of generated ones: which questions (0). Of shuffled choices: their order (0)."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
@@ -68,21 +68,24 @@ class BenchmarkSource:
             raise ValueError(f"seed must be >= 0, got {self.seed!r}")
         outside = [self.path, self.hf_dataset, self.hf_config, self.hf_split, self.revision]
         generated = [self.size, self.split]
-        if self.name == ARITHMETIC:
+        if self.name in GENERATED:
             if any(value is not None for value in outside):
-                raise ValueError("arithmetic is generated: it must have no path and no data set")
+                raise ValueError(f"{self.name} is generated: it must have no path and no data set")
             return
         if any(value is not None for value in generated):
-            raise ValueError(f"size and split must be of arithmetic, got {self.name!r}")
+            raise ValueError(
+                f"size and split must be of {' or '.join(GENERATED)}, got {self.name!r}"
+            )
         if self.seed is not None and not self.is_shuffled:
             raise ValueError(
-                f"seed must be of arithmetic or of shuffled choices, got {self.name!r}"
+                f"seed must be of {' or '.join(GENERATED)} or of shuffled choices, "
+                f"got {self.name!r}"
             )
         if self.path is not None and any(value is not None for value in outside[1:]):
             raise ValueError("a benchmark must have a path or a data set, got both")
         if self.path is None and self.hf_dataset is None and known_of(self.name) is None:
             raise ValueError(
-                f"a benchmark must be one of {', '.join([*KNOWN, ARITHMETIC, *PUBLISHED])} "
+                f"a benchmark must be one of {', '.join([*KNOWN, *GENERATED, *PUBLISHED])} "
                 f"or have a path or hf_dataset, got {self.name!r}"
             )
 
