@@ -10,7 +10,8 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 .PHONY: demo paper miniature test test-engines test-all lint audit bench lock install install-dev clean
 
 demo: install
-	$(BIN)/python -m jobs.evaluate --config configs/laptop.yaml
+	$(BIN)/python -m jobs.suite --name demo-$$(date +%Y%m%d-%H%M%S) --at-once 1 \
+	  configs/laptop.yaml configs/laptop-sums.yaml
 
 paper: install
 	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --out runs/paper

@@ -31,6 +31,7 @@ from pipeline.report.question_list import Entry, question_section
 from pipeline.report.run_data import Cell, RunData, benchmarks_of
 from pipeline.report.score_view import score_views
 from pipeline.report.spending import bill_of, time_line
+from pipeline.report.suitability_view import contrast, suitability_of
 from pipeline.report.sweep import Row as SweepRow
 from pipeline.report.sweep import sweep_section
 from pipeline.report.table_formats import html_of, latex_of
@@ -155,10 +156,16 @@ def _messages(
     by_benchmark: Mapping[str, Sequence[Cell]], made: Mapping[str, Sequence[Comparison]]
 ) -> list[Child]:
     body: list[Child] = []
+    suits = {name: suitability_of(cells) for name, cells in by_benchmark.items()}
+    differ = contrast({name: found for name, found in suits.items() if found is not None})
+    if differ is not None:
+        body.append(h("p", differ))
     for name, cells in by_benchmark.items():
         for run in dict.fromkeys(cell.run for cell in cells):
             own = [cell for cell in cells if cell.run == run]
-            body.append(sections_result.message_block(message_of(name, own, made[name])))
+            found = suitability_of(own)
+            said = () if found is None else found.sentences()
+            body.append(sections_result.message_block(message_of(name, own, made[name]), said))
     return body
 
 

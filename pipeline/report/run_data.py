@@ -32,6 +32,8 @@ METHODS = {
     "esc": "ESC",
     "asc": "ASC",
     "dsc": "DSC",
+    "chain_asc": "Chain ASC",
+    "agree": "Agree",
     "budget_forcing": "Budget Forcing",
     "atom_of_thoughts": "Atom of Thoughts",
 }

@@ -15,13 +15,13 @@ from pipeline.report.message import Message, one_question, verdict_words
 from pipeline.report.run_data import OURS, Cell
 
 
-def message_block(message: Message) -> Html:
-    """The headline of a benchmark, its sentences and its figures in large type."""
+def message_block(message: Message, suited: Sequence[str] = ()) -> Html:
+    """The headline of a benchmark, its figures in large type, its sentences, and what suits it."""
     return h(
         "div",
         h("h2", f"{message.headline}."),
         _tiles(message),
-        *(h("p", sentence) for sentence in message.sentences),
+        *(h("p", sentence) for sentence in (*message.sentences, *suited)),
         cls="message",
     )
 

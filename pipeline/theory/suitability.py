@@ -58,9 +58,17 @@ class Suitability:
     curve_variance: float | None
     """Variance of the accuracy curve around the fitted chain's, over what such a chain gives."""
 
+    @property
+    def tells_apart(self) -> bool | None:
+        """Whether the verifier tells the answers of one question apart; None where that is open."""
+        within = self.auc_within
+        if within is None or (within.high >= _BLIND and within.low <= _APART):
+            return None
+        return within.low > _APART
+
     def sentences(self) -> tuple[str, ...]:
         """What each diagnostic means for the choice of a strategy."""
-        said = [_of_verifier(self.auc_within), _of_lags(self.lags, self.samples)]
+        said = [_of_verifier(self.auc_within, self.tells_apart), _of_lags(self.lags, self.samples)]
         return (*filter(None, [*said, _of_curve(self.curve_variance)]),)
 
 
@@ -212,16 +220,16 @@ def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
     return observed / chain if chain > 0 else None
 
 
-def _of_verifier(within: Interval | None) -> str | None:
+def _of_verifier(within: Interval | None, tells_apart: bool | None) -> str | None:
     if within is None:
         return None
     told = f"AUC within a question {within.value:.2f} [{within.low:.2f}, {within.high:.2f}]"
-    if within.high < _BLIND:
+    if tells_apart is False:
         return (
             f"This verifier does not tell the answers of one question apart ({told}): prefer vote "
             f"over prm_argmax."
         )
-    if within.low > _APART:
+    if tells_apart:
         return (
             f"This verifier tells the answers of one question apart ({told}): prm_argmax and "
             f"stopping by its scores can pay."

@@ -1,0 +1,61 @@
+"""What the report says of the choice of a strategy."""
+
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.report.build import build
+from pipeline.report.page import report_page
+from pipeline.report.run_data import read_run
+from pipeline.report.suitability_view import contrast, suitability_of
+from pipeline.theory.suitability import Suitability, suitability
+from tests.report_runs import made_up_config, question_rows, write_run
+
+
+def world(*, sees: bool, questions: int = 200, rounds: int = 9) -> Suitability:
+    """Chains whose questions are easy or hard, or all alike; scores of the question, or of each
+    answer."""
+    rng = np.random.default_rng(0)
+    p = np.full(questions, 0.7) if sees else rng.beta(0.4, 0.3, questions)
+    right = rng.random((questions, rounds)) < p[:, None]
+    scores = right if sees else np.repeat(p[:, None], rounds, axis=1)
+    found = suitability(right.tolist(), (0.2 + 0.6 * scores).tolist())
+    assert found is not None
+    return found
+
+
+def test_worlds_are_contrasted_where_the_verifier_differs() -> None:
+    """Both benchmarks and both figures are named, the seeing one first, and what to choose."""
+    seen, unseen = world(sees=True), world(sees=False)
+    lasting = seen.lags[-1].observed.value
+    sentence = contrast({"blind": unseen, "seen": seen})
+
+    assert (seen.tells_apart, unseen.tells_apart) == (True, False)
+    assert sentence is not None
+    assert f"on seen (AUC 1.00, rightness 8 rounds apart correlates {lasting:.2f})" in sentence
+    assert "It does not on blind (AUC 0.50" in sentence
+    assert sentence.index("MarkovScale's stopping can pay") < sentence.index("prefer vote")
+
+
+def test_worlds_of_one_kind_are_not_contrasted() -> None:
+    """Nor is one benchmark alone, nor one whose verifier is in doubt."""
+    seen = world(sees=True)
+
+    assert contrast({"one": seen, "two": seen}) is None
+    assert contrast({}) is None
+
+
+def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:
+    """The sentences of the diagnostics stand in the result; without whole chains there are none."""
+    config = made_up_config(tmp_path)
+    write_run(config, "run", question_rows(60, ["made-up"]))
+    run = read_run(f"{config.runtime.runs}/run")
+    found = suitability_of(run.cells)
+    report, _ = build([run])
+    page = report_page(report)
+
+    assert found is not None
+    assert found.sentences()
+    assert all(escape(sentence, quote=False) in page for sentence in found.sentences())
+    assert suitability_of([c for c in run.cells if c.kind != "mr_thinking"]) is None
