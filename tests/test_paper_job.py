@@ -307,3 +307,21 @@ def test_a_strategy_that_asks_for_more_is_refused(
     assert replay.main([POOL]) == 2
     assert "is an exported pool" in capsys.readouterr().err
     assert len(rows_of(RunDir.open(drawn["a"]).outcomes())) == 2 * 48
+
+
+async def test_failed_chains_are_wrong_and_billed(tmp_path: Path) -> None:
+    """In every table: a chain that broke in round 1 keeps neither its first answer nor, under the
+    oracle, a chance of another; what it drew is paid for."""
+    run = await collected(tmp_path, "backbone-a", fails_in=1)
+    out = tmp_path / "out"
+    assert paper.main(["--pool", run.address, "--out", str(out)]) == 0
+    found = {(row["benchmark"], row["row"]): row for row in rows(out / "main.csv")}
+    controls = rows(out / "controls.csv")
+    oracle = {row["benchmark"]: row for row in controls if row["row"] == "Oracle stopping"}
+    for benchmark in ("arithmetic", "sums"):
+        mine = found[benchmark, "MR-Thinking"]
+        assert float(mine["accuracy"]) == 0
+        assert mine["graded"] == mine["questions"]
+        assert float(mine["tokens"]) > 0
+        first = float(found[benchmark, "Base"]["accuracy"])
+        assert float(oracle[benchmark]["accuracy"]) == first > 0
