@@ -13,12 +13,12 @@ from pipeline.records.run_dir import RunDir, rows_of
 from tests.live import ScriptedGenerator, create, live
 
 OTHER = 24
-"""Questions of the benchmark ``sums``."""
+"""Questions of the benchmark ``pairs``."""
 
 
-def sums(folder: Path) -> str:
+def made_up(folder: Path) -> str:
     """A benchmark as a file, with the answers that scripted engines hold to be right."""
-    path = folder / "sums.jsonl"
+    path = folder / "pairs.jsonl"
     questions = [f"What is {7 * n + 11} and {3 * n + 5}?" for n in range(OTHER)]
     rows = [{"question": text, "answer": gold(text)} for text in questions]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -36,7 +36,7 @@ def values_of(folder: Path, backbone: str, strategies: list[Any], size: int) -> 
         "science": {
             "benchmarks": [
                 {"name": "arithmetic", "size": size},
-                {"name": "sums", "path": sums(folder)},
+                {"name": "pairs", "path": made_up(folder)},
             ],
             "strategies": strategies,
             "prompts": {"first": "{question}", "revise": "{question}\nIt was {answer}."},

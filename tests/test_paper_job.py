@@ -60,7 +60,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_everything_is_there_for_every_benchmark_and_backbone(written: Path) -> None:
     """Each table and figure has all four pairs; the grids are whole."""
-    pairs = {(b, q) for b in ("backbone-a", "backbone-b") for q in ("arithmetic", "sums")}
+    pairs = {(b, q) for b in ("backbone-a", "backbone-b") for q in ("arithmetic", "pairs")}
     for name in (*TABLES, *FIGURES):
         found = rows(written / f"{name}.csv")
         assert {(row["backbone"], row["benchmark"]) for row in found} == pairs
@@ -318,7 +318,7 @@ async def test_failed_chains_are_wrong_and_billed(tmp_path: Path) -> None:
     found = {(row["benchmark"], row["row"]): row for row in rows(out / "main.csv")}
     controls = rows(out / "controls.csv")
     oracle = {row["benchmark"]: row for row in controls if row["row"] == "Oracle stopping"}
-    for benchmark in ("arithmetic", "sums"):
+    for benchmark in ("arithmetic", "pairs"):
         mine = found[benchmark, "MR-Thinking"]
         assert float(mine["accuracy"]) == 0
         assert mine["graded"] == mine["questions"]
