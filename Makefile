@@ -1,5 +1,6 @@
 # make demo: the main job on the embedded models.   make test: all that needs no engine, Ray or browser.
-# make test-engines: all that does.   make test-all: those that take minutes, too.   make lint, bench, lock
+# make test-engines: all that does.   make test-all: those that take minutes, too.   make paper: tables of the paper.
+# make lint, bench, lock
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin

@@ -11,6 +11,7 @@ The steps are the jobs that a cluster runs, one after the other in one Ray sessi
 4. ``jobs.evaluate``: MarkovScale^t, ^*, ^0 and MR-Thinking live at N = 8, with the predictor of 3.
 5. ``jobs.sweep``: the same and more at N = 8, 16 and 32 over the pool of 2, which decides as live
    runs over these completions would; tau and gamma; gate x stopping x answer rule.
+6. ``jobs.paper``: the paper's tables and figures over the pool of 2, with the predictor of 3.
 
 A step that was finished is not done again. Prints the tables; everything is in the folder.
 """
@@ -23,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jobs import collect, evaluate, sweep, train
+from jobs import collect, evaluate, paper, sweep, train
 from jobs.miniature_tables import print_tables
 
 CONFIG = "configs/miniature.yaml"
@@ -83,6 +84,11 @@ def steps(out: str, *, quick: bool) -> list[Step]:
                 f"{out}/sweep.parquet",
                 "--quiet",
             ],
+        ),
+        (
+            "paper",
+            paper.main,
+            ["--pool", f"{out}/test", "--predictor", predictor, "--out", f"{out}/paper"],
         ),
     ]
 

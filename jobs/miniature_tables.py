@@ -11,18 +11,8 @@ from pipeline.store.storage import Folder
 
 Row = dict[str, Any]
 
-_METHODS = (
-    ("base", "last", "Base"),
-    ("mr_thinking", "last", "MR-Thinking"),
-    ("mr_thinking", "prm_argmax", "MR-Thinking, PRM argmax (control)"),
-    ("markovscale_t", "prm_argmax", "MarkovScale^t"),
-    ("markovscale_t", "last", "MarkovScale^t, last answer"),
-    ("markovscale_star", "prm_argmax", "MarkovScale^*"),
-    ("markovscale_star", "last", "MarkovScale^*, last answer"),
-    ("star_first_score", "prm_argmax", "MarkovScale^*, p0 = first score"),
-    ("markovscale_0", "prm_argmax", "MarkovScale^0"),
-    ("markovscale_0", "last", "MarkovScale^0, last answer"),
-)
+_RULES = ("last", "prm_argmax")
+"""Answer rules that every strategy is shown under."""
 
 
 def print_tables(out: str) -> None:
@@ -47,22 +37,38 @@ def print_tables(out: str) -> None:
         )
 
 
+def _varied(grid: list[Row], *names: str) -> list[str]:
+    """Labels of which a sweep tried several values of these fields."""
+    found = []
+    for label in dict.fromkeys(row["strategy"] for row in grid):
+        tried = {tuple(row[name] for name in names) for row in grid if row["strategy"] == label}
+        found += [label] if len(tried) > 1 else []
+    return found
+
+
+def _budgets(grid: list[Row]) -> list[int]:
+    return sorted({row["n"] for row in grid if row["kind"] != "base"})
+
+
 def _by_budget(grid: list[Row], live: list[Row]) -> Table:
+    """Strategies with one setting a budget, read by the last answer and by PRM argmax."""
     table = _table("accuracy [95 % interval], tokens a question; replayed over one pool")
+    budgets, several = _budgets(grid), _varied(grid, "tau", "gamma", "gate", "stopping")
     table.add_column("strategy")
-    for n in (8, 16, 32):
+    for n in budgets:
         table.add_column(f"N = {n}", justify="right")
-    table.add_column("live, N = 8", justify="right")
-    for label, rule, name in _METHODS:
-        cells = []
-        for n in (8, 16, 32):
-            found = [
-                row
-                for row in grid
-                if row["strategy"] == label and row["answer_rule"] == rule and row["n"] in (n, 1)
-            ]
-            cells.append(_cell(found[0]) if found else "-")
-        table.add_row(name, *cells, _live(live, label, rule))
+    table.add_column(f"live, N = {max(entry['n'] for entry in live)}", justify="right")
+    for label in dict.fromkeys(row["strategy"] for row in grid):
+        rows = [row for row in grid if row["strategy"] == label]
+        for rule in () if label in several else _RULES:
+            if rows[0]["kind"] == "base" and rule != "last":
+                continue  # a single completion is chosen by every rule
+            found = {row["n"]: _cell(row) for row in rows if row["answer_rule"] == rule}
+            cells = [found.get(n, found.get(1, "-")) for n in budgets]
+            own = (
+                " *" if any(row["headline"] and row["answer_rule"] == rule for row in rows) else ""
+            )
+            table.add_row(f"{label}, {rule}{own}", *cells, _live(live, label, rule))
     return table
 
 
@@ -75,13 +81,10 @@ def _live(live: list[Row], label: str, rule: str) -> str:
 
 
 def _tau_gamma(grid: list[Row], value: str) -> Table:
-    rows = [
-        row
-        for row in grid
-        if row["strategy"] == "tau_gamma" and row["answer_rule"] == "prm_argmax" and row["n"] == 8
-    ]
+    (label, *_), n = _varied(grid, "tau", "gamma"), min(_budgets(grid))
+    rows = [row for row in grid if row["strategy"] == label and row["headline"] and row["n"] == n]
     name = value.replace("_", " ")
-    table = _table(f"MarkovScale^* at N = 8, PRM argmax: {name} by tau (down) and gamma (across)")
+    table = _table(f"{label} at N = {n}, its own rule: {name} by tau (down) and gamma (across)")
     table.add_column("tau")
     gammas = sorted({row["gamma"] for row in rows})
     for gamma in gammas:
@@ -97,15 +100,16 @@ def _ablation(grid: list[Row]) -> Table:
     table = _table("ablation: gate x stopping x answer rule (MarkovScale^*)")
     for name in ("gate", "stopping", "answer rule"):
         table.add_column(name)
-    for n in (8, 16, 32):
+    label, budgets = _varied(grid, "gate", "stopping")[0], _budgets(grid)
+    for n in budgets:
         table.add_column(f"N = {n}", justify="right")
     for gate in (True, False):
         for stopping in (True, False):
-            for rule in ("last", "prm_argmax"):
+            for rule in _RULES:
                 cells = {
                     row["n"]: _cell(row)
                     for row in grid
-                    if row["strategy"] == "ablation"
+                    if row["strategy"] == label
                     and (row["gate"], row["stopping"]) == (gate, stopping)
                     and row["answer_rule"] == rule
                 }
@@ -113,7 +117,7 @@ def _ablation(grid: list[Row]) -> Table:
                     "on" if gate else "off",
                     "on" if stopping else "off",
                     rule,
-                    *(cells.get(n, "-") for n in (8, 16, 32)),
+                    *(cells.get(n, "-") for n in budgets),
                 )
     return table
 
@@ -122,12 +126,9 @@ def _chosen(rows: list[Row]) -> Table:
     table = _table("tau and gamma chosen: on the other half of the questions, and on the test set")
     for name in ("N", "chosen on", "tau", "gamma", "accuracy, tokens"):
         table.add_column(name)
+    tuned = _varied([row for row in rows if row["chosen_on"] is None], "tau", "gamma")
     for row in rows:
-        if (
-            row["strategy"] == "tau_gamma"
-            and row["answer_rule"] == "prm_argmax"
-            and row["chosen_on"] is not None
-        ):
+        if row["strategy"] in tuned and row["headline"] and row["chosen_on"] is not None:
             table.add_row(
                 str(row["n"]),
                 "other half" if row["chosen_on"] == "held_out" else "test set (too good)",

@@ -6,19 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from actors.engines.script_rules import gold
+from actors.engines.script_rules import Script, gold
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
-from pipeline.records.run_dir import RunDir
-from tests.live import create, live
+from pipeline.records.run_dir import RunDir, rows_of
+from tests.live import ScriptedGenerator, create, live
 
 OTHER = 24
-"""Questions of the benchmark ``sums``."""
+"""Questions of the benchmark ``pairs``."""
 
 
-def sums(folder: Path) -> str:
+def made_up(folder: Path) -> str:
     """A benchmark as a file, with the answers that scripted engines hold to be right."""
-    path = folder / "sums.jsonl"
+    path = folder / "pairs.jsonl"
     questions = [f"What is {7 * n + 11} and {3 * n + 5}?" for n in range(OTHER)]
     rows = [{"question": text, "answer": gold(text)} for text in questions]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -36,7 +36,7 @@ def values_of(folder: Path, backbone: str, strategies: list[Any], size: int) -> 
         "science": {
             "benchmarks": [
                 {"name": "arithmetic", "size": size},
-                {"name": "sums", "path": sums(folder)},
+                {"name": "pairs", "path": made_up(folder)},
             ],
             "strategies": strategies,
             "prompts": {"first": "{question}", "revise": "{question}\nIt was {answer}."},
@@ -49,13 +49,21 @@ def values_of(folder: Path, backbone: str, strategies: list[Any], size: int) -> 
 
 
 async def collected(
-    folder: Path, backbone: str, rounds: int = 8, samples: int = 8, size: int = 24
+    folder: Path,
+    backbone: str,
+    rounds: int = 8,
+    samples: int = 8,
+    size: int = 24,
+    fails_in: int | None = None,
 ) -> RunDir:
-    """A finished collection."""
+    """A finished collection; chains fail in one round where it is given."""
     values = values_of(folder, backbone, ["base"], size)
     make_collection(values, rounds, samples)
     run = create(RunConfig.parse(values), f"pool-{backbone}")
-    await live(run)
+    rows = rows_of(run.folder.read_table("questions.parquet")) if fails_in is not None else []
+    fail = [f"sequential/{row['benchmark']}/{row['question_id']}#{fails_in}" for row in rows]
+    script = Script.model_validate(values["runtime"]["scripted"])
+    await live(run, ScriptedGenerator(script, fail=tuple(fail)))
     return run
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.replay import agree, believed, settings
 from benchmarks.synthetic_pool import write_synthetic_pool
-from jobs import collect, evaluate, miniature, sweep, train
+from jobs import collect, evaluate, miniature, paper, sweep, train
 from jobs.run_options import opened_run
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
@@ -148,6 +148,8 @@ def test_the_steps_of_the_miniature_are_command_lines_that_parse(tmp_path: Path)
             arguments = sweep.parser().parse_args(command)
             grids = SweepConfig.load(arguments.config, arguments.overrides)
             assert grids.priors.predictor == f"{tmp_path}/predictor"
+        elif job is paper.main:
+            assert paper.parser().parse_args(command).predictor == f"{tmp_path}/predictor"
         else:
             assert job is train.main
             assert train.parser().parse_args(command).use == "tuned"
@@ -158,6 +160,7 @@ def test_the_steps_of_the_miniature_are_command_lines_that_parse(tmp_path: Path)
         "train",
         "evaluate",
         "sweep",
+        "paper",
     ]
 
 

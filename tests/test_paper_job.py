@@ -7,6 +7,7 @@ import csv
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from benchmarks.synthetic_pool import with_priors
 from jobs import collect, paper, replay
 from jobs.pool_config import pool_config
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.paper.settings import GAMMAS, TAUS
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.pool_export import export_pool
-from pipeline.replay.pools import read_pool
+from pipeline.replay.pools import CompletionPool, read_pool
 from tests.scripted_pools import collected, evaluated
 
 POOL = "tests/data/pool"
@@ -60,7 +62,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_everything_is_there_for_every_benchmark_and_backbone(written: Path) -> None:
     """Each table and figure has all four pairs; the grids are whole."""
-    pairs = {(b, q) for b in ("backbone-a", "backbone-b") for q in ("arithmetic", "sums")}
+    pairs = {(b, q) for b in ("backbone-a", "backbone-b") for q in ("arithmetic", "pairs")}
     for name in (*TABLES, *FIGURES):
         found = rows(written / f"{name}.csv")
         assert {(row["backbone"], row["benchmark"]) for row in found} == pairs
@@ -307,3 +309,45 @@ def test_a_strategy_that_asks_for_more_is_refused(
     assert replay.main([POOL]) == 2
     assert "is an exported pool" in capsys.readouterr().err
     assert len(rows_of(RunDir.open(drawn["a"]).outcomes())) == 2 * 48
+
+
+async def test_failed_chains_are_wrong_and_billed(tmp_path: Path) -> None:
+    """In every table: a chain that broke in round 1 keeps neither its first answer nor, under the
+    oracle, a chance of another; what it drew is paid for."""
+    run = await collected(tmp_path, "backbone-a", fails_in=1)
+    out = tmp_path / "out"
+    assert paper.main(["--pool", run.address, "--out", str(out)]) == 0
+    found = {(row["benchmark"], row["row"]): row for row in rows(out / "main.csv")}
+    controls = rows(out / "controls.csv")
+    oracle = {row["benchmark"]: row for row in controls if row["row"] == "Oracle stopping"}
+    for benchmark in ("arithmetic", "pairs"):
+        mine = found[benchmark, "MR-Thinking"]
+        assert float(mine["accuracy"]) == 0
+        assert mine["graded"] == mine["questions"]
+        assert float(mine["tokens"]) > 0
+        first = float(found[benchmark, "Base"]["accuracy"])
+        assert float(oracle[benchmark]["accuracy"]) == first > 0
+
+
+def test_a_predictors_priors_are_used_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """p0, a and b of every question are the predictor's; the page says whose they are."""
+
+    def predicted(pool: CompletionPool, *_: Any) -> CompletionPool:
+        questions = tuple(
+            replace(q, question=with_priors(q.question, p0=0.3, a=0.1, b=0.2))
+            for q in pool.questions
+        )
+        return replace(pool, questions=questions)
+
+    monkeypatch.setattr(paper, "predicted_pool", predicted)
+    command = ["--pool", POOL, "--out", str(tmp_path), "--predictor", "predictors/mine"]
+    assert paper.main(command) == 0
+    (row,) = [r for r in rows(tmp_path / "main.csv") if r["row"] == "MarkovScale*"]
+    assert "p0 from predictor" in row["setting"]
+    (base,) = [r for r in rows(tmp_path / "main.csv") if r["row"] == "Base"]
+    assert float(row["tokens"]) > float(base["tokens"])  # p0 is below L: the gate holds nobody
+    page = (tmp_path / "paper.html").read_text(encoding="utf-8")
+    assert "predicted by predictors/mine" in page
+    assert "no predictor" not in page

@@ -1,4 +1,4 @@
-"""The paper's figures: accuracy against tokens, convergence, bounds."""
+"""The paper's figures of accuracy: against tokens, and by round with the chain fitted to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pipeline.paper.formats import ends_of
 from pipeline.paper.scored import Scored
 from pipeline.paper.tables import MAIN
 from pipeline.report import words
-from pipeline.report.charts import bounds_of as limits_of
 from pipeline.report.charts import pareto, short, whole_percent
 from pipeline.report.figure import Key, figure
 from pipeline.report.html import Html
@@ -26,7 +25,6 @@ from pipeline.report.svg import (
     plot,
     text,
 )
-from pipeline.theory.estimate import Bounds
 
 _SERIES = 8
 
@@ -85,13 +83,13 @@ def accuracy_against_tokens(made: Evaluation) -> Html | None:
             at_x, at_y = x(spent.value), y(right.value)
             drawn.append(line((at_x, y(right.low)), (at_x, y(right.high)), f"whisker {cls}"))
             drawn.append(line((x(spent.low), at_y), (x(spent.high), at_y), f"whisker {cls}"))
-            drawn.append(mark(place, at_x, at_y, cls, f"{_name(point)}: {_said(point)}"))
+            drawn.append(mark(place, at_x, at_y, cls, f"{name_of(point)}: {_said(point)}"))
         return picture(size, drawn, label=label)
 
     return figure(
         f"Accuracy against tokens: {made.title}",
         draw,
-        says="; ".join(f"{_name(p)} {_said(p)}" for p, _, _ in shown),
+        says="; ".join(f"{name_of(p)} {_said(p)}" for p, _, _ in shown),
         caption="A line is one method over N. Crosses are 95 % intervals. The dashed steps are the "
         "Pareto front as observed; within the intervals it may run otherwise. τ is chosen on the "
         "other half of the questions.",
@@ -101,7 +99,7 @@ def accuracy_against_tokens(made: Evaluation) -> Html | None:
         header=("method", "setting", "accuracy [95 %]", "tokens a question [95 %]", "on the front"),
         rows=[
             (
-                _name(p),
+                name_of(p),
                 p.setting,
                 words.percent_with(right),
                 f"{words.count(t.value)} [{words.count(t.low)}, {words.count(t.high)}]",
@@ -211,101 +209,8 @@ def convergence_rows(made: Evaluation, curve: Convergence) -> list[dict[str, Any
     ]
 
 
-def bounded(made: Evaluation) -> list[Scored]:
-    """What the figure of bounds shows: every method at its largest budget."""
-    return [points[-1] for points in lines_of(made).values()]
-
-
-def bounds_figure(made: Evaluation, found: Bounds) -> Html:
-    """Neutral, upper and lower bound with their intervals, and the methods in them."""
-    shown = [(p, right) for p in bounded(made) if (right := p.accuracy) is not None]
-    limits = limits_of(found)
-    values = [v for _, i in shown for v in (i.low, i.high)]
-    x_ends = padded(values + [v for _, i in limits for v in (i.low, i.high)], within=(0.0, 1.0))
-    rows = len(shown) + len(limits)
-    wide = Size(width=720, height=70 + 30 * rows, narrow=False)
-    narrow = Size(width=360, height=74 + 46 * rows, narrow=True)
-
-    def draw(size: Size, label: str) -> Html:
-        area = plot(size, x_ends, (0.0, 1.0), left=14 if size.narrow else 230, top=20)
-        x, step = area.x, (area.y.start - area.y.end) / max(1, rows)
-        drawn = [line((x.start, area.y.start), (x.end, area.y.start), "axis")]
-        for value in x.ticks(5):
-            drawn.append(line((x(value), area.y.start), (x(value), area.y.end), "grid"))
-            drawn.append(text(x(value), area.y.start + 17, whole_percent(value), "tick",
-                              anchor="middle"))  # fmt: skip
-        for name, limit in limits:
-            ends = (x(limit.value), area.y.end - 4), (x(limit.value), area.y.start)
-            drawn.append(line(*ends, f"bound {name}"))
-        every = [(f"{name} bound", limit, None) for name, limit in limits]
-        points = [(_name(p), right, place) for place, (p, right) in enumerate(shown)]
-        for row, (name, right, place) in enumerate([*every, *points]):
-            middle = area.y.end + step * (row + (0.7 if size.narrow else 0.5))
-            at = (x.start, middle - 14) if size.narrow else (x.start - 10, middle + 4)
-            drawn.append(text(*at, name, "name", anchor="start" if size.narrow else "end"))
-            cls = "s0" if place is None else f"s{place % _SERIES}"
-            drawn.append(line((x(right.low), middle), (x(right.high), middle), f"whisker {cls}"))
-            if place is not None:
-                tip = f"{name}: {words.percent_with(right)}"
-                drawn.append(mark(place, x(right.value), middle, cls, tip))
-        return picture(size, drawn, label=label)
-
-    sides = ", ".join(f"{count:,} {side}" for side, count in found.n_questions.items())
-    return figure(
-        f"Bounds: {made.title}",
-        draw,
-        says="; ".join(f"{name} bound {words.percent_with(i)}" for name, i in limits),
-        caption=f"Each method at its largest N. Questions are split by the gate's criterion, p0 "
-        f"over the {made.pool.samples} samples against L ({sides}); each side gives its bound. "
-        f"Bounds are limits of chains read by their last answer: selection may pass them."
-        + _crossed(found),
-        keys=[Key(cls=f"bound {name}", name=f"{name} bound", shape="line") for name, _ in limits],
-        header=("method", "accuracy [95 %]", *(f"above {name}, points" for name, _ in limits)),
-        rows=[
-            *(
-                (f"{name} bound", words.percent_with(i), *("" for _ in limits))
-                for name, i in limits
-            ),
-            *(
-                (
-                    _name(p),
-                    words.percent_with(right),
-                    *(words.points(right.value - i.value) for _, i in limits),
-                )
-                for p, right in shown
-            ),
-        ],
-        wide=wide,
-        narrow=narrow,
-    )
-
-
-def _crossed(found: Bounds) -> str:
-    upper, lower = found.upper, found.lower
-    if upper is None or lower is None:
-        return ""
-    if upper.stationary_accuracy.value >= lower.stationary_accuracy.value:
-        return ""
-    return (
-        " The upper bound lies below the lower one: questions differ, and the hard ones are those "
-        "whose p0 is below L."
-    )
-
-
-def bounds_rows(made: Evaluation, found: Bounds | None) -> list[dict[str, Any]]:
-    """The lines of that figure."""
-    place = {"backbone": made.backbone, "benchmark": made.benchmark}
-    limits = [
-        {**place, "name": f"{name} bound", "setting": "", **ends_of("accuracy", limit)}
-        for name, limit in limits_of(found)
-    ]
-    return limits + [
-        {**place, "name": _name(p), "setting": p.setting, **ends_of("accuracy", p.accuracy)}
-        for p in bounded(made)
-    ]
-
-
-def _name(point: Scored) -> str:
+def name_of(point: Scored) -> str:
+    """A method and its budget."""
     return point.method if point.n in (None, 1) else f"{point.method}, N = {point.n}"
 
 

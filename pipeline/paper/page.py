@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.paper.bounds import bounds_figure
 from pipeline.paper.comparisons import Comparison
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import BEST_RULE, Evaluation
-from pipeline.paper.figures import accuracy_against_tokens, bounds_figure, convergence_figure
+from pipeline.paper.figures import accuracy_against_tokens, convergence_figure
 from pipeline.paper.formats import Adjusted, html_of
 from pipeline.paper.scored import Scored
 from pipeline.paper.settings import TAUS

@@ -22,11 +22,12 @@ from pipeline.replay.chain_arrays import (
     chain_arrays,
 )
 from pipeline.replay.fast import FastReplay, replays_as_arrays
-from pipeline.replay.pool_selection import Digests
 from pipeline.replay.sweep import (
     HALVES,
     RULES,
+    Answers,
     Judged,
+    answers_of,
     judged_by_arrays,
     judged_by_state_machine,
 )
@@ -65,7 +66,7 @@ class Replays:
     """Whether scores went through a map fitted on the other half."""
     _fast: dict[str, FastReplay] = field(default_factory=dict)
     _judged: dict[tuple[str, Strategy[Any]], Judged] = field(default_factory=dict)
-    _digests: Digests = field(default_factory=Digests)
+    _answers: Answers = field(default_factory=dict)
 
     @classmethod
     def of(cls, believed: Believed, make: Maker) -> Replays:
@@ -111,7 +112,9 @@ class Replays:
             fast = self._fast[world]
             decided = fast.decide(strategy)
             return judged_by_arrays(fast.chains, decided)
-        return judged_by_state_machine(self.believed.judged, strategy, self._digests)
+        if not self._answers:
+            self._answers = answers_of(self.believed.judged)
+        return judged_by_state_machine(self.believed.judged, strategy, self._answers)
 
     def right(self, choice: Choice) -> FloatArray:
         """(Q,) 1 right, 0 wrong, nan where nobody can say."""

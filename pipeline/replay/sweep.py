@@ -152,7 +152,7 @@ class _Judge:
     def __init__(self, pool: CompletionPool) -> None:
         self._pool = pool
         self._fast: FastReplay | None = None
-        self._digests = Digests()
+        self._answers: Answers | None = None
 
     def __call__(self, strategy: Strategy[Any]) -> Judged:
         if replays_as_arrays(strategy):
@@ -160,7 +160,9 @@ class _Judge:
                 self._fast = FastReplay(chain_arrays(self._pool))
             decided = self._fast.decide(strategy)
             return judged_by_arrays(self._fast.chains, decided)
-        return judged_by_state_machine(self._pool, strategy, self._digests)
+        if self._answers is None:
+            self._answers = answers_of(self._pool)
+        return judged_by_state_machine(self._pool, strategy, self._answers)
 
 
 def judged_by_arrays(chains: ChainArrays, decided: Decisions) -> Judged:
@@ -187,11 +189,21 @@ def judged_by_arrays(chains: ChainArrays, decided: Decisions) -> Judged:
     )
 
 
+Answers = Mapping[tuple[str, str], Callable[[Request], Observation]]
+"""What answers the requests of each question of a pool, by its key."""
+
+
+def answers_of(pool: CompletionPool) -> Answers:
+    """The recordings of a pool, indexed once for all strategies that are tried on it."""
+    digests = Digests()
+    return {question.key: question.answers(digests) for question in pool.questions}
+
+
 def judged_by_state_machine(
-    pool: CompletionPool, strategy: Strategy[Any], digests: Digests | None = None
+    pool: CompletionPool, strategy: Strategy[Any], answers: Answers | None = None
 ) -> Judged:
     """The same by `pipeline.replay.exact`, for any strategy that a pool can replay."""
-    digests = digests or Digests()
+    answers = answers or answers_of(pool)
     place = {question.key: q for q, question in enumerate(pool.questions)}
     verdict_RQ = np.full((len(RULES), len(place)), NO_VERDICT, np.int8)
     failed_Q = np.zeros(len(place), np.bool_)
@@ -199,7 +211,6 @@ def judged_by_state_machine(
     tokens_Q, completions_Q = np.zeros(len(place), np.int64), np.zeros(len(place), np.int64)
     for benchmark in pool.benchmarks:
         mine = {q.question.question_id: q for q in pool.questions if q.key[0] == benchmark}
-        answers = {key: question.answers(digests) for key, question in mine.items()}
         outcomes = replay_phases(
             strategy,
             [question.question for question in mine.values()],
@@ -234,10 +245,8 @@ def judged_by_state_machine(
     )
 
 
-def _answered(
-    answers: Mapping[str, Callable[[Request], Observation]], asked: Question, request: Request
-) -> Observation:
-    return answers[asked.question_id](request)
+def _answered(answers: Answers, asked: Question, request: Request) -> Observation:
+    return answers[asked.benchmark, asked.question_id](request)
 
 
 def _tally(

@@ -70,13 +70,14 @@ class Samples:
 def ask(samples: Samples, count: int, sampler: Sampler) -> tuple[Samples, Generate]:
     """Ask for the next `count` samples at once; they share a prompt, computed once."""
     question, decoding = samples.question, sampler.decoding
+    messages, sampling = sampler.prompts.ask(question.text), decoding.sampling
     requests = tuple(
         Request(
-            messages=sampler.prompts.ask(question.text),
+            messages=messages,
             max_tokens=question.token_limit(decoding),
             temperature=decoding.temperature,
             top_p=decoding.top_p,
-            sampling=decoding.sampling,
+            sampling=sampling,
             pool=Pool.PARALLEL,
             sample=sample,
             seed=request_seed(question.seed, Pool.PARALLEL, 0, 0, sample),
