@@ -25,6 +25,7 @@ from actors.engines.engine_stats import Meter
 from jobs import evaluate, status
 from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.protocol import Statistics
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import read_journal
 from pipeline.records.outcome import SCHEMA as OUTCOMES
@@ -690,3 +691,17 @@ async def test_outcomes_wait_for_storage(tmp_path, monkeypatch):
     assert re.fullmatch(r"outcomes-000003-[0-9a-f]{6}-[0-9a-f]{16}\.parquet", file.name)
     assert full == []
     assert outcomes_of(run) == expected
+
+
+def test_figures_and_statistics_that_are_torn_block_nothing(tmp_path):
+    """Counters are left out, what a phase learnt is folded again."""
+    run = new_run(config_of(tmp_path))
+    for number in range(3):
+        run.write_metrics([{"attempt": 1, "rounds": number}], f"0001-{number:06d}")
+    run.write_statistics("s", "p", {"arithmetic": Statistics()})
+    for path in [*(tmp_path / "r" / "metrics").glob("*-000001*"), *tmp_path.rglob("s.p.*.json")]:
+        path.write_bytes(path.read_bytes()[:-7])
+    (tmp_path / "r" / "metrics.jsonl").write_text('{"attempt": 0}\n{"att')
+
+    assert [row["rounds"] for row in run.metrics()] == [0, 2]
+    assert run.statistics("s", "p") is None
