@@ -92,7 +92,7 @@ class RunDir:
         Raises:
             ConfigError: where it is none, or cannot be read.
         """
-        run = cls(_lasting(address.rstrip("/")))
+        run = cls.known(address)
         with _usable(address, "read"):
             if not run.folder.has("config.json"):
                 if run.folder.has("pool.json"):
@@ -102,6 +102,11 @@ class RunDir:
                     )
                 raise ConfigError(f"a run directory must hold config.json, {address} does not")
         return run
+
+    @classmethod
+    def known(cls, address: str) -> RunDir:
+        """A run directory that was opened before; it is not looked at again."""
+        return cls(_lasting(address.rstrip("/")))
 
     def resume(self, config: RunConfig, *, retry_failed: bool = False) -> int:
         """Begin another attempt; returns its number.
