@@ -76,6 +76,9 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
     except MarkovScaleError as error:
         print(f"failed: {error}", file=sys.stderr)
         status = 1
+    except OSError as error:
+        print(f"failed: {error}; resume with --resume {run.address}", file=sys.stderr)
+        status = 1
     finally:
         progress.close()
     try:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from actors.engines.engine_stats import Meter
 from jobs import evaluate, status
 from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.protocol import Statistics
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import read_journal
 from pipeline.records.outcome import SCHEMA as OUTCOMES
@@ -218,8 +220,7 @@ async def test_a_recording_that_cannot_be_read_fails_no_question(tmp_path):
 
     chains = Chains(
         identity=RunIdentity(run="r", attempt=1),
-        generator=ScriptedGenerator(),
-        verifier=HalfVerifier(),
+        pools={"generator": ScriptedGenerator(), "verifier": HalfVerifier()},
         journal=JournalWriter(Folder(str(tmp_path / "journal")), flush_s=0.02),
         grade=grade,
         recording_of=Recordings(recording_of).of,
@@ -657,3 +658,49 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path, monkeypatch):
     calls.clear()
     with pytest.raises(ConfigError, match=r"a run directory must be read, .*Input/output error"):
         RunDir.open(run.address)
+
+
+async def test_outcomes_wait_for_storage(tmp_path, monkeypatch):
+    """A disk that is full for a moment: the file is written once there is room, whole and with its
+    checksum, whatever kind of blocks Ray Data hands over."""
+    from actors.cluster import storage_retry
+    from actors.driver.outcome_sink import OutcomeSink
+
+    monkeypatch.setattr(storage_retry, "_FIRST_PAUSE_S", 0.01)
+    config = config_of(tmp_path)
+    run = new_run(config)
+    await attempt(run, Engines())
+    table, expected = run.outcomes(), outcomes_of(run)
+    (tmp_path / "r" / "outcomes" / "attempt-1-phase-0" / "o.parquet").unlink()
+    full, write = [True, True], Path.write_bytes
+
+    def write_bytes(path, data):
+        if "outcomes-" in path.name and full:
+            full.pop()
+            write(path, data[:100])
+            raise OSError(28, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    sink = OutcomeSink(run.address, "attempt-1-phase-0", 5)
+    blocks = [table.slice(0, 2), table.slice(2).to_pandas()]
+    await asyncio.to_thread(sink.write, blocks, SimpleNamespace(task_idx=3))
+
+    (file,) = (tmp_path / "r" / "outcomes" / "attempt-1-phase-0").iterdir()
+    assert re.fullmatch(r"outcomes-000003-[0-9a-f]{6}-[0-9a-f]{16}\.parquet", file.name)
+    assert full == []
+    assert outcomes_of(run) == expected
+
+
+def test_figures_and_statistics_that_are_torn_block_nothing(tmp_path):
+    """Counters are left out, what a phase learnt is folded again."""
+    run = new_run(config_of(tmp_path))
+    for number in range(3):
+        run.write_metrics([{"attempt": 1, "rounds": number}], f"0001-{number:06d}")
+    run.write_statistics("s", "p", {"arithmetic": Statistics()})
+    for path in [*(tmp_path / "r" / "metrics").glob("*-000001*"), *tmp_path.rglob("s.p.*.json")]:
+        path.write_bytes(path.read_bytes()[:-7])
+    (tmp_path / "r" / "metrics.jsonl").write_text('{"attempt": 0}\n{"att')
+
+    assert [row["rounds"] for row in run.metrics()] == [0, 2]
+    assert run.statistics("s", "p") is None

@@ -67,6 +67,8 @@ class PhaseFlow:
         table = pa.Table.from_pylist(rows, schema=WORK_SCHEMA)
         patiently(lambda: folder.write_table("questions.parquet", table), "write the work list")
         source = folder.child("questions.parquet").address
+        outcomes = run.folder.child("outcomes", f"attempt-{attempt.number}-phase-{phase}")
+        patiently(outcomes.make, "make the folder of outcomes")
         plan = (run.address, attempt.number, phase, attempt.token, engines)
         self._thread = threading.Thread(
             target=self._write, args=(source, plan, controllers, len(rows)), daemon=True

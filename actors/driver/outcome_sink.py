@@ -43,10 +43,12 @@ class OutcomeSink(Datasink[None]):  # type: ignore[misc]  # Ray Data is untyped
             return
         table = pa.Table.from_pylist(rows, schema=SCHEMA)
         writer = f"{ctx.task_idx:06d}-{fresh_token()}"
-        run = patiently(lambda: RunDir.open(self._address), "open the run directory")
+        run = RunDir.known(self._address)
         folder = run.folder.child("outcomes", self._name)
 
         def tell(trouble: str | None) -> None:
+            if not ray.is_initialized():
+                return
             with contextlib.suppress(ValueError, ray.exceptions.RayError):  # it is for show
                 watch = ray.get_actor(watch_name(run.run_id), namespace=NAMESPACE)
                 ray.get(watch.trouble.remote(writer, trouble), timeout=5.0)

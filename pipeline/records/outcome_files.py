@@ -79,7 +79,7 @@ def set_aside_torn(root: Folder) -> list[Corrupt]:
     torn = []
     for folder, name in files_of(root):
         try:
-            read_outcomes(folder, name, SCHEMA.names)
+            read_outcomes(folder, name, _KEY if _CHECKED.fullmatch(name) else SCHEMA.names)
         except DataError as error:
             torn.append(Corrupt(name, str(error)))
             folder.move(name, f"corrupt/{name}")

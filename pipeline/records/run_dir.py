@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -92,7 +92,7 @@ class RunDir:
         Raises:
             ConfigError: where it is none, or cannot be read.
         """
-        run = cls(_lasting(address.rstrip("/")))
+        run = cls.known(address)
         with _usable(address, "read"):
             if not run.folder.has("config.json"):
                 if run.folder.has("pool.json"):
@@ -102,6 +102,11 @@ class RunDir:
                     )
                 raise ConfigError(f"a run directory must hold config.json, {address} does not")
         return run
+
+    @classmethod
+    def known(cls, address: str) -> RunDir:
+        """A run directory that was opened before; it is not looked at again."""
+        return cls(_lasting(address.rstrip("/")))
 
     def resume(self, config: RunConfig, *, retry_failed: bool = False) -> int:
         """Begin another attempt; returns its number.
@@ -191,14 +196,16 @@ class RunDir:
     def statistics(self, strategy: str, phase: str) -> dict[str, Statistics] | None:
         """What a phase learnt, by benchmark; None where it has not been folded.
 
-        That of the newest attempt counts: the driver of an older one may still be writing.
+        That of the newest attempt counts: the driver of an older one may still be writing. One that
+        cannot be read is folded again.
         """
         form = re.compile(re.escape(f"{strategy}.{phase}.") + r"\d{4}\.json")
         names = [n for n in self.folder.child("statistics").names() if form.fullmatch(n)]
-        if not names:
-            return None
-        values = self.folder.read_json(f"statistics/{names[-1]}")
-        return {benchmark: Statistics(**fields) for benchmark, fields in values.items()}
+        for name in reversed(names):
+            with suppress(DataError, TypeError, AttributeError):
+                values = self.folder.read_json(f"statistics/{name}")
+                return {benchmark: Statistics(**fields) for benchmark, fields in values.items()}
+        return None
 
     def outcomes(
         self, phase: str | None = None, columns: Sequence[str] = tuple(OUTCOME_SCHEMA.names)
@@ -223,16 +230,19 @@ class RunDir:
         self.folder.write(f"metrics/{part}.jsonl.xz", packed_lines(rows))
 
     def metrics(self) -> list[Row]:
-        """The counters over time, oldest first; [] where none were written yet."""
+        """The counters over time, oldest first; [] where none were written yet.
+
+        A part that is torn or changed is left out: these are figures for people.
+        """
         parts = self.folder.child("metrics")
-        names = [name for name in parts.names() if name.endswith(".jsonl.xz")]
-        packed = parts.read_many(names)
-        rows = [
-            row for name in names for row in unpacked_lines(packed[name], f"{parts.address}/{name}")
-        ]
-        if self.folder.has("metrics.jsonl"):  # of an earlier version
-            data = self.folder.read("metrics.jsonl")
-            rows = [*lines_of(data, f"{self.address}/metrics.jsonl"), *rows]
+        packed = parts.read_many(name for name in parts.names() if name.endswith(".jsonl.xz"))
+        rows: list[Row] = []
+        with suppress(DataError):
+            if self.folder.has("metrics.jsonl"):  # of an earlier version
+                rows += lines_of(self.folder.read("metrics.jsonl"), "metrics.jsonl")
+        for name, data in packed.items():
+            with suppress(DataError):
+                rows += unpacked_lines(data, name)
         return rows
 
     def _begin(self, config: RunConfig, *, retry_failed: bool = False) -> int:

@@ -63,6 +63,10 @@ class Folder:
         """A folder below this one."""
         return Folder(posixpath.join(self.address, *names), self.root)
 
+    def make(self) -> None:
+        """Make the folder, where the file system has folders."""
+        self._target("any")
+
     def write(self, name: str, data: bytes) -> None:
         """Write an object whole, replacing one of that name."""
         fs, target = self._target(name)
