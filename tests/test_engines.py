@@ -147,15 +147,13 @@ async def test_a_thinking_budget_is_kept_where_the_end_of_the_thinking_is_known(
     ignored = await made(generator, request)
     model = {**TINY_GENERATOR, "reasoning": {"open": "*", "close": "="}}
     engines = start_pools(
-        GeneratorModel.model_validate(model),
-        None,
+        {"generator": GeneratorModel.model_validate(model)},
         RuntimeConfig.model_validate({"host": "actors", "generator": TINY_POOL}),
         run_id="budget",
         max_tokens=256,
     )
     try:
-        thinking, _ = clients_of(engines.address, RequestConfig(backoff_s=0.1))
-        assert isinstance(thinking, EngineClient)
+        thinking = clients_of(engines.address, RequestConfig(backoff_s=0.1))["generator"]
         unhurried = await made(thinking, asks(temperature=0.0))
         hurried = await made(thinking, request)
     finally:

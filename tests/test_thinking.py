@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.core.thinking import after_thinking, is_open, opened_by
+from pipeline.core.thinking import TAGS, after_thinking, is_open, opened_by
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,37 @@ def test_the_tag_that_a_template_wrote_is_found_at_the_end_of_the_prompt(
 ) -> None:
     """Only a tag with nothing but white space after it opens the reply."""
     assert opened_by(prompt) == opened
+
+
+QUOTED = [
+    "`{}`", "``{}``", '"{}"', "'{}'", "\u201c{}\u201d", "\u2018{}\u2019", "\u00ab{}\u00bb", "({})",
+    "\\texttt{{{}}}", "`x {} y`", '"{} y"', "the {}", "the tag {}", "{} tags",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+@pytest.mark.parametrize(("opening", "closing"), TAGS)
+def test_a_mark_that_is_quoted_is_text(opening: str, closing: str, quoted: str) -> None:
+    """Of every family: neither does it end a thought, nor begin one in an answer."""
+    ends, begins = quoted.format(closing), quoted.format(opening)
+
+    assert is_open(f"{opening}\nI shall write {ends} later: \\boxed{{1}}")
+    assert after_thinking(f"{opening}\nhm{closing}\nIt is 2, not {begins} or so.").endswith("so.")
+    assert after_thinking(f"{opening}I write {ends} at last.{closing}It is 3.") == "It is 3."
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        'so I answer "5"</think>It is "5".',
+        'the side is 5"</think>It is 5".',
+        "**done**</think>**5**",
+        "f(x)</think>(5)",
+        "`code`</think>`5`",
+    ],
+)
+def test_quotes_beside_a_mark_do_not_hide_it(reply: str) -> None:
+    """Quotation marks that end before it, or begin after it, quote something else."""
+    before, _, after = reply.partition("</think>")
+
+    assert after_thinking(f"<think>{before}</think>{after}") == after

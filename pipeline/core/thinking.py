@@ -40,6 +40,9 @@ _CLOSING = frozenset(close.lower() for _, close in TAGS)
 _TAG = re.compile(  # begins with a set of characters, which is quick to look for
     r"[<\[◁](?:" + "|".join(sorted({re.escape(tag[1:]) for tag in _FAMILY})) + ")", re.IGNORECASE
 )
+_PAIRED = (("'", "'"), ("‘", "’"), ("«", "»"), ("„", "“"), ("{", "}"), ("(", ")"))
+_OPENS = re.compile(r'(?:^|[\s(\[{:=,])"$')
+_CLOSES = re.compile(r'"(?:$|[\s.,;:!?)\]}])')
 _SPEAKS_BEFORE = re.compile(r"\b(?:the|tags?|tokens?|markers?)[ \t]$", re.IGNORECASE)
 _SPEAKS_AFTER = re.compile(r"[ \t](?:tags?|tokens?|markers?)\b", re.IGNORECASE)
 _WORD_BEFORE = re.compile(r"[^\W\d_],?[ \t]\Z")
@@ -183,14 +186,16 @@ def _is_quoted(text: str, tag: re.Match[str]) -> bool:
     """Whether a tag stands within quotation marks or code on its line, or beside "tag"."""
     before = text[max(0, tag.start() - _REACH) : tag.start()].rpartition("\n")[2]
     after = text[tag.end() : tag.end() + _REACH].partition("\n")[0]
-    beside = (before[-1:], after[:1])
+    left, right = before[-1:], after[:1]
+    opens = left == '"' and _OPENS.search(before) and (not after or '"' in after)
+    closes = right == '"' and _CLOSES.match(after)
     return bool(
-        (before.count("`") % 2 and ("`" in after or not after))
-        or (before.count('"') % 2 and '"' in beside and ('"' in after or not after))
-        or (before.rfind("“") > before.rfind("”") and "”" in after)
-        or beside in (("'", "'"), ("‘", "’"), ("«", "»"), ("„", "“"))
-        or _SPEAKS_BEFORE.search(before[-12:])
-        or _SPEAKS_AFTER.match(after)
+        ("`" in before and len(re.findall("`+", before)) % 2 and ("`" in after or not after))
+        or ((opens or closes) and before.count('"') % 2)
+        or ("”" in after and before.rfind("“") > before.rfind("”"))
+        or (left, right) in _PAIRED
+        or (left in (" ", "\t") and _SPEAKS_BEFORE.search(before[-12:]))
+        or (right in (" ", "\t") and _SPEAKS_AFTER.match(after))
     )
 
 
