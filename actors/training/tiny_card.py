@@ -48,7 +48,7 @@ these 0.19 and 0.08.""",
 }
 
 _NOTES = {
-    "arithmetic": """Other shapes were tried once each. With one number added instead of two (3,800 \
+    "arithmetic": """Other shapes, tried once each: with one number added instead of two (3,800 \
 batches; 3,000 questions, 8 rounds) p0 was 0.584 and revising did harm: a = 0.052, b = 0.047, L = \
 0.478. With one number added and the product written out in partial products (about 3,400 batches; \
 600 questions, 4 rounds) p0 was 0.992 and there was nothing to revise. The shape with the largest \
