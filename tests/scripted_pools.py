@@ -13,12 +13,12 @@ from pipeline.records.run_dir import RunDir
 from tests.live import create, live
 
 OTHER = 24
-"""Questions of the benchmark ``sums``."""
+"""Questions of the benchmark ``additions``."""
 
 
 def sums(folder: Path) -> str:
     """A benchmark as a file, with the answers that scripted engines hold to be right."""
-    path = folder / "sums.jsonl"
+    path = folder / "additions.jsonl"
     questions = [f"What is {7 * n + 11} and {3 * n + 5}?" for n in range(OTHER)]
     rows = [{"question": text, "answer": gold(text)} for text in questions]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -36,7 +36,7 @@ def values_of(folder: Path, backbone: str, strategies: list[Any], size: int) -> 
         "science": {
             "benchmarks": [
                 {"name": "arithmetic", "size": size},
-                {"name": "sums", "path": sums(folder)},
+                {"name": "additions", "path": sums(folder)},
             ],
             "strategies": strategies,
             "prompts": {"first": "{question}", "revise": "{question}\nIt was {answer}."},

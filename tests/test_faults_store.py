@@ -218,8 +218,7 @@ async def test_a_recording_that_cannot_be_read_fails_no_question(tmp_path):
 
     chains = Chains(
         identity=RunIdentity(run="r", attempt=1),
-        generator=ScriptedGenerator(),
-        verifier=HalfVerifier(),
+        pools={"generator": ScriptedGenerator(), "verifier": HalfVerifier()},
         journal=JournalWriter(Folder(str(tmp_path / "journal")), flush_s=0.02),
         grade=grade,
         recording_of=Recordings(recording_of).of,

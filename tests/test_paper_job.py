@@ -60,7 +60,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_everything_is_there_for_every_benchmark_and_backbone(written: Path) -> None:
     """Each table and figure has all four pairs; the grids are whole."""
-    pairs = {(b, q) for b in ("backbone-a", "backbone-b") for q in ("arithmetic", "sums")}
+    pairs = {(b, q) for b in ("backbone-a", "backbone-b") for q in ("arithmetic", "additions")}
     for name in (*TABLES, *FIGURES):
         found = rows(written / f"{name}.csv")
         assert {(row["backbone"], row["benchmark"]) for row in found} == pairs
