@@ -112,7 +112,7 @@ def test_the_base_is_found_beside_the_file_and_overrides_come_last(tmp_path: Pat
         (
             {**BASE, "naem": "x"},
             {"extends": "base.yaml"},
-            r"^naem is not a field of this section\nin .*over.yaml, which extends .*base.yaml$",
+            r"^naem is not a field of this section.*\nin .*over.yaml, which extends .*base.yaml$",
         ),
         (
             BASE,

@@ -132,13 +132,14 @@ def test_the_science_keeps_its_digest(version: Path, name: str) -> None:
 async def test_a_finished_run_has_nothing_left_to_draw(
     version: Path, name: str, tmp_path: Path
 ) -> None:
-    """A resume asks the engines for nothing and changes no outcome."""
+    """A resume asks the engines for nothing and changes no outcome; phases that a strategy has been
+    given since may have theirs besides, from what was recorded."""
     run = copied(version, name, tmp_path)
     before = decided(run)
     generator = await live(run, attempt=resumed(run))
 
     assert generator.served == []
-    assert decided(run) == before
+    assert before.items() <= decided(run).items()
 
 
 @pytest.mark.parametrize(
