@@ -43,7 +43,8 @@ def bracketed(tokens: list[Token], read: Read) -> Value | None:
     inner = tokens[1:-1]
     pair = (opening.text, closing.text)
     parts = split(inner, lambda token: is_sign(token, ",", ";"))
-    if pair == (r"\{", r"\}") or (pair == ("{", "}") and len(parts) > 1):
+    builder = len(inner) > 2 and is_sign(inner[1], "|")
+    if pair == (r"\{", r"\}") or (pair == ("{", "}") and (len(parts) > 1 or builder)):
         return _set(inner, parts, read)
     if len(parts) == 1 and pair in (("{", "}"), ("(", ")")):
         return read(inner)

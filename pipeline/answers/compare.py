@@ -81,8 +81,10 @@ class Comparison(Numbers):
             case Row(), Row():
                 if gold.signs != predicted.signs:
                     return False
-                compared = self.any_order if SIDES in gold.signs else self.in_order
-                return compared(gold.items, predicted.items)
+                if SIDES in gold.signs:
+                    return self.any_order(gold.items, predicted.items)
+                same = self.in_order(gold.items, predicted.items)
+                return None if CONGRUENT in gold.signs and same is False else same
             case Matrix(), Matrix():
                 if gold.bars != predicted.bars:
                     return False
@@ -146,14 +148,15 @@ class Comparison(Numbers):
         return None if open_ else True
 
     def _equations(self, gold: Equation, predicted: Equation) -> Decision:
+        same: Decision = None
         if gold.difference is not None and predicted.difference is not None:
-            same = self.expressions(gold.difference, predicted.difference)
-            if same is not False:
-                return same
+            same = ex.same(gold.difference, predicted.difference, self.work)
+            if same:
+                return True
         if gold.name is not None and gold.name == predicted.name:
             return self.equal(gold.value, predicted.value)
-        if None in (gold.difference, predicted.difference) or gold.divided or predicted.divided:
-            return None if self.equal(gold.value, predicted.value) is not False else False
+        if same is None or gold.divided or predicted.divided:
+            return None if self.equal(gold.value, predicted.value) is not False else same
         return False
 
     def _lenient(self, gold: Value, predicted: Value) -> Decision:

@@ -51,11 +51,12 @@ _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathcal|boldsymbol|bm|rm|bf|it|operatorname\*?"
     r"|mathop|emph|pmb|vec|overrightarrow(?=\s*\{?\s*[a-z]\b))(?![A-Za-z])"
 )
+_FONT_LETTER = re.compile(_FONTS.pattern + r"\s*\{\s*([A-Za-z])\s*\}")
 _UPRIGHT = re.compile(r"(?<=[\w)}/.\-])(\s*)\\(?:mathrm|rm|operatorname)\s*\{([^{}]+)\}(?!\s*[_(])")
 _TEXTS = re.compile(
     r"\\(?:mbox|hbox|textbf|textit|textrm|textsf|texttt|textnormal|textup)(?=\s*\{)"
 )
-_FRACTIONS = re.compile(r"\\[dtc]frac(?![A-Za-z])")
+_FRACTIONS = re.compile(r"\\[dtc](frac|binom)(?![A-Za-z])")
 _RENAMED = (
     (re.compile(r"\\leq(?:slant)?(?![A-Za-z])|<\s*=|=\s*<"), r"\\le "),
     (re.compile(r"\\geq(?:slant)?(?![A-Za-z])|>\s*=|=\s*>"), r"\\ge "),
@@ -68,7 +69,9 @@ _RENAMED = (
     (re.compile(r"(?<=[\w)\]}])( ?)\*\*\1(?=[\w(\-+.{\\])"), "^"),
     (re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*\^)"), r"\\times "),
     (re.compile(r"(?<=\d)\.(?=\s*[/*+\-^)}])"), ""),
-    (re.compile(r"_\s*\{?\s*\\text\s*\{\s*([A-Za-z0-9]{1,20})\s*\}\s*\}?"), r"_{\1}"),
+    (re.compile(r"_\s*\{\s*(?:\\text\s*)?\{\s*([A-Za-z0-9]{1,20})\s*\}\s*\}"), r"_{\1}"),
+    (re.compile(r"_\s*\\text\s*\{\s*([A-Za-z0-9]{1,20})\s*\}"), r"_{\1}"),
+    (re.compile(r"(\\\\)\s*\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]"), r"\1"),
     (re.compile(r"\^\s*\{?\s*\\prime\s*\}?"), "'"),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"^([\s$]*)(?:\\approx|\\sim|~|\\bullet)\s*"), r"\1"),
@@ -84,7 +87,7 @@ _WRAPPERS = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _DOUBLED = re.compile(r"(?<!\\)\\{2,}+(?=[A-Za-z{}%$,!;])")
 _GROUPED_DIGITS = re.compile(
     r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,\d{3}){1,9}+(?!\d|,\d)|(?: \d{3}){1,9}+(?! ?[\d,])"
-    r"|(?:\.\d{3}){2,9}+(?![\d.]))|(?<![\d.,])[1-9]\d?(?:,\d\d){1,9},\d{3}(?![\d,])",
+    r"|(?:\.\d{3}){2,9}+(?![\d.])|(?:'\d{3}){1,9}+(?!\d))|(?<![\d.,])[1-9]\d?(?:,\d\d){1,9},\d{3}(?![\d,])",
     re.ASCII,
 )
 _NUMERAL = r"\s*(?:\{\s*(\d{1,5})\s*\}|(\d))\s*"
@@ -97,7 +100,7 @@ _COUNTINGS = (  # C^2_5, {}_5C_2, 5C2; C_5^2 is left to the parser
     re.compile(r"\{(?P<above>[^{}]{1,40})\\choose(?P<below>[^{}]{1,40})\}"),
 )
 _REPEATING = re.compile(
-    r"(?<!\d)(\d{0,100}+)\.(?:(\d{0,100}+)(?:\\overline\s*\{?(\d{1,100})\}?|\((\d{1,100})\)"
+    r"(?<!\d)(\d{0,100}+)\.(?:(\d{0,100}+)(?:\\(?:overline|bar)\s*\{?(\d{1,100})\}?|\((\d{1,100})\)"
     r"|\\dot\s*\{?(\d)\}?(?:(\d{0,100}+)\\dot\s*\{?(\d)\}?)?)"
     r"|(\d{0,8}?)(\d{1,6}?)\9{2,8}\d{0,6}\s*\\ldots)",
     re.ASCII,
@@ -123,8 +126,8 @@ def clean(answer: str) -> str:
     text = _SIZES.sub(" ", text)
     text = _UPRIGHT.sub(_unit_or_letters, _SPACES.sub(lambda m: m["row"] or " ", text))
     text = _TEXTS.sub(r"\\text", text)
-    text = _FONTS.sub(" ", text)
-    text = _FRACTIONS.sub(r"\\frac", text)
+    text = _FONTS.sub(" ", _FONT_LETTER.sub(r" \1", text))
+    text = _FRACTIONS.sub(r"\\\1", text)
     for counting in _COUNTINGS:
         text = counting.sub(_counted, text)
     for pattern, replacement in _RENAMED:
@@ -245,7 +248,7 @@ def _closes_at_end(text: str, opening: int) -> bool:
 
 def without_separators(text: str) -> str:
     """Thousands separators taken out where the grouping is strict: 1,234,567 but not 1,2345."""
-    return _GROUPED_DIGITS.sub(lambda m: re.sub(r"[,. ]", "", m[0]), text)
+    return _GROUPED_DIGITS.sub(lambda m: re.sub(r"[,.' ]", "", m[0]), text)
 
 
 def without_repeating(text: str) -> str:

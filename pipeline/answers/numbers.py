@@ -97,11 +97,11 @@ class Numbers:
         decimal, value = gold.expression.rational, predicted.expression.rational
         if decimal is None or (gold.places < _FLOAT_PLACES and gold.digits < _FLOAT_DIGITS):
             return False
+        if value is not None and gold.digits >= _FLOAT_DIGITS:
+            return abs(value - decimal) <= abs(value) / 2**52
         if predicted.places is not None and value is not None:
             enough = predicted.digits >= _ROUNDED_DIGITS
             return enough and self._rounds_to(gold.expression, value, predicted.places)
-        if value is not None and gold.digits >= _FLOAT_DIGITS:
-            return abs(value - decimal) <= abs(value) / 2**52
         return self._rounds_to(predicted.expression, decimal, gold.places)
 
     def _rounds_to(self, value: Expression, decimal: Fraction, places: int) -> bool:

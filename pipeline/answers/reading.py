@@ -155,8 +155,11 @@ class _Reading:
                 return self._choice(*chosen)
         if _CAPITALS.fullmatch(text):
             return Words(as_words(text), tuple(text))
-        if as_words(text) in _REALS:
+        words = as_words(text)
+        if words in _REALS:
             return self.of_text(r"\mathbb{R}")
+        if words in COUNTS:
+            return Scalar(ex.number(COUNTS[words]))
         if (counted := remark(text)) is not None and self.nesting < 2:
             value = self._nested(counted[0])
             unit = unit_of(counted[1])
@@ -229,10 +232,10 @@ class _Reading:
     def _text(self, content: str) -> Value:
         """The whole answer is in words, or is a value that only was put into ``\\text``."""
         word = as_words(content)
-        if word in COUNTS:
-            return Scalar(ex.number(COUNTS[word]))
         letters = _LETTERS.fullmatch(content) is not None
-        if self.nesting < 2 and (letters or not re.fullmatch(r"[A-Za-z .'-]{2,}", content)):
+        if self.nesting < 2 and (
+            letters or word in COUNTS or not re.fullmatch(r"[A-Za-z .'-]{2,}", content)
+        ):
             value = self._nested(content)
             if value is not None:
                 return value

@@ -64,15 +64,12 @@ def is_relation(token: Token) -> bool:
 
 
 def _congruence(sides: list[list[Token]], read: _Read) -> Value:
-    """name = value (mod modulus), the value the least where both are numbers."""
+    """name = value (mod modulus)."""
     behind = [token for token in sides[1] if token.text not in ("(", ")")]
     place = next((n for n, t in enumerate(behind) if t.text in ("pmod", "bmod", "mod")), 0)
     value, modulus = read(behind[:place]), read(behind[place + 1 :])
     if not place or not isinstance(value, Scalar) or not isinstance(modulus, Scalar):
         raise Unreadable("a congruence must be between numbers and name its modulus")
-    number, by = value.expression.rational, modulus.expression.rational
-    if number is not None and by:
-        value = Scalar(ex.number(number % by))
     return Row((read(sides[0]), value, modulus), (CONGRUENT, MODULO))
 
 

@@ -19,7 +19,7 @@ _BASE = re.compile(
 )
 _CHOICE = re.compile(
     r"(?:(?:[Tt]he )?(?:[Cc]orrect )?(?:[Oo]ption|[Cc]hoice|[Aa]nswer|选项?|選項?)\s*:?\s*)?"
-    r"(?:\(\s*([A-K])\s*\)?|([A-K])\s*[).:]?|([a-k])\s*\))"
+    r"(?:[(\[]\s*([A-K])\s*[)\]]?|([A-K])\s*[).:]?|([a-k])\s*\))"
 )
 _CHOICE_WITH = re.compile(
     r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?(?:\(\s*([A-K])\s*\)|([A-Ka-k])\s*\)"

@@ -127,8 +127,9 @@ def split_unit(
 
 def _measure(words: str) -> tuple[Unit | None, Fraction | None] | None:
     """What the words behind a value mean: (unit, factor)."""
-    words = re.sub(r"^units?\s*\^\s*2$", "square units", words.strip())
-    words = re.sub(r"^units?\s*\^\s*3$", "cubic units", words)
+    words = re.sub(r"^units?\s*(?:\^\s*2|squared)$", "square units", words.strip())
+    words = re.sub(r"^units?\s*(?:\^\s*3|cubed)$", "cubic units", words)
+    words = re.sub(r" (?:old|tall|long|wide|high|deep)$", "", words)
     first, _, rest = words.replace("per cent", "percent").partition(" ")
     multiple = MULTIPLES.get(first.lower()) or MULTIPLES.get(first.lower().removesuffix("s"))
     if multiple is not None:
@@ -263,5 +264,7 @@ def _unit(words: str) -> Unit | None:
             factor *= known[2] ** times
             for base, power in re.findall(r"([A-Za-z]+?)(-?\d+)?(?:\.|$)", known[1]):
                 dimension[base] = dimension.get(base, 0) + int(power or 1) * times
+    if not any(dimension.values()):
+        return None
     name = " ".join(f"{s}^{e}" if e != 1 else s for s, e in sorted(exponents.items()) if e)
     return Unit(name, tuple(sorted((b, e) for b, e in dimension.items() if e)), factor)

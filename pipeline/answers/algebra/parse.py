@@ -147,7 +147,7 @@ class Parser:
     def _exponent(self) -> Expression:
         sign = self._sign()
         value = self.primary()
-        if self.cursor.at(Type.SIGN, "!"):
+        if self.cursor.at(Type.SIGN, "!", "^"):  # a tower is worked out from its top
             value = self._postfixed(value)
         return ex.negative(value, self.context.work) if sign is False else value
 
