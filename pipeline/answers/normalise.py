@@ -74,7 +74,6 @@ _RENAMED = (
     (re.compile(r"(\\\\)\s*\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]"), r"\1"),
     (re.compile(r"\^\s*\{?\s*\\prime\s*\}?"), "'"),
     (re.compile(r"\\%"), "%"),
-    (re.compile(r"^([\s$]*)(?:\\approx|\\sim|~|\\bullet)\s*"), r"\1"),
     (re.compile(r"\\(?:lbrace|rbrace)(?![A-Za-z])"), lambda m: r"\{" if "l" in m[0][:2] else r"\}"),
     (re.compile(r"\\lbrack(?![A-Za-z])"), "["),
     (re.compile(r"\\rbrack(?![A-Za-z])"), "]"),
@@ -83,6 +82,7 @@ _RENAMED = (
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\(?:ne|lnot)g(?![A-Za-z])"), r"\\neg "),
 )
+_ABOUT = re.compile(r"^\s*(?:\\approx|\\sim|~|\\bullet)\s*")
 _WRAPPERS = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _DOUBLED = re.compile(r"(?<!\\)\\{2,}+(?=[A-Za-z{}%$,!;])")
 _GROUPED_DIGITS = re.compile(
@@ -137,6 +137,7 @@ def clean(answer: str) -> str:
 
 def _printable(text: str) -> str:
     """Without control, format and private characters; compatibility forms made plain."""
+    text = re.sub(r"^(?:(rac)|(ext|heta))(?=\s*\{|$)", _without_escape, text)
     for pattern, command in _ESCAPES:
         text = pattern.sub(command, text)
     text = _CIRCLED.sub(lambda m: f"({m[1] or int(unicodedata.numeric(m[0]))})", text)
@@ -158,6 +159,11 @@ def _printable(text: str) -> str:
             c = plain
         pieces.append(_printable(plain) if "²" in plain or "³" in plain else _plain_character(c))
     return "".join(pieces) + ("}" if level else "")
+
+
+def _without_escape(match: re.Match[str]) -> str:
+    """A command at the start that lost the control character its escape became."""
+    return f"\\f{match[1]}" if match[1] else f"\\t{match[2]}"
 
 
 def _plain_character(c: str) -> str:
@@ -215,12 +221,13 @@ def _unwrapped(text: str) -> str:
     for _ in range(_WRAPPINGS):
         before = text
         text = re.sub(r"\s+", " ", text).strip()
-        text = re.sub(r"^\\[(\[](.*)\\[)\]]$", r"\1", text)
+        text = re.sub(r"^\\[(\[](.*)\\[)\]]$|^\{([A-Za-z ]+)\}$", r"\1\2", text)
         if text.count("$") - text.count(r"\$") > 0 and _math_dollars(text):
             text = re.sub(r"(?<!\\)\$+", " ", text)
         for mark in ("**", "__", "*", "`", '"', "'", "''"):
             if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
                 text = text[len(mark) : -len(mark)]
+        text = _ABOUT.sub("", text)
         box = _WRAPPERS.match(text)
         if box and _closes_at_end(text, box.end() - 1):
             text = text[box.end() : -1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -26,12 +25,11 @@ from pipeline.answers.spellings import (
     is_separator,
     labels,
     plain_number,
-    remark,
     stated,
     ungrouped,
     with_places,
 )
-from pipeline.answers.units import Unit, split_unit, unit_of
+from pipeline.answers.units import Unit, split_unit
 from pipeline.answers.values import (
     DOTS,
     INFINITY,
@@ -160,11 +158,6 @@ class _Reading:
             return self.of_text(r"\mathbb{R}")
         if words in COUNTS:
             return Scalar(ex.number(COUNTS[words]))
-        if (counted := remark(text)) is not None and self.nesting < 2:
-            value = self._nested(counted[0])
-            unit = unit_of(counted[1])
-            if isinstance(value, Scalar) and value.unit is None and unit is not None:
-                return replace(value, unit=unit)
         if (inner := stated(text)) is not None and self.nesting < 2:
             value = self._nested(inner)
             return None if isinstance(value, Words | Choice) else value

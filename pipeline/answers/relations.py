@@ -99,6 +99,14 @@ def _equation(sides: list[list[Token]], read: _Read, context: Context) -> Value:
     name = _name(sides[0]) if _is_name(sides[0]) else None
     value = read(sides[-1])
     chain = len(sides) > 2
+    for side in sides[1:-1]:
+        step = read(side)
+        if (
+            not isinstance(step, Scalar)
+            or not isinstance(value, Scalar)
+            or (ex.same(step.expression, value.expression, context.work) is not True)
+        ):
+            raise Unreadable("the steps of a chain must be of one value")
     try:
         if not isinstance(value, Scalar) or value.unit is not None:
             raise Unreadable("both sides must be expressions")
@@ -115,6 +123,8 @@ def _equation(sides: list[list[Token]], read: _Read, context: Context) -> Value:
         name = None
     symbols = any(atom.kind not in _COEFFICIENTS for atom in difference.atoms)
     if not symbols:
+        if ex.same(left, right, context.work) is False:
+            raise Unreadable("an equation between numbers must hold")
         return Equation(None, name, value, chain=True, left=left.text)
     divided = any(len(e.denominator) > 1 for e in (left, right))
     return Equation(difference, name, value, chain, divided=divided)

@@ -42,7 +42,6 @@ _CLOCK = re.compile(
     r"\d{1,2}(?:(?::[0-5]\d){1,2}|(?=.*m))(?:\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?)?",
     re.IGNORECASE,
 )
-_REMARK = re.compile(r"([^()]*\d[^()]*?|.*[}\d)])\s*\(\s*([^()\d=<>|^_{}\\]{2,60}?)\s*\)")
 _STATED = re.compile(
     r"(?:the |its |so |hence |thus |therefore,? )?(?:[^\W\d_]+ ){0,5}(?:is|are|equals)"
     r"\s*:?\s*((?:[-+\\\[({$.]|\d).*)",
@@ -98,12 +97,6 @@ def choice(text: str, small: bool = False) -> tuple[str, str | None] | None:
         return (letter[1] or letter[2] or letter[3]).upper(), None
     match = _CHOICE_WITH.fullmatch(plain)
     return None if match is None else ((match[1] or match[2] or match[3]).upper(), match[4])
-
-
-def remark(text: str) -> tuple[str, str] | None:
-    """A value and what brackets behind it say it counts: 9 (apples)."""
-    match = _REMARK.fullmatch(text)
-    return None if match is None else (match[1], match[2])
 
 
 def stated(text: str) -> str | None:

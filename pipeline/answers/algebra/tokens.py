@@ -164,7 +164,7 @@ def _append_word(
     elif len(word) > 3 or word.lower() in _SHORT_WORDS or (prose and _is_word(word)):
         split = _PI_RUN.split(word) if len(word) <= 6 else [word]
         parts = [part for part in split if part]
-        if len(parts) > 1 and all(p in ("pi", "sqrt") or len(p) <= 3 for p in parts):
+        if len(parts) > 1 and all(p in ("pi", "sqrt") or len(p) == 1 for p in parts):
             for part in parts:
                 position = _append_word(tokens, part, spaced, text, position, prose)
         else:
