@@ -97,7 +97,7 @@ class Numbers:
         decimal, value = gold.expression.rational, predicted.expression.rational
         if decimal is None or (gold.places < _FLOAT_PLACES and gold.digits < _FLOAT_DIGITS):
             return False
-        if value is not None and gold.digits >= _FLOAT_DIGITS:
+        if value is not None and gold.digits >= _FLOAT_DIGITS > predicted.digits:
             return abs(value - decimal) <= abs(value) / 2**52
         if predicted.places is not None and value is not None:
             enough = predicted.digits >= _ROUNDED_DIGITS
