@@ -138,7 +138,7 @@ def hostile_times() -> dict[str, Any]:
 
 
 def case_table(file: Path) -> dict[str, Any]:
-    """Our verdicts by kind of case, and in sum those of math-verify on bare and on boxed strings."""
+    """Our verdicts by kind of case; in sum those of math-verify on bare and on boxed strings."""
     cases = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     pairs = [
         (c["gold"], extract(c["prediction"]) if c["id"].startswith("x") else c["prediction"])

@@ -18,7 +18,6 @@ from pipeline.answers.values import (
     Choice,
     Equation,
     Inequality,
-    Interval,
     ListOf,
     Matrix,
     Region,
@@ -66,10 +65,6 @@ class Comparison(Numbers):
                 if (gold.opening, gold.closing) != (predicted.opening, predicted.closing):
                     return False
                 return self.in_order(gold.items, predicted.items)
-            case Interval(), Interval():
-                if (gold.opening, gold.closing) != (predicted.opening, predicted.closing):
-                    return False
-                return self.in_order((gold.low, gold.high), (predicted.low, predicted.high))
             case Union(), Union():
                 return self.in_order(gold.intervals, predicted.intervals)
             case SetOf(), SetOf():
@@ -179,7 +174,7 @@ class Comparison(Numbers):
             case (Choice(), _) | (_, Choice()) if self.allows(Leniency.CHOICE_CONTENT_OPTIONAL):
                 return self._choices(gold, predicted)
             case (ListOf() as bare, Sequence() as other) | (Sequence() as other, ListOf() as bare):
-                if self.allows(Leniency.PARENTHESES_OPTIONAL):
+                if self.allows(Leniency.PARENTHESES_OPTIONAL) and not other.is_interval:
                     return self.in_order(bare.items, other.items)
             case (ListOf() | Scalar(), SetOf()) | (SetOf(), ListOf() | Scalar()):
                 if self.allows(Leniency.BRACES_OPTIONAL):
@@ -188,7 +183,8 @@ class Comparison(Numbers):
                 Sequence() | ListOf() as other,
                 Matrix() as matrix,
             ):
-                if self.allows(Leniency.COLUMN_AS_TUPLE) and not matrix.bars:
+                interval = isinstance(other, Sequence) and other.is_interval
+                if self.allows(Leniency.COLUMN_AS_TUPLE) and not matrix.bars and not interval:
                     return self._column(matrix, other)
             case (Row(items=(Scalar() as a, Scalar() as b)), Scalar() as other) | (
                 Scalar() as other,
@@ -244,7 +240,7 @@ class Comparison(Numbers):
         parts = words.words.split()
         sentence = len(parts) > _SHORT_WORDS or other.text in parts or "(" in words.words
         letters = sorted(c for c in other.text if c.isalpha()) == sorted(words.words)
-        if sentence or letters or isinstance(other, SetOf | Interval | Region):
+        if sentence or letters or isinstance(other, SetOf | Sequence | Union | Region):
             return None
         return False
 

@@ -124,7 +124,7 @@ def plain_number(match: re.Match[str]) -> Value:
     factor = -1 if sign == "-" else 1
     if below is not None:
         if not below.strip("0"):
-            return Unread(match[0])
+            return Unread(match[0], malformed=True)
         return Scalar(ex.number(Fraction(factor * int(whole), int(below))))
     if decimals is None:
         return Scalar(ex.number(factor * int(whole)))

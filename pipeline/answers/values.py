@@ -96,8 +96,8 @@ class BaseNumeral:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Ordered items in brackets: a point, a tuple, or an interval where both ends are finite and
-    the brackets are of one kind (no answer says by itself which it is)."""
+    """Ordered items in brackets: a point, a tuple or an interval (where both ends are finite and
+    the brackets of one kind, no answer says by itself which it is)."""
 
     opening: str
     items: tuple[Value, ...]
@@ -107,26 +107,18 @@ class Sequence:
     def text(self) -> str:
         return f"{self.opening}{','.join(item.text for item in self.items)}{self.closing}"
 
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """One interval; an end at infinity is open."""
-
-    opening: str
-    low: Value
-    high: Value
-    closing: str
-
     @property
-    def text(self) -> str:
-        return f"{self.opening}{self.low.text},{self.high.text}{self.closing}"
+    def is_interval(self) -> bool:
+        """Whether it can be nothing but an interval."""
+        infinite = any(isinstance(item, Sign) for item in self.items)
+        return len(self.items) == 2 and (infinite or self.opening + self.closing in ("(]", "[)"))
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
     """Disjoint intervals in rising order."""
 
-    intervals: tuple[Interval, ...]
+    intervals: tuple[Sequence, ...]
 
     @property
     def text(self) -> str:
@@ -239,7 +231,7 @@ class Unread:
 
 
 Value = (
-    Scalar | Sign | Words | Choice | BaseNumeral | Sequence | Interval | Union
+    Scalar | Sign | Words | Choice | BaseNumeral | Sequence | Union
     | SetOf | ListOf | Matrix | Row | Equation | Inequality | Region | Unread
 )  # fmt: skip
 
