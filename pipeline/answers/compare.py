@@ -240,7 +240,7 @@ class Comparison(Numbers):
         parts = words.words.split()
         sentence = len(parts) > _SHORT_WORDS or other.text in parts or "(" in words.words
         letters = sorted(c for c in other.text if c.isalpha()) == sorted(words.words)
-        if sentence or letters or isinstance(other, SetOf | Sequence | Union | Region):
+        if sentence or letters or isinstance(other, SetOf | Region):
             return None
         return False
 

@@ -19,12 +19,11 @@ _UNICODE = {
     **dict.fromkeys("∗＊", "*"), **dict.fromkeys("≤⩽≦", r"\le "), **dict.fromkeys("≥⩾≧", r"\ge "),
     **dict.fromkeys("…⋯", r"\ldots "), **dict.fromkeys("’‘′", "'"), **dict.fromkeys("“”″", '"'),
     **dict.fromkeys("°º˚", r"^\circ "), "∶": ":", "。": ".", "；": ";", "٫": ".", "٬": ",",
-    "٪": "%",
-    "÷": r"\div ", "π": r"\pi ", "∞": r"\infty ", "≠": r"\ne ", "±": r"\pm ", "∓": r"\mp ",
-    "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R} ",
-    "ℤ": r"\mathbb{Z} ", "ℕ": r"\mathbb{N} ", "ℚ": r"\mathbb{Q} ", "ℂ": r"\mathbb{C} ",
-    "⟨": r"\langle ", "⟩": r"\rangle ", "≈": r"\approx ", "≡": r"\equiv ", "→": r"\to ",
-    "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
+    "٪": "%", "÷": r"\div ", "π": r"\pi ", "∞": r"\infty ", "≠": r"\ne ", "±": r"\pm ",
+    "∓": r"\mp ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ",
+    "ℝ": r"\mathbb{R} ", "ℤ": r"\mathbb{Z} ", "ℕ": r"\mathbb{N} ", "ℚ": r"\mathbb{Q} ",
+    "ℂ": r"\mathbb{C} ", "⟨": r"\langle ", "⟩": r"\rangle ", "≈": r"\approx ", "≡": r"\equiv ",
+    "→": r"\to ", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
     "€": r"\text{euro}", "£": r"\text{gbp}", "¥": r"\text{yen}", "₹": r"\text{rupee}",
     "¢": r"\text{cent}",
 }  # fmt: skip
@@ -99,6 +98,10 @@ _COUNTINGS = (  # C^2_5, {}_5C_2, 5C2; C_5^2 is left to the parser
     re.compile(r"(?<![\w^_{.])(\d{1,4})(?P<letter>[CP])(\d{1,4})(?!\w)"),
     re.compile(r"\{(?P<above>[^{}]{1,40})\\choose(?P<below>[^{}]{1,40})\}"),
 )
+_MIXED = re.compile(
+    rf"(?<![\w.^_}}/])(\d{{1,30}})(?:\s*\\frac{_NUMERAL}{_NUMERAL}|\s+(\d{{1,30}})/(\d{{1,30}})(?![\d/.]))",
+    re.ASCII,
+)
 _REPEATING = re.compile(
     r"(?<!\d)(\d{0,100}+)\.(?:(\d{0,100}+)(?:\\(?:overline|bar)\s*\{?(\d{1,100})\}?|\((\d{1,100})\)"
     r"|\\dot\s*\{?(\d)\}?(?:(\d{0,100}+)\\dot\s*\{?(\d)\}?)?)"
@@ -128,6 +131,7 @@ def clean(answer: str) -> str:
     text = _TEXTS.sub(r"\\text", text)
     text = _FONTS.sub(" ", _FONT_LETTER.sub(r" \1", text))
     text = _FRACTIONS.sub(r"\\\1", text)
+    text = _MIXED.sub(_mixed, text)
     for counting in _COUNTINGS:
         text = counting.sub(_counted, text)
     for pattern, replacement in _RENAMED:
@@ -187,6 +191,13 @@ def _plain_root(match: re.Match[str]) -> str:
     degree = {"∛": "3", "∜": "4"}.get(match[2]) or unicodedata.normalize("NFKC", match[1])
     below = f"{{{match[3]}}}" if match[3] else " "
     return f"\\sqrt{f'[{degree}]' if degree else ''}{below}"
+
+
+def _mixed(match: re.Match[str]) -> str:
+    """A whole number and a proper fraction behind it as their sum: 1\\frac{4}{5}, 1 4/5."""
+    whole, above, below = (group for group in match.groups() if group)
+    proper = int(above) < int(below)
+    return f"({whole}+\\frac{{{above}}}{{{below}}})" if proper else match[0]
 
 
 def _counted(match: re.Match[str]) -> str:

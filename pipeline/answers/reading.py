@@ -121,7 +121,7 @@ class _Reading:
                 return spelt
         text = without_repeating(text)
         if self.manner is Manner.MIXED_NUMBERS:
-            text = re.sub(r"^(-?\d+) and (?=\d+/\d+$|\\frac)", r"\1 ", text)
+            text = re.sub(r"^(-?)(\d+) and (\d+/\d+$|\\frac.*)", r"\1(\2+\3)", text)
         if self.manner is not Manner.COMMAS_SEPARATE:
             text = ungrouped(text)
         return self.value(tokenise(text))
@@ -262,7 +262,8 @@ class _Reading:
         rationals = [i.expression.rational if isinstance(i, va.Scalar) else None for i in items]
         numbers = tuple(value for value in rationals if value is not None)
         if len(numbers) == len(items):
-            items = [self._scalar(tokenise(text)) for text in va.reduced_ratio(numbers)]
+            lead = next((value for value in numbers if value), Fraction(1))
+            items = [va.Scalar(ex.number(value / lead)) for value in numbers]
         elif not all(isinstance(item, va.Scalar | va.Sign) for item in items):
             raise Unreadable("the terms of a ratio must be numbers")
         return va.Row(tuple(items), (va.RATIO,) * (len(items) - 1))

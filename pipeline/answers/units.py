@@ -115,7 +115,11 @@ def split_unit(
             return rest, unit or money, times
     at = depths(tokens)
     opens = [n for n in range(1, len(tokens)) if not at[n] and tokens[n].text == "("]
-    if opens and tokens[-1].text == ")" and tokens[opens[-1] - 1].type is Type.NUMBER:
+    if (
+        opens
+        and tokens[-1].text == ")"
+        and (tokens[opens[-1] - 1].type is Type.NUMBER or tokens[opens[-1] - 1].text in ")}")
+    ):
         words = _spelling(tokens[opens[-1] + 1 : -1]).strip()
         unit = unit_of(words) if len(words) > 1 else None
         if unit is not None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from math import gcd, lcm
 
-from pipeline.answers.algebra.expression import Expression, fraction_text
+from pipeline.answers.algebra.expression import Expression
 from pipeline.answers.units import DEGREE, Unit
 
 
@@ -240,13 +238,3 @@ def set_of(items: tuple[Value, ...]) -> SetOf:
     """The set with these members."""
     members = {item.text: item for item in items}
     return SetOf(tuple(members[text] for text in sorted(members)))
-
-
-def reduced_ratio(numbers: tuple[Fraction, ...]) -> tuple[str, ...]:
-    """Coprime integers in the same ratio, the first of them positive."""
-    above = lcm(*(value.denominator for value in numbers))
-    integers = [int(value * above) for value in numbers]
-    common = gcd(*integers) or 1
-    if next((value for value in integers if value), 1) < 0:
-        common = -common
-    return tuple(fraction_text(Fraction(value, common)) for value in integers)
