@@ -33,7 +33,7 @@ _STARTUP_S = 60.0
 _PATIENCE = 1.8
 _MAX_CHARS = 20_000
 _PLACE_CHARS = 400
-_PLACE_WORK = 300
+_PLACE_WORK = 250
 """What may be read and compared in place."""
 _ROOT = Path(__file__).resolve().parents[2]
 
