@@ -2,12 +2,12 @@
 
     python -m benchmarks.grading [--quick] [--math500 FILE]     # speeds
     python -m benchmarks.grading --hostile                      # one line a hostile answer
-    python -m benchmarks.grading --cases FILE                   # verdicts of three graders
+    python -m benchmarks.grading --cases FILE                   # verdicts by kind, three graders
 
 Speeds are of exact comparison in one process, without its cache: plain numbers, and each gold
 answer of MATH-500 against itself in a box and against the next one. FILE of ``--cases`` is JSONL
-with ``id``, ``gold``, ``prediction`` and ``equal``; ids that start with ``x`` are whole replies,
-from which our grader extracts first. The last line is one JSON object.
+with ``id``, ``gold``, ``prediction`` and ``equal``, and ``kind`` or ``source``; ids that start with
+``x`` are whole replies, from which our grader extracts first. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,34 +138,36 @@ def hostile_times() -> dict[str, Any]:
 
 
 def case_table(file: Path) -> dict[str, Any]:
-    """Ours, math-verify on the bare strings, and math-verify with both in boxes."""
+    """Our verdicts by kind of case; in sum those of math-verify on bare and on boxed strings."""
     cases = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    graders: dict[str, Callable[[str, str], str]] = {
-        "ours": _ours,
-        "bare": lambda gold, prediction: _math_verify(gold, prediction),
-        "boxed": lambda gold, prediction: _math_verify(_box(gold), _box(prediction)),
-    }
-    right = dict.fromkeys(graders, 0)
-    print("| case | gold | prediction | equal | " + " | ".join(graders) + " |")
-    print("|---" * (4 + len(graders)) + "|")
-    for case in cases:
-        cells = []
-        for name, verdict_of in graders.items():
-            prediction = case["prediction"]
-            if name == "ours" and case["id"].startswith("x"):
-                prediction = extract(prediction) or ""
-            verdict = verdict_of(case["gold"], prediction)
-            agrees = verdict == ("right" if case["equal"] else "wrong")
-            right[name] += agrees
-            cells.append(verdict if agrees else f"**{verdict}**")
-        shown = [_cell(case["gold"]), _cell(case["prediction"]), str(case["equal"]).lower()]
-        print(f"| {case['id']} | {' | '.join(shown + cells)} |")
-    print(f"| total | {len(cases)} cases | | | " + " | ".join(map(str, right.values())) + " |")
-    return {"cases": len(cases), **right}
-
-
-def _ours(gold: str, prediction: str) -> str:
-    return grade(gold, prediction).value
+    pairs = [
+        (c["gold"], extract(c["prediction"]) if c["id"].startswith("x") else c["prediction"])
+        for c in cases
+    ]
+    with GradingPool() as pool:
+        ours = [verdict.value for verdict in pool.grade_many(pairs)]
+    kinds: dict[str, Counter[tuple[bool, str]]] = {}
+    for case, verdict in zip(cases, ours, strict=True):
+        kind = case.get("kind") or case["source"]
+        kinds.setdefault(kind, Counter())[case["equal"], verdict] += 1
+    columns = [(equal, verdict.value) for equal in (True, False) for verdict in Verdict]
+    names = [f"{'equal' if equal else 'unequal'}: {verdict}" for equal, verdict in columns]
+    print("| kind | " + " | ".join(names) + " |")
+    print("|---" * (1 + len(names)) + "|")
+    for kind, counts in [*kinds.items(), ("all", sum(kinds.values(), Counter()))]:
+        print(f"| {kind} | " + " | ".join(str(counts[column] or "") for column in columns) + " |")
+    bare = [_math_verify(c["gold"], c["prediction"]) for c in cases]
+    boxed = [_math_verify(_box(c["gold"]), _box(c["prediction"])) for c in cases]
+    result: dict[str, Any] = {"cases": len(cases)}
+    for name, verdicts in (("ours", ours), ("bare", bare), ("boxed", boxed)):
+        found = Counter((c["equal"], v) for c, v in zip(cases, verdicts, strict=True))
+        result[name] = {
+            "falsely_right": found[False, "right"],
+            "falsely_wrong": found[True, "wrong"],
+            "open": sum(n for (_, v), n in found.items() if v not in ("right", "wrong")),
+        }
+        print(f"{name}: {result[name]}")
+    return result
 
 
 def _math_verify(gold: str, prediction: str) -> str:
@@ -179,11 +182,6 @@ def _math_verify(gold: str, prediction: str) -> str:
 
 def _box(answer: str) -> str:
     return answer if "boxed" in answer else f"\\boxed{{{answer}}}"
-
-
-def _cell(text: str) -> str:
-    short = " ".join(text.split()).replace("|", "\\|")
-    return f"`{short if len(short) <= 60 else short[:57] + '...'}`"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,14 @@ from pipeline.answers import (
     Leniency,
     Verdict,
     canonical,
-    extract,
     find,
     grade,
 )
-from pipeline.benchmarks import BenchmarkSource, load
-from pipeline.benchmarks.source import KNOWN
 from tests.answer_cases import DIFFERENT, EQUAL
 
-SHARED = Path(
-    os.environ.get("MARKOVSCALE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
-)
-CASES = SHARED / "grading_cases.jsonl"
+DATA = Path(__file__).resolve().parent / "data" / "grading_cases.jsonl"
+CASES = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+GOLDS = list(dict.fromkeys(case["gold"] for case in CASES if case["equal"]))
 
 
 @pytest.mark.parametrize(("gold", "prediction"), EQUAL)
@@ -156,35 +151,33 @@ def test_findings_say_what_is_open(gold: str, prediction: str, finding: Finding)
     assert (grade(gold, prediction) is Verdict.UNGRADED) is not decided
 
 
-def read_cases() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_cases_of_each_kind(case: dict[str, Any]) -> None:
+    """Equal pairs are RIGHT, or open for a worker to prove; unequal ones are neither RIGHT nor
+    taken for equal by votes."""
+    finding = find(case["gold"], case["prediction"])
+
+    if case["equal"]:
+        assert finding in (Finding.RIGHT, Finding.UNPROVEN)
+    else:
+        assert finding is not Finding.RIGHT
+        assert canonical(case["gold"]) != canonical(case["prediction"])
 
 
-@pytest.mark.skipif(not CASES.is_file(), reason="needs the shared grading cases")
-def test_shared_cases() -> None:
-    """Every case that graders are known to get wrong, whole replies extracted from first."""
-    failed = []
-    for case in read_cases():
-        whole = case["id"].startswith("x")
-        prediction = extract(case["prediction"]) if whole else case["prediction"]
-        expected = Verdict.RIGHT if case["equal"] else Verdict.WRONG
-        if grade(case["gold"], prediction) is not expected:
-            failed.append(case["id"])
+@pytest.mark.parametrize("gold", GOLDS)
+def test_gold_answers_equal_themselves(gold: str) -> None:
+    """Each gold answer is RIGHT as it is, in a box, and in a sentence; its form is its own form."""
+    boxed = f"\\boxed{{{gold}}}"
+    replies = (gold, boxed, f"So it is $x$. The answer is ${boxed}$.")
 
-    assert failed == []
+    assert {grade(gold, reply) for reply in replies} == {Verdict.RIGHT}
+    assert canonical(canonical(gold)) == canonical(gold)
 
 
-@pytest.mark.skipif(not (SHARED / "benchmarks").is_dir(), reason="needs the benchmark files")
-@pytest.mark.parametrize("name", list(KNOWN))
-def test_gold_answers_equal_themselves(name: str) -> None:
-    """Each gold answer is RIGHT as it is, in a box, and in a sentence; none is left UNGRADED."""
-    failed = []
-    for item in load(BenchmarkSource(name=name, path=str(SHARED / "benchmarks"))).items:
-        boxed = f"\\boxed{{{item.gold}}}"
-        replies = (item.gold, boxed, f"So it is $x$. The answer is ${boxed}$.")
-        if {grade(item.gold, reply) for reply in replies} != {Verdict.RIGHT}:
-            failed.append(item.gold)
-        if canonical(canonical(item.gold)) != canonical(item.gold):
-            failed.append(canonical(item.gold))
-
-    assert failed == []
+@pytest.mark.parametrize("gold", GOLDS)
+def test_one_changed_digit_is_not_right(gold: str) -> None:
+    """No digit of a gold answer goes unread: changing any one of them is never RIGHT."""
+    for place, digit in enumerate(gold):
+        if digit in "0123456789":
+            changed = gold[:place] + str((int(digit) + 1) % 10) + gold[place + 1 :]
+            assert grade(gold, changed) is not Verdict.RIGHT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -15,9 +16,12 @@ import pytest
 
 from actors.controllers.grading import Grader, GradingPool
 from pipeline.answers import Verdict
+from pipeline.answers.reading import cached_reading
 from tests.answer_cases import PROVED_DIFFERENT, PROVED_EQUAL
+from tests.test_answers_hostile import HOSTILE
 
 ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "tests" / "data" / "grading_cases.jsonl"
 HANGS = r"\sum_{k=1}^{10^8} k!"  # keeps sympy busy for longer than anybody waits
 
 
@@ -82,6 +86,46 @@ def test_what_is_not_read_is_ungraded_without_a_process() -> None:
 
     assert verdicts == [Verdict.UNGRADED] * len(pairs)
     assert started == []
+
+
+def test_cases_of_each_kind_with_a_worker(pool: GradingPool) -> None:
+    """With a worker for what is open, equal pairs are RIGHT and unequal ones are not."""
+    cases = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+    verdicts = pool.grade_many([(case["gold"], case["prediction"]) for case in cases])
+    pairs = zip(cases, verdicts, strict=True)
+
+    assert [case["id"] for case, v in pairs if (v is Verdict.RIGHT) is not case["equal"]] == []
+
+
+EXPENSIVE = {
+    **HOSTILE,
+    "powers of sums": "(a+b+c+d)^2(e+f+g+h)^2(i+j+k+l)^2(m+n+o+p)^2",
+    "small power of a sum": "(a+b+c+d+e+f)^{20}",
+    "many roots": "+".join(f"\\sqrt{{{10**15 + 7 * n}}}" for n in range(14)),
+    "factorials": "+".join(f"{n}!" for n in range(900, 940)),
+    "wide matrix": "\\begin{pmatrix}" + "\\\\".join(["1&2&3&4"] * 28) + "\\end{pmatrix}",
+    "chain of inequalities": "<".join("abcdefgh" * 10),
+    "units in a row": "5 " + "m " * 150,
+    "many logarithms": "\\log_{2}x+" * 30 + "1",
+    "list of fractions": ",".join(f"{n}/7" for n in range(70)),
+}
+
+
+@pytest.mark.parametrize("name", list(EXPENSIVE))
+def test_in_place_costs_are_bounded(name: str) -> None:
+    """Whatever is graded, an event loop is held for less than 5 ms (here five times that, for busy
+    machines); the rest is a worker's."""
+    answer = EXPENSIVE[name]
+    with GradingPool() as fresh:
+        for gold, prediction in (("5", answer), (answer, "\\frac{x}{2}"), (answer, answer + "+1")):
+            seconds = []
+            for _ in range(3):
+                cached_reading.cache_clear()
+                start = time.thread_time()
+                fresh.in_place(gold, prediction)
+                seconds.append(time.thread_time() - start)
+
+            assert min(seconds) < 0.025
 
 
 def test_graders_differ_where_they_should(pool: GradingPool) -> None:

@@ -33,7 +33,7 @@ _STARTUP_S = 60.0
 _PATIENCE = 1.8
 _MAX_CHARS = 20_000
 _PLACE_CHARS = 400
-_PLACE_WORK = 300
+_PLACE_WORK = 250
 """What may be read and compared in place."""
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -110,15 +110,15 @@ class GradingPool:
         if prediction is None or not prediction.strip():
             return _done(Verdict.WRONG)
         if chosen is Grader.MARKOVSCALE:
-            verdict = self._in_place(gold, prediction)
+            verdict = self.in_place(gold, prediction)
             if verdict is not None:
                 return _done(verdict)
         if len(gold) + len(prediction) > _MAX_CHARS:
             return _done(_verdict(Judgement.ERROR, chosen))
         return self._executor.submit(self._judged, gold, prediction, chosen)
 
-    def _in_place(self, gold: str, prediction: str) -> Verdict | None:
-        """The verdict of exact comparison within its budget; None where more can be tried."""
+    def in_place(self, gold: str, prediction: str) -> Verdict | None:
+        """The verdict of exact comparison within its budget; None where a worker may try more."""
         if len(gold) + len(prediction) > _PLACE_CHARS:
             return Verdict.RIGHT if gold.strip() == prediction.strip() else None
         finding = find(gold, prediction, leniencies=self.leniencies, limit=_PLACE_WORK)

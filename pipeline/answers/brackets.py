@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from pipeline.answers import values as va
 from pipeline.answers.algebra.tokens import OPENING, Token, Type, depths, is_command, is_sign, split
-from pipeline.answers.intervals import interval_of
-from pipeline.answers.values import (
-    ListOf,
-    Matrix,
-    Region,
-    Sequence,
-    SetOf,
-    Value,
-    set_of,
-)
+from pipeline.answers.intervals import interval
 from pipeline.answers.verdict import Malformed, Unreadable
 
-Read = Callable[[list[Token]], Value]
+Read = Callable[[list[Token]], va.Value]
 _MATRICES = frozenset(
     prefix + name
     for name in ("matrix", "smallmatrix", "NiceMatrix", "array", "NiceArray")
@@ -26,10 +18,10 @@ _MATRICES = frozenset(
 )
 
 
-def bracketed(tokens: list[Token], read: Read) -> Value | None:
+def bracketed(tokens: list[Token], read: Read) -> va.Value | None:
     """A set, tuple, interval or value in parentheses, if one pair of brackets holds it all."""
     if len(tokens) == 1 and is_command(tokens[0], "emptyset"):
-        return SetOf(())
+        return va.SetOf(())
     opening, closing = tokens[0], tokens[-1]
     if len(tokens) > 4 and is_command(tokens[1], "begin") and opening.text in ("(", "[", "|"):
         held = matrix(tokens[1:-1], read)
@@ -43,47 +35,48 @@ def bracketed(tokens: list[Token], read: Read) -> Value | None:
     inner = tokens[1:-1]
     pair = (opening.text, closing.text)
     parts = split(inner, lambda token: is_sign(token, ",", ";"))
-    if pair == (r"\{", r"\}") or (pair == ("{", "}") and len(parts) > 1):
+    builder = len(inner) > 2 and is_sign(inner[1], "|")
+    if pair == (r"\{", r"\}") or (pair == ("{", "}") and (len(parts) > 1 or builder)):
         return _set(inner, parts, read)
     if len(parts) == 1 and pair in (("{", "}"), ("(", ")")):
         return read(inner)
     if opening.text not in "([" or closing.text not in ")]":
         return None
     values = items(parts, read)
-    interval = interval_of(opening.text, values, closing.text)
-    if interval is not None:
-        return interval
-    rows = tuple(v.items for v in values if isinstance(v, Sequence) and v.opening == "[")
+    sequence = va.Sequence(opening.text, tuple(values), closing.text)
+    if sequence.is_interval:
+        return interval(opening.text, values[0], values[1], closing.text)
+    rows = tuple(v.items for v in values if isinstance(v, va.Sequence) and v.opening == "[")
     if opening.text == "[" and len(rows) == len(values) and len(set(map(len, rows))) == 1:
-        return Matrix(rows)
-    return Sequence(opening.text, tuple(values), closing.text)
+        return va.Matrix(rows)
+    return sequence
 
 
-def items(parts: list[list[Token]], read: Read) -> list[Value]:
+def items(parts: list[list[Token]], read: Read) -> list[va.Value]:
     """The items of a tuple or row, each one value."""
     values = [read(part) for part in parts]
-    if any(isinstance(value, ListOf) for value in values):
+    if any(isinstance(value, va.ListOf) for value in values):
         raise Unreadable("an item in brackets must be one value")
     return values
 
 
-def _set(inner: list[Token], parts: list[list[Token]], read: Read) -> Value:
+def _set(inner: list[Token], parts: list[list[Token]], read: Read) -> va.Value:
     if not inner:
-        return SetOf(())
+        return va.SetOf(())
     bar = next((n for n, token in enumerate(inner) if is_sign(token, "|", ":")), None)
     if bar == 1 and inner[0].type is Type.SYMBOL:
         built = read(inner[bar + 1 :])
-        if not isinstance(built, Region) or built.name != inner[0].text:
+        if not isinstance(built, va.Region) or built.name != inner[0].text:
             raise Unreadable("a set must be given by a condition on its variable")
         return built.values
-    members: list[Value] = []
+    members: list[va.Value] = []
     for part in parts:
         value = read(part)
-        members.extend(value.items if isinstance(value, ListOf) else (value,))
-    return set_of(tuple(members))
+        members.extend(value.items if isinstance(value, va.ListOf) else (value,))
+    return va.set_of(tuple(members))
 
 
-def matrix(tokens: list[Token], read: Read) -> Matrix:
+def matrix(tokens: list[Token], read: Read) -> va.Matrix:
     """A matrix environment that is the whole answer.
 
     Raises:
@@ -104,7 +97,7 @@ def matrix(tokens: list[Token], read: Read) -> Matrix:
     )
     if not rows or len(set(map(len, rows))) != 1:
         raise Malformed("the rows of a matrix must be of one length")
-    return Matrix(rows, bars=name[0] in "vV")
+    return va.Matrix(rows, bars=name[0] in "vV")
 
 
 def _environment(tokens: list[Token], place: int) -> tuple[str, int]:

@@ -18,7 +18,6 @@ from pipeline.answers.values import (
     Choice,
     Equation,
     Inequality,
-    Interval,
     ListOf,
     Matrix,
     Region,
@@ -66,10 +65,6 @@ class Comparison(Numbers):
                 if (gold.opening, gold.closing) != (predicted.opening, predicted.closing):
                     return False
                 return self.in_order(gold.items, predicted.items)
-            case Interval(), Interval():
-                if (gold.opening, gold.closing) != (predicted.opening, predicted.closing):
-                    return False
-                return self.in_order((gold.low, gold.high), (predicted.low, predicted.high))
             case Union(), Union():
                 return self.in_order(gold.intervals, predicted.intervals)
             case SetOf(), SetOf():
@@ -81,8 +76,10 @@ class Comparison(Numbers):
             case Row(), Row():
                 if gold.signs != predicted.signs:
                     return False
-                compared = self.any_order if SIDES in gold.signs else self.in_order
-                return compared(gold.items, predicted.items)
+                if SIDES in gold.signs:
+                    return self.any_order(gold.items, predicted.items)
+                same = self.in_order(gold.items, predicted.items)
+                return None if CONGRUENT in gold.signs and same is False else same
             case Matrix(), Matrix():
                 if gold.bars != predicted.bars:
                     return False
@@ -146,14 +143,15 @@ class Comparison(Numbers):
         return None if open_ else True
 
     def _equations(self, gold: Equation, predicted: Equation) -> Decision:
+        same: Decision = None
         if gold.difference is not None and predicted.difference is not None:
-            same = self.expressions(gold.difference, predicted.difference)
-            if same is not False:
-                return same
+            same = ex.same(gold.difference, predicted.difference, self.work)
+            if same:
+                return True
         if gold.name is not None and gold.name == predicted.name:
             return self.equal(gold.value, predicted.value)
-        if None in (gold.difference, predicted.difference) or gold.divided or predicted.divided:
-            return None if self.equal(gold.value, predicted.value) is not False else False
+        if same is None or gold.divided or predicted.divided:
+            return None if self.equal(gold.value, predicted.value) is not False else same
         return False
 
     def _lenient(self, gold: Value, predicted: Value) -> Decision:
@@ -176,7 +174,7 @@ class Comparison(Numbers):
             case (Choice(), _) | (_, Choice()) if self.allows(Leniency.CHOICE_CONTENT_OPTIONAL):
                 return self._choices(gold, predicted)
             case (ListOf() as bare, Sequence() as other) | (Sequence() as other, ListOf() as bare):
-                if self.allows(Leniency.PARENTHESES_OPTIONAL):
+                if self.allows(Leniency.PARENTHESES_OPTIONAL) and not other.is_interval:
                     return self.in_order(bare.items, other.items)
             case (ListOf() | Scalar(), SetOf()) | (SetOf(), ListOf() | Scalar()):
                 if self.allows(Leniency.BRACES_OPTIONAL):
@@ -185,7 +183,8 @@ class Comparison(Numbers):
                 Sequence() | ListOf() as other,
                 Matrix() as matrix,
             ):
-                if self.allows(Leniency.COLUMN_AS_TUPLE) and not matrix.bars:
+                interval = isinstance(other, Sequence) and other.is_interval
+                if self.allows(Leniency.COLUMN_AS_TUPLE) and not matrix.bars and not interval:
                     return self._column(matrix, other)
             case (Row(items=(Scalar() as a, Scalar() as b)), Scalar() as other) | (
                 Scalar() as other,
@@ -241,7 +240,7 @@ class Comparison(Numbers):
         parts = words.words.split()
         sentence = len(parts) > _SHORT_WORDS or other.text in parts or "(" in words.words
         letters = sorted(c for c in other.text if c.isalpha()) == sorted(words.words)
-        if sentence or letters or isinstance(other, SetOf | Interval | Region):
+        if sentence or letters or isinstance(other, SetOf | Region):
             return None
         return False
 

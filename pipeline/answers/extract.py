@@ -149,14 +149,14 @@ def _boxed_answer(reply: str, found: list[_Box]) -> str | None:
     filled = [box for box in found if box.content.strip()]  # an empty one quotes the instruction
     if not filled:
         return None
-    joined = [filled[-1].content.strip()]
+    joined = [filled[-1].content.strip(" \n")]
     for earlier, later in zip(filled[-2::-1], filled[:0:-1], strict=True):
         between = reply[(earlier.end or 0) + 1 : later.start]
         if len(between) > 40 or not re.search(r"[,;]|and|or", between):
             break
         if not _JOINT.fullmatch(between):
             break
-        content = earlier.content.strip()
+        content = earlier.content.strip(" \n")
         if content not in joined:
             joined.insert(0, content)
     return ", ".join(joined)

@@ -19,8 +19,10 @@ from pipeline.core.thinking import parts
 _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
 _READINGS = 5
 _LETTERS_BEHIND = re.compile(r"[\d)}\s~][A-Za-zμ]{1,3}[\w^{}/. -]{0,12}\W*$")
-_SPACED_UNIT = re.compile(
-    r"\$?\s*[-+]?[\d.,]+(?:\s|~|\\[,;: ])+[^\\\s].*|.*(?:~|\\[,;:])\s*[A-Za-z].*", re.DOTALL
+_SPACED_UNIT = re.compile(  # a plain numeral and a unit set apart, or LaTeX's space before a unit
+    r"\$?\s*[-+]?[\d.,]+(?:\s|~|\\[,;: ])+(?![A-Za-z]\b(?<![mgshLNJWV]))[^\\\s].*"
+    r"|.*(?:~|\\[,;:])\s*[A-Za-z].*",
+    re.DOTALL,
 )
 
 

@@ -15,27 +15,21 @@ class Leniency(StrEnum):
     """The rules, tried in this order."""
 
     ROUNDED_DECIMAL = "rounded_decimal"
-    """A predicted decimal of at least six significant digits is the gold value, rounded or cut to
-    that many places: gold 5/12, prediction 0.41666667. Never for integers, never the other way."""
+    """Gold 5/12, predicted a decimal of six digits or more, rounded or cut. Never for integers."""
     ROUNDED_GOLD = "rounded_gold"
-    """A gold float of at least nine decimal places, or 15 digits, is the predicted value rounded or
-    cut to as many places: gold 0.6666666667, prediction 2/3, or a decimal of six digits or more."""
+    """Gold a float of nine places or 15 digits or more: gold 0.6666666667, prediction 2/3."""
     PERCENT_SIGN_OPTIONAL = "percent_sign_optional"
-    """A percent sign that one side lacks: gold 35\\%, prediction 35, and back. 50 against 0.5
-    stays wrong."""
+    """A percent sign that one side lacks: gold 35\\%, prediction 35, and back. Not 50 for 0.5."""
     UNIT_OPTIONAL = "unit_optional"
-    """A unit, currency or counted noun that one side lacks: gold 14, prediction 14 units, and back.
-    Two different units stay wrong; 500 cm is 5 m without any leniency."""
+    """A unit or counted things that one side lacks: gold 14, prediction 14 cm, and back."""
     DEGREE_SIGN_OPTIONAL = "degree_sign_optional"
     """A degree sign that one side lacks: gold 90^\\circ, prediction 90, and back."""
     DEGREES_AS_RADIANS = "degrees_as_radians"
     """Gold in degrees, prediction the same angle in radians as a multiple of pi, and back."""
     BASE_OPTIONAL = "base_optional"
-    """The base that only the gold answer names: gold 413_5, prediction 413. Never the other way:
-    a base that the gold answer does not name was not asked for."""
+    """The base that only the gold answer names: gold 413_5, prediction 413. Never the other way."""
     NAME_OPTIONAL = "name_optional"
-    """The name or variable that one side lacks: gold x = 9, prediction 9, and back; also
-    x \\in [0,1] or 0 <= x <= 1 against [0,1]. Two different names stay wrong."""
+    """The name that one side lacks: gold x = 9, prediction 9, and back; 0 <= x <= 1 for [0,1]."""
     CHAIN_END = "chain_end"
     """A prediction that ends a chain of equalities in the gold answer: x = 3 + 4 = 7 for 7."""
     PARENTHESES_OPTIONAL = "parentheses_optional"
@@ -51,8 +45,7 @@ class Leniency(StrEnum):
     COMMAS_AS_LIST = "commas_as_list"
     """Digits grouped by commas read as a list where the other side is one: 100,200 for 100, 200."""
     LETTERS_AS_LIST = "letters_as_list"
-    """Capitals side by side as the letters of several choices: gold A, B, D, prediction ABD; and
-    a small letter in parentheses as a choice: gold A, prediction (a)."""
+    """Capitals side by side as choices, and small letters as one: ABD for A, B, D; (a) for A."""
     MIXED_NUMBER_WITH_AND = "mixed_number_with_and"
     """A whole number and a fraction joined by "and" as one: gold 16/3, prediction 5 and 1/3."""
     POSITIVE_DOMAIN = "positive_domain"

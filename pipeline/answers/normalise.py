@@ -19,12 +19,11 @@ _UNICODE = {
     **dict.fromkeys("∗＊", "*"), **dict.fromkeys("≤⩽≦", r"\le "), **dict.fromkeys("≥⩾≧", r"\ge "),
     **dict.fromkeys("…⋯", r"\ldots "), **dict.fromkeys("’‘′", "'"), **dict.fromkeys("“”″", '"'),
     **dict.fromkeys("°º˚", r"^\circ "), "∶": ":", "。": ".", "；": ";", "٫": ".", "٬": ",",
-    "٪": "%",
-    "÷": r"\div ", "π": r"\pi ", "∞": r"\infty ", "≠": r"\ne ", "±": r"\pm ", "∓": r"\mp ",
-    "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ", "ℝ": r"\mathbb{R} ",
-    "ℤ": r"\mathbb{Z} ", "ℕ": r"\mathbb{N} ", "ℚ": r"\mathbb{Q} ", "ℂ": r"\mathbb{C} ",
-    "⟨": r"\langle ", "⟩": r"\rangle ", "≈": r"\approx ", "≡": r"\equiv ", "→": r"\to ",
-    "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
+    "٪": "%", "÷": r"\div ", "π": r"\pi ", "∞": r"\infty ", "≠": r"\ne ", "±": r"\pm ",
+    "∓": r"\mp ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ",
+    "ℝ": r"\mathbb{R} ", "ℤ": r"\mathbb{Z} ", "ℕ": r"\mathbb{N} ", "ℚ": r"\mathbb{Q} ",
+    "ℂ": r"\mathbb{C} ", "⟨": r"\langle ", "⟩": r"\rangle ", "≈": r"\approx ", "≡": r"\equiv ",
+    "→": r"\to ", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
     "€": r"\text{euro}", "£": r"\text{gbp}", "¥": r"\text{yen}", "₹": r"\text{rupee}",
     "¢": r"\text{cent}",
 }  # fmt: skip
@@ -51,11 +50,12 @@ _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathcal|boldsymbol|bm|rm|bf|it|operatorname\*?"
     r"|mathop|emph|pmb|vec|overrightarrow(?=\s*\{?\s*[a-z]\b))(?![A-Za-z])"
 )
+_FONT_LETTER = re.compile(_FONTS.pattern + r"\s*\{\s*([A-Za-z])\s*\}")
 _UPRIGHT = re.compile(r"(?<=[\w)}/.\-])(\s*)\\(?:mathrm|rm|operatorname)\s*\{([^{}]+)\}(?!\s*[_(])")
 _TEXTS = re.compile(
     r"\\(?:mbox|hbox|textbf|textit|textrm|textsf|texttt|textnormal|textup)(?=\s*\{)"
 )
-_FRACTIONS = re.compile(r"\\[dtc]frac(?![A-Za-z])")
+_FRACTIONS = re.compile(r"\\[dtc](frac|binom)(?![A-Za-z])")
 _RENAMED = (
     (re.compile(r"\\leq(?:slant)?(?![A-Za-z])|<\s*=|=\s*<"), r"\\le "),
     (re.compile(r"\\geq(?:slant)?(?![A-Za-z])|>\s*=|=\s*>"), r"\\ge "),
@@ -68,10 +68,11 @@ _RENAMED = (
     (re.compile(r"(?<=[\w)\]}])( ?)\*\*\1(?=[\w(\-+.{\\])"), "^"),
     (re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*\^)"), r"\\times "),
     (re.compile(r"(?<=\d)\.(?=\s*[/*+\-^)}])"), ""),
-    (re.compile(r"_\s*\{?\s*\\text\s*\{\s*([A-Za-z0-9]{1,20})\s*\}\s*\}?"), r"_{\1}"),
+    (re.compile(r"_\s*\{\s*(?:\\text\s*)?\{\s*([A-Za-z0-9]{1,20})\s*\}\s*\}"), r"_{\1}"),
+    (re.compile(r"_\s*\\text\s*\{\s*([A-Za-z0-9]{1,20})\s*\}"), r"_{\1}"),
+    (re.compile(r"(\\\\)\s*\[-?[\d.]+\s*(?:pt|em|ex|mm|cm)\]"), r"\1"),
     (re.compile(r"\^\s*\{?\s*\\prime\s*\}?"), "'"),
     (re.compile(r"\\%"), "%"),
-    (re.compile(r"^([\s$]*)(?:\\approx|\\sim|~|\\bullet)\s*"), r"\1"),
     (re.compile(r"\\(?:lbrace|rbrace)(?![A-Za-z])"), lambda m: r"\{" if "l" in m[0][:2] else r"\}"),
     (re.compile(r"\\lbrack(?![A-Za-z])"), "["),
     (re.compile(r"\\rbrack(?![A-Za-z])"), "]"),
@@ -80,11 +81,12 @@ _RENAMED = (
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\(?:ne|lnot)g(?![A-Za-z])"), r"\\neg "),
 )
+_ABOUT = re.compile(r"^\s*(?:\\approx|\\sim|~|\\bullet)\s*")
 _WRAPPERS = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _DOUBLED = re.compile(r"(?<!\\)\\{2,}+(?=[A-Za-z{}%$,!;])")
 _GROUPED_DIGITS = re.compile(
     r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,\d{3}){1,9}+(?!\d|,\d)|(?: \d{3}){1,9}+(?! ?[\d,])"
-    r"|(?:\.\d{3}){2,9}+(?![\d.]))|(?<![\d.,])[1-9]\d?(?:,\d\d){1,9},\d{3}(?![\d,])",
+    r"|(?:\.\d{3}){2,9}+(?![\d.])|(?:'\d{3}){1,9}+(?!\d))|(?<![\d.,])[1-9]\d?(?:,\d\d){1,9},\d{3}(?![\d,])",
     re.ASCII,
 )
 _NUMERAL = r"\s*(?:\{\s*(\d{1,5})\s*\}|(\d))\s*"
@@ -96,8 +98,12 @@ _COUNTINGS = (  # C^2_5, {}_5C_2, 5C2; C_5^2 is left to the parser
     re.compile(r"(?<![\w^_{.])(\d{1,4})(?P<letter>[CP])(\d{1,4})(?!\w)"),
     re.compile(r"\{(?P<above>[^{}]{1,40})\\choose(?P<below>[^{}]{1,40})\}"),
 )
+_MIXED = re.compile(
+    rf"(?<![\w.^_}}/])(\d{{1,30}})(?:\s*\\frac{_NUMERAL}{_NUMERAL}|\s+(\d{{1,30}})/(\d{{1,30}})(?![\d/.]))",
+    re.ASCII,
+)
 _REPEATING = re.compile(
-    r"(?<!\d)(\d{0,100}+)\.(?:(\d{0,100}+)(?:\\overline\s*\{?(\d{1,100})\}?|\((\d{1,100})\)"
+    r"(?<!\d)(\d{0,100}+)\.(?:(\d{0,100}+)(?:\\(?:overline|bar)\s*\{?(\d{1,100})\}?|\((\d{1,100})\)"
     r"|\\dot\s*\{?(\d)\}?(?:(\d{0,100}+)\\dot\s*\{?(\d)\}?)?)"
     r"|(\d{0,8}?)(\d{1,6}?)\9{2,8}\d{0,6}\s*\\ldots)",
     re.ASCII,
@@ -123,8 +129,9 @@ def clean(answer: str) -> str:
     text = _SIZES.sub(" ", text)
     text = _UPRIGHT.sub(_unit_or_letters, _SPACES.sub(lambda m: m["row"] or " ", text))
     text = _TEXTS.sub(r"\\text", text)
-    text = _FONTS.sub(" ", text)
-    text = _FRACTIONS.sub(r"\\frac", text)
+    text = _FONTS.sub(" ", _FONT_LETTER.sub(r" \1", text))
+    text = _FRACTIONS.sub(r"\\\1", text)
+    text = _MIXED.sub(_mixed, text)
     for counting in _COUNTINGS:
         text = counting.sub(_counted, text)
     for pattern, replacement in _RENAMED:
@@ -134,6 +141,7 @@ def clean(answer: str) -> str:
 
 def _printable(text: str) -> str:
     """Without control, format and private characters; compatibility forms made plain."""
+    text = re.sub(r"^(?:(rac)|(ext|heta))(?=\s*\{|$)", _without_escape, text)
     for pattern, command in _ESCAPES:
         text = pattern.sub(command, text)
     text = _CIRCLED.sub(lambda m: f"({m[1] or int(unicodedata.numeric(m[0]))})", text)
@@ -157,6 +165,11 @@ def _printable(text: str) -> str:
     return "".join(pieces) + ("}" if level else "")
 
 
+def _without_escape(match: re.Match[str]) -> str:
+    """A command at the start that lost the control character its escape became."""
+    return f"\\f{match[1]}" if match[1] else f"\\t{match[2]}"
+
+
 def _plain_character(c: str) -> str:
     if c.isspace():
         return " "
@@ -178,6 +191,13 @@ def _plain_root(match: re.Match[str]) -> str:
     degree = {"∛": "3", "∜": "4"}.get(match[2]) or unicodedata.normalize("NFKC", match[1])
     below = f"{{{match[3]}}}" if match[3] else " "
     return f"\\sqrt{f'[{degree}]' if degree else ''}{below}"
+
+
+def _mixed(match: re.Match[str]) -> str:
+    """A whole number and a proper fraction behind it as their sum: 1\\frac{4}{5}, 1 4/5."""
+    whole, above, below = (group for group in match.groups() if group)
+    proper = int(above) < int(below)
+    return f"({whole}+\\frac{{{above}}}{{{below}}})" if proper else match[0]
 
 
 def _counted(match: re.Match[str]) -> str:
@@ -212,12 +232,13 @@ def _unwrapped(text: str) -> str:
     for _ in range(_WRAPPINGS):
         before = text
         text = re.sub(r"\s+", " ", text).strip()
-        text = re.sub(r"^\\[(\[](.*)\\[)\]]$", r"\1", text)
+        text = re.sub(r"^\\[(\[](.*)\\[)\]]$|^\{([A-Za-z ]+)\}$", r"\1\2", text)
         if text.count("$") - text.count(r"\$") > 0 and _math_dollars(text):
             text = re.sub(r"(?<!\\)\$+", " ", text)
         for mark in ("**", "__", "*", "`", '"', "'", "''"):
             if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
                 text = text[len(mark) : -len(mark)]
+        text = _ABOUT.sub("", text)
         box = _WRAPPERS.match(text)
         if box and _closes_at_end(text, box.end() - 1):
             text = text[box.end() : -1]
@@ -245,7 +266,7 @@ def _closes_at_end(text: str, opening: int) -> bool:
 
 def without_separators(text: str) -> str:
     """Thousands separators taken out where the grouping is strict: 1,234,567 but not 1,2345."""
-    return _GROUPED_DIGITS.sub(lambda m: re.sub(r"[,. ]", "", m[0]), text)
+    return _GROUPED_DIGITS.sub(lambda m: re.sub(r"[,.' ]", "", m[0]), text)
 
 
 def without_repeating(text: str) -> str:

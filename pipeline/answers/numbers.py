@@ -62,7 +62,7 @@ class Numbers:
             return None if open_ else same
         if gold.unit != predicted.unit and None not in units:
             return False
-        if self._rounded(gold, predicted) or self._rounded_gold(gold, predicted):
+        if self._rounded(gold, predicted):
             return True
         if gold.percent != predicted.percent and self.allows(Leniency.PERCENT_SIGN_OPTIONAL):
             return self.expressions(self._as_written(gold), self._as_written(predicted))
@@ -78,31 +78,23 @@ class Numbers:
         return False
 
     def _rounded(self, gold: Scalar, predicted: Scalar) -> bool:
-        """Whether a decimal of many digits was predicted for an exact gold value."""
-        if not self.allows(Leniency.ROUNDED_DECIMAL) or predicted.places is None:
-            return False
-        decimal = predicted.expression.rational
-        exact = gold.expression.rational
-        if decimal is None or predicted.digits < _ROUNDED_DIGITS:
-            return False
-        if exact is not None and (exact.denominator == 1 or gold.places is not None):
-            return False  # a gold integer or decimal is matched exactly
-        places = predicted.places + (2 if predicted.percent else 0)
-        return self._rounds_to(gold.expression, decimal, places)
-
-    def _rounded_gold(self, gold: Scalar, predicted: Scalar) -> bool:
-        """Whether the gold answer is a float that stands for the predicted value."""
-        if not self.allows(Leniency.ROUNDED_GOLD) or gold.places is None:
-            return False
+        """Whether one is a decimal of many digits that stands for the other; a gold integer, or a
+        gold decimal that is no float, is matched exactly."""
         decimal, value = gold.expression.rational, predicted.expression.rational
-        if decimal is None or (gold.places < _FLOAT_PLACES and gold.digits < _FLOAT_DIGITS):
-            return False
-        if predicted.places is not None and value is not None:
-            enough = predicted.digits >= _ROUNDED_DIGITS
-            return enough and self._rounds_to(gold.expression, value, predicted.places)
-        if value is not None and gold.digits >= _FLOAT_DIGITS:
+        exact = gold.places is None and (decimal is None or decimal.denominator > 1)
+        many = (gold.places or 0) >= _FLOAT_PLACES or gold.digits >= _FLOAT_DIGITS
+        exact = exact and self.allows(Leniency.ROUNDED_DECIMAL)
+        float_ = many and self.allows(Leniency.ROUNDED_GOLD)
+        artefact = gold.digits >= _FLOAT_DIGITS > predicted.digits
+        if float_ and artefact and decimal is not None and value is not None:
             return abs(value - decimal) <= abs(value) / 2**52
-        return self._rounds_to(predicted.expression, decimal, gold.places)
+        if predicted.places is not None and value is not None:
+            places = predicted.places + (2 if predicted.percent else 0)
+            enough = predicted.digits >= _ROUNDED_DIGITS and (exact or float_)
+            return enough and self._rounds_to(gold.expression, value, places)
+        if decimal is None or not float_:
+            return False
+        return self._rounds_to(predicted.expression, decimal, gold.places or 0)
 
     def _rounds_to(self, value: Expression, decimal: Fraction, places: int) -> bool:
         try:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
+from pipeline.answers import values as va
 from pipeline.answers.algebra import expression as ex
 from pipeline.answers.algebra.parse import Parser
 from pipeline.answers.algebra.polynomial import FULL, Context, Work
 from pipeline.answers.algebra.tokens import Token, Type, is_command, is_sign, split, tokenise
 from pipeline.answers.brackets import bracketed, matrix
 from pipeline.answers.brackets import items as items_of
-from pipeline.answers.intervals import SET_OPERATIONS, either_region, interval_of, union_of
+from pipeline.answers.intervals import SET_OPERATIONS, either_region, interval, union_of
 from pipeline.answers.normalise import as_words, clean, without_repeating
 from pipeline.answers.relations import is_relation, relation
 from pipeline.answers.spellings import (
@@ -26,29 +26,11 @@ from pipeline.answers.spellings import (
     is_separator,
     labels,
     plain_number,
-    remark,
     stated,
     ungrouped,
     with_places,
 )
-from pipeline.answers.units import Unit, split_unit, unit_of
-from pipeline.answers.values import (
-    DOTS,
-    INFINITY,
-    MINUS_INFINITY,
-    RATIO,
-    SIDES,
-    Choice,
-    Equation,
-    ListOf,
-    Row,
-    Scalar,
-    Sign,
-    Unread,
-    Value,
-    Words,
-    reduced_ratio,
-)
+from pipeline.answers.units import Unit, split_unit
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _LETTERS = re.compile(r"[A-Z](?:(?:,| and | or )\s*[A-Z])+")
@@ -79,7 +61,7 @@ class Manner(StrEnum):
     """(a) is a choice."""
 
 
-def read(answer: str, manner: Manner = Manner.STRICT, limit: int = FULL) -> Value:
+def read(answer: str, manner: Manner = Manner.STRICT, limit: int = FULL) -> va.Value:
     """The typed value of an answer as a reply or a data set spells it; `Unread` if it has none.
 
     Args:
@@ -95,29 +77,29 @@ def read(answer: str, manner: Manner = Manner.STRICT, limit: int = FULL) -> Valu
 
 
 @lru_cache(maxsize=8192)
-def cached_reading(answer: str, manner: Manner, limit: int) -> Value:
+def cached_reading(answer: str, manner: Manner, limit: int) -> va.Value:
     """As `read`, remembered: gold answers and votes come again and again."""
     return _read(answer, manner, limit)
 
 
-def _read(answer: str, manner: Manner, limit: int) -> Value:
+def _read(answer: str, manner: Manner, limit: int) -> va.Value:
     try:
         text = clean(answer)
     except TooLarge:
-        return Unread(answer, too_large=True)
+        return va.Unread(answer, too_large=True)
     reading = _Reading(Context(Work(limit), manner is Manner.POSITIVE), manner)
     try:
         reading.context.work.spend(len(text) // 4)
         value = reading.of_text(text)
-        if isinstance(value, Words) and not value.members:
+        if isinstance(value, va.Words) and not value.members:
             return reading.of_text(value.text)
         return value
     except (TooLarge, RecursionError):
-        return Unread(text, too_large=True)
+        return va.Unread(text, too_large=True)
     except Unreadable as error:
         if len(text) <= _SPELT_CHARS and _PROSE.fullmatch(text):
-            return Words(as_words(text))
-        return Unread(text, malformed=isinstance(error, Malformed))
+            return va.Words(as_words(text))
+        return va.Unread(text, malformed=isinstance(error, Malformed))
 
 
 class _Reading:
@@ -128,7 +110,7 @@ class _Reading:
         self.manner = manner
         self.nesting = 0
 
-    def of_text(self, text: str) -> Value:
+    def of_text(self, text: str) -> va.Value:
         """The value of a cleaned answer."""
         plain = PLAIN.fullmatch(text)
         if plain is not None:
@@ -139,12 +121,12 @@ class _Reading:
                 return spelt
         text = without_repeating(text)
         if self.manner is Manner.MIXED_NUMBERS:
-            text = re.sub(r"^(-?\d+) and (?=\d+/\d+$|\\frac)", r"\1 ", text)
+            text = re.sub(r"^(-?)(\d+) and (\d+/\d+$|\\frac.*)", r"\1(\2+\3)", text)
         if self.manner is not Manner.COMMAS_SEPARATE:
             text = ungrouped(text)
         return self.value(tokenise(text))
 
-    def _spelt(self, text: str) -> Value | None:
+    def _spelt(self, text: str) -> va.Value | None:
         """The value of an answer that is known by its spelling."""
         special = base_numeral(text) or clock(text) or labels(text)
         if special is not None:
@@ -154,20 +136,18 @@ class _Reading:
             if chosen is not None:
                 return self._choice(*chosen)
         if _CAPITALS.fullmatch(text):
-            return Words(as_words(text), tuple(text))
-        if as_words(text) in _REALS:
+            return va.Words(as_words(text), tuple(text))
+        words = as_words(text)
+        if words in _REALS:
             return self.of_text(r"\mathbb{R}")
-        if (counted := remark(text)) is not None and self.nesting < 2:
-            value = self._nested(counted[0])
-            unit = unit_of(counted[1])
-            if isinstance(value, Scalar) and value.unit is None and unit is not None:
-                return replace(value, unit=unit)
+        if words in COUNTS:
+            return va.Scalar(ex.number(COUNTS[words]))
         if (inner := stated(text)) is not None and self.nesting < 2:
             value = self._nested(inner)
-            return None if isinstance(value, Words | Choice) else value
+            return None if isinstance(value, va.Words | va.Choice) else value
         return None
 
-    def _nested(self, text: str) -> Value | None:
+    def _nested(self, text: str) -> va.Value | None:
         """What a part of the answer says; None where it has no reading."""
         self.nesting += 1
         try:
@@ -177,12 +157,12 @@ class _Reading:
         finally:
             self.nesting -= 1
 
-    def _choice(self, letter: str, content: str | None) -> Value:
+    def _choice(self, letter: str, content: str | None) -> va.Value:
         if content is None:
-            return Choice(letter)
-        return Choice(letter, self._nested(content) or self._text(as_words(content)))
+            return va.Choice(letter)
+        return va.Choice(letter, self._nested(content) or self._text(as_words(content)))
 
-    def value(self, tokens: list[Token]) -> Value:
+    def value(self, tokens: list[Token]) -> va.Value:
         """The value of a run of tokens.
 
         Raises:
@@ -221,46 +201,46 @@ class _Reading:
         sides = split(tokens, lambda token: is_command(token, "times") or token.text == "x")
         if words and len(sides) in (2, 3) and all(sides):
             values = [self._scalar(side) for side in sides]
-            if all(isinstance(v, Scalar) and v.unit is not None for v in values):
-                return Row(tuple(values), (SIDES,) * (len(values) - 1))
+            if all(isinstance(v, va.Scalar) and v.unit is not None for v in values):
+                return va.Row(tuple(values), (va.SIDES,) * (len(values) - 1))
         terms = split(tokens, lambda token: is_sign(token, ":"))
         return self._ratio(terms) if len(terms) > 1 else self._scalar(tokens)
 
-    def _text(self, content: str) -> Value:
+    def _text(self, content: str) -> va.Value:
         """The whole answer is in words, or is a value that only was put into ``\\text``."""
         word = as_words(content)
-        if word in COUNTS:
-            return Scalar(ex.number(COUNTS[word]))
         letters = _LETTERS.fullmatch(content) is not None
-        if self.nesting < 2 and (letters or not re.fullmatch(r"[A-Za-z .'-]{2,}", content)):
+        if self.nesting < 2 and (
+            letters or word in COUNTS or not re.fullmatch(r"[A-Za-z .'-]{2,}", content)
+        ):
             value = self._nested(content)
             if value is not None:
                 return value
         first, _, rest = word.partition(" ")
         if first in COUNTS and rest:
             unit = self._nested(f"{COUNTS[first]} {rest}")
-            if isinstance(unit, Scalar):
+            if isinstance(unit, va.Scalar):
                 return unit
         parts = [part for part in _AND.split(content) if part.strip()]
         if len(parts) > 1:
-            return ListOf(tuple(self._text(part) for part in parts))
+            return va.ListOf(tuple(self._text(part) for part in parts))
         if len(content.strip()) == 1:
             return self._scalar(tokenise(content))
         if not word:
             raise Malformed("an answer must not be empty")
-        return Words(word)
+        return va.Words(word)
 
-    def _list(self, parts: list[list[Token]], tokens: list[Token]) -> Value:
+    def _list(self, parts: list[list[Token]], tokens: list[Token]) -> va.Value:
         if not parts:
             raise Malformed("an answer must not be empty")
-        items: list[Value] = []
+        items: list[va.Value] = []
         for part in parts:
             value = self.value(part)
-            if isinstance(value, Equation) and isinstance(value.value, ListOf) and value.name:
-                named = (Equation(None, value.name, item) for item in value.value.items)
+            if isinstance(value, va.Equation) and isinstance(value.value, va.ListOf) and value.name:
+                named = (va.Equation(None, value.name, item) for item in value.value.items)
                 items.extend(named)
             else:
-                items.extend(value.items if isinstance(value, ListOf) else (value,))
+                items.extend(value.items if isinstance(value, va.ListOf) else (value,))
         if len(items) == 1:
             return items[0]
         first = items[0]
@@ -268,26 +248,27 @@ class _Reading:
             either = either_region(items)
             if either is not None:
                 return either
-        if isinstance(first, Equation) and first.name is not None:
+        if isinstance(first, va.Equation) and first.name is not None:
             others = items[1:]
-            if all(isinstance(item, Scalar | Sign) for item in others):
-                return Equation(None, first.name, ListOf((first.value, *others)))
-            if all(isinstance(i, Equation) and i.name == first.name for i in others):
-                values = tuple(i.value for i in items if isinstance(i, Equation))
-                return Equation(None, first.name, ListOf(values))
-        return ListOf(tuple(items))
+            if all(isinstance(item, va.Scalar | va.Sign) for item in others):
+                return va.Equation(None, first.name, va.ListOf((first.value, *others)))
+            if all(isinstance(i, va.Equation) and i.name == first.name for i in others):
+                values = tuple(i.value for i in items if isinstance(i, va.Equation))
+                return va.Equation(None, first.name, va.ListOf(values))
+        return va.ListOf(tuple(items))
 
-    def _ratio(self, parts: list[list[Token]]) -> Value:
+    def _ratio(self, parts: list[list[Token]]) -> va.Value:
         items = items_of(parts, self.value)
-        rationals = [i.expression.rational if isinstance(i, Scalar) else None for i in items]
+        rationals = [i.expression.rational if isinstance(i, va.Scalar) else None for i in items]
         numbers = tuple(value for value in rationals if value is not None)
         if len(numbers) == len(items):
-            items = [self._scalar(tokenise(text)) for text in reduced_ratio(numbers)]
-        elif not all(isinstance(item, Scalar | Sign) for item in items):
+            lead = next((value for value in numbers if value), Fraction(1))
+            items = [va.Scalar(ex.number(value / lead)) for value in numbers]
+        elif not all(isinstance(item, va.Scalar | va.Sign) for item in items):
             raise Unreadable("the terms of a ratio must be numbers")
-        return Row(tuple(items), (RATIO,) * (len(items) - 1))
+        return va.Row(tuple(items), (va.RATIO,) * (len(items) - 1))
 
-    def _scalar(self, tokens: list[Token]) -> Value:
+    def _scalar(self, tokens: list[Token]) -> va.Value:
         simple = _constant(tokens)
         if simple is not None:
             return simple
@@ -296,27 +277,34 @@ class _Reading:
             both = (self._expression(tokens, upper) for upper in (True, False))
             found = {e.text: e for e in both}
             values = tuple(self._quantity(e, unit, times) for e in found.values())
-            return values[0] if len(values) == 1 else ListOf(values)
+            return values[0] if len(values) == 1 else va.ListOf(values)
         value = self._quantity(self._expression(tokens), unit, times)
         return with_places(value, tokens)
 
     def _expression(self, tokens: list[Token], upper: bool = True) -> ex.Expression:
         return Parser(tokens, self.context, upper).whole()
 
-    def _quantity(self, value: ex.Expression, unit: Unit | None, times: Fraction | None) -> Scalar:
+    def _quantity(
+        self, value: ex.Expression, unit: Unit | None, times: Fraction | None
+    ) -> va.Scalar:
         percent = times == Fraction(1, 100) and unit is None
         if times is not None:
             value = ex.times(value, ex.number(times), self.context.work)
-        return Scalar(value, unit, percent)
+        return va.Scalar(value, unit, percent)
 
 
-def _constant(tokens: list[Token]) -> Value | None:
+def _constant(tokens: list[Token]) -> va.Value | None:
     texts = [token.text for token in tokens]
-    sign = {"ldots": DOTS, "infty": INFINITY, "+infty": INFINITY, "-infty": MINUS_INFINITY}
+    sign = {
+        "ldots": va.DOTS,
+        "infty": va.INFINITY,
+        "+infty": va.INFINITY,
+        "-infty": va.MINUS_INFINITY,
+    }
     if len(texts) < 3 and "".join(texts) in sign:
         return sign["".join(texts)]
     if texts in (["mathbb", "{", "R", "}"], ["mathbb", "R"], ["Reals"]):
-        return interval_of("(", [MINUS_INFINITY, INFINITY], ")")
+        return interval("(", va.MINUS_INFINITY, va.INFINITY, ")")
     if texts[0] == "mathbb" and len(texts) in (2, 4):
-        return Words("mathbb " + texts[len(texts) // 2])
+        return va.Words("mathbb " + texts[len(texts) // 2])
     return None

@@ -5,36 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from pipeline.answers import values as va
 from pipeline.answers.algebra import expression as ex
 from pipeline.answers.algebra.expression import Expression
 from pipeline.answers.algebra.numeric import real_value
 from pipeline.answers.algebra.parse import Parser
 from pipeline.answers.algebra.polynomial import ONE, Context, Kind, leading, order, split_by
 from pipeline.answers.algebra.tokens import Token, Type, depths, split
-from pipeline.answers.intervals import as_set, made_interval
-from pipeline.answers.values import (
-    CONGRUENT,
-    INFINITY,
-    MINUS_INFINITY,
-    MODULO,
-    Equation,
-    Inequality,
-    Interval,
-    Region,
-    Row,
-    Scalar,
-    Union,
-    Value,
-)
+from pipeline.answers.intervals import as_set, interval
 from pipeline.answers.verdict import Malformed, Unreadable
 
 _RELATIONS = {"=": "=", "<": "<", ">": ">", "le": "<=", "ge": ">=", "ne": "!=", "in": "in",
               "equiv": "equiv"}  # fmt: skip
 _COEFFICIENTS = (Kind.PRIME, Kind.IMAGINARY, Kind.CONSTANT)
-_Read = Callable[[list[Token]], Value]
+_Read = Callable[[list[Token]], va.Value]
 
 
-def relation(tokens: list[Token], read: _Read, context: Context) -> Value | None:
+def relation(tokens: list[Token], read: _Read, context: Context) -> va.Value | None:
     """What a chain of relations states; None where there is none.
 
     Raises:
@@ -50,7 +37,7 @@ def relation(tokens: list[Token], read: _Read, context: Context) -> Value | None
     if set(signs) == {"="}:
         return _equation(sides, read, context)
     if signs == ["in"]:
-        return Region(_name(sides[0]), as_set(read(sides[1])))
+        return va.Region(_name(sides[0]), as_set(read(sides[1])))
     if signs == ["equiv"]:
         return _congruence(sides, read)
     if set(signs) <= {"<", "<="} or set(signs) <= {">", ">="} or signs == ["!="]:
@@ -63,17 +50,14 @@ def is_relation(token: Token) -> bool:
     return token.type in (Type.SIGN, Type.COMMAND) and token.text in _RELATIONS
 
 
-def _congruence(sides: list[list[Token]], read: _Read) -> Value:
-    """name = value (mod modulus), the value the least where both are numbers."""
+def _congruence(sides: list[list[Token]], read: _Read) -> va.Value:
+    """name = value (mod modulus)."""
     behind = [token for token in sides[1] if token.text not in ("(", ")")]
     place = next((n for n, t in enumerate(behind) if t.text in ("pmod", "bmod", "mod")), 0)
     value, modulus = read(behind[:place]), read(behind[place + 1 :])
-    if not place or not isinstance(value, Scalar) or not isinstance(modulus, Scalar):
+    if not place or not isinstance(value, va.Scalar) or not isinstance(modulus, va.Scalar):
         raise Unreadable("a congruence must be between numbers and name its modulus")
-    number, by = value.expression.rational, modulus.expression.rational
-    if number is not None and by:
-        value = Scalar(ex.number(number % by))
-    return Row((read(sides[0]), value, modulus), (CONGRUENT, MODULO))
+    return va.Row((read(sides[0]), value, modulus), (va.CONGRUENT, va.MODULO))
 
 
 def _name(tokens: list[Token]) -> str:
@@ -96,14 +80,22 @@ def _is_name(tokens: list[Token]) -> bool:
         return False
 
 
-def _equation(sides: list[list[Token]], read: _Read, context: Context) -> Value:
+def _equation(sides: list[list[Token]], read: _Read, context: Context) -> va.Value:
     if len(sides) == 2 and _is_name(sides[1]) and not _is_name(sides[0]):
         sides = sides[::-1]
     name = _name(sides[0]) if _is_name(sides[0]) else None
     value = read(sides[-1])
     chain = len(sides) > 2
+    for side in sides[1:-1]:
+        step = read(side)
+        if (
+            not isinstance(step, va.Scalar)
+            or not isinstance(value, va.Scalar)
+            or (ex.same(step.expression, value.expression, context.work) is not True)
+        ):
+            raise Unreadable("the steps of a chain must be of one value")
     try:
-        if not isinstance(value, Scalar) or value.unit is not None:
+        if not isinstance(value, va.Scalar) or value.unit is not None:
             raise Unreadable("both sides must be expressions")
         left = Parser(sides[0], context).whole()
         right = value.expression
@@ -111,16 +103,18 @@ def _equation(sides: list[list[Token]], read: _Read, context: Context) -> Value:
     except Unreadable:
         if name is None:
             if chain:
-                return Equation(None, None, value, chain=True, left=read(sides[0]).text)
+                return va.Equation(None, None, value, chain=True, left=read(sides[0]).text)
             raise
-        return Equation(None, name, value, chain)
+        return va.Equation(None, name, value, chain)
     if name is not None and len(sides[0]) == 1 and name in {a.text for a in right.atoms}:
         name = None
     symbols = any(atom.kind not in _COEFFICIENTS for atom in difference.atoms)
     if not symbols:
-        return Equation(None, name, value, chain=True, left=left.text)
+        if ex.same(left, right, context.work) is False:
+            raise Unreadable("an equation between numbers must hold")
+        return va.Equation(None, name, value, chain=True, left=left.text)
     divided = any(len(e.denominator) > 1 for e in (left, right))
-    return Equation(difference, name, value, chain, divided=divided)
+    return va.Equation(difference, name, value, chain, divided=divided)
 
 
 def monic(difference: Expression, context: Context) -> Expression:
@@ -135,7 +129,7 @@ def monic(difference: Expression, context: Context) -> Expression:
     )
 
 
-def _inequality(sides: list[list[Token]], signs: list[str], context: Context) -> Value:
+def _inequality(sides: list[list[Token]], signs: list[str], context: Context) -> va.Value:
     if any(any(t.text == "infty" for t in side) for side in sides):
         raise Unreadable("an inequality must be between numbers")
     if signs[0].startswith(">"):
@@ -144,11 +138,11 @@ def _inequality(sides: list[list[Token]], signs: list[str], context: Context) ->
     if len(values) >= 3:
         name = _variable(values[1])
         if name is None or len(values) > 3 or _has_symbols(values[0]) or _has_symbols(values[2]):
-            return Row(tuple(map(Scalar, values)), tuple(signs))
+            return va.Row(tuple(map(va.Scalar, values)), tuple(signs))
         opening = "[" if signs[0] == "<=" else "("
         closing = "]" if signs[1] == "<=" else ")"
-        low, high = Scalar(values[0]), Scalar(values[2])
-        return Region(name, made_interval(opening, low, high, closing))
+        low, high = va.Scalar(values[0]), va.Scalar(values[2])
+        return va.Region(name, interval(opening, low, high, closing))
     difference = ex.minus(values[1], values[0], context.work)  # positive where it holds
     symbols = [a for a in difference.atoms if a.kind not in _COEFFICIENTS]
     if len(symbols) == 1 and symbols[0].kind is Kind.SYMBOL:
@@ -158,11 +152,11 @@ def _inequality(sides: list[list[Token]], signs: list[str], context: Context) ->
     rational = leading(difference.numerator) if difference.numerator else Fraction(1)
     op = {"<": ">", "<=": "\\ge ", "!=": "\\ne "}[signs[0]]
     if signs[0] == "!=":
-        return Inequality(monic(difference, context), op)
-    return Inequality(ex.times(difference, ex.number(1 / abs(rational)), context.work), op)
+        return va.Inequality(monic(difference, context), op)
+    return va.Inequality(ex.times(difference, ex.number(1 / abs(rational)), context.work), op)
 
 
-def _solved(difference: Expression, sign: str, context: Context) -> Value | None:
+def _solved(difference: Expression, sign: str, context: Context) -> va.Value | None:
     """The half line that a linear inequality in one variable states."""
     atom = next(a for a in difference.atoms if a.kind is Kind.SYMBOL)
     if any(atom in dict(monomial) for monomial in difference.denominator):
@@ -176,12 +170,12 @@ def _solved(difference: Expression, sign: str, context: Context) -> Value | None
     except Unreadable:
         return None
     constant_ = ex.quotient(groups.get((), {}), difference.denominator, context.work)
-    root = Scalar(ex.negative(ex.over(constant_, slope, context.work), context.work))
-    below = Interval("(", MINUS_INFINITY, root, "]" if sign == "<=" else ")")
-    above = Interval("[" if sign == "<=" else "(", root, INFINITY, ")")
+    root = va.Scalar(ex.negative(ex.over(constant_, slope, context.work), context.work))
+    below = interval("(", va.MINUS_INFINITY, root, "]" if sign == "<=" else ")")
+    above = interval("[" if sign == "<=" else "(", root, va.INFINITY, ")")
     if sign == "!=":
-        return Region(atom.text, Union((below, above)))
-    return Region(atom.text, above if direction > 0 else below)
+        return va.Region(atom.text, va.Union((below, above)))
+    return va.Region(atom.text, above if direction > 0 else below)
 
 
 def _variable(value: Expression) -> str | None:

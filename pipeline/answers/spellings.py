@@ -19,7 +19,7 @@ _BASE = re.compile(
 )
 _CHOICE = re.compile(
     r"(?:(?:[Tt]he )?(?:[Cc]orrect )?(?:[Oo]ption|[Cc]hoice|[Aa]nswer|选项?|選項?)\s*:?\s*)?"
-    r"(?:\(\s*([A-K])\s*\)?|([A-K])\s*[).:]?|([a-k])\s*\))"
+    r"(?:[(\[]\s*([A-K])\s*[)\]]?|([A-K])\s*[).:]?|([a-k])\s*\))"
 )
 _CHOICE_WITH = re.compile(
     r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?(?:\(\s*([A-K])\s*\)|([A-Ka-k])\s*\)"
@@ -42,7 +42,6 @@ _CLOCK = re.compile(
     r"\d{1,2}(?:(?::[0-5]\d){1,2}|(?=.*m))(?:\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?)?",
     re.IGNORECASE,
 )
-_REMARK = re.compile(r"([^()]*\d[^()]*?|.*[}\d)])\s*\(\s*([^()\d=<>|^_{}\\]{2,60}?)\s*\)")
 _STATED = re.compile(
     r"(?:the |its |so |hence |thus |therefore,? )?(?:[^\W\d_]+ ){0,5}(?:is|are|equals)"
     r"\s*:?\s*((?:[-+\\\[({$.]|\d).*)",
@@ -100,12 +99,6 @@ def choice(text: str, small: bool = False) -> tuple[str, str | None] | None:
     return None if match is None else ((match[1] or match[2] or match[3]).upper(), match[4])
 
 
-def remark(text: str) -> tuple[str, str] | None:
-    """A value and what brackets behind it say it counts: 9 (apples)."""
-    match = _REMARK.fullmatch(text)
-    return None if match is None else (match[1], match[2])
-
-
 def stated(text: str) -> str | None:
     """The value of a sentence that states one: "The mode is 1/3" is 1/3."""
     match = _STATED.fullmatch(text)
@@ -131,7 +124,7 @@ def plain_number(match: re.Match[str]) -> Value:
     factor = -1 if sign == "-" else 1
     if below is not None:
         if not below.strip("0"):
-            return Unread(match[0])
+            return Unread(match[0], malformed=True)
         return Scalar(ex.number(Fraction(factor * int(whole), int(below))))
     if decimals is None:
         return Scalar(ex.number(factor * int(whole)))

@@ -114,6 +114,16 @@ def split_unit(
             rest, unit, times = split_unit(tokens[:place] + tokens[place + 1 :], letters)
             return rest, unit or money, times
     at = depths(tokens)
+    opens = [n for n in range(1, len(tokens)) if not at[n] and tokens[n].text == "("]
+    if (
+        opens
+        and tokens[-1].text == ")"
+        and (tokens[opens[-1] - 1].type is Type.NUMBER or tokens[opens[-1] - 1].text in ")}")
+    ):
+        words = _spelling(tokens[opens[-1] + 1 : -1]).strip()
+        unit = unit_of(words) if len(words) > 1 else None
+        if unit is not None:
+            return tokens[: opens[-1]], unit, None
     for place in range(max(1, len(tokens) - _LONGEST), len(tokens)):
         if at[place] or not _opens_unit(tokens, place):
             continue
@@ -127,8 +137,9 @@ def split_unit(
 
 def _measure(words: str) -> tuple[Unit | None, Fraction | None] | None:
     """What the words behind a value mean: (unit, factor)."""
-    words = re.sub(r"^units?\s*\^\s*2$", "square units", words.strip())
-    words = re.sub(r"^units?\s*\^\s*3$", "cubic units", words)
+    words = re.sub(r"^units?\s*(?:\^\s*2|squared)$", "square units", words.strip())
+    words = re.sub(r"^units?\s*(?:\^\s*3|cubed)$", "cubic units", words)
+    words = re.sub(r" (?:old|tall|long|wide|high|deep)$", "", words)
     first, _, rest = words.replace("per cent", "percent").partition(" ")
     multiple = MULTIPLES.get(first.lower()) or MULTIPLES.get(first.lower().removesuffix("s"))
     if multiple is not None:
@@ -171,9 +182,10 @@ def _is_upright(tokens: list[Token], place: int) -> bool:
 
 
 def unit_of(remark: str) -> Unit | None:
-    """The unit, or the things, that brackets behind a number name."""
+    """The unit, or the things, that brackets behind a number name: 9 (apples)."""
     found = _unit(remark) or _unit(remark.partition(" of ")[0])
-    return found or (Unit(things(remark)) if is_things(remark, remark=True) else None)
+    things_ = is_things(remark) or is_things(remark, remark=True)
+    return (Unit(things(remark)) if things_ else None) if found is None else found
 
 
 def is_unit(words: str) -> bool:
@@ -188,7 +200,7 @@ def is_things(words: str, remark: bool = False) -> bool:
         return False
     if remark:
         kept = [n for n in names if n not in ("of", "per", "a", "the", "in", "for", "and", "one")]
-        return bool(kept) and not _NO_THINGS & set(kept) and len(max(kept, key=len)) > 1
+        return bool(kept) and not _NO_THINGS & set(kept) and len(max(kept, key=len)) > 3
     head = names[: names.index("of")] if "of" in names[1:] else names
     last = head[0] if (len(names) > 1 and "/" in words) or " per " in words else head[-1]
     plural = last in _PLURALS or (len(last) > 3 and last[-1] == "s" and last[-2] not in "su")
@@ -263,5 +275,7 @@ def _unit(words: str) -> Unit | None:
             factor *= known[2] ** times
             for base, power in re.findall(r"([A-Za-z]+?)(-?\d+)?(?:\.|$)", known[1]):
                 dimension[base] = dimension.get(base, 0) + int(power or 1) * times
+    if not any(dimension.values()):
+        return None
     name = " ".join(f"{s}^{e}" if e != 1 else s for s, e in sorted(exponents.items()) if e)
     return Unit(name, tuple(sorted((b, e) for b, e in dimension.items() if e)), factor)

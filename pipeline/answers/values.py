@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from math import gcd, lcm
 
-from pipeline.answers.algebra.expression import Expression, fraction_text
+from pipeline.answers.algebra.expression import Expression
 from pipeline.answers.units import DEGREE, Unit
 
 
@@ -96,8 +94,8 @@ class BaseNumeral:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Ordered items in brackets: a point, a tuple, or an interval where both ends are finite and
-    the brackets are of one kind (no answer says by itself which it is)."""
+    """Ordered items in brackets: a point, a tuple or an interval (where both ends are finite and
+    the brackets of one kind, no answer says by itself which it is)."""
 
     opening: str
     items: tuple[Value, ...]
@@ -107,26 +105,18 @@ class Sequence:
     def text(self) -> str:
         return f"{self.opening}{','.join(item.text for item in self.items)}{self.closing}"
 
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """One interval; an end at infinity is open."""
-
-    opening: str
-    low: Value
-    high: Value
-    closing: str
-
     @property
-    def text(self) -> str:
-        return f"{self.opening}{self.low.text},{self.high.text}{self.closing}"
+    def is_interval(self) -> bool:
+        """Whether it can be nothing but an interval."""
+        infinite = any(isinstance(item, Sign) for item in self.items)
+        return len(self.items) == 2 and (infinite or self.opening + self.closing in ("(]", "[)"))
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
     """Disjoint intervals in rising order."""
 
-    intervals: tuple[Interval, ...]
+    intervals: tuple[Sequence, ...]
 
     @property
     def text(self) -> str:
@@ -239,7 +229,7 @@ class Unread:
 
 
 Value = (
-    Scalar | Sign | Words | Choice | BaseNumeral | Sequence | Interval | Union
+    Scalar | Sign | Words | Choice | BaseNumeral | Sequence | Union
     | SetOf | ListOf | Matrix | Row | Equation | Inequality | Region | Unread
 )  # fmt: skip
 
@@ -248,13 +238,3 @@ def set_of(items: tuple[Value, ...]) -> SetOf:
     """The set with these members."""
     members = {item.text: item for item in items}
     return SetOf(tuple(members[text] for text in sorted(members)))
-
-
-def reduced_ratio(numbers: tuple[Fraction, ...]) -> tuple[str, ...]:
-    """Coprime integers in the same ratio, the first of them positive."""
-    above = lcm(*(value.denominator for value in numbers))
-    integers = [int(value * above) for value in numbers]
-    common = gcd(*integers) or 1
-    if next((value for value in integers if value), 1) < 0:
-        common = -common
-    return tuple(fraction_text(Fraction(value, common)) for value in integers)

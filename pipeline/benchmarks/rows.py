@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from pipeline.answers.extract import boxes, extract
+from pipeline.answers.units import is_unit
 from pipeline.benchmarks.choices import LETTERS, choices_of, right_choice, shuffled, with_choices
 from pipeline.benchmarks.fields import Fields, concrete, expected, value_at
 from pipeline.core.errors import DataError
@@ -17,7 +18,7 @@ from pipeline.store.row_files import Row
 
 _GROUPED = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _WHOLE = re.compile(r"(-?\d+)\.0")
-_OF_WORDS = re.compile(r"(-?\d[\d.,/:]*) \([^\W\d_]{2}[^\W\d_ ./-]*(?:[ ./-][^\W\d_]+)*\)")
+_OF_WORDS = re.compile(r"(-?\d[\d.,/:]*) \(([^\W\d_]{2}[^\W\d_ ./-]*(?:[ ./-][^\W\d_]+)*)\)")
 _BLANK_NUMBER = re.compile(r"\bN_0\d\b")  # MAWPS as some distribute it, its numbers apart
 _SHORT = 80  # characters of an answer that stands alone, without a worked solution
 _NOTHING = ("", "nan", "none", "null", "-")
@@ -129,7 +130,7 @@ def gold_text(answer: Any) -> str:
     if _GROUPED.fullmatch(text) and (hashes or text.count(",") > 1):
         text = text.replace(",", "")  # "24,112" may as well be the answer to two blanks
     parts = [_OF_WORDS.fullmatch(part.strip()) for part in text.split(";")]
-    if all(parts):
+    if all(part and not is_unit(part[2].partition(" of ")[0]) for part in parts):
         text = ", ".join(part[1] for part in parts if part)
     whole_number = _WHOLE.fullmatch(text)
     return whole_number[1] if whole_number else text

@@ -50,44 +50,6 @@ class Cursor:
         if token.text != text:
             raise Malformed(f"{text!r} must stand here, got {token.text!r}")
 
-    def mixed_fraction(self) -> Fraction | None:
-        """The fraction of a mixed number (1\\frac{4}{5}, 1 4/5), taken if it stands here."""
-        if self.at(Type.COMMAND, "frac"):
-            start, tokens = self.place, self.tokens
-            self.take()
-            above, below = self._plain_integer(), self._plain_integer()
-            if above is not None and below and above < below:
-                return Fraction(above, below)
-            self.place, self.tokens = start, tokens
-            return None
-        spaced = self.peek()
-        if (
-            spaced is not None
-            and spaced.spaced
-            and self.at(Type.NUMBER)
-            and self.at(Type.SIGN, "/", ahead=1)
-            and self.at(Type.NUMBER, ahead=2)
-        ):
-            over, under = self.tokens[self.place].text, self.tokens[self.place + 2].text
-            if over.isdigit() and under.isdigit() and (len(over), over) < (len(under), under):
-                self.place += 3
-                return Fraction(integer_of(over), integer_of(under))
-        return None
-
-    def _plain_integer(self) -> int | None:
-        """A positive integer in braces or alone, as an argument of a mixed number's fraction."""
-        if (
-            self.at(Type.SIGN, "{")
-            and self.at(Type.NUMBER, ahead=1)
-            and self.at(Type.SIGN, "}", ahead=2)
-        ):
-            text = self.tokens[self.place + 1].text
-            self.place += 3
-            return integer_of(text) if text.isdigit() else None
-        if self.at(Type.NUMBER):
-            return int(self.digit()) if self.tokens[self.place].text.isdigit() else None
-        return None
-
     def digit(self) -> str:
         """Take one digit of the number that stands here: \\frac43 is 4/3."""
         token = self.tokens[self.place]

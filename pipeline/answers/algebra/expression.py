@@ -29,7 +29,7 @@ from pipeline.answers.algebra.polynomial import (
     power,
     scale,
 )
-from pipeline.answers.verdict import Unreadable
+from pipeline.answers.verdict import Malformed
 
 _UNIT: Polynomial = {ONE: Fraction(1)}
 _CHUNK_DIGITS = 3_900
@@ -88,11 +88,11 @@ def quotient(above: Polynomial, below: Polynomial, work: Work) -> Expression:
     """above / below in normal form.
 
     Raises:
-        Unreadable: on division by zero.
+        Malformed: on division by zero.
         TooLarge: if there is too much to do.
     """
     if not below:
-        raise Unreadable("a denominator must not be zero")
+        raise Malformed("a denominator must not be zero")
     if not above:
         return number(0)
     above, below = _rationalised(above, below, work)
@@ -118,7 +118,7 @@ def _rationalised(
             return above, below
         above, below = multiply(above, factor, work), multiply(below, factor, work)
         if not below:
-            raise Unreadable("a denominator must not be zero")
+            raise Malformed("a denominator must not be zero")
 
 
 def _conjugate(below: Polynomial, atom: Atom) -> Polynomial | None:

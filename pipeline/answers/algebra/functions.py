@@ -12,10 +12,11 @@ from math import comb, factorial, perm
 
 from pipeline.answers.algebra.expression import Expression, number, of_atom
 from pipeline.answers.algebra.polynomial import EULER, Context, Kind, check_bits
-from pipeline.answers.algebra.roots import absolute, power, root
+from pipeline.answers.algebra.roots import absolute, power, rational_power
 from pipeline.answers.verdict import Malformed, TooLarge
 
 _FACTORIAL_LIMIT = 5_000
+HALF = Fraction(1, 2)
 
 
 def call(name: str, context: Context, *arguments: Expression) -> Expression:
@@ -35,25 +36,18 @@ def call(name: str, context: Context, *arguments: Expression) -> Expression:
     return of_atom(context.atom(Kind.FUNCTION, f"{name}({text})", name, arguments))
 
 
-def _whole(*values: Expression) -> tuple[int, ...] | None:
-    """The values, where all are integers from 0 on."""
-    found = [value.rational for value in values]
-    if any(v is None or v.denominator != 1 or v < 0 for v in found):
-        return None
-    return tuple(int(v) for v in found if v is not None)
+def _counted(count: Callable[..., int]) -> Callable[..., Expression | None]:
+    """A function of whole numbers from 0 on."""
 
-
-def _counted(
-    count: Callable[..., int],
-) -> Callable[..., Expression | None]:
     def value(context: Context, *arguments: Expression) -> Expression | None:
-        whole = _whole(*arguments)
-        if whole is None:
+        whole = [a.rational for a in arguments]
+        if any(w is None or w.denominator != 1 or w < 0 for w in whole):
             return None
-        if whole[0] > _FACTORIAL_LIMIT:
+        numbers = [int(w) for w in whole if w is not None]
+        if numbers[0] > _FACTORIAL_LIMIT:
             raise TooLarge(f"factorials must be of at most {_FACTORIAL_LIMIT}")
-        context.work.spend(whole[0])
-        return number(check_bits(Fraction(count(*whole))))
+        context.work.spend(numbers[0])
+        return number(check_bits(Fraction(count(*numbers))))
 
     return value
 
@@ -69,7 +63,7 @@ def _rounded(step: int) -> Callable[[Context, Expression], Expression | None]:
 
 
 _EXACT: dict[str, Callable[..., Expression | None]] = {
-    "sqrt": lambda context, argument: root(argument, 2, context),
+    "sqrt": lambda context, argument: rational_power(argument, HALF, context),
     "abs": lambda context, argument: absolute(argument, context),
     "exp": lambda context, argument: power(of_atom(EULER), argument, context),
     "factorial": _counted(factorial),

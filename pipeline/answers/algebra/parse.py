@@ -10,13 +10,15 @@ Division is left-associative and as strong as an implied product: 1/2x is x/2.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from pipeline.answers.algebra import expression as ex
 from pipeline.answers.algebra.cursor import Cursor, numeral
 from pipeline.answers.algebra.expression import Expression, number, of_atom, symbol
 from pipeline.answers.algebra.functions import call
 from pipeline.answers.algebra.polynomial import EULER, IMAGINARY, PI, Atom, Context, Kind
 from pipeline.answers.algebra.ranges import integral, over_a_range
-from pipeline.answers.algebra.roots import absolute, power, root
+from pipeline.answers.algebra.roots import absolute, power, rational_power
 from pipeline.answers.algebra.tokens import FUNCTIONS, OPENING, Token, Type
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
@@ -147,7 +149,7 @@ class Parser:
     def _exponent(self) -> Expression:
         sign = self._sign()
         value = self.primary()
-        if self.cursor.at(Type.SIGN, "!"):
+        if self.cursor.at(Type.SIGN, "!", "^"):  # a tower is worked out from its top
             value = self._postfixed(value)
         return ex.negative(value, self.context.work) if sign is False else value
 
@@ -155,7 +157,7 @@ class Parser:
         token = self.cursor.take()
         match token.type:
             case Type.NUMBER:
-                return self._number(token)
+                return number(numeral(token.text))
             case Type.SYMBOL:
                 counted = self._counted(token)
                 if counted is not None:
@@ -204,13 +206,6 @@ class Parser:
         self.bars = bars
         return inner
 
-    def _number(self, token: Token) -> Expression:
-        value = numeral(token.text)
-        if not token.text.isdigit():
-            return number(value)
-        mixed = self.cursor.mixed_fraction()
-        return number(value + mixed) if mixed is not None else number(value)
-
     def argument(self) -> Expression:
         """A LaTeX argument: a group, one digit, one symbol or one command."""
         if self.cursor.at(Type.SIGN, "{"):
@@ -238,7 +233,7 @@ class Parser:
                 if rational is None or rational.denominator != 1 or rational < 2:
                     raise Unreadable("the degree of a root must be an integer from 2 on")
                 degree = int(rational)
-            return root(self.argument(), degree, self.context)
+            return rational_power(self.argument(), Fraction(1, degree), self.context)
         if name == "binom" and not self.cursor.at(Type.SIGN, "("):
             above = self.argument()
             return call("binom", self.context, above, self.argument())

@@ -84,7 +84,6 @@ PI = Atom(Kind.CONSTANT, "pi")
 EULER = Atom(Kind.CONSTANT, "e")
 IMAGINARY = Atom(Kind.IMAGINARY, "i")
 UNIT: Polynomial = {ONE: Fraction(1)}
-HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,15 +42,6 @@ def power(base: Expression, exponent: Expression, context: Context) -> Expressio
     return rational_power(base, rational, context)
 
 
-def root(value: Expression, degree: int, context: Context) -> Expression:
-    """The principal root; odd roots of negative numbers are real, as in school.
-
-    Raises:
-        Unreadable: for roots of i.
-    """
-    return rational_power(value, Fraction(1, degree), context)
-
-
 def rational_power(value: Expression, exponent: Fraction, context: Context) -> Expression:
     """value ** exponent as the root of a power, the root principal (real where it is odd).
 

@@ -53,7 +53,7 @@ _ACCENTS = frozenset((
     "bar", "hat", "tilde", "dot", "ddot", "widehat", "widetilde", "overline", "overrightarrow",
 ))  # fmt: skip
 _ACCENTED = re.compile(r"\s*(?:\{\s*(\\?[A-Za-z]+)\s*\}|([A-Za-z]))")
-_LETTERS_ONLY = re.compile(r"[^\W\d_][^\W\d_ .,'-]*(?:[ .,'-]+[^\W\d_]+)*[ .]*")
+_PROSE = re.compile(r"\w[\w .,'-]*")
 FUNCTIONS = frozenset((
     "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot", "arcsec",
     "arccsc", "factorial", "binom", "sinh", "cosh", "tanh", "ln", "log", "exp", "sqrt", "abs",
@@ -91,7 +91,7 @@ def tokenise(text: str) -> list[Token]:
     tokens: list[Token] = []
     position, depth, groups = 0, 0, 0
     text = text.rstrip()
-    prose = _LETTERS_ONLY.fullmatch(text) is not None
+    prose = _PROSE.fullmatch(text) is not None
     while position < len(text):
         match = _TOKEN.match(text, position)
         assert match is not None
@@ -145,7 +145,7 @@ def _append_word(
 ) -> int:
     """Append a run of letters as a command, a word or symbols; returns the new position.
 
-    `prose` says that the whole answer is letters, where short runs may be words as well.
+    `prose` says that the answer is letters and numbers, where short runs may be words as well.
     """
     command = _PLAIN_COMMANDS.get(word) or _PLAIN_COMMANDS.get(
         word.lower() if len(word) > 3 else ""
@@ -155,6 +155,8 @@ def _append_word(
         tokens.append(Token(Type.SYMBOL, name, spaced))
     elif command == "degrees":
         tokens.extend((Token(Type.SIGN, "^"), Token(Type.COMMAND, "circ")))
+    elif word == "in" and tokens and tokens[-1].type is Type.NUMBER:
+        tokens.append(Token(Type.TEXT, word, spaced, plain=True))
     elif command in ("and", "or"):
         tokens.append(Token(Type.TEXT, command, spaced, plain=True))
     elif command:
@@ -162,7 +164,7 @@ def _append_word(
     elif len(word) > 3 or word.lower() in _SHORT_WORDS or (prose and _is_word(word)):
         split = _PI_RUN.split(word) if len(word) <= 6 else [word]
         parts = [part for part in split if part]
-        if len(parts) > 1 and all(p in ("pi", "sqrt") or len(p) <= 3 for p in parts):
+        if len(parts) > 1 and all(p in ("pi", "sqrt") or len(p) == 1 for p in parts):
             for part in parts:
                 position = _append_word(tokens, part, spaced, text, position, prose)
         else:
