@@ -46,16 +46,12 @@ class Comparison(Numbers):
         if gold.text == predicted.text:
             return True
         if isinstance(gold, Unread) or isinstance(predicted, Unread):
-            return self._unread(gold, predicted)
+            broken = isinstance(predicted, Unread) and predicted.malformed
+            return False if broken and not isinstance(gold, Unread) else None
         strict = self._same_kind(gold, predicted)
         if strict is not False:
             return strict
         return self._lenient(gold, predicted)
-
-    def _unread(self, gold: Value, predicted: Value) -> Decision:
-        if isinstance(predicted, Unread) and predicted.malformed and not isinstance(gold, Unread):
-            return False
-        return None
 
     def _same_kind(self, gold: Value, predicted: Value) -> Decision:
         match gold, predicted:
@@ -183,9 +179,10 @@ class Comparison(Numbers):
                 Sequence() | ListOf() as other,
                 Matrix() as matrix,
             ):
+                line = len(matrix.rows) == 1 or all(len(row) == 1 for row in matrix.rows)
                 interval = isinstance(other, Sequence) and other.is_interval
-                if self.allows(Leniency.COLUMN_AS_TUPLE) and not matrix.bars and not interval:
-                    return self._column(matrix, other)
+                if self.allows(Leniency.COLUMN_AS_TUPLE) and line and not (matrix.bars or interval):
+                    return self.in_order([i for row in matrix.rows for i in row], other.items)
             case (Row(items=(Scalar() as a, Scalar() as b)), Scalar() as other) | (
                 Scalar() as other,
                 Row(items=(Scalar() as a, Scalar() as b)),
@@ -218,6 +215,9 @@ class Comparison(Numbers):
                 if len(names) > 1:
                     return False
                 bare = bare.value if isinstance(bare, Equation) else bare.values
+            parts = bare.items if isinstance(bare, ListOf) else ()
+            if any(isinstance(part, Equation) and part.name != named.name for part in parts):
+                return False
             return self.equal(value, bare) if named is gold else self.equal(bare, value)
         return False
 
@@ -243,11 +243,6 @@ class Comparison(Numbers):
         if sentence or letters or isinstance(other, SetOf | Region):
             return None
         return False
-
-    def _column(self, matrix: Matrix, other: Sequence | ListOf) -> Decision:
-        if len(matrix.rows) != 1 and any(len(row) != 1 for row in matrix.rows):
-            return False
-        return self.in_order([item for row in matrix.rows for item in row], other.items)
 
 
 def _members(value: Value) -> tuple[Value, ...]:

@@ -54,11 +54,7 @@ def either_region(items: list[va.Value]) -> va.Value | None:
 
 
 def as_intervals(value: va.Value) -> list[va.Sequence]:
-    """A value as intervals; points are closed intervals of length 0.
-
-    Raises:
-        Unreadable: if it is no set of reals.
-    """
+    """A set of reals as intervals; points are closed intervals of length 0."""
     match value:
         case va.Union(intervals=intervals):
             return list(intervals)
@@ -71,11 +67,7 @@ def as_intervals(value: va.Value) -> list[va.Sequence]:
 
 
 def _end(value: va.Value) -> float:
-    """An end as a number.
-
-    Raises:
-        Unreadable: if it has no value.
-    """
+    """An end as a number; Unreadable if it has no value."""
     if value in (va.INFINITY, va.MINUS_INFINITY):
         return float("inf") if value == va.INFINITY else float("-inf")
     if not isinstance(value, va.Scalar):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from pipeline.answers.intervals import as_set, interval
 from pipeline.answers.verdict import Malformed, Unreadable
 
 _RELATIONS = {"=": "=", "<": "<", ">": ">", "le": "<=", "ge": ">=", "ne": "!=", "in": "in",
-              "equiv": "equiv"}  # fmt: skip
+              "equiv": "equiv", "approx": "="}  # fmt: skip
 _COEFFICIENTS = (Kind.PRIME, Kind.IMAGINARY, Kind.CONSTANT)
 _Read = Callable[[list[Token]], va.Value]
 
@@ -67,6 +68,8 @@ def _name(tokens: list[Token]) -> str:
         t.type in allowed for t in tokens
     ):
         return "".join(f"\\text{{{t.text}}}" if t.type is Type.TEXT else t.text for t in tokens)
+    if re.fullmatch(r"\w\^\{?-1\}?\(\w\)", inverse := "".join(t.text for t in tokens)):
+        return inverse
     raise Unreadable("a name must stand on the left")
 
 

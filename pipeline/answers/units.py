@@ -25,14 +25,16 @@ A 1 A* amp* ampere*|A.s 1 C* coulomb*|g.m2.s-3.A-1 1000 V* volt*|g.m2.s-3.A-2 10
 A2.s4.g-1.m-2 1/1000 F* farad*|g.s-2.A-1 1000 T tesla|g.m2.s-2.A-2 1000 H henry|K 1 K* kelvin
 mol 1 mol* mole*|cd 1 cd candela|bit 1 bit*|bit 8 B* byte*|celsius 1 celsius|fahrenheit 1 fahrenheit
 degree 1 degree deg|rad 1 rad radian|dollar 1 dollar usd buck|dollar 0.01 cent|euro 1 euro
-gbp 1 gbp|yen 1 yen|yuan 1 yuan rmb|rupee 1 rupee rs
+gbp 1 gbp|yen 1 yen|yuan 1 yuan rmb 元|rupee 1 rupee rs
+m 1000 km 千米 公里|m 1/100 cm 厘米|m 1 m 米|g 1000 kg 千克 公斤|g 1 g 克|s 3600 h 小时
+s 60 min 分钟|s 1 s 秒|s 86400 d 天|month 12 yr 年|degree 1 degree 度|m3 0.001 L 升
 """
 _SYMBOLS = {"Y": 24, "Z": 21, "E": 18, "P": 15, "T": 12, "G": 9, "M": 6, "k": 3, "K": 3, "h": 2,
             "d": -1, "c": -2, "m": -3, "u": -6, "μ": -6, "n": -9, "p": -12, "f": -15}  # fmt: skip
 _MONEY = ("dollar", "euro", "gbp", "yen", "rupee", "yuan")
 _LONGEST = 24
 """Most tokens of a unit."""
-_SPELT = {"cdot": "*", "circ": "°", "times": "*", "in": "in", "min": "min"}
+_SPELT = {"cup": "cup", "cdot": "*", "circ": "°", "times": "*", "in": "in", "min": "min"}
 _VALUE_ENDS = frozenset(("}", ")", "]", "|", "!", "pi", "infty", "rfloor", "rceil"))
 _PREFIXES = {"tera": 12, "giga": 9, "mega": 6, "kilo": 3, "hecto": 2, "deci": -1, "centi": -2,
              "milli": -3, "micro": -6, "nano": -9, "pico": -12}  # fmt: skip
@@ -67,7 +69,7 @@ _NO_THINGS = frozenset(_STATEMENTS.split())
 _THING = re.compile(r"[^\W\d_](?:[^\W\d_]|['.-])*")
 _PLURALS = frozenset((
     "people", "children", "men", "women", "fish", "sheep", "deer", "mice", "geese", "teeth", "dice",
-    "oxen",
+    "oxen", "个", "人", "只", "本", "支", "名", "岁", "件", "块", "次", "张", "棵", "辆", "条",
 ))  # fmt: skip
 
 
@@ -121,6 +123,8 @@ def split_unit(
         and (tokens[opens[-1] - 1].type is Type.NUMBER or tokens[opens[-1] - 1].text in ")}")
     ):
         words = _spelling(tokens[opens[-1] + 1 : -1]).strip()
+        if words == "%":
+            return tokens[: opens[-1]], None, _PERCENT
         unit = unit_of(words) if len(words) > 1 else None
         if unit is not None:
             return tokens[: opens[-1]], unit, None
@@ -196,7 +200,7 @@ def is_unit(words: str) -> bool:
 def is_things(words: str, remark: bool = False) -> bool:
     """Whether the words name things that are counted: plurals, unless in a remark in brackets."""
     names = re.sub(r"(?<=[a-z])(?:/| per )(?=[a-z])", " ", things(words)).split()
-    if not 0 < len(names) <= 6 or not all(_THING.fullmatch(name) for name in names):
+    if not 0 < len(names) <= 6 or not all(_THING.fullmatch(n) and n not in "kmbt" for n in names):
         return False
     if remark:
         kept = [n for n in names if n not in ("of", "per", "a", "the", "in", "for", "and", "one")]
@@ -220,12 +224,13 @@ def _stem(word: str) -> str:
 @lru_cache
 def _names() -> dict[str, tuple[str, str, Fraction, bool]]:
     """Name: (its symbol, dimension, factor, whether it takes prefixes)."""
-    found = {}
+    found: dict[str, tuple[str, str, Fraction, bool]] = {}
     for row in _TABLE.replace("\n", "|").strip("|").split("|"):
         dimension, factor, *names = row.split()
         for name in names:
             symbol, number = names[0].rstrip("*"), Fraction(factor)
-            found[name.rstrip("*")] = symbol, dimension, number, name[-1] == "*"
+            prefixed = name[-1] == "*"
+            found.setdefault(name.rstrip("*"), (symbol, dimension, number, prefixed))
     return found
 
 
@@ -266,9 +271,14 @@ def _unit(words: str) -> Unit | None:
         if not pieces and (number or "/" not in text):
             return None
         for piece in pieces:
-            match = re.fullmatch(r"([A-Za-zΩμ]+)(?:\^(-?\d)|(\d))?", piece)
+            match = re.fullmatch(r"([^\W\d_]+)(?:\^(-?\d)|(\d))?", piece)
             known = _known(match[1]) if match else None
-            if match is None or known is None or len(pieces) > 4:
+            if (
+                match is None
+                or known is None
+                or len(pieces) > 4
+                or (known[1] in _MONEY and len(pieces) > 1)
+            ):
                 return None
             times = int(match[2] or match[3] or 1) * (-1 if number else 1)
             exponents[known[0]] = exponents.get(known[0], 0) + times

@@ -29,11 +29,7 @@ FULL = 40_000
 
 
 class Work:
-    """What one reading may still spend, in multiplications of small rationals.
-
-    Raises:
-        TooLarge: from `spend`, once nothing is left.
-    """
+    """What one reading may still spend, in multiplications of small rationals; then TooLarge."""
 
     def __init__(self, limit: int = FULL) -> None:
         self.left = limit

@@ -44,7 +44,7 @@ _TOKEN = re.compile(
     r"|\\text\s*\{(?P<text>[^{}]*)\}"
     r"|\\(?P<command>[A-Za-z]+)"
     r"|(?P<word>[A-Za-z]+)"
-    r"|(?P<other>[^\W\d_]+)"
+    r"|(?P<other>[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u064b-\u0655\u0900-\u0e4f])*)"
     r"|(?P<sign>\\[\\{}%$|#&]|\S))"
 )
 _SUBSCRIPT = re.compile(r"\s*_\s*(?:\{\s*([A-Za-z0-9+\-,.()*/ ]{1,20})\s*\}|([A-Za-z0-9]))")
