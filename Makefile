@@ -22,7 +22,7 @@ miniature: install
 
 test: install-dev
 	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu" \
-	  --cov --cov-report= --cov-fail-under=95
+	  -n 2 --dist loadfile --cov --cov-report= --cov-fail-under=95
 
 test-engines: install-dev
 	$(BIN)/python -m pytest -m "(ray or vllm or browser) and not slow and not gpu"
