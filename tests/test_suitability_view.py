@@ -1,5 +1,6 @@
 """What the report says of the choice of a strategy."""
 
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from pipeline.report.build import build
 from pipeline.report.page import report_page
 from pipeline.report.run_data import read_run
 from pipeline.report.suitability_view import contrast, suitability_of
+from pipeline.statistics.intervals import Interval
 from pipeline.theory.suitability import Suitability, suitability
 from tests.report_runs import made_up_config, question_rows, write_run
 
@@ -26,20 +28,32 @@ def world(*, sees: bool, questions: int = 200, rounds: int = 9) -> Suitability:
 
 
 def test_worlds_are_contrasted_where_the_verifier_differs() -> None:
-    """Both benchmarks and both figures are named, the seeing one first, and what to choose."""
+    """Both benchmarks and their figures are named, the seeing one first, and what to choose."""
     seen, unseen = world(sees=True), world(sees=False)
-    lasting = seen.lags[-1].observed.value
     sentence = contrast({"blind": unseen, "seen": seen})
 
     assert (seen.tells_apart, unseen.tells_apart) == (True, False)
     assert sentence is not None
-    assert f"on seen (AUC 1.00, rightness 8 rounds apart correlates {lasting:.2f})" in sentence
-    assert "It does not on blind (AUC 0.50" in sentence
-    assert sentence.index("MarkovScale's stopping can pay") < sentence.index("prefer vote")
+    assert "apart on seen (AUC 1.00 [1.00, 1.00]; rightness 8 rounds apart correlates" in sentence
+    assert "On blind (AUC 0.50 [0.50, 0.50]; rightness 8 rounds apart" in sentence
+    assert sentence.index("stopping can pay") < sentence.index("prefer vote")
+
+
+def test_a_verifier_that_may_be_chance_is_contrasted_too() -> None:
+    """Where few questions leave the AUC open around 1/2, the sentence shows the interval."""
+    seen = world(sees=True)
+    open_ = replace(seen, auc_within=Interval(value=0.44, low=0.29, high=0.61))
+    slight = replace(seen, auc_within=Interval(value=0.6, low=0.55, high=0.65))
+
+    assert open_.tells_apart is None
+    assert "On open (AUC 0.44 [0.29, 0.61];" in (contrast({"seen": seen, "open": open_}) or "")
+    assert "Too few questions" in open_.sentences()[0]
+    assert contrast({"seen": seen, "slight": slight}) is None
+    assert "a little" in slight.sentences()[0]
 
 
 def test_worlds_of_one_kind_are_not_contrasted() -> None:
-    """Nor is one benchmark alone, nor one whose verifier is in doubt."""
+    """Nor is one benchmark alone."""
     seen = world(sees=True)
 
     assert contrast({"one": seen, "two": seen}) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pipeline.report import words
 from pipeline.report.run_data import Cell
 from pipeline.theory.suitability import Suitability, suitability
 from pipeline.theory.transitions import labels_of_verdicts
@@ -22,30 +23,37 @@ def suitability_of(cells: Sequence[Cell]) -> Suitability | None:
 
 
 def contrast(found: Mapping[str, Suitability]) -> str | None:
-    """One sentence where the verifier sees the answers of one benchmark and not of another.
+    """One sentence where the verifier sees the answers of one benchmark and, for all that its
+    questions show, not those of another.
 
     Args:
         found: diagnostics by benchmark.
     """
     seen = {name: each for name, each in found.items() if each.tells_apart is True}
-    unseen = {name: each for name, each in found.items() if each.tells_apart is False}
+    unseen = {name: each for name, each in found.items() if _may_be_chance(each)}
     if not seen or not unseen:
         return None
     return (
         f"The benchmarks differ in kind. The verifier tells the answers of one question apart on "
-        f"{_with_figures(seen)}: there prm_argmax and MarkovScale's stopping can pay. It does not "
-        f"on {_with_figures(unseen)}: there prefer vote and chain_asc."
+        f"{_with_figures(seen)}: there prm_argmax and MarkovScale's gate and stopping can pay. On "
+        f"{_with_figures(unseen)} it may as well be chance: there prefer vote and chain_asc."
     )
+
+
+def _may_be_chance(found: Suitability) -> bool:
+    within = found.auc_within
+    return found.tells_apart is False or (within is not None and within.low <= 0.5)
 
 
 def _with_figures(found: Mapping[str, Suitability]) -> str:
     said = []
     for name, each in found.items():
-        figures = [] if each.auc_within is None else [f"AUC {each.auc_within.value:.2f}"]
+        figures = (
+            [] if each.auc_within is None else [f"AUC {words.decimal_with(each.auc_within, 2)}"]
+        )
         if each.lags:
             last = each.lags[-1]
-            figures.append(
-                f"rightness {last.lag} rounds apart correlates {last.observed.value:.2f}"
-            )
-        said.append(f"{name} ({', '.join(figures)})")
+            correlated = words.decimal_with(last.observed, 2)
+            figures.append(f"rightness {last.lag} rounds apart correlates {correlated}")
+        said.append(f"{name} ({'; '.join(figures)})")
     return " and ".join(said)

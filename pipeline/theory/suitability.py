@@ -234,6 +234,11 @@ def _of_verifier(within: Interval | None, tells_apart: bool | None) -> str | Non
             f"This verifier tells the answers of one question apart ({told}): prm_argmax and "
             f"stopping by its scores can pay."
         )
+    if within.low <= 0.5:
+        return (
+            f"Too few questions have both right and wrong answers to say whether the verifier "
+            f"tells them apart ({told}): prefer vote until more do."
+        )
     return (
         f"This verifier tells the answers of one question apart a little ({told}): compare rules."
     )
