@@ -15,7 +15,7 @@ demo: install
 	  configs/laptop.yaml configs/laptop-sums.yaml
 
 paper: install
-	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --out runs/paper
+	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --pool data/pools/sums --out runs/paper
 
 miniature: install
 	$(BIN)/python -m jobs.miniature

@@ -4,12 +4,15 @@
     python -m jobs.train --pool RUN --out predictors/mine
     python -m jobs.train --pool RUN --out predictors/mine --use tuned --pooling mean
     python -m jobs.train --pool EXPORT --config configs/laptop.yaml --out predictors/mine
+    python -m jobs.train --pool data/pools/arithmetic --out weights --only agree
 
 Reads the pool's counts; makes features of its questions with the pool's own generator (cached, so
 that another training takes seconds); fits the heads in the paper's setting and in a tuned one;
 writes ``predictor.json``, ``heads.safetensors`` and ``priors.json`` (the averages of a and b) to
 OUT, and prints how each head does on held-out questions. Use it as
-``science.priors.predictor: OUT``. Exits with 0, or with 2 for input that does not fit.
+``science.priors.predictor: OUT``. Also fits the weights of the strategy ``agree`` and writes them
+to ``agree.json``, for ``weights: OUT/agree.json``; ``--only agree`` does nothing else and needs no
+engine. Exits with 0, or with 2 for input that does not fit.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ import sys
 from jobs.logs import log_to_stderr
 from jobs.pool_config import pool_config
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from pipeline.predictors.agreement_training import train_agreement
 from pipeline.predictors.features import POOLINGS
 from pipeline.predictors.targets import PAPER_ANSWERS
-from pipeline.replay.pools import read_pool
+from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.store.storage import Folder
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,6 +57,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--learning-rate", type=float, help="of the paper's setting (1e-5)")
     options.add_argument("--seed", type=int, default=0, help="of split and fit")
     options.add_argument(
+        "--only", choices=("agree",), help="fit the weights of agree alone, without any engine"
+    )
+    options.add_argument(
         "--set",
         metavar="FIELD=VALUE",
         action="append",
@@ -67,11 +75,14 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr()
     try:
-        config = pool_config(arguments.pool, arguments.config, arguments.overrides)
         pool = read_pool(arguments.pool).of_benchmarks(arguments.benchmark)
-        from jobs.training import train
+        lines = []
+        if arguments.only is None:
+            config = pool_config(arguments.pool, arguments.config, arguments.overrides)
+            from jobs.training import train
 
-        lines = train(config, pool, arguments)
+            lines = train(config, pool, arguments)
+        lines += _agree(pool, arguments)
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -80,6 +91,18 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     print("\n".join(lines))
     return 0
+
+
+def _agree(pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:
+    """Fit and write the weights of agree; heads alone stand where a pool is too small for it."""
+    try:
+        card = train_agreement(pool, seed=arguments.seed)
+    except ConfigError as error:
+        if arguments.only is not None:
+            raise
+        return [f"no weights of agree: {error}"]
+    Folder(arguments.out).write_json("agree.json", card.to_json())
+    return [*card.sentences(), f"weights of agree: {arguments.out}/agree.json"]
 
 
 if __name__ == "__main__":

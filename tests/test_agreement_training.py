@@ -1,0 +1,45 @@
+"""Training agree on the shipped pools: the file is one that a configuration reads."""
+
+import json
+from pathlib import Path
+
+from jobs import train
+from pipeline.config.weights import with_weights
+from pipeline.predictors.agreement_training import train_agreement
+from pipeline.replay.pools import read_pool
+
+POOLS = Path(__file__).parent.parent / "data" / "pools"
+
+
+def test_the_weights_of_a_pool_are_calibrated_and_weigh_what_its_verifier_sees():
+    """Of the sums, whose verifier tells answers apart, scores decide within a question; of the
+    arithmetic they have no say. Both are calibrated on the questions held out."""
+    sums = train_agreement(read_pool(str(POOLS / "sums")))
+    arithmetic = train_agreement(read_pool(str(POOLS / "arithmetic")))
+
+    assert max(sums.calibration_error, arithmetic.calibration_error) < 0.05
+    assert sums.weights.w[1] + sums.weights.w[2] > 1
+    assert abs(arithmetic.weights.w[1]) + abs(arithmetic.weights.w[2]) < 0.5
+    assert sums.rounds_drawn < sums.chain_asc_rounds / 2
+    assert sums.fitted_on + sums.held_out == 1_000
+
+
+def test_the_job_writes_a_file_that_a_configuration_reads(tmp_path, capsys):
+    """Without an engine; digest and card stand beside the numbers."""
+    out = tmp_path / "weights"
+    arguments = ["--pool", str(POOLS / "sums"), "--out", str(out), "--only", "agree"]
+
+    assert train.main(arguments) == 0
+    written = json.loads((out / "agree.json").read_text())
+    read = with_weights({"weights": str(out / "agree.json")})["weights"]
+    assert read == {"w": written["w"], "v": written["v"]}
+    assert written["digest"] in capsys.readouterr().out
+    assert written["card"]["held_out"] > 100
+
+
+def test_a_pool_that_is_too_small_is_named(tmp_path, capsys):
+    """Asked for nothing but these weights, it is an error that says what is needed."""
+    arguments = ["--pool", str(POOLS / "sums"), "--benchmark", "none", "--only", "agree"]
+
+    assert train.main([*arguments, "--out", str(tmp_path)]) == 2
+    assert "none" in capsys.readouterr().err
