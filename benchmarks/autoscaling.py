@@ -251,10 +251,10 @@ def _replicas(run: str) -> int:
 def _totals(run: str) -> dict[str, Any] | None:
     import ray
 
-    from actors.cluster.run_monitor import NAMESPACE, watch_name
+    from actors.cluster.run_monitor import NAMESPACE, monitor_name
 
     with contextlib.suppress(ValueError, ray.exceptions.RayError):  # not yet, or over
-        watch = ray.get_actor(watch_name(run), namespace=NAMESPACE)
+        watch = ray.get_actor(monitor_name(run), namespace=NAMESPACE)
         totals: dict[str, Any] = ray.get(watch.totals.remote(), timeout=5)
         return totals
     return None

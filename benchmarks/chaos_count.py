@@ -2,7 +2,7 @@
 
 It uses neither resume nor fold nor the engines' meters: every chain is computed anew, by its
 strategy and the rules of the scripted engines, in this process; journal and outcomes are read as
-plain tables; and the testimony that generators left on disk says what was made.
+plain tables; and the logs that generators left on disk say what was made.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.engines.generation_log import testimony
+from actors.engines.generation_log import logged_generations
 from actors.engines.script_rules import Script, reply, rows, script_of
 from pipeline.answers import extract
 from pipeline.config.strategies import strategies_of
@@ -110,7 +110,7 @@ def count(run: RunDir, witness: Path) -> Count:
             different += any(outcome[name] != value for name, value in should.items())
             key = (label, row["benchmark"], row["question_id"], "sequential", 0)
             lost += sum((*key, r, 0) not in places for r in range(len(outcome["round_tokens"])))
-    made = testimony(str(witness))
+    made = logged_generations(str(witness))
     left = Counter(made)
     everything = rows_of(journal.table) + rows_of(journal.discarded)
     invented = 0

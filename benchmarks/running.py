@@ -109,7 +109,7 @@ def scripted_run(folder: Path, **runtime: Any) -> Path:
     """A configuration file for scripted engines on plain actors, with a witness of what they make.
 
     Args:
-        folder: where the file, the runs and the testimony go.
+        folder: where the file, the runs and the generation logs go.
         runtime: fields over the runtime part; ``scripted``, ``size`` and ``n`` are taken apart.
     """
     scripted = {"witness": str(folder / "witness"), **runtime.pop("scripted", {})}

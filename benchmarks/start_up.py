@@ -86,11 +86,11 @@ def _first_completion(run_id: str, seen: list[float]) -> None:
     """Note when the run's watch first knows of a completion."""
     import ray
 
-    from actors.cluster.run_monitor import NAMESPACE, watch_name
+    from actors.cluster.run_monitor import NAMESPACE, monitor_name
 
     while True:
         try:
-            watch = ray.get_actor(watch_name(run_id), namespace=NAMESPACE)
+            watch = ray.get_actor(monitor_name(run_id), namespace=NAMESPACE)
             while not ray.get(watch.totals.remote())["rounds"]:
                 time.sleep(0.02)
         except (ValueError, ray.exceptions.RayError):  # not there yet

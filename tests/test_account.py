@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from actors.driver.stats_poller import EngineAccount
+from actors.driver.stats_poller import StatsPoller
 from actors.engines.engine_stats import Meter
 
 
@@ -24,7 +24,7 @@ def figures(meter, tokens):
 def test_a_slow_answer_is_no_second_life():
     """However late a replica answers, its process is counted once, by what it said last."""
     pool, meter = Pool(), Meter(4)
-    account = EngineAccount(pool)
+    account = StatsPoller(pool)
     for tokens, late_s in ((10, 0.0), (20, 5.0), (30, 9.0)):
         stats = figures(meter, tokens)
         pool.generator = [replace(stats, up_s=stats.up_s - late_s)]
@@ -38,7 +38,7 @@ def test_a_slow_answer_is_no_second_life():
 def test_a_restarted_replica_adds_to_what_the_dead_one_made():
     """The tokens of every process of a replica are in the sum."""
     pool = Pool()
-    account = EngineAccount(pool)
+    account = StatsPoller(pool)
     for meter, tokens in ((Meter(4), 10), (Meter(4), 5)):
         pool.generator = [figures(meter, tokens)]
         account.last_look()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.driver.admission_control import AdmissionControl
-from actors.driver.stats_poller import EngineAccount, Stats
+from actors.driver.stats_poller import Stats, StatsPoller
 from actors.engines.engine_stats import Meter
 from actors.routing.address import EnginesAddress
 from pipeline.config.runtime import RuntimeConfig
@@ -28,11 +28,11 @@ class Pools:
 
     @property
     def latest(self) -> Stats:
-        """As `EngineAccount.latest`."""
+        """As `StatsPoller.latest`."""
         return {"generator": self.generator, "verifier": self.verifier}
 
     def totals(self) -> dict[str, Any]:
-        """As `EngineAccount.totals`."""
+        """As `StatsPoller.totals`."""
         return {"preemptions": sum(stats.preemptions for stats in self.generator)}
 
     def say(self, number: int = 0, **figures: Any) -> None:
@@ -205,7 +205,7 @@ def test_the_account_is_asked_every_few_seconds_and_counts_preemptions_of_the_de
 
     now = [0.0]
     engines = Engines()
-    account = EngineAccount(engines, clock=lambda: now[0])
+    account = StatsPoller(engines, clock=lambda: now[0])
 
     def look() -> int:
         account.look()

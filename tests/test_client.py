@@ -84,7 +84,7 @@ async def test_after_the_last_attempt_a_failure_says_why_and_what_it_cost() -> N
 
 
 async def test_a_dead_engine_leaves_tokens_unknown() -> None:
-    """Nobody can say what the lost tries cost: None, not 0."""
+    """Placeholder can say what the lost tries cost: None, not 0."""
     dying = client(faults={"die": "crash"})
     outcome = await dying.call(GenerateCall(asks("die")))
 

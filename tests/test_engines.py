@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.cluster.run_monitor import NAMESPACE, Watch, watch_name
+from actors.cluster.run_monitor import NAMESPACE, RunMonitor, monitor_name
 from actors.engines.connect import clients_of
 from actors.engines.engine_stats import EngineStats
 from actors.engines.launch import Engines, start_pools
@@ -338,7 +338,9 @@ def serve_engines(local_ray: None) -> Iterator[Engines]:
     import ray
     from ray import serve
 
-    watch = ray.remote(Watch).options(name=watch_name("tiny"), namespace=NAMESPACE, num_cpus=0)
+    watch = ray.remote(RunMonitor).options(
+        name=monitor_name("tiny"), namespace=NAMESPACE, num_cpus=0
+    )
     alive = watch.remote()
     engines = start_pools(
         {

@@ -14,7 +14,7 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
 from actors.driver.admission_control import AdmissionControl
-from actors.driver.stats_poller import EngineAccount
+from actors.driver.stats_poller import StatsPoller
 from actors.engines.connect import clients_of
 from actors.engines.engine_stats import Meter
 from actors.engines.hosts import HOSTS, Hosting, hosting_of
@@ -101,7 +101,7 @@ def test_a_third_role_is_polled_admitted_and_reported_like_the_others() -> None:
                 "critic": [waiting.stats("c0", "critic", 0)],
             }
 
-    account = EngineAccount(Told())
+    account = StatsPoller(Told())
     account.last_look()
     account.close()
     control = AdmissionControl(

@@ -166,7 +166,7 @@ def test_plain_actors_die_with_their_driver(run_on):
         lambda: (
             not any(
                 titled(os.getpid(), title)
-                for title in ("ray::EngineHost", "ray::MapWorker", "ray::Watch")
+                for title in ("ray::EngineHost", "ray::MapWorker", "ray::RunMonitor")
             )
         ),
         60,

@@ -6,11 +6,11 @@ import signal
 
 import pytest
 
-from actors.cluster.run_monitor import Watch
-from actors.cluster.storage_retry import StorageError, patiently
-from actors.driver.abort_policy import Breaker
+from actors.cluster.run_monitor import RunMonitor
+from actors.cluster.storage_retry import StorageError, with_retries
+from actors.driver.abort_policy import AbortPolicy
 from actors.driver.signals import RunInterruptedError, Signals, stop_grace_s
-from actors.driver.stats_poller import EngineAccount
+from actors.driver.stats_poller import StatsPoller
 from actors.engines.engine_stats import Meter
 from pipeline.config.runtime import RuntimeConfig
 
@@ -18,7 +18,7 @@ FINE = {"fatal": None, "idle_s": 0.0, "stops": {"budget": 20}, "last_error": Non
 
 
 def reason(**totals):
-    breaker = Breaker(RuntimeConfig(no_progress_timeout_s=60), "runs/r")
+    breaker = AbortPolicy(RuntimeConfig(no_progress_timeout_s=60), "runs/r")
     return str(breaker.reason({**FINE, **totals}))
 
 
@@ -86,21 +86,21 @@ def test_storage_is_waited_for_and_then_given_up():
             raise fails.pop()
         return 7
 
-    assert patiently(call, "read") == 7
+    assert with_retries(call, "read") == 7
     with pytest.raises(StorageError, match="could not read for 0 s: gone"):
-        patiently(lambda: (_ for _ in ()).throw(OSError("gone")), "read", give_up_s=0)
+        with_retries(lambda: (_ for _ in ()).throw(OSError("gone")), "read", give_up_s=0)
 
 
 async def test_lives_are_numbered_in_the_order_in_which_they_ask():
     """Each writer has numbers of its own."""
-    watch = Watch()
+    watch = RunMonitor()
 
     assert [await watch.enlist(w) for w in ("a", "b", "a", "a")] == [1, 1, 2, 3]
 
 
 async def test_controllers_learn_of_a_drain_at_once():
     """Whoever waits is told, with the grace; whoever asks later as well."""
-    watch = Watch()
+    watch = RunMonitor()
     waiting = asyncio.create_task(watch.until_drain())
     await asyncio.sleep(0)
     await watch.drain(4.0)
@@ -131,7 +131,7 @@ def seen(account):
 def test_tokens_of_a_replica_that_died_are_kept():
     """A replica that begins anew under its name adds to what its earlier life had said."""
     engines = Reporting()
-    account = EngineAccount(engines)
+    account = StatsPoller(engines)
     account.last_look()
     first = seen(account)
     engines.meters["g0"] = Meter(8)
@@ -150,7 +150,7 @@ def test_engines_that_do_not_answer_hold_nobody_up():
         def stats(self):
             raise RuntimeError("no answer")
 
-    account = EngineAccount(Silent())
+    account = StatsPoller(Silent())
     account.last_look()
     account.close()
 

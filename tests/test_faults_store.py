@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from actors.cluster.run_monitor import Watch
-from actors.cluster.storage_retry import patiently
+from actors.cluster.run_monitor import RunMonitor
+from actors.cluster.storage_retry import with_retries
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.driver.driver import Attempt
 from actors.driver.metric_rows import MetricRows
@@ -193,7 +193,7 @@ async def test_a_row_that_no_segment_can_hold_costs_no_other(tmp_path):
 
 
 async def test_whatever_breaks_a_writer_is_told(tmp_path, monkeypatch):
-    """Nobody waits for a writer that is gone."""
+    """Placeholder waits for a writer that is gone."""
     monkeypatch.setattr(
         "actors.controllers.journal_writer.write_segment",
         lambda *_: (_ for _ in ()).throw(RuntimeError("broken")),
@@ -595,7 +595,7 @@ def test_no_driver_ends_well_while_chains_are_missing(tmp_path):
 
 async def test_trouble_with_storage_is_told_while_it_lasts(tmp_path):
     """By the controllers' reports, and by whoever writes outcomes; and no longer."""
-    watch, said = Watch(), []
+    watch, said = RunMonitor(), []
     await watch.trouble("outcomes", "could not write outcomes: disk full")
     before = await watch.totals()
     await watch.trouble("outcomes", None)
@@ -616,7 +616,7 @@ async def test_trouble_with_storage_is_told_while_it_lasts(tmp_path):
         if (error := next(calls)) is not None:
             raise error
 
-    await asyncio.to_thread(patiently, once, "write outcomes", tell=said.append)
+    await asyncio.to_thread(with_retries, once, "write outcomes", tell=said.append)
     assert before["trouble"] == "could not write outcomes: disk full"
     assert (await watch.totals())["trouble"] is None
     assert told.startswith("journal segment of 1 rows not written: ")
@@ -652,7 +652,7 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path, monkeypatch):
         return has(folder, name)
 
     monkeypatch.setattr(Folder, "has", away_once)
-    opened = patiently(lambda: RunDir.open(run.address), "open the run directory")
+    opened = with_retries(lambda: RunDir.open(run.address), "open the run directory")
 
     assert opened.address == run.address
     calls.clear()

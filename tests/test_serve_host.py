@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.cluster.run_monitor import Watch, watch_name
+from actors.cluster.run_monitor import RunMonitor, monitor_name
 from actors.engines.connect import clients_of
 from actors.engines.launch import Engines, start_pools
 from actors.engines.serve_host import reap, scaling
@@ -40,7 +40,9 @@ async def scripted(run_id: str, pool: dict[str, Any], **script: Any) -> AsyncIte
     """A pool of scripted generators on Serve, with the watch actor that says its run lives."""
     import ray
 
-    watch = ray.remote(Watch).options(name=watch_name(run_id), namespace=NAMESPACE, num_cpus=0)
+    watch = ray.remote(RunMonitor).options(
+        name=monitor_name(run_id), namespace=NAMESPACE, num_cpus=0
+    )
     alive = watch.remote()
     runtime = RuntimeConfig.model_validate(
         {
@@ -172,7 +174,7 @@ async def test_the_reaper_takes_orphans_alone() -> None:
     async with scripted("living", {}):
         serve.run(Foreign.bind(), name="foreign", route_prefix=None)
         async with scripted("orphan", {}):
-            ray.kill(ray.get_actor(watch_name("orphan"), namespace=NAMESPACE))
+            ray.kill(ray.get_actor(monitor_name("orphan"), namespace=NAMESPACE))
 
             assert reap() == ["markovscale-orphan-generator"]
             assert set(serve.status().applications) == {"foreign", "markovscale-living-generator"}

@@ -24,7 +24,7 @@ def data_context() -> Any:
     logging.getLogger("ray.data").setLevel(level)  # where it was imported before
     # its one warning says that bars are off, which is what we ask for
     logging.getLogger("ray.data._internal.progress").setLevel(logging.ERROR)
-    _say_once_unheard()
+    _drop_reference_warning()
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
@@ -34,7 +34,7 @@ def data_context() -> Any:
 
 
 @cache
-def _say_once_unheard() -> None:
+def _drop_reference_warning() -> None:
     """Let Ray warn here and now of constructor arguments that are references, and drop the line.
 
     Ray Data gives its actors two references, whatever it is given itself (ray-project/ray#57733),
@@ -43,12 +43,12 @@ def _say_once_unheard() -> None:
     logger. The actor asks for nothing and is gone before it has started.
     """
 
-    class Nobody:
+    class Placeholder:
         def __init__(self, reference: Any) -> None:
             """Never runs."""
 
     def warned() -> Any:
-        actor = ray.remote(Nobody).options(num_cpus=0, max_restarts=1)
+        actor = ray.remote(Placeholder).options(num_cpus=0, max_restarts=1)
         return actor.remote(ray.put(None))
 
     ray.kill(_without(_REFERENCES, warned))

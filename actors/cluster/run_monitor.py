@@ -2,7 +2,7 @@
 
 A small Ray actor without a CPU of its own. Controllers report their counters to it every second,
 and are told how many chains they may have at work; the driver reads the counters for progress,
-metrics, admission, the watchdog and the circuit breaker.
+metrics, admission, the watchdog and the abort policy.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SUMMED = (
 )
 
 
-def watch_name(run_id: str) -> str:
-    """Name of a run's watch actor."""
+def monitor_name(run_id: str) -> str:
+    """Ray's name of a run's monitor."""
     return f"markovscale-{run_id}-watch"
 
 
-class Watch:
+class RunMonitor:
     """Sums the counters of all controllers, lives of dead controllers included.
 
     An async actor: `until_drain` is open for as long as the run goes on.

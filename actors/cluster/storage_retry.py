@@ -23,7 +23,7 @@ class StorageError(MarkovScaleError, OSError):
     """The run directory could not be read or written for longer than the run may wait."""
 
 
-def patiently(
+def with_retries(
     call: Callable[[], T],
     what: str,
     give_up_s: float = GIVE_UP_S,

@@ -185,8 +185,8 @@ class Chains:
         try:
             if recording is not None:
                 lost += Lost(recording.retried_tokens, recording.retried_unknown)
-            game = decisions(work.strategy, work.question, work.statistics)
-            requests = next(game)
+            steps = decisions(work.strategy, work.question, work.statistics)
+            requests = next(steps)
             while True:
                 priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
                 served = await self._serve(work, requests, recording, priority)
@@ -194,7 +194,7 @@ class Chains:
                 lost = sum((cost for _, cost in served), lost)
                 drawn += told
                 held = max(held, held_tokens(told))
-                requests = game.send(told)
+                requests = steps.send(told)
         except StopIteration as end:
             stop: Stop = end.value
         except Exception as broken:  # one question's fault must not cost another question anything

@@ -15,8 +15,8 @@ from typing import Any
 
 import ray
 
-from actors.cluster.run_monitor import NAMESPACE, watch_name
-from actors.cluster.storage_retry import GIVE_UP_S, patiently
+from actors.cluster.run_monitor import NAMESPACE, monitor_name
+from actors.cluster.storage_retry import GIVE_UP_S, with_retries
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, spare_collector
 from actors.controllers.grading import GradingPool
@@ -54,23 +54,23 @@ class Controller:
     def __init__(
         self, address: str, attempt: int, phase: int, token: str, engines: EnginesAddress
     ) -> None:
-        self._run = patiently(lambda: RunDir.open(address), "open the run directory")
-        entry = patiently(lambda: self._run.attempt(attempt), "read the attempt")
+        self._run = with_retries(lambda: RunDir.open(address), "open the run directory")
+        entry = with_retries(lambda: self._run.attempt(attempt), "read the attempt")
         self._config = entry.config
         self._phase, self._engines = phase, engines
         self._strategies = strategies_of(self._config.science)
-        self._watch = ray.get_actor(watch_name(self._run.run_id), namespace=NAMESPACE)
+        self._watch = ray.get_actor(monitor_name(self._run.run_id), namespace=NAMESPACE)
         slot = ray.get_runtime_context().get_actor_id()[:12]  # the same for every life of the actor
         life = ray.get(self._watch.enlist.remote(slot))
         self._share: int | None = ray.get(self._watch.share.remote(slot))
         self._epoch = Epoch(attempt, token, phase, slot, life)
-        self._recorded = patiently(
+        self._recorded = with_retries(
             lambda: RecordedWork(self._run, self._epoch, retry_before=entry.retry_before),
             "read what is recorded",
         )
         self._met: set[QuestionKey] = set()
         self._trouble: str | None = None
-        self._known = patiently(self._statistics, "read statistics")
+        self._known = with_retries(self._statistics, "read statistics")
         self._chains: Chains | None = None
 
     async def __call__(self, row: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
@@ -164,7 +164,7 @@ class Controller:
         again = work.key in self._met  # Ray lost the answer of a task, and runs it once more
         self._met.add(work.key)
         find = self._recorded.again if again else self._recorded.of
-        return patiently(lambda: find(work.key), "read what is recorded", tell=self._note)
+        return with_retries(lambda: find(work.key), "read what is recorded", tell=self._note)
 
     def _note(self, trouble: str | None) -> None:
         self._trouble = trouble

@@ -12,8 +12,8 @@ class RunFailedError(MarkovScaleError, RuntimeError):
     """The run was ended because going on would only cost."""
 
 
-class Breaker:
-    """Judges a run by the totals of its watch.
+class AbortPolicy:
+    """Judges a run by the totals of its run monitor.
 
     Args:
         runtime: its limits.

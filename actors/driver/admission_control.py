@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Account(Protocol):
-    """What the engines said (`actors.driver.stats_poller.EngineAccount`)."""
+    """What the engines said (`actors.driver.stats_poller.StatsPoller`)."""
 
     latest: Stats
     answers: int

@@ -11,14 +11,14 @@ from typing import Any
 import ray
 
 from actors.cluster.environment import write_environment
-from actors.cluster.storage_retry import patiently
-from actors.driver.abort_policy import Breaker, RunFailedError
+from actors.cluster.storage_retry import with_retries
+from actors.driver.abort_policy import AbortPolicy, RunFailedError
 from actors.driver.admission_control import AdmissionControl
 from actors.driver.flow import PhaseFlow
 from actors.driver.metric_rows import MetricRows, Progress
 from actors.driver.run_phases import RunPhases
 from actors.driver.signals import RunInterruptedError, Signals, reap_orphans, stop_grace_s, watching
-from actors.driver.stats_poller import EngineAccount
+from actors.driver.stats_poller import StatsPoller
 from actors.engines.capacity_check import Waiting, require_room_for
 from actors.engines.launch import start_engines
 from pipeline.config.run import RunConfig
@@ -50,10 +50,10 @@ class Attempt:
         self._entry = run.attempt(number)
         self._phases = RunPhases(run, config, self._entry)
         self._taken_over: str | None = None
-        self._account: EngineAccount
+        self._account: StatsPoller
         self._admission: AdmissionControl
         self._rows: MetricRows
-        self._breaker = Breaker(config.runtime, run.address)
+        self._breaker = AbortPolicy(config.runtime, run.address)
         self._resume = f"resume with --resume {run.address}"
         self._signals = Signals(self._resume)
 
@@ -85,9 +85,9 @@ class Attempt:
             ) from error
 
     def _go_through(self, watch: Any) -> None:
-        patiently(lambda: write_environment(self._run, self._number), "write the environment")
+        with_retries(lambda: write_environment(self._run, self._number), "write the environment")
         with self._engines() as engines:
-            self._account = EngineAccount(engines)
+            self._account = StatsPoller(engines)
             self._admission = self._admission_of(engines, watch)
             self._rows = MetricRows(
                 self._run, self._entry, self._account, self._admission, self._progress

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.cluster.ray_data import data_context
-from actors.cluster.storage_retry import patiently
+from actors.cluster.storage_retry import with_retries
 from actors.controllers.controller import Controller
 from actors.routing.address import EnginesAddress
 from pipeline.config.runtime import ControllerConfig
@@ -65,10 +65,10 @@ class PhaseFlow:
         self._error: BaseException | None = None
         folder = work_folder(run, attempt.number, phase)
         table = pa.Table.from_pylist(rows, schema=WORK_SCHEMA)
-        patiently(lambda: folder.write_table("questions.parquet", table), "write the work list")
+        with_retries(lambda: folder.write_table("questions.parquet", table), "write the work list")
         source = folder.child("questions.parquet").address
         outcomes = run.folder.child("outcomes", f"attempt-{attempt.number}-phase-{phase}")
-        patiently(outcomes.make, "make the folder of outcomes")
+        with_retries(outcomes.make, "make the folder of outcomes")
         plan = (run.address, attempt.number, phase, attempt.token, engines)
         self._thread = threading.Thread(
             target=self._write, args=(source, plan, controllers, len(rows)), daemon=True

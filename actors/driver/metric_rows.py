@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.driver.admission_control import AdmissionControl
 from actors.driver.metrics import RunMetrics
-from actors.driver.stats_poller import EngineAccount
+from actors.driver.stats_poller import StatsPoller
 from pipeline.records.attempts import AttemptEntry
 from pipeline.records.run_dir import RunDir
 
@@ -44,7 +44,7 @@ class MetricRows:
         self,
         run: RunDir,
         attempt: AttemptEntry,
-        account: EngineAccount,
+        account: StatsPoller,
         admission: AdmissionControl,
         progress: Progress | None,
     ) -> None:

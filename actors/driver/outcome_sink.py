@@ -1,4 +1,4 @@
-"""Where Ray Data writes outcomes: files of our own, whole and with a checksum, and patiently."""
+"""Where Ray Data writes outcomes: files of our own, whole, with a checksum, and retried."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 import ray
 from ray.data import Datasink
 
-from actors.cluster.run_monitor import NAMESPACE, watch_name
-from actors.cluster.storage_retry import patiently
+from actors.cluster.run_monitor import NAMESPACE, monitor_name
+from actors.cluster.storage_retry import with_retries
 from pipeline.records.outcome import SCHEMA
 from pipeline.records.outcome_files import write_outcomes
 from pipeline.records.run_dir import RunDir
@@ -50,7 +50,7 @@ class OutcomeSink(Datasink[None]):  # type: ignore[misc]  # Ray Data is untyped
             if not ray.is_initialized():
                 return
             with contextlib.suppress(ValueError, ray.exceptions.RayError):  # it is for show
-                watch = ray.get_actor(watch_name(run.run_id), namespace=NAMESPACE)
+                watch = ray.get_actor(monitor_name(run.run_id), namespace=NAMESPACE)
                 ray.get(watch.trouble.remote(writer, trouble), timeout=5.0)
 
-        patiently(lambda: write_outcomes(folder, writer, table), "write outcomes", tell=tell)
+        with_retries(lambda: write_outcomes(folder, writer, table), "write outcomes", tell=tell)

@@ -1,6 +1,6 @@
 """The phases of a run: the work left in each, and the statistics computed after one.
 
-Calls of storage are made patiently (`actors.cluster.storage_retry`).
+Calls of storage are made with_retries (`actors.cluster.storage_retry`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.cluster.storage_retry import patiently
+from actors.cluster.storage_retry import with_retries
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.phases import phases_of
@@ -46,7 +46,7 @@ class RunPhases:
         self._run, self._entry = run, entry
         self._strategies = strategies_of(config.science)
         self._questions = rows_of(
-            patiently(lambda: run.folder.read_table("questions.parquet"), "read the questions")
+            with_retries(lambda: run.folder.read_table("questions.parquet"), "read the questions")
         )
 
     @property
@@ -56,7 +56,7 @@ class RunPhases:
 
     def prepare(self) -> None:
         """Set torn segments aside, and learn what no phase has to be run for."""
-        for gone in patiently(self._run.set_aside, "read journal and outcomes"):
+        for gone in with_retries(self._run.set_aside, "read journal and outcomes"):
             logger.warning("%s set aside: %s", gone.name, gone.why)
         known = self._statistics()
         for label, strategy in self._strategies.items():
@@ -81,7 +81,7 @@ class RunPhases:
         """The chains of a phase that are left, in the order in which they should start; what is
         recorded of them is written for the controllers."""
         columns = ["benchmark", "completion_tokens", "error"]
-        recorded = patiently(lambda: survey(self._run.journal, columns), "read the journal")
+        recorded = with_retries(lambda: survey(self._run.journal, columns), "read the journal")
         work = phase_work(
             self._strategies,
             phase,
@@ -92,7 +92,7 @@ class RunPhases:
         )
         if work:
             wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]
-            patiently(
+            with_retries(
                 lambda: write_recorded(
                     self._run, self._entry.number, phase, recorded.names, wanted
                 ),
@@ -106,7 +106,7 @@ class RunPhases:
         labels = self._unfolded(phase, known)
         if not labels:
             return
-        drawn = patiently(
+        drawn = with_retries(
             lambda: read_journal(self._run.journal, strategies=labels).table, "read the journal"
         )
         for label in labels:
@@ -126,7 +126,7 @@ class RunPhases:
         return labels
 
     def _write_statistics(self, label: str, phase: str, learnt: dict[str, Statistics]) -> None:
-        patiently(
+        with_retries(
             lambda: self._run.write_statistics(label, phase, learnt, attempt=self._entry.number),
             "write statistics",
         )
@@ -137,14 +137,14 @@ class RunPhases:
             for label, strategy in self._strategies.items()
             for name in (PREPARED, *(phase.name for phase in phases_of(strategy)))
         ]
-        read = patiently(
+        read = with_retries(
             lambda: {key: self._run.statistics(*key) for key in names}, "read statistics"
         )
         return {key: value for key, value in read.items() if value is not None}
 
     def _done(self) -> set[tuple[str, str, str, str]]:
         key = ("strategy", "phase", "benchmark", "question_id")
-        table = patiently(
+        table = with_retries(
             lambda: self._run.outcomes(columns=(*key, "error", "attempt")), "read outcomes"
         )
         before = pc.less(table["attempt"], self._entry.retry_before or 0)

@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.cluster.run_monitor import NAMESPACE, Watch, watch_name
+from actors.cluster.run_monitor import NAMESPACE, RunMonitor, monitor_name
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import MarkovScaleError
 
@@ -102,8 +102,8 @@ def watching(run_id: str) -> Iterator[Any]:
 def _new_watch(run_id: str) -> Any:
     # beside the driver: on a node that can be lost it would take the whole run with it
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    actor = ray.remote(Watch).options(
-        name=watch_name(run_id),
+    actor = ray.remote(RunMonitor).options(
+        name=monitor_name(run_id),
         namespace=NAMESPACE,
         num_cpus=0,
         max_concurrency=10_000,

@@ -26,7 +26,7 @@ class Reports(Protocol):
     def stats(self) -> Stats: ...
 
 
-class EngineAccount:
+class StatsPoller:
     """Keeps the figures of engines; a replica that does not answer holds nobody up."""
 
     def __init__(self, engines: Reports, clock: Callable[[], float] = time.monotonic) -> None:

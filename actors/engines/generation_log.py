@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 
-class Witness:
+class GenerationLog:
     """What a generator made, written down as it is made: ``seed tokens`` a line."""
 
     def __init__(self, folder: str) -> None:
@@ -20,7 +20,7 @@ class Witness:
         self._file.write(f"{seed} {tokens}\n".encode())
 
 
-def testimony(folder: str) -> list[tuple[int, int]]:
+def logged_generations(folder: str) -> list[tuple[int, int]]:
     """(seed, tokens) of everything that all generators of a folder made."""
     files = sorted(Path(folder).glob("*.txt"))
     lines = [line.split() for path in files for line in path.read_bytes().splitlines()]

@@ -51,8 +51,8 @@ def start_pools(
 ) -> Engines:
     """Start the pools of a run side by side, and return when all of them serve.
 
-    With ``runtime.host: serve`` the run's watch actor must live
-    (`actors.cluster.run_monitor.watch_name`): it is how `actors.engines.serve_host.reap` knows that
+    With ``runtime.host: serve`` the run monitor must live
+    (`actors.cluster.run_monitor.monitor_name`): it is how `serve_host.reap` knows that
     the run does.
 
     Args:

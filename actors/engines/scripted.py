@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.cluster.concurrency_limit import Limit
 from actors.engines.engine_stats import EngineStats, Meter
-from actors.engines.generation_log import Witness
+from actors.engines.generation_log import GenerationLog
 from actors.engines.script_rules import Fault, reply, rows, script_of
 from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from pipeline.core import prm
@@ -149,7 +149,7 @@ class ScriptedGenerator(ScriptedEngine):
 
     def __init__(self, settings: dict[str, Any]) -> None:
         super().__init__(settings)
-        self._witness = None if self.script.witness is None else Witness(self.script.witness)
+        self._witness = None if self.script.witness is None else GenerationLog(self.script.witness)
 
     def _noting(self, seed: int) -> Callable[[int], None] | None:
         witness = self._witness

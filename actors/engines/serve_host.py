@@ -15,7 +15,7 @@ import ray
 from ray import serve
 from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 
-from actors.cluster.run_monitor import watch_name
+from actors.cluster.run_monitor import monitor_name
 from actors.engines.actor_host import ray_options
 from actors.engines.engine_host import EngineHost, engine_fields
 from actors.engines.engine_stats import EngineStats
@@ -130,7 +130,7 @@ def reap() -> list[str]:
 
 def _lives(run_id: str) -> bool:
     try:
-        ray.get_actor(watch_name(run_id), namespace=NAMESPACE)
+        ray.get_actor(monitor_name(run_id), namespace=NAMESPACE)
     except ValueError:
         return False
     return True

@@ -28,7 +28,7 @@ _POLL_MOST_S = 10.0
 
 
 @dataclass
-class Account:
+class TryAccount:
     """What the tries of one request came to."""
 
     attempts: int = 0
@@ -67,7 +67,7 @@ class EngineClient:
         if not isinstance(call, ROLES[self._role].call):
             raise TypeError(f"a {self._role} serves another call, got {type(call).__name__}")
         self.counters["calls"] += 1
-        account = Account()
+        account = TryAccount()
         avoid: set[str] = set()
         while True:
             account.attempts += 1
@@ -109,7 +109,7 @@ class EngineClient:
         }
 
     async def _alone_after_deaths(
-        self, account: Account, call: Call[A], avoid: set[str]
+        self, account: TryAccount, call: Call[A], avoid: set[str]
     ) -> A | Failure:
         """Try once; a request whose replica died twice goes one at a time.
 
@@ -121,7 +121,7 @@ class EngineClient:
         async with self._quarantine:
             return await self._try(account, call, avoid)
 
-    async def _try(self, account: Account, call: Call[A], avoid: set[str]) -> A | Failure:
+    async def _try(self, account: TryAccount, call: Call[A], avoid: set[str]) -> A | Failure:
         deadline_s = self._deadline_s
         call = replace(call, request_id=f"{self._role}-{uuid.uuid4().hex}", deadline_s=deadline_s)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.cluster.run_monitor import Watch
+from actors.cluster.run_monitor import RunMonitor
 from actors.controllers.chain_types import Counters
 from pipeline.records.epochs import Epoch
 
@@ -20,7 +20,7 @@ def name(slot: str, life: int = 1, phase: int = 0) -> str:
 
 async def test_the_sticky_rate_is_that_of_all_controllers() -> None:
     """Requests of chains that had a replica, and how many of them stayed there."""
-    watch = Watch()
+    watch = RunMonitor()
     nothing = (await watch.totals())["sticky_rate"]
     await watch.report(name("a"), report(returning=30, stayed=30))
     await watch.report(name("b"), report(returning=10, stayed=0))
@@ -32,7 +32,7 @@ async def test_the_sticky_rate_is_that_of_all_controllers() -> None:
 
 async def test_controllers_are_told_their_share_of_the_limit() -> None:
     """What they may have at work adds up to it, in each phase with its own controllers."""
-    watch = Watch()
+    watch = RunMonitor()
     for slot in ("a", "b", "c"):
         await watch.enlist(slot)
     unknown = await watch.report(name("a"), report())
@@ -49,7 +49,7 @@ async def test_controllers_are_told_their_share_of_the_limit() -> None:
 
 async def test_a_controller_that_was_killed_has_nothing_at_work() -> None:
     """Its rounds and stops count on; its chains are with its successor, or in a later phase."""
-    watch = Watch()
+    watch = RunMonitor()
     await watch.report(name("a"), report(in_flight=5, waiting=7, rounds=10, held_s=2.5))
     await watch.report(name("b"), report(in_flight=3, waiting=1, rounds=4, held_s=1.0))
     await watch.report(name("a", life=2), report(in_flight=1, rounds=1))
@@ -64,7 +64,7 @@ async def test_a_controller_that_was_killed_has_nothing_at_work() -> None:
 
 async def test_a_report_that_was_overtaken_takes_nothing_back() -> None:
     """Ray runs calls of async actors in any order; what is fatal counts all the same."""
-    watch = Watch()
+    watch = RunMonitor()
     await watch.report(name("a"), report(rounds=9, held_s=2.0), number=2)
     await watch.report(name("a"), report(rounds=8, held_s=1.0, in_flight=1), "disk full", number=1)
     totals = await watch.totals()
