@@ -36,7 +36,7 @@ class JournalWriter:
         give_up_s: how long failing storage is retried before the writer fails for good.
         epoch: of this life of the writer; None for a writer without predecessors.
         base: what this life has read of its predecessors (`pipeline.records.epochs`).
-        run: whose attempts are all written down (`pipeline.records.journal.write_segment`).
+        run: whose attempts are all written down (`pipeline.records.segments.write_segment`).
     """
 
     def __init__(
