@@ -171,7 +171,7 @@ class EngineHost:
                 if failed_s >= self._health_s:
                     self._die(
                         EngineDeadError(
-                            f"no health check passed for {failed_s:.0f} s, the last raised {error!r}"
+                            f"no health check passed for {failed_s:.0f} s, the last: {error!r}"
                         )
                     )
                 logger.exception("%s could not check its engine's health", self._replica)
