@@ -160,3 +160,107 @@ def test_a_configuration_error_is_quick_and_ends_with_status_2():
     assert "science.strategy.tua must be a field of one of" in run.stderr
     assert "ray" not in run.stderr
     assert time.monotonic() - began < 20  # a loaded machine; see docs for the usual time
+
+
+def test_an_override_of_an_anchored_section_touches_the_named_place_only():
+    """Where two sections are one in the file, setting a field of one leaves the other as it was."""
+    config = RunConfig.load(str(ROOT / "configs/laptop.yaml"), ["runtime.generator.replicas=3"])
+
+    assert (config.runtime.generator.replicas, config.runtime.verifier.replicas) == (3, 1)
+
+
+def test_an_anchored_section_of_an_extended_file_is_each_places_own(tmp_path):
+    """The same through ``extends``, at any depth and for lists."""
+    values = yaml.safe_dump({**make_values(), "name": "base"})
+    pools = "runtime: {generator: &p {engine: {extra: {a: [1]}}}, verifier: *p}\n"
+    (tmp_path / "base.yaml").write_text(values + pools)
+    (tmp_path / "over.yaml").write_text("extends: base.yaml\n")
+    override = "runtime.generator.engine.extra.a.0=2"
+    runtime = RunConfig.load(str(tmp_path / "over.yaml"), [override]).runtime
+
+    assert runtime.generator.engine.extra == {"a": [2]}
+    assert runtime.verifier.engine.extra == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("science.strategies.0.n=3", "strategies.0 must be a section or a list, got 'base'"),
+        ("science.seed.0=3", "science.seed must be a section or a list, got 0"),
+        ("science.benchmarks.²=2", "'²' must be the number of one of 1 list items"),
+        ("science.decoding.max_tokens=0400", "a number must be decimal, got 0400"),
+        ("science.decoding.max_tokens=0900", "a number must be decimal, got 0900"),
+        ("science.decoding.max_tokens=4:16", "a number must be decimal, got 4:16"),
+        ("science.decoding.temperature=.inf", "a number must be finite and decimal, got .inf"),
+        ("science.decoding.temperature=inf", "temperature must be a finite number, got inf"),
+        ("science.decoding.top_k=true", "science.decoding: top_k must be a number, got true"),
+        ("science.benchmarks.0.size=yes", "science.benchmarks: 0.size must be a number, got true"),
+        ("science.strategy.n=true", "science.strategy.n: must be a number, got true"),
+        ("science.strategies.1={kind: mr_thinking, n: nan}", "n: must be a finite number, got nan"),
+        ("science.strategies.1={kind: base, n: 1, n: 2}", "stand once in a section, got n twice"),
+        ("runtime.drain_s=nan", "runtime.drain_s: must be a finite number, got nan"),
+        ("runtime.generator.resources={a: on}", "resources: a must be a number, got true"),
+        ("runtime.generator.engine.extra={1: 2}", "a key must be text, got 1"),
+        ("runtime.generator.engine.extra={a: !!set {b}}", "a value must be text, a number"),
+        ("runtime.generator.engine.extra=&a [*a]", "100 deep"),
+        ("runtime.generator.engine.extra=!!timestamp x", "a tag must fit its value"),
+    ],
+)
+def test_what_reads_otherwise_than_it_looks_is_refused_in_one_line(tmp_path, override, message):
+    """Overrides and files alike: no value is taken for another number, and none crashes."""
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml.safe_dump(make_values(seed=0)))
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.load(str(path), [override])
+
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: a\nscience: {}\nname: b", "name twice in line 3"),
+        ("name: a\nruntime: {runs: a, runs: b}", "runs twice in line 2"),
+        ("name: a\nscience: {seed: 0400}", "decimal, got 0400; in quotes it is text in line 2"),
+        ("name: [\nscience: 1\n", "must be YAML: expected ',' or ']'"),
+        ("[" * 5_000, "100 deep"),
+    ],
+)
+def test_a_file_is_refused_with_the_line(tmp_path, text, message):
+    """One line of text that names the line of the file."""
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.load(str(path))
+
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_aliases_that_unfold_without_end_are_refused(tmp_path):
+    """A file of a few hundred bytes must not fill the memory."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    path = tmp_path / "c.yaml"
+    path.write_text("\n".join(lines))
+
+    with pytest.raises(ConfigError, match="at most 100,000 values"):
+        RunConfig.load(str(path))
+
+
+def test_what_is_plain_stays_as_it_was(tmp_path):
+    """Merge keys, dates as text, hexadecimal and grouped numbers, and booleans where they fit."""
+    path = tmp_path / "c.yaml"
+    base = yaml.safe_dump(make_values())
+    path.write_text(
+        base + "runtime:\n  generator: &p {replicas: 2, num_cpus: 0.5}\n"
+        "  verifier: {<<: *p, replicas: 0x10, env: {DAY: 2026-01-01}}\n"
+        "  requests: {attempts: 1_000}\n"
+    )
+    runtime = RunConfig.load(str(path), ["runtime.verifier.engine.enforce_eager=yes"]).runtime
+
+    assert (runtime.verifier.replicas, runtime.verifier.num_cpus) == (16, 0.5)
+    assert runtime.verifier.env == {"DAY": "2026-01-01"}
+    assert runtime.verifier.engine.enforce_eager
+    assert (runtime.generator.replicas, runtime.requests.attempts) == (2, 1000)

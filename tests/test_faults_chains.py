@@ -1,6 +1,7 @@
 """Faults inside one controller, with scripted engines behind the real client: who pays for them."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from pipeline.core.protocol import Question
 from pipeline.records.journal import read_journal
 from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.self_consistency import SelfConsistency
 
 STRATEGY = MRThinking(
     n=3,
@@ -158,6 +160,62 @@ async def test_winding_down_cuts_what_takes_longer(tmp_path):
     assert rows == [None] * len(QUESTIONS)
     assert (stats.aborted, stats.running) == (len(QUESTIONS), 0)
     assert stats.aborted_tokens == stats.completion_tokens > 0
+
+
+PARALLEL = SelfConsistency(n=8, decoding=STRATEGY.decoding, prompts=STRATEGY.prompts)
+
+
+async def parallel(folder, **script):
+    """A chain of 8 samples of which 4 may be drawn at once, begun."""
+    chains, journal = make_chains(folder, **script)
+    chains.limit(4)
+    running = asyncio.create_task(chains.run(replace(work(QUESTIONS[0]), strategy=PARALLEL)))
+    while chains.counters.samples < 4:
+        await asyncio.sleep(0.001)
+    return chains, journal, running
+
+
+async def test_winding_down_lets_samples_in_flight_finish(tmp_path):
+    """The grace holds for chains that ask for several at once: those that are drawn are journaled,
+    those that wait are not asked for, and nothing is left behind."""
+    chains, journal, running = await parallel(tmp_path, tokens_per_s=400.0)
+    await chains.wind_down(5.0)
+    row = await running
+    left = chains.counters.samples, chains.counters.samples_waiting
+    await journal.close()
+    client = chains._pools["generator"]
+
+    assert row is None
+    assert left == (0, 0)
+    assert read_journal(Folder(str(tmp_path))).table.num_rows == 4
+    assert (client.counters["calls"], client.counters["cancelled"]) == (4, 0)
+
+
+async def test_winding_down_cuts_samples_that_take_longer(tmp_path):
+    """After the grace each is aborted in the engine before its chain ends."""
+    chains, journal, running = await parallel(tmp_path, tokens_per_s=100.0, tokens=1_000)
+    await chains.wind_down(0.05)
+    row = await running
+    left = chains.counters.samples, chains.counters.samples_waiting
+    stats = chains._pools["generator"]._transport.engine.stats()
+    await journal.close()
+
+    assert row is None
+    assert left == (0, 0)
+    assert (stats.aborted, stats.running) == (4, 0)
+
+
+async def test_a_sample_that_breaks_its_chain_leaves_no_others_at_work(tmp_path, monkeypatch):
+    """The chain fails with that error, and its other samples are aborted in the engine."""
+    chains, journal, running = await parallel(tmp_path, tokens_per_s=100.0, tokens=1_000)
+    monkeypatch.setattr(chains, "_draw", None)  # the next sample that gets a place
+    chains.limit(5)
+    row = await running
+    stats = chains._pools["generator"]._transport.engine.stats()
+    await journal.close()
+
+    assert row["error"].startswith("TypeError: ")
+    assert (stats.aborted, stats.running, chains.counters.samples) == (4, 0, 0)
 
 
 async def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path):

@@ -296,7 +296,7 @@ async def test_a_torn_file_of_outcomes_blocks_no_resume(tmp_path, torn):
 
 ADDRESSES = [
     "C:\\runs", "S3://b/x", "az://c/x", "hdfs://h/x", "~nosuchuser/runs", "a\0b", "/proc",
-    "s3://b/x?endpoint_override=127.0.0.1:9&scheme=http&region=us-east-1",
+    "s3://", "gs:///x", "s3://b/x?endpoint_override=127.0.0.1:9&scheme=http&region=us-east-1",
 ]  # fmt: skip
 
 

@@ -85,3 +85,57 @@ async def test_an_engine_that_hangs_while_it_warms_up_ends_its_process(
 
     with pytest.raises(Ended):
         await asyncio.wait_for(hosted(Cold(), start_timeout_s=0.05).check_health(), 5)
+
+
+class Checked(Cold):
+    """A warm engine whose health checks do as told, one after the other, and the last one again."""
+
+    def __init__(self, *checks: Any) -> None:
+        super().__init__()
+        self.warm.set()
+        self.checks, self.done = list(checks), 0
+
+    async def health(self, stall_s: float) -> None:
+        check = self.checks[min(self.done, len(self.checks) - 1)]
+        self.done += 1
+        if check == "hangs":
+            await asyncio.Event().wait()
+        elif check is not None:
+            raise check
+
+
+async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch, within_s: float) -> bool:
+    """Whether a host ends its process in time."""
+    exits: list[int] = []
+
+    def exit_(status: int) -> None:
+        exits.append(status)
+        raise EOFError  # ends the watcher
+
+    monkeypatch.setattr(os, "_exit", exit_)
+    host = hosted(engine, health_timeout_s=0.2)
+    host._health_s = 0.2
+    await host.ping()
+    assert host._watching is not None
+    await asyncio.wait({host._watching}, timeout=within_s)
+    gone = bool(exits)
+    host._watching.cancel()
+    await asyncio.wait({host._watching})
+    return gone
+
+
+async def test_a_check_that_raises_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watcher outlives any exception, and still sees the engine die afterwards."""
+    broken = RuntimeError("a reply of another kind")
+    assert await ended(Checked(broken, None, EngineDeadError("x")), monkeypatch, 5)
+    engine = Checked(broken, None)
+    assert not await ended(engine, monkeypatch, 0.5)
+    assert engine.done > 3
+
+
+@pytest.mark.parametrize("check", [RuntimeError("always"), "hangs"])
+async def test_an_engine_whose_health_cannot_be_told_is_replaced(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checks that only raise, or never answer, end the process as a dead engine does."""
+    assert await ended(Checked(check), monkeypatch, 5)

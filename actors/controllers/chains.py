@@ -216,8 +216,22 @@ class Chains:
         """Observations in request order, in whatever order they come; and what was lost."""
         if len(requests) == 1:  # a sequential chain: no task of its own for each round
             return [await self._one(work, requests[0], recording, priority)]
-        samples = (self._sample(work, request, recording, priority) for request in requests)
-        return await asyncio.gather(*samples)
+        loop = asyncio.get_running_loop()
+        samples = [
+            loop.create_task(self._sample(work, request, recording, priority))
+            for request in requests
+        ]
+        try:
+            # where the run drains, those that wait are cancelled, and those in flight may finish
+            await asyncio.wait(samples, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for sample in samples:
+                sample.cancel()
+            await asyncio.wait(samples)  # until each is aborted in its engine
+        broken = [s.exception() for s in samples if not s.cancelled()]
+        if found := next(filter(None, broken), None):
+            raise found
+        return [sample.result() for sample in samples]
 
     async def _sample(
         self, work: Work, request: Request, recording: Recording | None, priority: float

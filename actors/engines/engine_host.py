@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable
 from dataclasses import replace
 from pkgutil import resolve_name
@@ -153,12 +154,27 @@ class EngineHost:
             self._watching = asyncio.create_task(self._check_health())
 
     async def _check_health(self) -> None:
+        """For as long as the process lives. What else a check raises is tried again: it ends the
+        process once no check has passed for `health_timeout_s`."""
+        passed = time.monotonic()
         while True:
             await asyncio.sleep(self._health_s / 4)
             try:
-                await self._engine.health(self._health_s)
+                # an engine keeps this limit itself; the second one is for a check that hangs
+                async with asyncio.timeout(2 * self._health_s):
+                    await self._engine.health(self._health_s)
+                passed = time.monotonic()
             except EngineDeadError as error:
                 self._die(error)
+            except Exception as error:
+                failed_s = time.monotonic() - passed
+                if failed_s >= self._health_s:
+                    self._die(
+                        EngineDeadError(
+                            f"no health check passed for {failed_s:.0f} s, the last: {error!r}"
+                        )
+                    )
+                logger.exception("%s could not check its engine's health", self._replica)
 
     def _die(self, error: EngineDeadError) -> NoReturn:
         logger.critical("%s ends: %s", self._replica, error)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from pipeline.config.errors import described
@@ -19,6 +18,7 @@ from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
+from pipeline.store.yaml_text import read_yaml
 
 _EXTENDABLE = ("benchmarks",)
 _LATER: dict[str, dict[str, Any]] = {
@@ -66,7 +66,8 @@ class RunConfig(Section):
             strategies_of(config.science)
         except (ValidationError, ConfigError) as error:
             text = described(error, root=cls) if isinstance(error, ValidationError) else str(error)
-            raise ConfigError(f"{text}\nin {place_of(where)}" if where else text) from error
+            sign = "\n" if "\n" in text else "; "
+            raise ConfigError(f"{text}{sign}in {place_of(where)}" if where else text) from error
         return config
 
     def science_digest(self) -> str:
@@ -98,26 +99,32 @@ def override_field(values: dict[str, Any], override: str) -> None:
     if not sign or not name:
         raise ConfigError(f"--set must be field.name=value, got {override!r}")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"the value of --set {name} must be YAML, got {text!r}") from error
+        value = read_yaml(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"the value of --set {name} must be YAML, got {text!r}: {error}"
+        ) from error
     *parents, last = name.split(".")
     place: Any = values
-    for parent in parents:
-        if isinstance(place, list):
-            place = place[_item(place, parent, name)]
-        else:
-            if not isinstance(place.get(parent), dict | list):
-                place[parent] = {}
-            place = place[parent]
-    if isinstance(place, list):
-        place[_item(place, last, name)] = value
-    else:
-        place[last] = value
+    for depth, parent in enumerate(parents, start=1):
+        key: Any = _key(place, parent, name)
+        held = place.get(key) if isinstance(place, dict) else place[key]
+        if held is None:
+            held = place[key] = {}
+        if not isinstance(held, dict | list):
+            raise ConfigError(
+                f"--set {name}: {'.'.join(parents[:depth])} must be a section or a list, "
+                f"got {held!r}; set it whole"
+            )
+        place = held
+    place[_key(place, last, name)] = value
 
 
-def _item(place: list[Any], part: str, name: str) -> int:
-    if not part.isdigit() or int(part) >= len(place):
+def _key(place: Any, part: str, name: str) -> str | int:
+    """Of a section, or of a list."""
+    if isinstance(place, dict):
+        return part
+    if not part.isdecimal() or int(part) >= len(place):
         raise ConfigError(
             f"--set {name}: {part!r} must be the number of one of {len(place)} list items"
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.errors import described
+from pipeline.config.numbers import check_numbers
 from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Pool, Strategy
@@ -63,6 +64,13 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
                 f"{where}.{name} must be a field of {entry.kind}, which has "
                 f"{', '.join(sorted(names)) or 'none'}"
             )
+    places = {name: f"science.strategy.{name}" for name in shared if name not in entry.fields}
+    hints = get_type_hints(STRATEGIES[entry.kind])
+    for name, value in {**shared, **entry.fields}.items():
+        try:
+            check_numbers(hints[name], value)
+        except ValueError as error:
+            raise ConfigError(f"{places.get(name, f'{where}.{name}')}: {error}") from error
     values = {
         **shared,
         **entry.fields,
@@ -73,7 +81,6 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
     try:
         strategy: Strategy[Any] = TypeAdapter(STRATEGIES[entry.kind]).validate_python(values)
     except ValidationError as error:
-        places = {name: f"science.strategy.{name}" for name in shared if name not in entry.fields}
         raise ConfigError(described(error, where, places)) from error
     return strategy
 

@@ -7,9 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pipeline.core.errors import ConfigError
+from pipeline.store.yaml_text import read_yaml
 
 
 def read_fields(path: str, what: str) -> dict[str, Any]:
@@ -27,8 +26,8 @@ def read_fields(path: str, what: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{what} must be a readable YAML file, got {error}") from error
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        values = read_yaml(text)
+    except ValueError as error:
         raise ConfigError(f"{path} must be YAML: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path} must hold fields, got {type(values).__name__}")

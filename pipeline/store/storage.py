@@ -230,10 +230,12 @@ def resolve(address: str) -> tuple[pafs.FileSystem, str]:
         DataError: where it is no address of a folder.
     """
     try:
-        scheme = urlparse(address).scheme
+        scheme, bucket = urlparse(address)[:2]
         if is_local(address):
             path = address.removeprefix("file://")
             return pafs.LocalFileSystem(), str(Path(path).expanduser().resolve())
+        if not bucket:
+            raise ValueError("it names no bucket")
         if scheme in ("gs", "gcs") and "retry_limit_seconds" not in address:
             # else a store that is away holds everything up for 15 minutes without a word
             address += f"{'&' if '?' in address else '?'}retry_limit_seconds={_GCS_PATIENCE_S}"

@@ -1,0 +1,103 @@
+"""YAML as configurations are written in it: plain values, each in one place, nothing read twice.
+
+Refused, since YAML 1.1 takes them for something else than they look: a key that stands twice (the
+last one would win), ``0400`` (256), ``4:16`` (256), ``.inf``, ``.nan``. A date stays text. An
+anchor's value is copied to each place that names it, so that changing one changes no other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import yaml
+
+_MOST = 100_000
+_DEEPEST = 100
+_INT = "tag:yaml.org,2002:int"
+_PLAIN = (str, int, float, type(None))  # a bool is an int
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader without the surprises."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """See `yaml.composer.Composer`."""
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # no text: refused below
+            if key.value in seen:
+                raise _refusal(f"a key must stand once in a section, got {key.value} twice", key)
+            seen.add(key.value)
+        return node
+
+    def construct_yaml_int(self, node: Any) -> int:
+        """Decimal, ``0x`` and ``0b`` only."""
+        text = node.value.replace("_", "")
+        if ":" in text or re.match(r"[-+]?0[0-9]", text):
+            raise _refusal(
+                f"a number must be decimal, got {node.value}; in quotes it is text", node
+            )
+        return super().construct_yaml_int(node)
+
+    def construct_yaml_float(self, node: Any) -> float:
+        """Finite and decimal only."""
+        value = math.inf if ":" in node.value else super().construct_yaml_float(node)
+        if not math.isfinite(value):
+            raise _refusal(
+                f"a number must be finite and decimal, got {node.value}; in quotes it is text", node
+            )
+        return value
+
+
+_Loader.add_constructor(_INT, _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+_Loader.yaml_implicit_resolvers = {
+    first: [found for found in resolvers if found[0] != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_INT, re.compile(r"[-+]?0[0-9_]+"), list("-+0"))  # 0900 as well
+
+
+def read_yaml(text: str) -> Any:
+    """The value of a YAML text: None, numbers, text, lists, and sections with keys of text.
+
+    Raises:
+        ValueError: one line that says what must hold, what came, and in which line of several.
+    """
+    try:
+        return _own(_Loader(text).get_single_data(), 0, [0])
+    except yaml.MarkedYAMLError as error:
+        place = error.problem_mark or error.context_mark
+        where = f" in line {place.line + 1}" if place and "\n" in text.strip() else ""
+        raise ValueError(f"{error.problem or error.context}{where}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ValueError(f"sections must not be over {_DEEPEST} deep") from error
+    except (AttributeError, LookupError, TypeError) as error:  # PyYAML, at a tag that does not fit
+        raise ValueError(f"a tag must fit its value, got {error}") from error
+
+
+def _refusal(problem: str, node: Any) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+def _own(value: Any, depth: int, count: list[int]) -> Any:
+    """A copy in which no list and no section stands in two places."""
+    count[0] += 1
+    if count[0] > _MOST or depth > _DEEPEST:
+        raise ValueError(f"it must hold at most {_MOST:,} values, {_DEEPEST} deep, with anchors")
+    if isinstance(value, list):
+        return [_own(item, depth + 1, count) for item in value]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueError(f"a key must be text, got {key!r}; put it in quotes")
+        return {key: _own(item, depth + 1, count) for key, item in value.items()}
+    if not isinstance(value, _PLAIN):
+        raise ValueError(f"a value must be text, a number, a list or a section, got {value!r}")
+    return value
