@@ -8,20 +8,30 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from jobs.forecast import read_pilot
 from pipeline.config.gpus import GPUS
 from pipeline.config.planning import PlanConfig
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.core.errors import ConfigError
 from pipeline.planning.pool_plan import PoolPlan
 from pipeline.planning.run_plan import RunPlan, plan_of
 from pipeline.planning.sizing import gib
+from pipeline.report.pilot_forecast import planned_from
 
 
-def print_dry_run(config: RunConfig) -> None:
+def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:
     """Print what a run would be; nothing is started or written.
 
+    Args:
+        config: of the run.
+        pilot: address of a run or exported pool whose tokens a completion, and completions a
+            question, take the place of those of `runtime.plan`.
+
     Raises:
-        ConfigError: where the run would not fit the GPUs that its configuration names.
+        ConfigError: where the run would not fit the GPUs that its configuration names, or the
+            pilot is of none of its benchmarks.
     """
     values = config.model_dump(mode="json", exclude_defaults=True)
     print(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=100), end="")
@@ -29,6 +39,10 @@ def print_dry_run(config: RunConfig) -> None:
     if plan is None:
         print("\nno runtime.plan: the configuration is valid, and names no GPUs to fit")
         return
+    if pilot is not None:
+        plan = with_pilot(config, plan, pilot)
+        runtime = config.runtime.model_copy(update={"plan": plan})
+        config = config.model_copy(update={"runtime": runtime})
     planned = plan_of(config)
     print()
     for line in plan_lines(config, plan, planned):
@@ -36,6 +50,26 @@ def print_dry_run(config: RunConfig) -> None:
     Console(width=120).print(load_table(planned))
     for line in hour_lines(plan, planned):
         print(line)
+
+
+def with_pilot(config: RunConfig, plan: PlanConfig, address: str) -> PlanConfig:
+    """The plan with what a pilot measured, which is printed; other benchmarks and other settings of
+    a strategy stay as assumed."""
+    names = {source.name for source in config.science.benchmarks}
+    wanted = strategies_of(config.science)
+    cells = [cell for cell in read_pilot(address).cells if cell.benchmark in names]
+    if not cells:
+        raise ConfigError(
+            f"a pilot must have finished questions of {', '.join(sorted(names))}, got none of them "
+            f"in {address}"
+        )
+    same = {cell.label for cell in cells if wanted.get(cell.label) == cell.strategy}
+    found = planned_from(plan, cells, same)
+    for name in dict.fromkeys(cell.benchmark for cell in cells):
+        print(f"from {address}: {found.benchmarks[name].tokens:,.0f} tokens a completion of {name}")
+    for label in sorted(found.completions.keys() & same):
+        print(f"from {address}: {found.completions[label]:,.2f} completions a question of {label}")
+    return found
 
 
 def plan_lines(config: RunConfig, plan: PlanConfig, planned: RunPlan) -> Iterator[str]:

@@ -58,6 +58,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="print the configuration and what it takes (memory, tokens, hours), and stop",
     )
     parser.add_argument(
+        "--pilot",
+        metavar="RUN",
+        help="with --dry-run: tokens and completions as a run or exported pool had them",
+    )
+    parser.add_argument(
         "--show-rows",
         metavar="N",
         type=int,
@@ -78,8 +83,10 @@ def opened_run(
         ConfigError, DataError: before anything was started or written.
     """
     config = _config(arguments, shape)
+    if arguments.pilot is not None and not arguments.dry_run:
+        raise ConfigError("--pilot must be given with --dry-run: a run takes nothing from a pilot")
     if arguments.dry_run:
-        print_dry_run(config)
+        print_dry_run(config, arguments.pilot)
         raise SystemExit(0)
     if arguments.show_rows is not None:
         _show_rows(config, arguments.show_rows)

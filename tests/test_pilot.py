@@ -102,3 +102,10 @@ def test_a_pilot_that_cannot_be_one_is_refused():
         forecast_accuracy([3], 5, [0])
     with pytest.raises(ConfigError, match=r"got 20 questions and \[21\]"):
         forecast_accuracy([21], 20, [0])
+
+
+def test_tokens_that_never_vary_are_forecast_exactly():
+    """Chains whose rounds all cost the same leave no doubt on any number of rounds."""
+    told = forecast_tokens(np.full((12, 8), 40.0), 64, 100)
+
+    assert (told.low, told.value, told.high) == (256_000, 256_000, 256_000)

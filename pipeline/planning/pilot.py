@@ -150,18 +150,24 @@ def forecast_tokens(tokens_QR: FloatArray, rounds: int, of: int) -> Interval:
         later_Q = np.zeros(questions)
         later_Q[alive] = np.nanmean(late[alive], axis=1)
         total_Q = total_Q + (rounds - drawn) * later_Q
-        mean_R = np.nanmean(late, axis=0)
+        mean_R = np.nanmean(late[:, ~np.isnan(late).all(axis=0)], axis=0)
         if len(mean_R) > 2:
-            fit = stats.linregress(np.arange(len(mean_R)), mean_R)
             centre = (len(mean_R) - 1) / 2
             ahead = np.arange(len(mean_R), len(mean_R) + rounds - drawn) - centre
-            drift = float(fit.stderr) * float(ahead.sum())
+            drift = _slope_error(mean_R) * float(ahead.sum())
     mean, deviation = float(total_Q.mean()), float(total_Q.std(ddof=1))
     error = np.sqrt(deviation**2 * (1 / questions + 1 / of) + drift**2)
     half = float(stats.t.ppf((1 + LEVEL) / 2, questions - 1)) * error
     return Interval(
         value=mean * of, low=max(0.0, mean - half) * of, high=(mean + half) * of, level=LEVEL
     )
+
+
+def _slope_error(value_R: FloatArray) -> float:
+    """Standard error of the slope of the line through values; 0 where they lie on it."""
+    r = np.arange(len(value_R)) - (len(value_R) - 1) / 2
+    rest_R = value_R - value_R.mean() - r * (r @ value_R) / (r @ r)
+    return float(np.sqrt(rest_R @ rest_R / (len(value_R) - 2) / (r @ r)))
 
 
 def _curves(share_R: FloatArray, questions: int, within: Interval | None) -> _Curves:

@@ -1,0 +1,284 @@
+"""How often the 90 % intervals of a pilot's forecast hold what came, and how far off they are.
+
+    python -m benchmarks.forecast [--quick]
+    python -m benchmarks.forecast --curves mr_thinking_curves.csv
+
+Many pilots, 50 questions x 8 rounds each, are drawn from a pool of recorded chains of 1,000
+questions x 64 rounds, and forecast accuracy and tokens of the other 950 at N = 8, 16, 32 and 64.
+At one N all pilots of a pool are judged by nearly the same questions, so that one odd round counts
+against all of them; hence each pilot also forecasts a round drawn by lot from those after N / 2 up
+to N. Simulated chains, whose 1,000 questions are new for every pilot, have no such trouble: three
+kinds of two states, and one whose rounds are draws of the question's own chance. Beside the
+forecast stand the trivial predictors: the mean accuracy of the pilot's 8 rounds, that of rounds 2
+to 8, and the pilot's mean tokens a round. With --curves (the columns of benchmarks.curves, with
+tokens_per_question) the same is asked of published curves: later rounds of the same questions, from
+their first 8. Prints tables and, last, one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from benchmarks.curves import WINDOW, Curve, read_curves
+from benchmarks.simulated_chains import Chains, of_questions, two_states
+from pipeline.planning.pilot import forecast_accuracy, forecast_tokens, within_share
+from pipeline.statistics.intervals import Interval
+
+FloatArray = NDArray[np.float64]
+
+POOLS = ("data/pools/arithmetic", "data/pools/sums")
+QUESTIONS, ROUNDS = 50, 8
+"""Of a pilot."""
+DEPTHS = (8, 16, 32, 64)
+"""Completions that are forecast."""
+
+
+TWO_STATES = ((0.06, 0.3, 0.6), (0.1, 0.25, 0.5), (0.02, 0.05, 0.5))
+"""(a, b, p0) of simulated chains: a usual one, one with much back and forth, a slow one."""
+
+
+def sources() -> dict[str, Callable[[np.random.Generator], Chains]]:
+    """What pilots are drawn from, by name; recorded chains are the same for every pilot."""
+    found: dict[str, Callable[[np.random.Generator], Chains]] = {
+        Path(pool).name: partial(_recorded, read_chains(pool)) for pool in POOLS
+    }
+    for a, b, p0 in TWO_STATES:
+        found[f"a={a:g} b={b:g}"] = partial(two_states, a=a, b=b, p0=p0)
+    return found | {"questions": of_questions}
+
+
+def _recorded(chains: Chains, _: np.random.Generator) -> Chains:
+    return chains
+
+
+def read_chains(folder: str) -> Chains:
+    """The chains of an exported pool.
+
+    Raises:
+        ValueError: where a round is missing or was not graded.
+    """
+    columns = ["benchmark", "question_id", "pool", "round", "verdict", "completion_tokens"]
+    table = pq.read_table(Path(folder) / "pool.parquet", columns=columns)
+    table = table.filter(pc.equal(table["pool"], "sequential"))
+    names = zip(table["benchmark"].to_pylist(), table["question_id"].to_pylist(), strict=True)
+    numbers: dict[tuple[str, str], int] = {}
+    question = np.array([numbers.setdefault(name, len(numbers)) for name in names])
+    rounds = table["round"].to_numpy()
+    right_QR, tokens_QR = (np.full((len(numbers), rounds.max() + 1), np.nan) for _ in range(2))
+    verdicts = table["verdict"].to_pylist()
+    right_QR[question, rounds] = [{"right": 1.0, "wrong": 0.0}.get(v, np.nan) for v in verdicts]
+    tokens_QR[question, rounds] = table["completion_tokens"].to_numpy()
+    if np.isnan(right_QR).any() or np.isnan(tokens_QR).any():
+        raise ValueError(f"every round must be recorded and graded, in {folder} some are not")
+    return right_QR, tokens_QR
+
+
+def judge(
+    name: str, source: Callable[[np.random.Generator], Chains], pilots: int, seed: int
+) -> list[dict[str, Any]]:
+    """Coverage and errors by depth, over `pilots` random pilots."""
+    rng = np.random.default_rng(seed)
+    told: list[list[dict[str, float]]] = []
+    for _ in range(pilots):
+        right_QR, tokens_QR = source(rng)
+        drawn = np.zeros(len(right_QR), dtype=bool)
+        drawn[rng.choice(len(right_QR), QUESTIONS, replace=False)] = True
+        lots = [int(rng.integers(depth // 2, depth)) for depth in DEPTHS]
+        told.append(_one_pilot(right_QR, tokens_QR, drawn, lots))
+    return [
+        {
+            "chains": name,
+            "completions": depth,
+            **{name: float(np.mean([t[i][name] for t in told])) for name in told[0][i]},
+        }
+        for i, depth in enumerate(DEPTHS)
+    ]
+
+
+def _one_pilot(
+    right_QR: FloatArray, tokens_QR: FloatArray, drawn_Q: NDArray[np.bool_], lots: list[int]
+) -> list[dict[str, float]]:
+    pilot_QR, tokens_pilot_QR = right_QR[drawn_Q, :ROUNDS], tokens_QR[drawn_Q, :ROUNDS]
+    of = int((~drawn_Q).sum())
+    accuracies = forecast_accuracy(
+        pilot_QR.sum(axis=0).astype(int).tolist(),
+        QUESTIONS,
+        [*(depth - 1 for depth in DEPTHS), *lots],
+        of=of,
+        within=within_share(pilot_QR),
+    )
+    at, near = accuracies[: len(DEPTHS)], accuracies[len(DEPTHS) :]
+    found = []
+    for depth, accuracy, lot, by_lot in zip(DEPTHS, at, lots, near, strict=True):
+        reached_by_lot = float(right_QR[~drawn_Q, lot].mean())
+        reached = float(right_QR[~drawn_Q, depth - 1].mean())
+        spent = float(tokens_QR[~drawn_Q, :depth].sum())
+        tokens = forecast_tokens(tokens_pilot_QR, depth, of)
+        flat = float(tokens_pilot_QR.mean()) * depth * of
+        found.append(
+            {
+                "held": _holds(accuracy, reached),
+                "held_by_lot": _holds(by_lot, reached_by_lot),
+                "half_width_points": 100 * accuracy.half_width,
+                "by_lot_points": 100 * abs(by_lot.value - reached_by_lot),
+                "mae_points": 100 * abs(accuracy.value - reached),
+                "trivial_points": 100 * abs(float(pilot_QR.mean()) - reached),
+                "trivial_2_to_8_points": 100 * abs(float(pilot_QR[:, 1:].mean()) - reached),
+                "tokens_held": _holds(tokens, spent),
+                "tokens_half_width_percent": 100 * tokens.half_width / spent,
+                "tokens_error_percent": 100 * abs(tokens.value / spent - 1),
+                "tokens_trivial_percent": 100 * abs(flat / spent - 1),
+            }
+        )
+    return found
+
+
+def judge_curves(path: Path) -> list[dict[str, Any]]:
+    """Each published curve: the mean of completions 32 to 64, which depths were held, tokens."""
+    spent = _spent(path)
+    rows = []
+    for curve in read_curves(path):
+        seen, n = curve.right[:ROUNDS], curve.n_questions
+        window = forecast_accuracy(seen, n, range(WINDOW[0] - 1, WINDOW[1]))
+        deep = [depth for depth in DEPTHS if depth > ROUNDS]
+        at = forecast_accuracy(seen, n, [depth - 1 for depth in deep])
+        by_round = np.diff([0.0, *spent[curve.benchmark]])
+        tokens = forecast_tokens(np.vstack([by_round[:ROUNDS]] * 2), WINDOW[1], 1).value
+        rows.append(_curve_row(curve, window, at, deep, tokens / spent[curve.benchmark][-1]))
+    return rows
+
+
+def _curve_row(
+    curve: Curve, window: Sequence[Interval], at: Sequence[Interval], deep: list[int], ratio: float
+) -> dict[str, Any]:
+    forecast = float(np.mean([interval.value for interval in window]))
+    after_first = float(np.mean(curve.right[1:ROUNDS])) / curve.n_questions
+    return {
+        "benchmark": curve.benchmark,
+        "n_questions": curve.n_questions,
+        "reached": 100 * curve.reached,
+        "forecast": 100 * forecast,
+        "error": 100 * (forecast - curve.reached),
+        "trivial_error": 100 * (curve.first_mean - curve.reached),
+        "trivial_2_to_8_error": 100 * (after_first - curve.reached),
+        "held": [
+            _holds(interval, curve.right[depth - 1] / curve.n_questions)
+            for interval, depth in zip(at, deep, strict=True)
+        ],
+        "half_width": 100 * float(np.mean([interval.half_width for interval in at])),
+        "tokens_error_percent": 100 * (ratio - 1),
+    }
+
+
+def _spent(path: Path) -> dict[str, list[float]]:
+    """Tokens a question, all rounds up to each, by benchmark."""
+    by_benchmark: dict[str, dict[int, float]] = {}
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            rounds = by_benchmark.setdefault(row["benchmark"], {})
+            rounds[int(row["rounds"])] = float(row["tokens_per_question"])
+    return {name: [t[n] for n in range(1, WINDOW[1] + 1)] for name, t in by_benchmark.items()}
+
+
+def _holds(interval: Interval, value: float) -> bool:
+    return interval.low <= value <= interval.high
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Draw pilots, forecast, count, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pilots", type=int, default=400, help="of each kind of chains")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--curves", type=Path, help="CSV of published accuracy by round, instead")
+    parser.add_argument("--quick", action="store_true", help="25 pilots of each")
+    arguments = parser.parse_args(argv)
+    started = time.perf_counter()
+    if arguments.curves is not None:
+        rows = judge_curves(arguments.curves)
+        figures = _print_curves(rows)
+    else:
+        pilots = 25 if arguments.quick else arguments.pilots
+        rows = [
+            row
+            for name, source in sources().items()
+            for row in judge(name, source, pilots, arguments.seed)
+        ]
+        figures = _print_pools(rows, pilots)
+    seconds = time.perf_counter() - started
+    print(
+        json.dumps(
+            {"benchmark": "forecast", **figures, "rows": rows, "seconds": seconds}
+            | {"machine": platform.platform()}
+        )
+    )
+
+
+def _print_pools(rows: Sequence[dict[str, Any]], pilots: int) -> dict[str, Any]:
+    print(f"{pilots} pilots of {QUESTIONS} questions x {ROUNDS} rounds; the other questions at N\n")
+    print("                 accuracy, points")
+    print("                   at N         by lot       at N, trivial    tokens, %")
+    print("chains          N   held error   held error  1-8   2-8  half   held  half error trivial")
+    for r in rows:
+        print(
+            f"{r['chains']:<14} {r['completions']:>2}  {r['held']:5.3f} {r['mae_points']:5.2f}  "
+            f"{r['held_by_lot']:5.3f} {r['by_lot_points']:5.2f} {r['trivial_points']:5.2f} "
+            f"{r['trivial_2_to_8_points']:5.2f} {r['half_width_points']:5.1f}  "
+            f"{r['tokens_held']:5.3f} {r['tokens_half_width_percent']:5.2f} "
+            f"{r['tokens_error_percent']:5.2f} {r['tokens_trivial_percent']:7.2f}"
+        )
+    shares = {
+        name: float(np.mean([r[name] for r in rows]))
+        for name in ("held", "held_by_lot", "tokens_held")
+    }
+    print(
+        f"\nof 90 % intervals held: accuracy at N {shares['held']:.3f}, by lot "
+        f"{shares['held_by_lot']:.3f}, tokens {shares['tokens_held']:.3f}"
+    )
+    return {"pilots": pilots, **shares}
+
+
+def _print_curves(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    print(f"points; from completions 1 to {ROUNDS}, for the mean of {WINDOW[0]} to {WINDOW[1]}\n")
+    print("benchmark    n     reached  forecast  error  mean 1-8   2-8  held at 16, 32, 64  tokens")
+    for r in rows:
+        print(
+            f"{r['benchmark']:<12} {r['n_questions']:<5} {r['reached']:7.2f}  {r['forecast']:8.2f} "
+            f"{r['error']:+6.2f} {r['trivial_error']:+9.2f} {r['trivial_2_to_8_error']:+5.2f}  "
+            f"{', '.join('yes' if held else 'no' for held in r['held']):<18} "
+            f"{r['tokens_error_percent']:+6.1f} %"
+        )
+    mae, trivial, after_first, tokens = (
+        float(np.mean([abs(r[name]) for r in rows]))
+        for name in ("error", "trivial_error", "trivial_2_to_8_error", "tokens_error_percent")
+    )
+    held = [one for r in rows for one in r["held"]]
+    print(
+        f"\nmean absolute error: forecast {mae:.2f}, mean of the first {ROUNDS} {trivial:.2f}, "
+        f"of 2 to {ROUNDS} {after_first:.2f}; tokens {tokens:.1f} %; {sum(held)} of {len(held)} "
+        f"intervals hold what was reached"
+    )
+    return {
+        "mae_points": mae,
+        "trivial_mae_points": trivial,
+        "trivial_2_to_8_mae_points": after_first,
+        "tokens_mae_percent": tokens,
+        "held": sum(held),
+        "intervals": len(held),
+    }
+
+
+if __name__ == "__main__":
+    main()

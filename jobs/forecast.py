@@ -1,0 +1,271 @@
+"""Forecast what a whole run will reach and cost from a pilot of it.
+
+    python -m jobs.forecast --run PILOT
+    python -m jobs.forecast --run PILOT --questions 1319 --rounds 64 --price-gpu-hour 2.5
+
+A pilot is a finished run, a collection or an exported pool with at least 10 questions a benchmark;
+50 questions and 8 rounds are a good one. Prints accuracy, tokens, GPU hours and money of the whole
+run, by benchmark and strategy, each with its 90 % interval. The questions that are forecast must be
+of the same kind as the pilot's, and be asked in the same way. Reads the pilot alone, writes
+nothing. Exits with 0, or with 2 for input that does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.benchmarks.known import known_of
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.replay.pools import is_export, read_pool
+from pipeline.report import words
+from pipeline.report.pilot_forecast import (
+    CHAIN,
+    Forecast,
+    Speed,
+    forecasts_of,
+    scaled,
+    speed_of,
+    total_tokens,
+)
+from pipeline.report.pool_cells import pool_cells
+from pipeline.report.run_data import Cell, read_run
+from pipeline.statistics.intervals import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What was read of a pilot."""
+
+    cells: Sequence[Cell]
+    speed: Speed | None
+    """None where it has no counters, or ran on no GPU."""
+    cautions: Sequence[str] = ()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale forecast", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("--run", required=True, metavar="PILOT", help="run or exported pool")
+    options.add_argument(
+        "--questions",
+        type=int,
+        metavar="M",
+        help="other questions of each benchmark (its published number, else as many as the pilot)",
+    )
+    options.add_argument(
+        "--rounds", type=int, metavar="N", help="completions of MR-Thinking (as the pilot)"
+    )
+    options.add_argument(
+        "--tokens-per-gpu-second", type=float, metavar="S", help="instead of the pilot's speed"
+    )
+    options.add_argument("--price-gpu-hour", type=float, metavar="X", help="of one GPU")
+    options.add_argument(
+        "--price-million-tokens", type=float, metavar="Y", help="of completion tokens"
+    )
+    options.add_argument("--json", action="store_true", help="print one JSON object instead")
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    try:
+        _check(arguments)
+        pilot = read_pilot(arguments.run)
+        questions = {
+            cell.benchmark: arguments.questions or _published(cell) for cell in pilot.cells
+        }
+        forecasts = forecasts_of(pilot.cells, questions, arguments.rounds)
+        speed, source = _speed(arguments.tokens_per_gpu_second, pilot.speed)
+        if speed is None and arguments.price_gpu_hour is not None:
+            raise ConfigError(f"--price-gpu-hour must have a speed: {source}")
+    except (ConfigError, DataError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    prices = _Prices(speed, arguments.price_gpu_hour, arguments.price_million_tokens)
+    if arguments.json:
+        print(json.dumps(_as_json(arguments.run, pilot, forecasts, prices, source)))
+    else:
+        _print(arguments.run, pilot, forecasts, prices, source)
+    return 0
+
+
+def read_pilot(address: str) -> Pilot:
+    """The cells of a run or an exported pool, and how fast it was.
+
+    Raises:
+        ConfigError, DataError: where it is neither.
+    """
+    if is_export(address):
+        pool = read_pool(address)
+        synthetic = ("scripted engines made this pool, no model did",) if pool.synthetic else ()
+        return Pilot(pool_cells(pool), None, synthetic)
+    run = read_run(address)
+    cautions = list(run.cautions)
+    if run.synthetic:
+        cautions.insert(0, "scripted engines made this run, no model did")
+    if run.chains_done < run.chains:
+        cautions.append(
+            f"{run.chains_done:,} of {run.chains:,} chains are done; short ones are done first, "
+            f"so they are no random sample: resume the pilot for a forecast that holds"
+        )
+    gpus = {role: float(pool.gpus) for role, pool in run.config.runtime.pools.items()}
+    return Pilot(run.cells, speed_of(run.metrics, gpus), cautions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prices:
+    speed: float | None
+    gpu_hour: float | None
+    million: float | None
+
+    def of(self, tokens: Interval) -> dict[str, Interval]:
+        """GPU hours and money of completion tokens, as far as they are known."""
+        found = {}
+        if self.speed is not None:
+            found["gpu_hours"] = scaled(tokens, 1 / self.speed / 3600)
+            if self.gpu_hour is not None:
+                found["price_by_gpu_hours"] = scaled(found["gpu_hours"], self.gpu_hour)
+        if self.million is not None:
+            found["price_by_tokens"] = scaled(tokens, self.million / 1e6)
+        return found
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    for name in ("questions", "rounds"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name} must be >= 1, got {value}")
+    for name in ("tokens_per_gpu_second", "price_gpu_hour", "price_million_tokens"):
+        value = getattr(arguments, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"--{name.replace('_', '-')} must be > 0, got {value:g}")
+
+
+def _published(cell: Cell) -> int:
+    known = known_of(cell.benchmark)
+    return len(cell.rows) if known is None else known.rows
+
+
+def _speed(given: float | None, seen: Speed | None) -> tuple[float | None, str]:
+    """Completion tokens a GPU second, and in words where the figure is from."""
+    if given is not None:
+        return given, f"{given:,g} tokens a GPU second, as given"
+    if seen is None:
+        return None, (
+            "the pilot has no counters of GPUs, so --tokens-per-gpu-second must be given for GPU "
+            "hours"
+        )
+    return seen.tokens_per_gpu_s, (
+        f"{seen.tokens_per_gpu_s:,.1f} tokens a GPU second: the pilot's own {seen.tokens:,.0f} "
+        f"tokens in {seen.gpu_s:,.0f} GPU seconds of all its pools while chains were at work, its "
+        f"end, when few were left, among them; a larger run keeps its GPUs fuller"
+    )
+
+
+def _notes(cells: Sequence[Cell], source: str) -> list[str]:
+    fixed = dict.fromkeys(cell.label for cell in cells if cell.kind != CHAIN)
+    notes = [
+        "the questions must be of the same kind as the pilot's, chosen as by lot, and asked with "
+        "the same models, prompts and decoding; the interval holds nothing else",
+        f"GPU hours: {source}" + ("" if "must be given" in source else "; intervals of GPU hours "
+        "hold what tokens vary, not what the speed does"),
+    ]  # fmt: skip
+    if fixed:
+        notes.append(
+            f"{words.listed(list(fixed))}: as the pilot was set only; another N or threshold "
+            f"cannot be forecast, as nobody knows where such a chain would have stopped (replay "
+            f"a collection with jobs.sweep for that)"
+        )
+    return notes
+
+
+def _print(
+    address: str, pilot: Pilot, forecasts: Sequence[Forecast], prices: _Prices, source: str
+) -> None:
+    console = Console(width=None if Console().is_terminal else 160, highlight=False)
+    for caution in pilot.cautions:
+        console.print(f"warning: {caution}", soft_wrap=True, markup=False)
+    models = words.listed(list(dict.fromkeys(cell.backbone for cell in pilot.cells)))
+    for benchmark in dict.fromkeys(f.benchmark for f in forecasts):
+        here = [f for f in forecasts if f.benchmark == benchmark]
+        asked = max(f.pilot + f.left_out for f in here)
+        console.print(
+            f"{benchmark}: {here[0].questions:,} other questions, from a pilot of "
+            f"{words.plural(asked, 'question')} ({address}, {models})",
+            soft_wrap=True,
+            markup=False,
+        )
+        console.print(_table(here, prices))
+        for f in {f.label: f for f in here if f.left_out}.values():
+            console.print(f"{f.label}: {f.left_out:,} questions of the pilot were not graded")
+    tokens = total_tokens(forecasts)
+    costs = "".join(
+        f", {name.replace('_', ' ')} {_amount(value, 1)}"
+        for name, value in prices.of(tokens).items()
+    )
+    console.print(
+        f"whole run, every strategy with all its completions: {_amount(scaled(tokens, 1e-6), 3)} "
+        f"million completion tokens{costs} (ends of the rows added up: rather too wide)",
+        soft_wrap=True,
+        markup=False,
+    )
+    for note in _notes(pilot.cells, source):
+        console.print(note, soft_wrap=True, markup=False)
+
+
+def _table(forecasts: Sequence[Forecast], prices: _Prices) -> Table:
+    table = Table(title="value [90 % interval]", title_justify="left")
+    table.add_column("strategy")
+    for name in ("N", "pilot", "accuracy", "million tokens"):
+        table.add_column(name, justify="right")
+    for name in prices.of(forecasts[0].tokens):
+        table.add_column(name.replace("_", " "), justify="right")
+    for f in forecasts:
+        table.add_row(
+            f"{f.label}, {f.rule}",
+            f"{f.completions}",
+            words.percent(f.seen),
+            words.percent_with(f.accuracy),
+            _amount(scaled(f.tokens, 1e-6), 3),
+            *(_amount(value, 2) for value in prices.of(f.tokens).values()),
+        )
+    return table
+
+
+def _amount(interval: Interval, digits: int) -> str:
+    low, value, high = (
+        f"{x:,.{digits if x < 100 else 0}f}" for x in (interval.low, interval.value, interval.high)
+    )
+    return f"{value} [{low}, {high}]"
+
+
+def _as_json(
+    address: str, pilot: Pilot, forecasts: Sequence[Forecast], prices: _Prices, source: str
+) -> dict[str, Any]:
+    tokens = total_tokens(forecasts)
+
+    def with_prices(values: dict[str, Any], of: Interval) -> dict[str, Any]:
+        return values | {name: asdict(value) for name, value in prices.of(of).items()}
+
+    return {
+        "pilot": address,
+        "cautions": list(pilot.cautions),
+        "forecasts": [with_prices(asdict(f), f.tokens) for f in forecasts],
+        "whole_run": with_prices({"tokens": asdict(tokens)}, tokens),
+        "tokens_per_gpu_second": prices.speed,
+        "notes": _notes(pilot.cells, source),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+"""What a whole run will reach and cost, forecast from the cells of a pilot, as a table.
+
+MR-Thinking, which draws its rounds whatever comes, is forecast at other numbers of completions than
+the pilot's; every other strategy at its own settings only, because where it would stop at others
+the pilot does not tell. Axes: Q questions, R rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config.planning import BenchmarkPlan, PlanConfig
+from pipeline.core.errors import ConfigError
+from pipeline.planning.pilot import (
+    LEAST_QUESTIONS,
+    LEVEL,
+    forecast_accuracy,
+    forecast_share,
+    forecast_tokens,
+    within_share,
+)
+from pipeline.records.outcome import has_failed
+from pipeline.records.trajectory import Row
+from pipeline.report.run_data import Cell
+from pipeline.report.spending import time_line
+from pipeline.statistics.intervals import Interval
+
+FloatArray = NDArray[np.float64]
+
+CHAIN = "mr_thinking"
+"""The kind of strategy whose accuracy is forecast by round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """One strategy on one benchmark with so many completions a question."""
+
+    benchmark: str
+    label: str
+    completions: int
+    """At most, of a question."""
+    rule: str
+    """The answer rule of `accuracy`."""
+    questions: int
+    """That are forecast: others than the pilot's."""
+    pilot: int
+    """Questions of the pilot that the accuracy rests on."""
+    left_out: int
+    """Questions of the pilot that nobody could grade; their tokens count."""
+    seen: float | None
+    """Accuracy of the pilot; None where it did not draw as much."""
+    accuracy: Interval
+    tokens: Interval
+    """Completion tokens of all questions together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """What GPUs made while chains were at work."""
+
+    tokens: float
+    gpu_s: float
+    """GPU seconds of every pool, verifiers among them."""
+
+    @property
+    def tokens_per_gpu_s(self) -> float:
+        """Completion tokens a GPU second."""
+        return self.tokens / self.gpu_s
+
+
+def forecasts_of(
+    cells: Sequence[Cell], questions: Mapping[str, int], completions: int | None = None
+) -> list[Forecast]:
+    """The forecast of every cell: MR-Thinking at 1, 2, 4, ... completions, others at their own.
+
+    Args:
+        cells: of the pilot.
+        questions: of the whole run, by benchmark, the pilot's not among them.
+        completions: the most of MR-Thinking; None takes what the pilot drew.
+
+    Raises:
+        ConfigError: without cells, with too few graded questions, or where `completions` is given
+            and there are no chains.
+    """
+    if not cells:
+        raise ConfigError("a pilot must have finished questions, got none")
+    if completions is not None and not any(cell.kind == CHAIN for cell in cells):
+        raise ConfigError(
+            f"a pilot must have chains of {CHAIN} to be forecast at {completions} rounds, got "
+            f"{', '.join(dict.fromkeys(cell.label for cell in cells))}"
+        )
+    found = []
+    for cell in cells:
+        of = questions[cell.benchmark]
+        found += (
+            _of_chain(cell, of, completions or cell.n)
+            if cell.kind == CHAIN
+            else [_of_strategy(cell, of)]
+        )
+    return found
+
+
+def doubling(most: int) -> list[int]:
+    """1, 2, 4, ... and `most`."""
+    return [*(2**k for k in range(most.bit_length()) if 2**k < most), most]
+
+
+def scaled(interval: Interval, factor: float) -> Interval:
+    """An interval in another unit."""
+    return Interval(
+        value=interval.value * factor,
+        low=interval.low * factor,
+        high=interval.high * factor,
+        level=interval.level,
+    )
+
+
+def total_tokens(forecasts: Sequence[Forecast]) -> Interval:
+    """All strategies, each with all its completions. Ends are added up, as if all erred together:
+    the interval is rather too wide."""
+    whole = {
+        (f.benchmark, f.label): f.tokens for f in forecasts
+    }.values()  # the last is the largest
+    return Interval(
+        value=sum(t.value for t in whole),
+        low=sum(t.low for t in whole),
+        high=sum(t.high for t in whole),
+        level=LEVEL,
+    )
+
+
+def speed_of(metrics: Sequence[Row], gpus: Mapping[str, float]) -> Speed | None:
+    """Speed of a pilot from its counters, over the time in which chains were at work.
+
+    Args:
+        metrics: rows of the counters, in their order.
+        gpus: that one replica takes, by pool.
+
+    Returns:
+        None where nothing was counted, or no replica had a GPU.
+    """
+    moments = time_line(metrics)
+    starts = [0.0, *(moment.seconds for moment in moments)]
+    tokens = gpu_s = 0.0
+    for moment, (start, end) in zip(moments, pairwise(starts), strict=True):
+        if moment.in_flight or moment.tokens_per_s:
+            tokens += moment.tokens_per_s * (end - start)
+            held = sum(count * gpus.get(pool, 0.0) for pool, count in moment.replicas.items())
+            gpu_s += held * (end - start)
+    return Speed(tokens=tokens, gpu_s=gpu_s) if tokens and gpu_s else None
+
+
+def planned_from(plan: PlanConfig, cells: Sequence[Cell], labels: Collection[str]) -> PlanConfig:
+    """A plan with what a pilot measured in place of assumptions.
+
+    Args:
+        plan: as configured.
+        cells: of the pilot; their tokens a completion are taken by benchmark.
+        labels: of strategies whose completions a question are taken, too.
+    """
+    benchmarks, completions = dict(plan.benchmarks), dict(plan.completions)
+    for name in dict.fromkeys(cell.benchmark for cell in cells):
+        drawn, tokens, _ = _drawn([cell for cell in cells if cell.benchmark == name])
+        if drawn:
+            assumed = benchmarks.get(name) or BenchmarkPlan(tokens=1)
+            benchmarks[name] = assumed.model_copy(update={"tokens": tokens / drawn})
+    for label in labels:
+        drawn, _, questions = _drawn([cell for cell in cells if cell.label == label])
+        completions[label] = drawn / questions
+    return plan.model_copy(update={"benchmarks": benchmarks, "completions": completions})
+
+
+def _drawn(cells: Sequence[Cell]) -> tuple[int, int, int]:
+    """Completions, their tokens, and questions."""
+    rows = [row for cell in cells for row in cell.rows]
+    drawn = sum(row["completions"] for row in rows)
+    return drawn, sum(row["completion_tokens"] for row in rows), len(rows)
+
+
+def _of_chain(cell: Cell, of: int, most: int) -> list[Forecast]:
+    labels_QR, tokens_QR = _labels(cell), _tokens(cell)
+    right_QR = labels_QR[~np.isnan(labels_QR).any(axis=1)]
+    pilot = len(right_QR)
+    _check(cell, pilot)
+    depths = doubling(most)
+    accuracies = forecast_accuracy(
+        right_QR.sum(axis=0).astype(int).tolist(),
+        pilot,
+        [depth - 1 for depth in depths],
+        of=of,
+        within=within_share(right_QR),
+    )
+    return [
+        Forecast(
+            benchmark=cell.benchmark,
+            label=cell.label,
+            completions=depth,
+            rule="last",
+            questions=of,
+            pilot=pilot,
+            left_out=len(labels_QR) - pilot,
+            seen=float(right_QR[:, depth - 1].mean()) if depth <= cell.n else None,
+            accuracy=accuracy,
+            tokens=forecast_tokens(tokens_QR, depth, of),
+        )
+        for depth, accuracy in zip(depths, accuracies, strict=True)
+    ]
+
+
+def _of_strategy(cell: Cell, of: int) -> Forecast:
+    rights = cell.rights(cell.rule)
+    right, pilot = sum(rights.values()), len(rights)
+    _check(cell, pilot)
+    return Forecast(
+        benchmark=cell.benchmark,
+        label=cell.label,
+        completions=cell.n,
+        rule=cell.rule.value,
+        questions=of,
+        pilot=pilot,
+        left_out=len(cell.rows) - pilot,
+        seen=right / pilot,
+        accuracy=forecast_share(right, pilot, of),
+        tokens=forecast_tokens(np.array(cell.tokens, np.float64)[:, None], 1, of),
+    )
+
+
+def _check(cell: Cell, pilot: int) -> None:
+    if pilot < LEAST_QUESTIONS:
+        raise ConfigError(
+            f"a pilot must have at least {LEAST_QUESTIONS} graded questions a benchmark and "
+            f"strategy, got {pilot} of {len(cell.rows)} in {cell.benchmark}, {cell.label}"
+        )
+
+
+def _labels(cell: Cell) -> FloatArray:
+    """1 right, 0 wrong, nan not graded; a chain that failed is wrong from there on."""
+    labels_QR = np.full((len(cell.rows), cell.n), np.nan)
+    for labels_R, (key, row) in zip(labels_QR, cell.by_question.items(), strict=True):
+        if key in cell.without_gold:
+            continue
+        verdicts = row["round_verdicts"]
+        for r, verdict in enumerate(verdicts):
+            labels_R[r] = {"right": 1.0, "wrong": 0.0}.get(verdict, np.nan)
+        if has_failed(row):
+            labels_R[min(row["completions"], cell.n - 1) :] = 0.0
+    return labels_QR
+
+
+def _tokens(cell: Cell) -> FloatArray:
+    """Completion tokens by round; nan where a chain had ended."""
+    tokens_QR = np.full((len(cell.rows), cell.n), np.nan)
+    for tokens_R, row in zip(tokens_QR, cell.rows, strict=True):
+        for r, tokens in enumerate(row["round_tokens"][: row["completions"]]):
+            tokens_R[r] = tokens
+    return tokens_QR

@@ -1,0 +1,261 @@
+"""`jobs.forecast`, from pilot runs and exported pools, and a dry run that takes a pilot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import forecast as benchmark
+from benchmarks.synthetic_pool import write_synthetic_pool
+from jobs import evaluate, forecast
+from pipeline.core.errors import ConfigError
+from pipeline.planning.pilot import forecast_accuracy, forecast_tokens, within_share
+from pipeline.replay.pools import read_pool
+from pipeline.report.pilot_forecast import doubling, forecasts_of, speed_of
+from pipeline.report.pool_cells import pool_cells
+from pipeline.report.run_data import Cell, read_run
+from tests.generators import completion, question
+from tests.pools import pool_of, pool_question
+from tests.report_runs import MadeUp, made_up_config, metric_rows, question_rows, write_run
+
+
+def a_pilot(folder: Path, questions: int = 40, **fields: Any) -> str:
+    """A made-up run of MR-Thinking, ^* and base, 8 completions at most."""
+    config = made_up_config(folder, strategies=["mr_thinking", "markovscale_star", "base"])
+    return write_run(config, "pilot", question_rows(questions, ["made-up"]), **fields).address
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """What `--json` prints."""
+    assert forecast.main([*arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_chain_is_forecast_by_round_and_others_as_they_were_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MR-Thinking stands at 1, 2, 4, ..., N by the pure functions, beyond the pilot's rounds too;
+    ^* and base stand once, with the pilot's share inside their interval."""
+    pilot = a_pilot(tmp_path)
+    (cell,) = (cell for cell in read_run(pilot).cells if cell.kind == "mr_thinking")
+    right = np.array([[v == "right" for v in row["round_verdicts"]] for row in cell.rows], float)
+    tokens = np.array([row["round_tokens"] for row in cell.rows], float)
+    found = told(capsys, "--run", pilot, "--questions", "500", "--rounds", "24")
+    chain = [f for f in found["forecasts"] if f["label"] == "mr_thinking"]
+    others = [f for f in found["forecasts"] if f["label"] != "mr_thinking"]
+    expected = forecast_accuracy(
+        right.sum(axis=0).astype(int).tolist(), 40, [15, 23], of=500, within=within_share(right)
+    )
+
+    assert [f["completions"] for f in chain] == [1, 2, 4, 8, 16, 24]
+    assert [f["accuracy"]["high"] for f in chain[-2:]] == [i.high for i in expected]
+    assert chain[-1]["tokens"]["low"] == forecast_tokens(tokens, 24, 500).low
+    assert [f["seen"] is None for f in chain] == [False] * 4 + [True] * 2
+    assert {(f["label"], f["completions"]) for f in others} == {
+        ("markovscale_star", 8),
+        ("base", 1),
+    }
+    assert all(f["accuracy"]["low"] <= f["seen"] <= f["accuracy"]["high"] for f in others)
+    assert found["whole_run"]["tokens"]["value"] == pytest.approx(
+        sum(f["tokens"]["value"] for f in [chain[-1], *others])
+    )
+
+
+def test_gpu_hours_and_money_follow_from_tokens_and_the_speed_that_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both prices, with the speed given; a price a GPU hour without any speed is refused."""
+    pilot = a_pilot(tmp_path, metrics=False)
+    prices = ["--price-gpu-hour", "2", "--price-million-tokens", "3"]
+    found = told(capsys, "--run", pilot, *prices, "--tokens-per-gpu-second", "100")
+    whole = found["whole_run"]
+
+    assert whole["gpu_hours"]["low"] == pytest.approx(whole["tokens"]["low"] / 100 / 3600)
+    assert whole["price_by_gpu_hours"]["high"] == pytest.approx(2 * whole["gpu_hours"]["high"])
+    assert whole["price_by_tokens"]["value"] == pytest.approx(3e-6 * whole["tokens"]["value"])
+    assert any("100 tokens a GPU second, as given" in note for note in found["notes"])
+    assert forecast.main(["--run", pilot, *prices]) == 2
+    assert "--tokens-per-gpu-second must be given" in capsys.readouterr().err
+
+
+def test_the_speed_is_that_of_the_time_in_which_chains_were_at_work() -> None:
+    """Idle time at the end, with no chain at work, costs nothing; verifiers' GPUs count; without
+    GPUs there is no speed."""
+    outcome = {"stop_reason": "budget", "completions": 8, "completion_tokens": 800}
+    rows = metric_rows([outcome] * 24, ["mr_thinking"])
+    idle = {**rows[-1], "time": rows[-1]["time"] + 5_000, "in_flight": 0}
+    speed = speed_of([*rows, idle], {"generator": 2.0, "verifier": 1.0})
+
+    assert speed is not None
+    assert (speed.tokens, speed.gpu_s) == (pytest.approx(24 * 800), pytest.approx(120 * 3))
+    assert speed_of(rows, {"generator": 0.0, "verifier": 0.0}) is None
+    assert speed_of([], {"generator": 1.0}) is None
+
+
+def test_a_failed_chain_is_wrong_and_a_question_without_gold_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A chain lost in round 1 is wrong from there on; what has no gold is counted as left out."""
+    config = made_up_config(tmp_path, strategies=["mr_thinking"], n=4)
+    rows = question_rows(20, ["made-up"])
+    for row in rows[:3]:
+        row["gold"] = None
+    always = MadeUp(chain=(1 - 1e-9, 0.0, 1.0), failing=["q10", "q11"])
+    pilot = write_run(config, "pilot", rows, always).address
+    chain = told(capsys, "--run", pilot)["forecasts"]
+
+    assert {(f["pilot"], f["left_out"], f["questions"]) for f in chain} == {(17, 3, 20)}
+    assert [f["seen"] for f in chain] == pytest.approx([1, 15 / 17, 15 / 17])
+
+
+def test_an_exported_pool_is_a_pilot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its chains are forecast by round, its samples as a vote; it has no speed, and being made by
+    scripts it says so."""
+    address = str(tmp_path / "pool")
+    write_synthetic_pool(address, questions=900, rounds=4, samples=3)
+    found = told(capsys, "--run", address, "--rounds", "8", "--questions", "100")
+    kinds = {(f["benchmark"], f["label"], f["completions"]) for f in found["forecasts"]}
+
+    assert ("gsm8k", "sequential", 8) in kinds
+    assert ("gsm8k", "parallel", 3) in kinds
+    assert found["tokens_per_gpu_second"] is None
+    assert "no model did" in found["cautions"][0]
+
+
+def test_a_pool_s_cells_hold_its_verdicts() -> None:
+    """Round by round, by address, in the order in which they were drawn."""
+    chains = [[completion(str((i + r) % 2), 0.5) for r in range(4)] for i in range(3)]
+    pool = pool_of(
+        [
+            pool_question(question(i), c, c, lambda c: "right" if c.answer == "1" else "wrong")
+            for i, c in enumerate(chains)
+        ]
+    )
+    (cell,) = (cell for cell in pool_cells(pool) if cell.kind == "mr_thinking")
+
+    assert [row["round_verdicts"] for row in cell.rows] == [
+        ["right" if (i + r) % 2 else "wrong" for r in range(4)] for i in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("questions", "arguments", "message"),
+    [
+        (6, [], "at least 10 graded questions a benchmark and strategy, got 6 of 6 in made-up"),
+        (20, ["--questions", "0"], "--questions must be >= 1, got 0"),
+        (20, ["--rounds", "-1"], "--rounds must be >= 1, got -1"),
+        (20, ["--price-million-tokens", "-3"], "--price-million-tokens must be > 0, got -3"),
+    ],
+)
+def test_what_cannot_be_a_pilot_ends_with_one_line(
+    questions: int,
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Status 2, and what must hold."""
+    assert forecast.main(["--run", a_pilot(tmp_path, questions), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_pilot_without_chains_or_answers_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rounds need chains of MR-Thinking; a run that has finished nothing forecasts nothing; no
+    folder is no pilot."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    only_base = write_run(config, "base", question_rows(12, ["made-up"])).address
+    assert forecast.main(["--run", only_base]) == 0
+    capsys.readouterr()
+    assert forecast.main(["--run", only_base, "--rounds", "8"]) == 2
+    assert "must have chains of mr_thinking" in capsys.readouterr().err
+    assert forecast.main(["--run", a_pilot(tmp_path, done=0)]) == 2
+    assert "must have finished questions" in capsys.readouterr().err
+    assert forecast.main(["--run", str(tmp_path / "none")]) == 2
+
+
+def test_people_are_told_what_the_forecast_rests_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pilot, its kind of questions, which speed, what cannot be forecast, and that it is a part
+    of a run where it is."""
+    assert forecast.main(["--run", a_pilot(tmp_path, done=100), "--questions", "500"]) == 0
+    printed = capsys.readouterr().out
+
+    assert "100 of 120 chains are done; short ones are done first" in printed
+    assert "made-up: 500 other questions, from a pilot of 40 questions" in printed
+    assert "must be of the same kind as the pilot's" in printed
+    assert "tokens a GPU second: the pilot's own" in printed
+    assert "markovscale_star and base: as the pilot was set only" in printed
+
+
+def test_a_pilot_takes_the_place_of_a_dry_run_s_assumptions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tokens a completion are the pilot's; strategies set otherwise keep their budget; a pilot of
+    other questions, or without --dry-run, is refused."""
+    address = str(tmp_path / "pool")
+    write_synthetic_pool(address, questions=100, rounds=4, samples=0)
+    dry = ["--config", "configs/qwen-7b.yaml", "--dry-run"]
+    with pytest.raises(SystemExit):
+        evaluate.main([*dry, "--pilot", address])
+    printed = capsys.readouterr().out
+    cells = pool_cells(read_pool(address))
+    each = _tokens_a_completion([cell for cell in cells if cell.benchmark == "gsm8k"])
+
+    assert f"from {address}: {each:,.0f} tokens a completion of gsm8k" in printed
+    assert "completions a question of" not in printed
+    other = a_pilot(tmp_path)
+    assert evaluate.main([*dry, "--pilot", other]) == 2
+    assert "must have finished questions of" in capsys.readouterr().err
+    assert evaluate.main([*dry[:2], "--pilot", address]) == 2
+    assert "must be given with --dry-run" in capsys.readouterr().err
+
+
+def _tokens_a_completion(cells: list[Cell]) -> float:
+    rows = [row for cell in cells for row in cell.rows]
+    return sum(r["completion_tokens"] for r in rows) / sum(r["completions"] for r in rows)
+
+
+def test_depths_double_up_to_the_last() -> None:
+    """1 is alone, a power of two is not told twice, and no other is left out."""
+    assert [doubling(n) for n in (1, 2, 6, 8)] == [[1], [1, 2], [1, 2, 4, 6], [1, 2, 4, 8]]
+
+
+def test_nothing_is_forecast_from_no_cells() -> None:
+    """And no number of rounds changes that."""
+    with pytest.raises(ConfigError, match="must have finished questions"):
+        forecasts_of([], {})
+
+
+def test_the_benchmark_judges_pools_and_curves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains that stay as they are, at 40 tokens a round, are held about 9 times in 10, their
+    tokens always; so is a flat curve. A shipped pool is read in full."""
+    right = np.repeat((np.arange(400) % 5 > 0).astype(float)[:, None], 64, axis=1)
+    still = {"still": lambda rng: (right, np.full((400, 64), 40.0))}
+    monkeypatch.setattr(benchmark, "sources", lambda: still)
+    benchmark.main(["--pilots", "20"])
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    assert [row["completions"] for row in rows] == [8, 16, 32, 64]
+    assert all(row["held"] >= 0.8 and row["held_by_lot"] >= 0.8 for row in rows)
+    assert all(row["tokens_held"] == 1 and row["tokens_error_percent"] < 1e-9 for row in rows)
+    assert benchmark.read_chains("data/pools/sums")[0].shape == (1_000, 64)
+
+    lines = [f"flat,{n},0.8,{100 * n},400" for n in range(1, 65)]
+    curves = tmp_path / "curves.csv"
+    curves.write_text("\n".join(["benchmark,rounds,accuracy,tokens_per_question,correct", *lines]))
+    benchmark.main(["--curves", str(curves)])
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures["mae_points"] < 1
+    assert (figures["held"], figures["intervals"]) == (3, 3)
+    assert figures["tokens_mae_percent"] == pytest.approx(0, abs=1e-9)
