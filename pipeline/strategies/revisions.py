@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
-from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Completion,
     Failure,
@@ -23,18 +20,8 @@ from pipeline.core.protocol import (
     StopReason,
     check_observations,
 )
+from pipeline.strategies.samples import Sampler
 from pipeline.strategies.sequential import chain_request
-
-
-class Reviser(Protocol):
-    """What a strategy says about its rounds."""
-
-    @property
-    def decoding(self) -> Decoding: ...
-    @property
-    def prompts(self) -> Prompts: ...
-    @property
-    def score(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +41,7 @@ class Revisions:
         return len(self.answers)
 
 
-def ask_first(question: Question, reviser: Reviser) -> tuple[Revisions, Generate]:
+def ask_first(question: Question, reviser: Sampler) -> tuple[Revisions, Generate]:
     """Ask the plain question."""
     messages = reviser.prompts.ask(question.text)
     request = chain_request(question, reviser.decoding, messages, round=0, score=reviser.score)
@@ -77,7 +64,7 @@ def tell(state: Revisions, observations: Sequence[Observation]) -> Revisions | N
             return replace(state, answers=(*state.answers, answer), scores=(*state.scores, score))
 
 
-def ask_again(state: Revisions, last: Observation, reviser: Reviser) -> tuple[Revisions, Generate]:
+def ask_again(state: Revisions, last: Observation, reviser: Sampler) -> tuple[Revisions, Generate]:
     """Show the answer of the last round and ask again."""
     assert isinstance(last, Completion)  # a failure ends the chain
     previous = reviser.prompts.fed_back(last)
