@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import Prompt, Prompter
+from actors.engines.start_checks import check_prompts, generator_tokenizer
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
@@ -35,19 +36,24 @@ class GeneratorEngine:
 
     kind = "generator"
 
-    def __init__(self, model: dict[str, Any], pool: dict[str, Any]) -> None:
+    def __init__(
+        self, model: dict[str, Any], pool: dict[str, Any], samples: Sequence[GenerateCall] = ()
+    ) -> None:
         """Start the engine.
 
         Args:
             model: fields of `GeneratorModel`, JSON-able so that a restarted actor gets them again.
             pool: fields of `PoolConfig`.
+            samples: a call of each kind that will come.
+
+        Raises:
+            ConfigError: where the chat template refuses a sample, before any weights are loaded.
         """
         self._model = GeneratorModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
         vllm_setup.check_shape(self._model)
-        tokenizer = vllm_setup.tokenizer(self._model)
-        if self._model.chat_template is not None:
-            tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
+        tokenizer = generator_tokenizer(self._model)
+        check_prompts(self._model, tokenizer, samples)
         self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
         arguments = vllm_setup.engine_args(
             self._model,
