@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from typing import Any
 
@@ -12,12 +14,13 @@ from actors.engines.actor_host import not_started
 from actors.engines.engine_host import start_failure
 from actors.engines.generator import GeneratorEngine
 from actors.engines.templates import rendered, within
+from actors.engines.tokenizing import Tokenizing
 from actors.engines.verifier import VerifierEngine
 from actors.routing.calls import GenerateCall, ScoreCall
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineError
-from pipeline.core.protocol import Message, Request
+from pipeline.core.protocol import Failure, Message, Request
 from pipeline.planning.sample_requests import QUESTION, REPLY, sample_requests
 from pipeline.strategies import STRATEGIES
 
@@ -170,3 +173,20 @@ def test_the_cause_of_a_failed_start_is_one_line() -> None:
     assert str(not_started("verifier", "a\nthe worker died\n")).startswith(
         "a verifier did not start: the worker died (its log: worker-*.err"
     )
+
+
+async def test_a_request_that_is_aborted_while_its_prompt_is_made_is_never_run() -> None:
+    """A drain reaches it too: the engine is not asked for what nobody waits for."""
+    tokenizing, going = Tokenizing(), threading.Event()
+    running = asyncio.create_task(tokenizing.run("r", lambda: going.wait(10)))
+    other = asyncio.create_task(tokenizing.run("s", lambda: "made"))
+    await asyncio.sleep(0.01)
+    held = tokenizing.abort("r"), tokenizing.abort("elsewhere")
+    going.set()
+    ended = await running
+
+    assert held == (True, False)
+    assert ended == Failure(error="aborted: before it began", completion_tokens=0)
+    assert await other == "made"
+    assert not tokenizing.abort("s")
+    tokenizing.close()

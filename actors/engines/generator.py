@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -19,6 +18,7 @@ from actors.engines import vllm_calls, vllm_setup
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import Prompt, Prompter
 from actors.engines.start_checks import check_prompts, generator_tokenizer
+from actors.engines.tokenizing import Tokenizing
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
@@ -54,7 +54,7 @@ class GeneratorEngine:
         vllm_setup.check_shape(self._model)
         tokenizer = generator_tokenizer(self._model)
         check_prompts(self._model, tokenizer, samples)
-        self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
+        self._tokenizing = Tokenizing()
         arguments = vllm_setup.engine_args(
             self._model,
             pool_config,
@@ -81,14 +81,10 @@ class GeneratorEngine:
         """See `Engine.serve`."""
         request, request_id = call.request, call.request_id
         with self._meter.request():
-            loop = asyncio.get_running_loop()
-            try:
-                prompt = await loop.run_in_executor(
-                    self._tokenizing, self._prompter.prompt, request
-                )
-            except ValueError as error:
+            prompt = await self._tokenizing.run(request_id, lambda: self._prompter.prompt(request))
+            if isinstance(prompt, Failure):
                 self._meter.failed += 1
-                return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
+                return prompt
             self._meter.prompt_tokens += len(prompt.ids)
             task = asyncio.create_task(self._run(request, prompt, request_id, call.priority))
             self._running[request_id] = task
@@ -122,6 +118,8 @@ class GeneratorEngine:
         Returns:
             Tokens that it had generated; None for a request that is not running here.
         """
+        if self._tokenizing.abort(request_id):
+            return 0
         task = self._running.get(request_id)
         if task is None or task.done():
             return None
@@ -164,7 +162,7 @@ class GeneratorEngine:
     def shutdown(self) -> None:
         """Stop the engine and its processes."""
         self._llm.shutdown()
-        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+        self._tokenizing.close()
 
     async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
         """Final output of a request, aborted or not; a Failure for errors of its own."""

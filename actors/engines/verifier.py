@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import check_text
 from actors.engines.start_checks import context_of
 from actors.engines.templates import rendered
+from actors.engines.tokenizing import Tokenizing
 from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.models import VerifierModel
 from pipeline.config.runtime import PoolConfig
@@ -67,7 +67,7 @@ class VerifierEngine:
         for call in samples:
             self._check(call)
         self._probe = Solution([self._separator_id], 1, truncated=False)
-        self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
+        self._tokenizing = Tokenizing()
         arguments = vllm_setup.engine_args(
             self._model,
             pool_config,
@@ -92,14 +92,12 @@ class VerifierEngine:
         """
         request_id = call.request_id
         with self._meter.request():
-            loop = asyncio.get_running_loop()
-            try:
-                solution = await loop.run_in_executor(
-                    self._tokenizing, self._solution, call.question, call.reply
-                )
-            except ValueError as error:
+            solution = await self._tokenizing.run(
+                request_id, lambda: self._solution(call.question, call.reply)
+            )
+            if isinstance(solution, Failure):
                 self._meter.failed += 1
-                return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
+                return solution
             if not solution.n_steps:
                 score = prm.aggregate((), self._model.aggregation)
                 return Scored(step_scores=(), score=score, tokens=0, truncated=False)
@@ -127,6 +125,8 @@ class VerifierEngine:
         Returns:
             0, a verifier generates nothing; None for a request that is not running here.
         """
+        if self._tokenizing.abort(request_id):
+            return 0
         task = self._running.get(request_id)
         if task is None or task.done():
             return None
@@ -166,7 +166,7 @@ class VerifierEngine:
     def shutdown(self) -> None:
         """Stop the engine and its processes."""
         self._llm.shutdown()
-        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+        self._tokenizing.close()
 
     def _check(self, call: ScoreCall) -> None:
         """Refuse a template or a separator with which this call can never be scored."""
