@@ -19,6 +19,7 @@ from pipeline.core.errors import ConfigError, EngineError
 
 _CALLS_AT_ONCE = 10_000  # of one actor; admission is the controllers' business
 _STATS_S = 5.0
+_LOGS = "(its log: worker-*.err in the folder of Ray's session, on its node)"
 
 
 class ActorHost:
@@ -54,7 +55,7 @@ class ActorHost:
         except ray.exceptions.GetTimeoutError as error:
             raise EngineError(f"a {role} did not start within {self._timeout_s:g} s") from error
         except ray.exceptions.RayError as error:
-            raise EngineError(f"a {role} did not start: {error}") from error
+            raise not_started(role, error) from error
 
     def stats(self) -> list[EngineStats]:
         """See `actors.engines.hosts.Host.stats`."""
@@ -67,6 +68,17 @@ class ActorHost:
         actors, self._actors = self._actors, []
         for actor in actors:
             ray.kill(actor, no_restart=True)  # Ray ends the engine's own processes with it
+
+
+def not_started(role: str, error: BaseException | str) -> EngineError | ConfigError:
+    """Why a replica did not start, in one line, from what Ray says at length."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, ConfigError):
+        return ConfigError(str(cause))
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    own = [line.partition("EngineError: ")[2] for line in lines if "EngineError: " in line]
+    why = own[-1] if own else f"{(lines or ['no reason was told'])[-1]} {_LOGS}"
+    return EngineError(f"a {role} did not start: {why}")
 
 
 def ray_options(pool: PoolConfig) -> dict[str, Any]:

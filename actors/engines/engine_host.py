@@ -6,22 +6,27 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any, NoReturn, Protocol, TypeVar
+
+import ray
 
 from actors.engines import orphan_reaper
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.routing.calls import A, Call
 from actors.routing.roles import ROLES
-from pipeline.core.errors import EngineDeadError
+from pipeline.core.errors import ConfigError, EngineDeadError, EngineError
 from pipeline.core.protocol import Failure
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
+
+_CAUSE_LENGTH = 500
 
 
 class Engine(Protocol):
@@ -46,28 +51,60 @@ class Engine(Protocol):
     def stats(self, replica: str = "") -> EngineStats: ...
 
 
-def engine_fields(
-    spec: PoolSpec,
-) -> tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]:
+def engine_fields(spec: PoolSpec) -> tuple[Any, ...]:
     """What `EngineHost` is made with besides its name: plain values, given to every restart."""
     return (
         spec.role,
         spec.model.model_dump(mode="json"),
         spec.pool.model_dump(mode="json"),
         spec.runtime.scripted,
+        spec.samples,
     )
 
 
 def engine_of(
-    role: str, model: dict[str, Any], pool: dict[str, Any], scripted: dict[str, Any] | None
+    role: str,
+    model: dict[str, Any],
+    pool: dict[str, Any],
+    scripted: dict[str, Any] | None,
+    samples: Sequence[Call[Any]] = (),
 ) -> Engine:
     """The engine that a replica runs, loaded and ready."""
-    engine: Engine = (
-        resolve_name(ROLES[role].engine)(model, pool)
-        if scripted is None
-        else resolve_name(ROLES[role].scripted)(scripted)
-    )
+    engine: Engine
+    if scripted is not None:
+        engine = resolve_name(ROLES[role].scripted)(scripted)
+    elif samples:
+        engine = resolve_name(ROLES[role].engine)(model, pool, samples)
+    else:
+        engine = resolve_name(ROLES[role].engine)(model, pool)
     return engine
+
+
+class Refused:
+    """In place of an engine that no other try can start, so that none is made."""
+
+    def __init__(self, error: ConfigError) -> None:
+        self._error = error
+
+    async def serve(self, call: Any) -> Any:
+        """Nothing can be served."""
+        raise EngineDeadError(str(self._error))
+
+    async def abort(self, request_id: str) -> int | None:
+        """Nothing runs."""
+        return None
+
+    async def warm_up(self) -> None:
+        """Say why."""
+        raise self._error
+
+    async def health(self, stall_s: float = 120.0) -> None:
+        """It will not be well."""
+        raise EngineDeadError(str(self._error))
+
+    def stats(self, replica: str = "") -> EngineStats:
+        """Nothing was counted."""
+        raise self._error
 
 
 class EngineHost:
@@ -82,6 +119,11 @@ class EngineHost:
         model: fields of the model's configuration.
         pool: fields of `PoolConfig`.
         scripted: settings of a scripted engine in place of a real one.
+        samples: a call of each kind that will come, for checks before the model is loaded.
+
+    Raises:
+        EngineError: in one line, the cause and where the whole log is; a fault of the configuration
+            is raised by `ping` instead, since Ray and Serve would try again what raises here.
     """
 
     def __init__(
@@ -91,13 +133,21 @@ class EngineHost:
         model: dict[str, Any],
         pool: dict[str, Any],
         scripted: dict[str, Any] | None = None,
+        samples: Sequence[Call[Any]] = (),
     ) -> None:
         self._replica = replica or _serve_replica()
         self._start_s = float(pool["start_timeout_s"])
         self._health_s = float(pool["health_timeout_s"])
         if scripted is None:
             orphan_reaper.hold()
-        self._engine = engine_of(role, model, pool, scripted)
+        self._engine: Engine
+        try:
+            self._engine = engine_of(role, model, pool, scripted, samples)
+        except ConfigError as error:
+            self._engine = Refused(error)
+        except Exception as error:
+            logger.exception("%s does not start", self._replica)
+            raise EngineError(start_failure(model.get("model"), error)) from error
         self._warming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -111,7 +161,11 @@ class EngineHost:
         return await self._alive(self._engine.abort(request_id))
 
     async def ping(self) -> int:
-        """Answer once the engine is loaded and warm; the process id."""
+        """Answer once the engine is loaded and warm; the process id.
+
+        Raises:
+            ConfigError: where no such engine can ever start.
+        """
         await self._warm()
         self._watch()
         return os.getpid()
@@ -119,8 +173,9 @@ class EngineHost:
     async def check_health(self) -> None:
         """Called by Serve, and first before a replica takes requests: it returns once the engine
         is warm. The engine's health is watched here, and a dead one ends the process."""
-        await self._warm()
-        self._watch()
+        with suppress(ConfigError):  # `ping` says it
+            await self._warm()
+            self._watch()
 
     async def stats(self) -> EngineStats:
         """What the engine counted so far."""
@@ -179,6 +234,16 @@ class EngineHost:
     def _die(self, error: EngineDeadError) -> NoReturn:
         logger.critical("%s ends: %s", self._replica, error)
         os._exit(1)
+
+
+def start_failure(model: Any, error: BaseException) -> str:
+    """Why an engine did not start, in one line, with the place of its log."""
+    words = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if len(words) > _CAUSE_LENGTH:
+        words = f"{words[:_CAUSE_LENGTH]} ..."
+    log = ray._private.worker.global_worker.get_err_file_path()
+    where = f"; the whole log: {log} on {os.uname().nodename}" if log else ""
+    return f"{model}: {words}{where}"
 
 
 def _serve_replica() -> str:

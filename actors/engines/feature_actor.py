@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from actors.engines import orphan_reaper, vllm_setup
+from actors.engines.start_checks import generator_tokenizer
+from actors.engines.templates import rendered
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.predictors.features import table_of
@@ -31,9 +32,7 @@ class FeatureActor:
     ) -> None:
         self._model = GeneratorModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
-        self._tokenizer = vllm_setup.tokenizer(self._model)
-        if self._model.chat_template is not None:
-            self._tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
+        self._tokenizer = generator_tokenizer(self._model)
         make = _VllmStates if backend == "vllm" else _TransformersStates
         self._states = make(self._model, pool_config, pooling)
 
@@ -44,12 +43,8 @@ class FeatureActor:
 
     def _ids(self, messages: list[dict[str, str]]) -> list[int]:
         """The prompt exactly as the generator is given it."""
-        text = self._tokenizer.apply_chat_template(
-            messages,
-            tokenize=False,
-            add_generation_prompt=True,
-            **self._model.chat_template_kwargs,
-        )
+        template = self._model.chat_template_kwargs
+        text = rendered(self._tokenizer, messages, add_generation_prompt=True, **template)
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import Prompt, Prompter
+from actors.engines.start_checks import check_prompts, generator_tokenizer
+from actors.engines.tokenizing import Tokenizing
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
@@ -35,20 +36,25 @@ class GeneratorEngine:
 
     kind = "generator"
 
-    def __init__(self, model: dict[str, Any], pool: dict[str, Any]) -> None:
+    def __init__(
+        self, model: dict[str, Any], pool: dict[str, Any], samples: Sequence[GenerateCall] = ()
+    ) -> None:
         """Start the engine.
 
         Args:
             model: fields of `GeneratorModel`, JSON-able so that a restarted actor gets them again.
             pool: fields of `PoolConfig`.
+            samples: a call of each kind that will come.
+
+        Raises:
+            ConfigError: where the chat template refuses a sample, before any weights are loaded.
         """
         self._model = GeneratorModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
         vllm_setup.check_shape(self._model)
-        tokenizer = vllm_setup.tokenizer(self._model)
-        if self._model.chat_template is not None:
-            tokenizer.chat_template = Path(self._model.chat_template).read_text("utf-8")
-        self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
+        tokenizer = generator_tokenizer(self._model)
+        check_prompts(self._model, tokenizer, samples)
+        self._tokenizing = Tokenizing()
         arguments = vllm_setup.engine_args(
             self._model,
             pool_config,
@@ -75,14 +81,10 @@ class GeneratorEngine:
         """See `Engine.serve`."""
         request, request_id = call.request, call.request_id
         with self._meter.request():
-            loop = asyncio.get_running_loop()
-            try:
-                prompt = await loop.run_in_executor(
-                    self._tokenizing, self._prompter.prompt, request
-                )
-            except ValueError as error:
+            prompt = await self._tokenizing.run(request_id, lambda: self._prompter.prompt(request))
+            if isinstance(prompt, Failure):
                 self._meter.failed += 1
-                return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
+                return prompt
             self._meter.prompt_tokens += len(prompt.ids)
             task = asyncio.create_task(self._run(request, prompt, request_id, call.priority))
             self._running[request_id] = task
@@ -116,6 +118,8 @@ class GeneratorEngine:
         Returns:
             Tokens that it had generated; None for a request that is not running here.
         """
+        if self._tokenizing.abort(request_id):
+            return 0
         task = self._running.get(request_id)
         if task is None or task.done():
             return None
@@ -158,7 +162,7 @@ class GeneratorEngine:
     def shutdown(self) -> None:
         """Stop the engine and its processes."""
         self._llm.shutdown()
-        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+        self._tokenizing.close()
 
     async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
         """Final output of a request, aborted or not; a Failure for errors of its own."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from actors.engines.engine_stats import EngineStats
 from actors.engines.script_rules import script_of
 from actors.routing.address import PoolAddress
+from actors.routing.calls import Call
 from actors.routing.transport import Transport
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
@@ -29,6 +30,8 @@ class PoolSpec:
     runtime: RuntimeConfig
     run_id: str
     """Names actors and applications."""
+    samples: tuple[Call[Any], ...] = ()
+    """A call of each kind that will come: checked before weights are loaded."""
 
 
 class Host(Protocol):

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from actors.engines.capacity_check import waited_for
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import Host, PoolSpec, started
 from actors.routing.address import EnginesAddress
-from actors.routing.roles import GENERATOR, ROLES
+from actors.routing.calls import Call, GenerateCall, ScoreCall
+from actors.routing.roles import GENERATOR, ROLES, VERIFIER
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig, RuntimeConfig
 from pipeline.config.science import ScienceConfig
+from pipeline.config.strategies import strategies_of
 from pipeline.planning.admission_bounds import usual
+from pipeline.planning.sample_requests import QUESTION, REPLY, sample_requests
 from pipeline.planning.sizing import slots
 
 
@@ -43,11 +47,20 @@ class Engines:
 
 def start_engines(science: ScienceConfig, runtime: RuntimeConfig, run_id: str) -> Engines:
     """Start a run's engines; see `start_pools`."""
-    return start_pools(science.models, runtime, run_id, science.decoding.max_tokens)
+    requests = sample_requests(strategies_of(science).values())
+    samples: dict[str, tuple[Call[Any], ...]] = {
+        GENERATOR: tuple(GenerateCall(request) for request in requests),
+        VERIFIER: (ScoreCall(QUESTION.text, REPLY),),
+    }
+    return start_pools(science.models, runtime, run_id, science.decoding.max_tokens, samples)
 
 
 def start_pools(
-    models: Mapping[str, ModelConfig], runtime: RuntimeConfig, run_id: str, max_tokens: int
+    models: Mapping[str, ModelConfig],
+    runtime: RuntimeConfig,
+    run_id: str,
+    max_tokens: int,
+    samples: Mapping[str, tuple[Call[Any], ...]] | None = None,
 ) -> Engines:
     """Start the pools of a run side by side, and return when all of them serve.
 
@@ -60,6 +73,7 @@ def start_pools(
         runtime: where and how.
         run_id: names actors and applications.
         max_tokens: most new tokens of a completion, for admission.
+        samples: by role, a call of each kind that will come, to be checked before weights load.
 
     Raises:
         ConfigError: if the pools ask for something that cannot be.
@@ -77,6 +91,7 @@ def start_pools(
                         pool=pools[role],
                         runtime=runtime,
                         run_id=run_id,
+                        samples=(samples or {}).get(role, ()),
                     )
                 )
         with waited_for("engines"):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.engines.templates import rendered
 from actors.routing.calls import Generated
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
@@ -40,7 +41,7 @@ class Prompter:
     def __init__(
         self,
         tokenizer: Any,
-        context: int,
+        context: float,
         open_thinking: str | None = None,
         *,
         reasoning: Reasoning | None = None,
@@ -68,21 +69,19 @@ class Prompter:
         if not any(turn.content.strip() for turn in request.messages):
             raise ValueError("prompt must not be empty")
         turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
-        rendered: str = self._tokenizer.apply_chat_template(
-            turns, tokenize=False, add_generation_prompt=True, **self._template
-        )
-        opened = opened_by(rendered, self._reasoning)
-        head = rendered[: len(rendered) - len(opened)]
+        text = rendered(self._tokenizer, turns, add_generation_prompt=True, **self._template)
+        opened = opened_by(text, self._reasoning)
+        head = text[: len(text) - len(opened)]
         if self._open_thinking is not None:
-            opened, head = self._open_thinking, rendered.removesuffix(opened)
+            opened, head = self._open_thinking, text.removesuffix(opened)
         asked_prefix = self._own(request.assistant_prefix)
         if asked_prefix:
             # a prefix that was itself generated begins with the tag that was put back
             doubled = asked_prefix.lstrip().startswith(opened.strip() or "\0")
-            text = (head if doubled else rendered) + asked_prefix
+            text = (head if doubled else text) + asked_prefix
             prefix = asked_prefix if doubled else opened + asked_prefix
         else:
-            text, prefix = rendered, opened
+            prefix = opened
         ids = self._ids(text)
         if len(ids) >= self._context:
             raise ValueError(f"prompt has {len(ids):,} tokens, the context holds {self._context:,}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -16,7 +17,7 @@ from ray import serve
 from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 
 from actors.cluster.run_monitor import monitor_name
-from actors.engines.actor_host import ray_options
+from actors.engines.actor_host import not_started, ray_options
 from actors.engines.engine_host import EngineHost, engine_fields
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
@@ -24,7 +25,7 @@ from actors.routing.address import NAMESPACE, PoolAddress
 from actors.routing.roles import ROLES
 from actors.routing.serve_transport import DEPLOYMENT
 from pipeline.config.runtime import PoolConfig
-from pipeline.core.errors import EngineError
+from pipeline.core.errors import ConfigError, EngineError
 
 logger = logging.getLogger(__name__)
 
@@ -70,12 +71,24 @@ class ServeHost:
         while time.monotonic() < give_up:
             status = serve.status().applications.get(self._app)
             if status is not None and status.status == "RUNNING":
+                self._ask_refused()
                 return
             if status is not None and status.status == "DEPLOY_FAILED":
                 reasons = [status.message, *(d.message for d in status.deployments.values())]
-                raise EngineError(f"a {role} did not start: {' '.join(filter(None, reasons))}")
+                raise not_started(role, "\n".join(filter(None, reasons)))
             time.sleep(_POLL_S)
         raise EngineError(f"a {role} did not start within {self._timeout_s:g} s")
+
+    def _ask_refused(self) -> None:
+        """Raise the ConfigError of a replica that refused its model; Serve thinks it is well."""
+        handle = serve.get_deployment_handle(DEPLOYMENT, self._app)
+        with suppress(TimeoutError):
+            for answer in handle.broadcast("ping").results(
+                timeout_s=_STATS_S, return_exceptions=True
+            ):
+                error = not_started(self.address.role, answer)
+                if isinstance(error, ConfigError):
+                    raise error
 
     def stats(self) -> list[EngineStats]:
         """See `actors.engines.hosts.Host.stats`."""

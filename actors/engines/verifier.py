@@ -8,14 +8,17 @@ classes at each, softmax, class 1 is "right". What surrounds the model is pure
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import check_text
+from actors.engines.start_checks import context_of
+from actors.engines.templates import rendered
+from actors.engines.tokenizing import Tokenizing
 from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.models import VerifierModel
 from pipeline.config.runtime import PoolConfig
@@ -38,25 +41,33 @@ class VerifierEngine:
 
     kind = "verifier"
 
-    def __init__(self, model: dict[str, Any], pool: dict[str, Any]) -> None:
+    def __init__(
+        self, model: dict[str, Any], pool: dict[str, Any], samples: Sequence[ScoreCall] = ()
+    ) -> None:
         """Start the engine.
 
         Args:
             model: fields of `VerifierModel`, JSON-able so that a restarted actor gets them again.
             pool: fields of `PoolConfig`.
+            samples: a call of each kind that will come.
 
         Raises:
-            ConfigError: if the separator is not one token, or a step of the engine is shorter than
-                the context (step pooling reads a prompt in one piece).
+            ConfigError: before any weights are loaded, if the separator is not one token, the chat
+                template refuses a sample or drops separators, or a step of the engine is shorter
+                than the context (step pooling reads a prompt in one piece).
         """
         self._model = VerifierModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
         vllm_setup.check_shape(self._model)
-        check_step_size(self._model.max_model_len, pool_config.engine.max_num_batched_tokens)
+        context = context_of(self._model)
+        check_step_size(context, pool_config.engine.max_num_batched_tokens)
         self._tokenizer = vllm_setup.tokenizer(self._model)
         self._separator_id = separator_id(self._tokenizer, self._model.step_separator)
+        self._context = context or sys.maxsize
+        for call in samples:
+            self._check(call)
         self._probe = Solution([self._separator_id], 1, truncated=False)
-        self._tokenizing = ThreadPoolExecutor(1, "tokenize")  # tokenizers are not thread-safe
+        self._tokenizing = Tokenizing()
         arguments = vllm_setup.engine_args(
             self._model,
             pool_config,
@@ -81,14 +92,12 @@ class VerifierEngine:
         """
         request_id = call.request_id
         with self._meter.request():
-            loop = asyncio.get_running_loop()
-            try:
-                solution = await loop.run_in_executor(
-                    self._tokenizing, self._solution, call.question, call.reply
-                )
-            except ValueError as error:
+            solution = await self._tokenizing.run(
+                request_id, lambda: self._solution(call.question, call.reply)
+            )
+            if isinstance(solution, Failure):
                 self._meter.failed += 1
-                return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
+                return solution
             if not solution.n_steps:
                 score = prm.aggregate((), self._model.aggregation)
                 return Scored(step_scores=(), score=score, tokens=0, truncated=False)
@@ -116,6 +125,8 @@ class VerifierEngine:
         Returns:
             0, a verifier generates nothing; None for a request that is not running here.
         """
+        if self._tokenizing.abort(request_id):
+            return 0
         task = self._running.get(request_id)
         if task is None or task.done():
             return None
@@ -155,7 +166,20 @@ class VerifierEngine:
     def shutdown(self) -> None:
         """Stop the engine and its processes."""
         self._llm.shutdown()
-        self._tokenizing.shutdown(wait=False, cancel_futures=True)
+        self._tokenizing.close()
+
+    def _check(self, call: ScoreCall) -> None:
+        """Refuse a template or a separator with which this call can never be scored."""
+        try:
+            solution = self._solution(call.question, call.reply)
+        except ValueError as error:
+            raise ConfigError(f"science.verifier {self._model.model}: {error}") from error
+        kept = solution.ids.count(self._separator_id)
+        if kept != solution.n_steps:
+            raise ConfigError(
+                f"science.verifier {self._model.model}: the chat template must keep "
+                f"{solution.n_steps} separators {self._model.step_separator!r}, kept {kept}"
+            )
 
     def _solution(self, question: str, reply: str) -> Solution:
         """Split, render, tokenize and fit; ValueError says what is wrong with the request."""
@@ -183,8 +207,8 @@ class VerifierEngine:
         ]
         if self._model.system is not None:
             turns.insert(0, {"role": "system", "content": self._model.system})
-        rendered = self._tokenizer.apply_chat_template(turns, tokenize=False)
-        ids: list[int] = self._tokenizer.encode(rendered, add_special_tokens=False)
+        text = rendered(self._tokenizer, turns)
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 
     async def _run(self, solution: Solution, request_id: str) -> Any:

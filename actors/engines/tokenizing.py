@@ -1,0 +1,45 @@
+"""The thread in which an engine makes prompts: tokenizers are not thread-safe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from pipeline.core.errors import ErrorKind
+from pipeline.core.protocol import Failure
+
+R = TypeVar("R")
+
+
+class Tokenizing:
+    """Makes one prompt after the other. A request that is aborted meanwhile gets no further."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "tokenize")
+        self._at_work: set[str] = set()
+
+    async def run(self, request_id: str, make: Callable[[], R]) -> R | Failure:
+        """What `make` returns; a `Failure` where it raises a ValueError, or was aborted."""
+        self._at_work.add(request_id)
+        try:
+            made = await asyncio.get_running_loop().run_in_executor(self._thread, make)
+        except ValueError as error:
+            return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
+        else:
+            if request_id in self._at_work:
+                return made
+            return Failure.of(ErrorKind.ABORTED, "before it began", completion_tokens=0)
+        finally:
+            self._at_work.discard(request_id)
+
+    def abort(self, request_id: str) -> bool:
+        """Whether the request's prompt was being made; it goes no further."""
+        held = request_id in self._at_work
+        self._at_work.discard(request_id)
+        return held
+
+    def close(self) -> None:
+        """Make no more prompts."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
