@@ -18,9 +18,11 @@ from pipeline.core.thinking import parts
 
 _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
 _READINGS = 5
-_LETTERS_BEHIND = re.compile(r"[\d)}\s~][A-Za-zμ]{1,3}[\w^{}/. -]{0,12}\W*$")
+_LETTERS_BEHIND = re.compile(
+    r"[\d)}\s~](?:\\mu\b *|\\(?=Omega\b))?[A-Za-zμ]{1,5}[\w^{}/. -]{0,12}\W*$"
+)
 _SPACED_UNIT = re.compile(  # a plain numeral and a unit set apart, or LaTeX's space before a unit
-    r"\$?\s*[-+]?[\d.,]+(?:\s|~|\\[,;: ])+(?![A-Za-z]\b(?<![mgshLNJWV]))[^\\\s].*"
+    r"\$?\s*[-+]?[\d.,]+(?:\s|~|\\[,;: ])+(?![A-Za-z]\b(?<![mgshLNJWV]))(?:[^\\\s]|\\Omega).*"
     r"|.*(?:~|\\[,;:])\s*[A-Za-z].*",
     re.DOTALL,
 )

@@ -43,7 +43,7 @@ _CIRCLED = re.compile(r"\\textcircled\s*\{?\s*(\d+)\s*\}?|[\u2460-\u2473]")
 _VULGAR = re.compile(r"(\d?)([¼½¾⅐-⅞])")
 _SPACES = re.compile(
     r"(?P<row>\\\\)|\\(?:[,;:!> ]|quad\b|qquad\b|displaystyle\b|textstyle\b|limits\b"
-    r"|nolimits\b|hfill\b|thinspace\b|enspace\b|phantom\{[^{}]*\}|hspace\*?\{[^{}]*\})|~"
+    r"|nolimits\b|hfill\b|thinspace\b|enspace\b|phantom\{[^{}]*\}|hspace\*?\{[^{}]*\}|blacksquare\b|(?:small|[lL]arge|huge)\b)|~"
 )
 _SIZES = re.compile(r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*(\.(?!\d))?")
 _FONTS = re.compile(
@@ -51,7 +51,9 @@ _FONTS = re.compile(
     r"|mathop|emph|pmb|vec|overrightarrow(?=\s*\{?\s*[a-z]\b))(?![A-Za-z])"
 )
 _FONT_LETTER = re.compile(_FONTS.pattern + r"\s*\{\s*([A-Za-z])\s*\}")
-_UPRIGHT = re.compile(r"(?<=[\w)}/.\-])(\s*)\\(?:mathrm|rm|operatorname)\s*\{([^{}]+)\}(?!\s*[_(])")
+_UPRIGHT = re.compile(
+    r"(?<=[\w)}/.\-])(\s*)\\(?:mathrm|rm|operatorname)\s*\{((?:[^{}]|\{[^{}]*\})+)\}(?!\s*[_(])"
+)
 _TEXTS = re.compile(
     r"\\(?:mbox|hbox|textbf|textit|textrm|textsf|texttt|textnormal|textup)(?=\s*\{)"
 )
@@ -80,9 +82,18 @@ _RENAMED = (
     (re.compile(r"\^\s*\{\s*\\circ\s*\}|\\degrees?(?![A-Za-z])"), r"^\\circ "),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\(?:ne|lnot)g(?![A-Za-z])"), r"\\neg "),
+    (re.compile(r"\\langle(?![A-Za-z])|^\s*\$?<(?=[^<>]*,[^<>]*>\$?\s*$)"), "("),
+    (re.compile(r"\\rangle(?![A-Za-z])|(?<=[\d)}\w ])>(?=\$?\s*$)"), ")"),
+    (re.compile(r"\(\s*(?:\\text\s*\{)?\s*mod\s*\}?\s*(\d{1,9})\s*\)"), r"\\pmod{\1}"),
+    (re.compile(r"\\hat\s*\{?\s*\\?([ijk])(?:math)?(?![A-Za-z])\s*\}?"), r" \1 "),
+    (re.compile(r"\{([^{}]+)\\over(?![A-Za-z])([^{}]+)\}"), r"\\frac{\1}{\2}"),
+    (re.compile(r"^\s*(\d{1,9}) to (\d{1,9})\s*$"), r"\1:\2"),
+    (re.compile(r"(?<!\w)(\d{1,4}) choose (\d{1,4})(?!\w)"), r"\\binom{\1}{\2}"),
+    (re.compile(r"^\](?=[^\[\]()]*[,;][^\[\]()]*[\[\]]$)"), "("),
+    (re.compile(r"(?<=^[(\[])([^\[\]()]*[,;][^\[\]()]*)\[$"), r"\1)"),
 )
-_ABOUT = re.compile(r"^\s*(?:\\approx|\\sim|~|\\bullet)\s*")
-_WRAPPERS = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_ABOUT = re.compile(r"^\s*(?:\\approx|\\sim|~|\\bullet|=)\s*")
+_WRAPPERS = re.compile(r"\\(?:boxed|fbox|underline|(?:text)?color\s*\{\w+\})\s*\{")
 _DOUBLED = re.compile(r"(?<!\\)\\{2,}+(?=[A-Za-z{}%$,!;])")
 _GROUPED_DIGITS = re.compile(
     r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,\d{3}){1,9}+(?!\d|,\d)|(?: \d{3}){1,9}+(?! ?[\d,])"
@@ -96,6 +107,7 @@ _COUNTINGS = (  # C^2_5, {}_5C_2, 5C2; C_5^2 is left to the parser
         rf"(?<![\w)\]}}])(?:\{{\s*\}})?\s*[_^]{_NUMERAL}\{{?(?P<letter>[CP])\}}?\s*_{_NUMERAL}"
     ),
     re.compile(r"(?<![\w^_{.])(\d{1,4})(?P<letter>[CP])(\d{1,4})(?!\w)"),
+    re.compile(r"(?<![\w\\])(?P<letter>C)\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)"),
     re.compile(r"\{(?P<above>[^{}]{1,40})\\choose(?P<below>[^{}]{1,40})\}"),
 )
 _MIXED = re.compile(
@@ -149,6 +161,7 @@ def _printable(text: str) -> str:
         return text
     text = re.sub("([0-9])\u0307", r"\\dot{\1}", text)
     text = re.sub("([0-9])[\u0304\u0305]", r"\\overline{\1}", text)
+    text = re.sub("([²³¹⁰-⁹]+)[⁄/]([₀-₉]+)", _plain_fraction, text)
     text = _ROOT.sub(_plain_root, text)
     text = _VULGAR.sub(lambda m: f"{m[1]} {unicodedata.normalize('NFKC', m[2])} ", text)
     pieces, level = [], ""
@@ -186,6 +199,12 @@ def _plain_character(c: str) -> str:
     return unicodedata.normalize("NFKC", c).translate(_TRANSLATION)
 
 
+def _plain_fraction(match: re.Match[str]) -> str:
+    """Raised digits over lowered ones."""
+    above, below = (unicodedata.normalize("NFKC", group) for group in match.groups())
+    return f"\\frac{{{above}}}{{{below}}}"
+
+
 def _plain_root(match: re.Match[str]) -> str:
     """A root sign with its degree and what stands under it: the number or letter that follows."""
     degree = {"∛": "3", "∜": "4"}.get(match[2]) or unicodedata.normalize("NFKC", match[1])
@@ -216,7 +235,7 @@ def _counted(match: re.Match[str]) -> str:
 
 def _unit_or_letters(match: re.Match[str]) -> str:
     """Upright letters behind a value are a unit where the table has it, else only a font."""
-    name = match[2].strip()
+    name = re.sub("[{}]", "", match[2]).strip()
     return f"{match[1]}\\text{{{name}}}" if is_unit(name) else match[0]
 
 
@@ -242,7 +261,7 @@ def _unwrapped(text: str) -> str:
         box = _WRAPPERS.match(text)
         if box and _closes_at_end(text, box.end() - 1):
             text = text[box.end() : -1]
-        text = text.rstrip(".,;:?")
+        text = text.rstrip(".,;:?।")
         if text.endswith("\\") and not text.endswith("\\\\"):
             text = text[:-1]
         if text == before:

@@ -92,6 +92,8 @@ class Numbers:
             return abs(value - decimal) <= abs(value) / 2**52
         if predicted.places is not None and value is not None:
             places = predicted.places + (2 if predicted.percent else 0)
+            if float_ and decimal is not None and predicted.places > (gold.places or 0):
+                return self._rounds_to(predicted.expression, decimal, gold.places or 0)
             enough = predicted.digits >= _ROUNDED_DIGITS and (exact or float_)
             return enough and self._rounds_to(gold.expression, value, places)
         if decimal is None or not float_:

@@ -26,6 +26,7 @@ from pipeline.answers.spellings import (
     is_separator,
     labels,
     plain_number,
+    remainder,
     stated,
     ungrouped,
     with_places,
@@ -128,7 +129,7 @@ class _Reading:
 
     def _spelt(self, text: str) -> va.Value | None:
         """The value of an answer that is known by its spelling."""
-        special = base_numeral(text) or clock(text) or labels(text)
+        special = base_numeral(text) or clock(text) or remainder(text) or labels(text)
         if special is not None:
             return special
         if self.nesting == 0:

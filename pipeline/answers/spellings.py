@@ -42,6 +42,10 @@ _CLOCK = re.compile(
     r"\d{1,2}(?:(?::[0-5]\d){1,2}|(?=.*m))(?:\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?)?",
     re.IGNORECASE,
 )
+_REMAINDER = re.compile(
+    r"(\d{1,9})[\s,(]*(?:\\text\s*\{\s*)?(?:with )?(?:a )?(?:[Rr]|remainder)(?: of)?"
+    r"\s*\}?\s*(\d{1,9})\)?"
+)
 _STATED = re.compile(
     r"(?:the |its |so |hence |thus |therefore,? )?(?:[^\W\d_]+ ){0,5}(?:is|are|equals)"
     r"\s*:?\s*((?:[-+\\\[({$.]|\d).*)",
@@ -72,7 +76,13 @@ def clock(text: str) -> Words | None:
     if not _CLOCK.fullmatch(text):
         return None
     letters = re.sub(r"\\text|[^0-9a-z:]", "", text.lower())
-    return Words(letters)
+    return Words(re.sub(r"^(\d+)(?=[ap])", r"\1:00", letters))
+
+
+def remainder(text: str) -> Words | None:
+    """A quotient with its remainder, which is no product: 9 R2, 9 remainder 2."""
+    match = _REMAINDER.fullmatch(text)
+    return Words(f"{match[1]} remainder {match[2]}") if match else None
 
 
 def labels(text: str) -> Words | None:
@@ -90,7 +100,7 @@ def choice(text: str, small: bool = False) -> tuple[str, str | None] | None:
         text: a cleaned answer.
         small: whether a small letter in parentheses is one too.
     """
-    plain = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text).strip()
+    plain = re.sub(r"\\text\s*\{([^{}]*)\}|^\{ *(\([A-K]\)) *\}", r" \1\2 ", text).strip()
     if small and re.fullmatch(r"\(\s*[a-k]\s*\)", plain):
         plain = plain.upper()
     if letter := _CHOICE.fullmatch(plain):

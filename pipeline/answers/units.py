@@ -18,13 +18,13 @@ m3 0.001 L* l* liter* litre*|m3 0.003785411784 gal gallon|m3 0.000946352946 qt q
 m3 0.000473176473 pt pint|m3 0.0002365882365 cup|m2 10000 ha hectare|m2 4046.8564224 acre
 m.s-1 0.44704 mph|m.s-1 5/18 kph kmh kmph|m.s-1 463/900 knot kn
 g.m.s-2 1000 N* newton*|g.m2.s-2 1000 J* joule*|g.m2.s-2 4184 cal* calorie*|eV 1 eV* electronvolt*
-g.m2.s-2 1/10000 erg|g.m.s-2 1/100 dyn dyne
+m3 1/1000000 cc|g.m2.s-2 1/10000 erg|g.m.s-2 1/100 dyn dyne
 g.m2.s-3 1000 W* watt*|g.m2.s-3 745700 hp horsepower|g.m-1.s-2 1000 Pa* pascal*
 g.m-1.s-2 100000000 bar* |atm 1 atm atmosphere|s-1 1 Hz* hertz*|rpm 1 rpm
 A 1 A* amp* ampere*|A.s 1 C* coulomb*|g.m2.s-3.A-1 1000 V* volt*|g.m2.s-3.A-2 1000 ohm* Ω*
 A2.s4.g-1.m-2 1/1000 F* farad*|g.s-2.A-1 1000 T tesla|g.m2.s-2.A-2 1000 H henry|K 1 K* kelvin
 mol 1 mol* mole*|cd 1 cd candela|bit 1 bit*|bit 8 B* byte*|celsius 1 celsius|fahrenheit 1 fahrenheit
-degree 1 degree deg|rad 1 rad radian|dollar 1 dollar usd buck|dollar 0.01 cent|euro 1 euro
+degree 1 degree deg|rad 1 rad radian|dollar 1 dollar usd buck|dollar 0.01 cent|euro 1 euro eur
 gbp 1 gbp|yen 1 yen|yuan 1 yuan rmb 元|rupee 1 rupee rs
 m 1000 km 千米 公里|m 1/100 cm 厘米|m 1 m 米|g 1000 kg 千克 公斤|g 1 g 克|s 3600 h 小时
 s 60 min 分钟|s 1 s 秒|s 86400 d 天|month 12 yr 年|degree 1 degree 度|m3 0.001 L 升
@@ -34,7 +34,15 @@ _SYMBOLS = {"Y": 24, "Z": 21, "E": 18, "P": 15, "T": 12, "G": 9, "M": 6, "k": 3,
 _MONEY = ("dollar", "euro", "gbp", "yen", "rupee", "yuan")
 _LONGEST = 24
 """Most tokens of a unit."""
-_SPELT = {"cup": "cup", "cdot": "*", "circ": "°", "times": "*", "in": "in", "min": "min"}
+_SPELT = {
+    "cup": "cup",
+    "cdot": "*",
+    "circ": "°",
+    "times": "*",
+    "in": "in",
+    "min": "min",
+    "degrees": "degree",
+}
 _VALUE_ENDS = frozenset(("}", ")", "]", "|", "!", "pi", "infty", "rfloor", "rceil"))
 _PREFIXES = {"tera": 12, "giga": 9, "mega": 6, "kilo": 3, "hecto": 2, "deci": -1, "centi": -2,
              "milli": -3, "micro": -6, "nano": -9, "pico": -12}  # fmt: skip
@@ -141,7 +149,7 @@ def split_unit(
 
 def _measure(words: str) -> tuple[Unit | None, Fraction | None] | None:
     """What the words behind a value mean: (unit, factor)."""
-    words = re.sub(r"^units?\s*(?:\^\s*2|squared)$", "square units", words.strip())
+    words = re.sub(r"^units?\s*(?:\^\s*2|squared)$|^sq\.? units?$", "square units", words.strip())
     words = re.sub(r"^units?\s*(?:\^\s*3|cubed)$", "cubic units", words)
     words = re.sub(r" (?:old|tall|long|wide|high|deep)$", "", words)
     first, _, rest = words.replace("per cent", "percent").partition(" ")
@@ -173,6 +181,7 @@ def _spelling(tokens: list[Token]) -> str:
         piece = _SPELT.get(token.text, "?") if token.type is Type.COMMAND else token.text
         known = token.type is not Type.SIGN or piece in "{}()^/-.%*'"
         text += (" " if apart else "") + (re.sub("[{}()]", "", piece) if known else "?")
+    text = re.sub(r"\\mu ?", "μ", text).replace("\\Omega", "Ω")
     return text.replace("^°", "°").replace("^ °", "°")
 
 
@@ -261,6 +270,7 @@ def _unit(words: str) -> Unit | None:
     text = re.sub(r"\bpounds? sterling\b", "gbp", text).replace("US dollar", "dollar")
     text = re.sub(r"\b(?:square|sq) +([A-Za-z]+)", r"\1^2", re.sub(r"\bper\b", "/", text))
     text = re.sub(r"\b(?:cubic|cu) +([A-Za-z]+)", r"\1^3", text)
+    text = re.sub(r"立方(\w+)", r"\1^3", re.sub(r"平方(\w+)", r"\1^2", text))
     text = text.replace(" squared", "^2").replace(" cubed", "^3")
     text = re.sub(r"\s*\^\s*", "^", text)
     exponents: dict[str, int] = {}

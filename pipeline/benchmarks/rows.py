@@ -120,7 +120,7 @@ def gold_text(answer: Any) -> str:
         exact = Decimal(repr(answer)) if isinstance(answer, float) else answer
         return str(int(exact)) if exact == exact.to_integral_value() else f"{exact.normalize():f}"
     _, hashes, behind = answer.rpartition("####")
-    text = behind.strip()
+    text = behind.rstrip().lstrip(" \n")  # a tab may be what an escape made of \\tan
     if any(box.end is not None for box in boxes(text)):
         text = (extract(text) or "").strip()
     if len(text) > 1 and text[0] == text[-1] == "$" and "$" not in text[1:-1]:
