@@ -16,7 +16,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.paper import controls
 from pipeline.paper.beliefs import from_other_half, halves_of
 from pipeline.paper.comparisons import Family, compare
-from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, evaluate
+from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, evaluate, settings_words
 from pipeline.paper.published import NOTHING, Published
 from pipeline.paper.replays import rights
 from pipeline.paper.scored import TEST, Scored
@@ -153,6 +153,31 @@ def test_random_stopping_is_the_exact_mean_over_deals() -> None:
         assert dealt.tokens is not None
         assert np.isclose(dealt.accuracy.value, random_stopping(right_QT, drawn.tolist())[1])
         assert np.isclose(dealt.tokens.value, random_stopping(tokens_QT, drawn.tolist())[1])
+
+
+def test_dealt_stops_name_the_setting_of_the_variant() -> None:
+    """tau of both halves and where it was chosen, as in the row that they are a control of."""
+    for kind in controls.OURS:
+        dealt, theirs = controls.random_stopping(made(), kind, N), made().main[kind, N]
+        assert dealt.setting == f"the stops of {theirs.method}: {theirs.setting}"
+        assert dealt.chosen_on == theirs.chosen_on
+
+
+@pytest.mark.parametrize(
+    ("gate", "stopping", "words"),
+    [
+        (True, True, "τ 0.9, γ 10, σ 0, rule printed, p0 from first_score"),
+        (False, True, "τ 0.9, γ 10, rule printed, no gate, p0 from first_score"),
+        (True, False, "σ 0, no stopping, p0 from first_score"),
+        (False, False, "no gate, no stopping"),
+    ],
+)
+def test_settings_of_a_part_that_is_off_are_not_named(
+    gate: bool, stopping: bool, words: str
+) -> None:
+    """Nobody reads a tau beside a chain that nothing stops."""
+    star = made().replays.make("markovscale_star", n=N, tau=0.9, gate=gate, stopping=stopping)
+    assert settings_words(star) == words
 
 
 def test_oracle_and_pass_at_n_are_those_of_the_library() -> None:

@@ -86,6 +86,22 @@ def test_no_number_stands_without_its_interval_and_its_setting(written: Path) ->
                 assert low <= value <= high
 
 
+def test_no_line_of_a_figure_stands_without_its_setting(written: Path) -> None:
+    """Methods and bounds alike."""
+    for name in ("accuracy_tokens", "bounds"):
+        assert all(row["setting"] for row in rows(written / f"{name}.csv"))
+
+
+def test_a_comparison_is_found_by_both_sides_and_budgets(written: Path) -> None:
+    """Base has one completion whatever N its rival has: no two lines look the same."""
+    key = [
+        "backbone", "benchmark", "first", "first_n", "first_setting",
+        "second", "second_n", "second_setting",
+    ]  # fmt: skip
+    found = [tuple(row[name] for name in key) for row in rows(written / "comparisons.csv")]
+    assert len(set(found)) == len(found)
+
+
 def test_a_run_gives_what_the_pool_does_not(written: Path, drawn: dict[str, str]) -> None:
     """Budget forcing and Atom of Thoughts at every N, on their own backbone only; MR-Thinking stays
     the pool's, DSC its paper profile."""

@@ -68,20 +68,10 @@ def bounds_figure(made: Evaluation, found: Bounds) -> Html:
         f"Bounds are limits of chains read by their last answer: selection may pass them."
         + _crossed(found),
         keys=[Key(cls=f"bound {name}", name=f"{name} bound", shape="line") for name, _ in limits],
-        header=("method", "accuracy [95 %]", *(f"above {name}, points" for name, _ in limits)),
+        header=("method", "setting", "accuracy [95 %]"),
         rows=[
-            *(
-                (f"{name} bound", words.percent_with(i), *("" for _ in limits))
-                for name, i in limits
-            ),
-            *(
-                (
-                    name_of(p),
-                    words.percent_with(right),
-                    *(words.points(right.value - i.value) for _, i in limits),
-                )
-                for p, right in shown
-            ),
+            *((f"{name} bound", _setting(made, name), words.percent_with(i)) for name, i in limits),
+            *((name_of(p), p.setting, words.percent_with(right)) for p, right in shown),
         ],
         wide=wide,
         narrow=narrow,
@@ -100,13 +90,21 @@ def _crossed(found: Bounds) -> str:
     )
 
 
+def _setting(made: Evaluation, name: str) -> str:
+    """What makes a bound."""
+    side = {"upper": "p0 below L", "lower": "p0 above L"}.get(name)
+    of = f"questions with {side}, p0 over {made.pool.samples} samples" if side else "all questions"
+    return f"L = b / (a + b), a and b counted by gold on the chains of {of}"
+
+
 def bounds_rows(made: Evaluation, found: Bounds | None) -> list[dict[str, Any]]:
     """The lines of that figure."""
     place = {"backbone": made.backbone, "benchmark": made.benchmark}
     limits = [
-        {**place, "name": f"{name} bound", "setting": "", **ends_of("accuracy", limit)}
+        {**place, "name": f"{name} bound", "setting": _setting(made, name),
+         **ends_of("accuracy", limit)}
         for name, limit in limits_of(found)
-    ]
+    ]  # fmt: skip
     return limits + [
         {**place, "name": name_of(p), "setting": p.setting, **ends_of("accuracy", p.accuracy)}
         for p in bounded(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.paper.evaluation import Evaluation, settings_words
+from pipeline.paper.evaluation import Evaluation, settings_words, tuned_words
 from pipeline.paper.replays import Choice, Replays, fixed
 from pipeline.paper.scored import Scored
 from pipeline.replay.chain_arrays import (
@@ -72,6 +72,8 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Scored:
     choice = made_choice(made, made.replays, kind, n)
     drawn_Q = made.replays.drawn(choice)
     rule = AnswerRule(choice.picked[0][1])
+    tuned = ["tau"] if choice.chosen_on else []
+    words = settings_words(choice.picked[0][0], without=tuned)
     right_QD = depth_rights(made.replays.chains, rule)
     depths, shares = np.unique(drawn_Q, return_counts=True)
     length_Q = made.replays.chains.length_Q[:, None]
@@ -83,7 +85,9 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Scored:
         kind=kind,
         n=n,
         rule=rule.value,
-        fixed=f"the stops of {METHODS[kind]}: {settings_words(choice.picked[0][0])}",
+        fixed=f"the stops of {METHODS[kind]}: {words}",
+        tuned=", ".join(tuned_words(choice, key) for key in tuned),
+        chosen_on=choice.chosen_on,
         right_Q=_weighed(right_QS, shares),
         tokens_Q=_weighed(made.replays.chains.tokens_QD[rows, at_QS].astype(float), shares),
     )

@@ -96,7 +96,7 @@ class Evaluation:
             n=n,
             rule=either([rule.value for _, rule in choice.picked]),
             fixed=f"{words}, calibrated scores" if replays.calibrated else words,
-            tuned=", ".join(_tuned(choice, key) for key in tuned),
+            tuned=", ".join(tuned_words(choice, key) for key in tuned),
             chosen_on=choice.chosen_on,
             right_Q=replays.right(choice),
             tokens_Q=replays.tokens(choice),
@@ -195,14 +195,23 @@ def _can(strategy: Strategy[Any], make: Maker) -> bool:
 
 
 def _fields(strategy: Strategy[Any]) -> Mapping[str, Any]:
-    """The settings that count; DSC's others are its authors' and idle in the paper's profile."""
+    """The settings that count: what a part that is switched off would read is left out; DSC's
+    others are its authors' and idle in the paper's profile."""
     if strategy.kind == "dsc" and getattr(strategy, "profile", "") == "paper":
         return {name: getattr(strategy, name) for name in ("threshold", "profile")}
     names = [f.name for f in fields(strategy)]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
-    return {name: getattr(strategy, name) for name in names if name not in _UNSAID}
+    idle = set(_UNSAID)
+    if not getattr(strategy, "stopping", True):
+        idle |= {"tau", "gamma", "stop_rule"}
+        if not getattr(strategy, "gate", True):
+            idle.add("p0_source")
+    if not getattr(strategy, "gate", True):
+        idle.add("sigma")
+    return {name: getattr(strategy, name) for name in names if name not in idle}
 
 
-def _tuned(choice: Choice, key: str) -> str:
+def tuned_words(choice: Choice, key: str) -> str:
+    """A field that was chosen, the values of both halves where they differ."""
     if key == "rule":
         return f"by {either([rule.value for _, rule in choice.picked])}"
     values = [f"{getattr(strategy, key):g}" for strategy, _ in choice.picked]

@@ -25,7 +25,8 @@ ENTRY_COLUMNS = (
     "paper_tokens", "paper_tokens_outside", "state",
 )  # fmt: skip
 COMPARISON_COLUMNS = (
-    "backbone", "benchmark", "n", "first", "first_setting", "second", "second_setting", "questions",
+    "backbone", "benchmark", "first", "first_n", "first_setting", "second", "second_n",
+    "second_setting", "questions",
     "difference", "difference_low", "difference_high", "p", "p_holm",
     "tokens", "tokens_low", "tokens_high", "tokens_p", "tokens_p_holm",
     "saved", "saved_low", "saved_high",
@@ -148,10 +149,11 @@ def comparisons_csv(comparisons: Sequence[Comparison], adjusted: Adjusted) -> st
         {
             "backbone": made.first.backbone,
             "benchmark": made.first.benchmark,
-            "n": made.first.n,
             "first": made.first.method,
+            "first_n": made.first.n,
             "first_setting": made.first.setting,
             "second": made.second.method,
+            "second_n": made.second.n,
             "second_setting": made.second.setting,
             "questions": made.n_questions,
             **ends_of("difference", made.accuracy),
