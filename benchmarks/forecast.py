@@ -9,10 +9,10 @@ At one N all pilots of a pool are judged by nearly the same questions, so that o
 against all of them; hence each pilot also forecasts a round drawn by lot from those after N / 2 up
 to N. Simulated chains, whose 1,000 questions are new for every pilot, have no such trouble: three
 kinds of two states, and one whose rounds are draws of the question's own chance. Beside the
-forecast stand the trivial predictors: the mean accuracy of the pilot's 8 rounds, that of rounds 2
-to 8, and the pilot's mean tokens a round. With --curves (the columns of benchmarks.curves, with
-tokens_per_question) the same is asked of published curves: later rounds of the same questions, from
-their first 8. Prints tables and, last, one JSON object.
+forecast stand the trivial predictors: the mean accuracy of the pilot's 8 rounds (all), that of
+rounds 2 to 8 (later), and the pilot's mean tokens a round. With --curves (the columns of
+benchmarks.curves, with tokens_per_question) the same is asked of published curves: later rounds of
+the same questions, from their first 8. Prints tables and, last, one JSON object.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FloatArray = NDArray[np.float64]
 
 POOLS = ("data/pools/arithmetic", "data/pools/sums")
 QUESTIONS, ROUNDS = 50, 8
-"""Of a pilot."""
+"""Of a pilot, unless others are asked for."""
 DEPTHS = (8, 16, 32, 64)
 """Completions that are forecast."""
 
@@ -87,17 +87,21 @@ def read_chains(folder: str) -> Chains:
 
 
 def judge(
-    name: str, source: Callable[[np.random.Generator], Chains], pilots: int, seed: int
+    name: str,
+    source: Callable[[np.random.Generator], Chains],
+    pilots: int,
+    seed: int,
+    shape: tuple[int, int] = (QUESTIONS, ROUNDS),
 ) -> list[dict[str, Any]]:
-    """Coverage and errors by depth, over `pilots` random pilots."""
+    """Coverage and errors by depth, over random pilots of so many questions and rounds."""
     rng = np.random.default_rng(seed)
     told: list[list[dict[str, float]]] = []
     for _ in range(pilots):
         right_QR, tokens_QR = source(rng)
         drawn = np.zeros(len(right_QR), dtype=bool)
-        drawn[rng.choice(len(right_QR), QUESTIONS, replace=False)] = True
+        drawn[rng.choice(len(right_QR), shape[0], replace=False)] = True
         lots = [int(rng.integers(depth // 2, depth)) for depth in DEPTHS]
-        told.append(_one_pilot(right_QR, tokens_QR, drawn, lots))
+        told.append(_one_pilot(right_QR, tokens_QR, drawn, shape[1], lots))
     return [
         {
             "chains": name,
@@ -109,13 +113,17 @@ def judge(
 
 
 def _one_pilot(
-    right_QR: FloatArray, tokens_QR: FloatArray, drawn_Q: NDArray[np.bool_], lots: list[int]
+    right_QR: FloatArray,
+    tokens_QR: FloatArray,
+    drawn_Q: NDArray[np.bool_],
+    rounds: int,
+    lots: list[int],
 ) -> list[dict[str, float]]:
-    pilot_QR, tokens_pilot_QR = right_QR[drawn_Q, :ROUNDS], tokens_QR[drawn_Q, :ROUNDS]
+    pilot_QR, tokens_pilot_QR = right_QR[drawn_Q, :rounds], tokens_QR[drawn_Q, :rounds]
     of = int((~drawn_Q).sum())
     accuracies = forecast_accuracy(
         pilot_QR.sum(axis=0).astype(int).tolist(),
-        QUESTIONS,
+        len(pilot_QR),
         [*(depth - 1 for depth in DEPTHS), *lots],
         of=of,
         within=within_share(pilot_QR),
@@ -136,7 +144,7 @@ def _one_pilot(
                 "by_lot_points": 100 * abs(by_lot.value - reached_by_lot),
                 "mae_points": 100 * abs(accuracy.value - reached),
                 "trivial_points": 100 * abs(float(pilot_QR.mean()) - reached),
-                "trivial_2_to_8_points": 100 * abs(float(pilot_QR[:, 1:].mean()) - reached),
+                "trivial_later_points": 100 * abs(float(pilot_QR[:, 1:].mean()) - reached),
                 "tokens_held": _holds(tokens, spent),
                 "tokens_half_width_percent": 100 * tokens.half_width / spent,
                 "tokens_error_percent": 100 * abs(tokens.value / spent - 1),
@@ -173,7 +181,7 @@ def _curve_row(
         "forecast": 100 * forecast,
         "error": 100 * (forecast - curve.reached),
         "trivial_error": 100 * (curve.first_mean - curve.reached),
-        "trivial_2_to_8_error": 100 * (after_first - curve.reached),
+        "trivial_later_error": 100 * (after_first - curve.reached),
         "held": [
             _holds(interval, curve.right[depth - 1] / curve.n_questions)
             for interval, depth in zip(at, deep, strict=True)
@@ -201,6 +209,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Draw pilots, forecast, count, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pilots", type=int, default=400, help="of each kind of chains")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="of a pilot")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a pilot")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--curves", type=Path, help="CSV of published accuracy by round, instead")
     parser.add_argument("--quick", action="store_true", help="25 pilots of each")
@@ -210,13 +220,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = judge_curves(arguments.curves)
         figures = _print_curves(rows)
     else:
+        shape = (arguments.questions, arguments.rounds)
         pilots = 25 if arguments.quick else arguments.pilots
         rows = [
             row
             for name, source in sources().items()
-            for row in judge(name, source, pilots, arguments.seed)
+            for row in judge(name, source, pilots, arguments.seed, shape)
         ]
-        figures = _print_pools(rows, pilots)
+        figures = _print_pools(rows, pilots, shape)
     seconds = time.perf_counter() - started
     print(
         json.dumps(
@@ -226,16 +237,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
-def _print_pools(rows: Sequence[dict[str, Any]], pilots: int) -> dict[str, Any]:
-    print(f"{pilots} pilots of {QUESTIONS} questions x {ROUNDS} rounds; the other questions at N\n")
+def _print_pools(
+    rows: Sequence[dict[str, Any]], pilots: int, shape: tuple[int, int]
+) -> dict[str, Any]:
+    print(f"{pilots} pilots of {shape[0]} questions x {shape[1]} rounds; other questions at N\n")
     print("                 accuracy, points")
     print("                   at N         by lot       at N, trivial    tokens, %")
-    print("chains          N   held error   held error  1-8   2-8  half   held  half error trivial")
+    print("chains          N   held error   held error  all  later half   held  half error trivial")
     for r in rows:
         print(
             f"{r['chains']:<14} {r['completions']:>2}  {r['held']:5.3f} {r['mae_points']:5.2f}  "
             f"{r['held_by_lot']:5.3f} {r['by_lot_points']:5.2f} {r['trivial_points']:5.2f} "
-            f"{r['trivial_2_to_8_points']:5.2f} {r['half_width_points']:5.1f}  "
+            f"{r['trivial_later_points']:5.2f} {r['half_width_points']:5.1f}  "
             f"{r['tokens_held']:5.3f} {r['tokens_half_width_percent']:5.2f} "
             f"{r['tokens_error_percent']:5.2f} {r['tokens_trivial_percent']:7.2f}"
         )
@@ -247,7 +260,7 @@ def _print_pools(rows: Sequence[dict[str, Any]], pilots: int) -> dict[str, Any]:
         f"\nof 90 % intervals held: accuracy at N {shares['held']:.3f}, by lot "
         f"{shares['held_by_lot']:.3f}, tokens {shares['tokens_held']:.3f}"
     )
-    return {"pilots": pilots, **shares}
+    return {"pilots": pilots, "questions": shape[0], "rounds": shape[1], **shares}
 
 
 def _print_curves(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -256,13 +269,13 @@ def _print_curves(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for r in rows:
         print(
             f"{r['benchmark']:<12} {r['n_questions']:<5} {r['reached']:7.2f}  {r['forecast']:8.2f} "
-            f"{r['error']:+6.2f} {r['trivial_error']:+9.2f} {r['trivial_2_to_8_error']:+5.2f}  "
+            f"{r['error']:+6.2f} {r['trivial_error']:+9.2f} {r['trivial_later_error']:+5.2f}  "
             f"{', '.join('yes' if held else 'no' for held in r['held']):<18} "
             f"{r['tokens_error_percent']:+6.1f} %"
         )
     mae, trivial, after_first, tokens = (
         float(np.mean([abs(r[name]) for r in rows]))
-        for name in ("error", "trivial_error", "trivial_2_to_8_error", "tokens_error_percent")
+        for name in ("error", "trivial_error", "trivial_later_error", "tokens_error_percent")
     )
     held = [one for r in rows for one in r["held"]]
     print(
@@ -273,7 +286,7 @@ def _print_curves(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "mae_points": mae,
         "trivial_mae_points": trivial,
-        "trivial_2_to_8_mae_points": after_first,
+        "trivial_later_mae_points": after_first,
         "tokens_mae_percent": tokens,
         "held": sum(held),
         "intervals": len(held),

@@ -172,7 +172,7 @@ def _speed(given: float | None, seen: Speed | None) -> tuple[float | None, str]:
     )
 
 
-def _notes(cells: Sequence[Cell], source: str) -> list[str]:
+def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) -> list[str]:
     fixed = dict.fromkeys(cell.label for cell in cells if cell.kind != CHAIN)
     notes = [
         "the questions must be of the same kind as the pilot's, chosen as by lot, and asked with "
@@ -180,6 +180,12 @@ def _notes(cells: Sequence[Cell], source: str) -> list[str]:
         f"GPU hours: {source}" + ("" if "must be given" in source else "; intervals of GPU hours "
         "hold what tokens vary, not what the speed does"),
     ]  # fmt: skip
+    drawn = min((cell.n for cell in cells if cell.kind == CHAIN), default=0)
+    if any(f.completions > 2 * drawn for f in forecasts if f.seen is None):
+        notes.append(
+            f"more than twice the pilot's {drawn} rounds: where accuracy still moves in its last "
+            f"ones, the interval holds too rarely, and a deeper pilot is needed"
+        )
     if fixed:
         notes.append(
             f"{words.listed(list(fixed))}: as the pilot was set only; another N or threshold "
@@ -219,7 +225,7 @@ def _print(
         soft_wrap=True,
         markup=False,
     )
-    for note in _notes(pilot.cells, source):
+    for note in _notes(pilot.cells, forecasts, source):
         console.print(note, soft_wrap=True, markup=False)
 
 
@@ -263,7 +269,7 @@ def _as_json(
         "forecasts": [with_prices(asdict(f), f.tokens) for f in forecasts],
         "whole_run": with_prices({"tokens": asdict(tokens)}, tokens),
         "tokens_per_gpu_second": prices.speed,
-        "notes": _notes(pilot.cells, source),
+        "notes": _notes(pilot.cells, forecasts, source),
     }
 
 
