@@ -196,7 +196,7 @@ def latex_of(made: Table) -> str:
     body, settings = [], [made.shared] if made.shared else []
     for name, entries in made.rows:
         said = dict.fromkeys(_row_setting(entry.scored) for entry in entries if entry.scored)
-        if said and not made.shared:
+        if any(said) and not made.shared:  # a chosen rule stands in the cells
             settings.append(f"{name}: {' / '.join(said)}")
         cells = [latex(name)]
         for entry in entries:
