@@ -92,6 +92,16 @@ def test_no_line_of_a_figure_stands_without_its_setting(written: Path) -> None:
         assert all(row["setting"] for row in rows(written / f"{name}.csv"))
 
 
+def test_every_point_of_the_curve_has_its_interval(written: Path) -> None:
+    """Observed, fitted, held out and tokens; the fitted curve begins where the chains do."""
+    for row in rows(written / "convergence.csv"):
+        for name in ("accuracy", "fitted", "held_out", "tokens"):
+            low, value, high = (float(row[f"{name}{end}"]) for end in ("_low", "", "_high"))
+            assert low <= value <= high
+        if row["round"] == "0":
+            assert float(row["fitted"]) == pytest.approx(float(row["accuracy"]))
+
+
 def test_a_comparison_is_found_by_both_sides_and_budgets(written: Path) -> None:
     """Base has one completion whatever N its rival has: no two lines look the same."""
     key = [
@@ -136,6 +146,10 @@ def test_the_page_opens_from_disk_and_says_what_made_it(written: Path) -> None:
     assert page.count("<figure") == 3 * 4
     latex = (written / "tables.tex").read_text(encoding="utf-8")
     assert latex.isascii(), {c for c in latex if not c.isascii()}
+    assert ": ." not in latex
+    assert latex.count("Settings: ") == latex.count(r"\begin{table*}")
+    for words in ("ESC: window 5, profile paper; vote", "rule printed, p0 from first\\_score"):
+        assert words in latex
     assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == 4 * len(TABLES)
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pipeline.paper.beliefs import SEED
 from pipeline.paper.evaluation import Evaluation
 from pipeline.replay.chain_arrays import RIGHT, WRONG, FloatArray
-from pipeline.statistics.intervals import Interval, wilson
+from pipeline.report.comparison import mean_interval
+from pipeline.statistics.intervals import Interval, draws_interval, wilson
 from pipeline.theory.estimate import Bounds, ChainEstimate, bounds, estimate_clustered
 from pipeline.theory.markov import accuracy_after
-from pipeline.theory.transitions import Chain, Labels, count_by_question, labels_of_verdicts
+from pipeline.theory.transitions import (
+    Chain,
+    Labels,
+    count,
+    count_by_question,
+    labels_of_verdicts,
+)
+
+_DRAWS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,19 +31,20 @@ class Convergence:
 
     observed: tuple[Interval, ...]
     """Accuracy of the answer of round r among questions graded there."""
-    tokens: tuple[float, ...]
+    tokens: tuple[Interval, ...]
     """Mean completion tokens a question, rounds 0 to r."""
     fit: ChainEstimate
     """a and b counted on these chains; intervals weigh whole questions."""
-    fitted: tuple[float, ...]
-    """p_r (Eq. 4) from round 0 and that a and b: a description."""
-    forecast: tuple[float, ...]
-    """p_r from round 0 and a and b that were not counted on the question (`Believed`)."""
+    fitted: tuple[Interval, ...]
+    """p_r (Eq. 4) from round 0 and that a and b: a description. Ends weigh whole questions."""
+    forecast: tuple[Interval, ...]
+    """p_r from round 0 and a and b that were not counted on the question (`Believed`), which the
+    ends take as given."""
 
-    def error(self, predicted: tuple[float, ...]) -> float:
+    def error(self, predicted: tuple[Interval, ...]) -> float:
         """Mean over rounds of |observed - predicted|."""
         pairs = zip(self.observed, predicted, strict=True)
-        return float(np.mean([abs(seen.value - p) for seen, p in pairs]))
+        return float(np.mean([abs(seen.value - p.value) for seen, p in pairs]))
 
 
 def chains_of(made: Evaluation) -> list[Chain]:
@@ -63,20 +74,42 @@ def convergence(made: Evaluation) -> Convergence | None:
     if len(observed) < 2 or not any(c.from_right + c.from_wrong for c in counts.values()):
         return None
     fit = estimate_clustered(counts, labels=Labels.GOLD, seed=SEED)
-    rounds = np.arange(len(observed))
-    fitted = accuracy_after(rounds, p0=observed[0].value, a=fit.a.value, b=fit.b.value)
-    spent_D = np.mean(chains.tokens_QD, axis=0)
     return Convergence(
         observed=tuple(observed),
-        tokens=tuple(spent_D[1 : len(observed) + 1].tolist()),
+        tokens=_means(chains.tokens_QD[:, 1 : len(observed) + 1]),
         fit=fit,
-        fitted=tuple(np.asarray(fitted).tolist()),
-        forecast=tuple(_forecast(made, len(observed)).tolist()),
+        fitted=_fitted(made, fit, observed[0].value, len(observed)),
+        forecast=_means(_forecast(made, len(observed))),
     )
 
 
+def _means(values_QR: Any) -> tuple[Interval, ...]:
+    return tuple(mean_interval(column) for column in np.asarray(values_QR, float).T.tolist())
+
+
+def _fitted(made: Evaluation, fit: ChainEstimate, p0: float, rounds: int) -> tuple[Interval, ...]:
+    """p_r with p0, a and b of the same questions, weighed at random as in `estimate_clustered`."""
+    table = np.array(
+        [
+            (c.labels[0] is True, c.labels[0] is False, n.right_wrong, n.right_right,
+             n.wrong_right, n.wrong_wrong)
+            for c in chains_of(made)
+            for n in (count(c.labels),)
+        ],
+        dtype=float,
+    )  # fmt: skip
+    prior = (0.0, 0.0, fit.prior_a.alpha, fit.prior_a.beta, fit.prior_b.alpha, fit.prior_b.beta)
+    draws = np.random.default_rng(SEED).exponential(size=(_DRAWS, len(table))) @ table + prior
+    p0_D, a_D, b_D = (draws[:, at] / (draws[:, at] + draws[:, at + 1]) for at in (0, 2, 4))
+    found = []
+    for r in range(rounds):
+        value = accuracy_after(r, p0=p0, a=fit.a.value, b=fit.b.value)
+        found.append(draws_interval(value, accuracy_after(r, p0=p0_D, a=a_D, b=b_D)))
+    return tuple(found)
+
+
 def _forecast(made: Evaluation, rounds: int) -> FloatArray:
-    """(rounds,) mean over questions of p_r from their right or wrong first answer."""
+    """(Q, rounds): p_r of the questions from their right or wrong first answer."""
     first_Q = made.replays.chains.verdict_QT[:, 0]
     known = [q for q, verdict in enumerate(first_Q.tolist()) if verdict in (RIGHT, WRONG)]
     priors = [made.pool.questions[q].question.priors for q in known]
@@ -86,7 +119,7 @@ def _forecast(made: Evaluation, rounds: int) -> FloatArray:
         a=np.array([p.a for p in priors], dtype=float)[:, None],
         b=np.array([p.b for p in priors], dtype=float)[:, None],
     )
-    return np.asarray(np.asarray(p_QR).mean(axis=0))
+    return np.asarray(p_QR)
 
 
 def bounds_of(made: Evaluation) -> Bounds | None:

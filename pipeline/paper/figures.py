@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import Evaluation
-from pipeline.paper.formats import ends_of
+from pipeline.paper.formats import count_with, ends_of
 from pipeline.paper.scored import Scored
 from pipeline.paper.tables import MAIN
 from pipeline.report import words
@@ -102,7 +102,7 @@ def accuracy_against_tokens(made: Evaluation) -> Html | None:
                 name_of(p),
                 p.setting,
                 words.percent_with(right),
-                f"{words.count(t.value)} [{words.count(t.low)}, {words.count(t.high)}]",
+                count_with(t),
                 "yes" if any(p is best for best, _, _ in front) else "no",
             )
             for p, right, t in shown
@@ -131,7 +131,8 @@ def convergence_figure(made: Evaluation, curve: Convergence) -> Html:
     """Observed accuracy by round, the fitted chain, the chain of the other half, and L."""
     limit = curve.fit.stationary_accuracy
     ends = [v for i in curve.observed for v in (i.low, i.high)]
-    y_ends = padded([*ends, *curve.fitted, *curve.forecast, limit.value], within=(0.0, 1.0))
+    drawn_through = [p.value for p in (*curve.fitted, *curve.forecast, limit)]
+    y_ends = padded([*ends, *drawn_through], within=(0.0, 1.0))
     last = len(curve.observed) - 1
 
     def draw(size: Size, label: str) -> Html:
@@ -151,8 +152,8 @@ def convergence_figure(made: Evaluation, curve: Convergence) -> Html:
         drawn.append(line((x.start, y(limit.value)), (x.end, y(limit.value)), "limit"))
         drawn.append(text(x.end, y(limit.value) - 6, f"L = {words.percent(limit.value)}", "note",
                           anchor="end"))  # fmt: skip
-        drawn.append(path([(x(r), y(p)) for r, p in enumerate(curve.forecast)], "thin s2"))
-        drawn.append(path([(x(r), y(p)) for r, p in enumerate(curve.fitted)], "closed"))
+        drawn.append(path([(x(r), y(p.value)) for r, p in enumerate(curve.forecast)], "thin s2"))
+        drawn.append(path([(x(r), y(p.value)) for r, p in enumerate(curve.fitted)], "closed"))
         drawn.append(path([(x(r), y(i.value)) for r, i in enumerate(curve.observed)], "s0"))
         return picture(size, drawn, label=label)
 
@@ -162,7 +163,7 @@ def convergence_figure(made: Evaluation, curve: Convergence) -> Html:
         draw,
         says=f"Accuracy {words.percent(curve.observed[0].value)} in round 0, "
         f"{words.percent(curve.observed[-1].value)} in round {last}; fitted "
-        f"{words.percent(curve.fitted[-1])}; L {words.percent_with(limit)}.",
+        f"{words.percent_with(curve.fitted[-1])}; L {words.percent_with(limit)}.",
         caption=f"Dashed: p_r (Eq. 4) with p0 of round 0, a = {words.decimal_with(fit.a)} and "
         f"b = {words.decimal_with(fit.b)} counted on these chains, a description, off by "
         f"{words.percent(off)} in the mean over rounds. Thin: the same with a and b that were not "
@@ -175,14 +176,20 @@ def convergence_figure(made: Evaluation, curve: Convergence) -> Html:
             Key(cls="s2", name="p_r, a and b not of the question", shape="line"),
             Key(cls="limit", name="L = b / (a + b)", shape="line"),
         ],
-        header=("round", "observed [95 %]", "fitted p_r", "held-out p_r", "tokens so far"),
+        header=(
+            "round",
+            "observed [95 %]",
+            "fitted p_r [95 %]",
+            "held-out p_r [95 %]",
+            "tokens so far [95 %]",
+        ),
         rows=[
             (
                 str(r),
                 words.percent_with(seen),
-                words.percent(curve.fitted[r]),
-                words.percent(curve.forecast[r]),
-                words.count(curve.tokens[r]),
+                words.percent_with(curve.fitted[r]),
+                words.percent_with(curve.forecast[r]),
+                count_with(curve.tokens[r]),
             )
             for r, seen in enumerate(curve.observed)
         ],
@@ -197,9 +204,9 @@ def convergence_rows(made: Evaluation, curve: Convergence) -> list[dict[str, Any
             "benchmark": made.benchmark,
             "round": r,
             **ends_of("accuracy", seen),
-            "fitted": curve.fitted[r],
-            "held_out": curve.forecast[r],
-            "tokens": curve.tokens[r],
+            **ends_of("fitted", curve.fitted[r]),
+            **ends_of("held_out", curve.forecast[r]),
+            **ends_of("tokens", curve.tokens[r]),
             **ends_of("a", curve.fit.a),
             **ends_of("b", curve.fit.b),
             **ends_of("L", curve.fit.stationary_accuracy),

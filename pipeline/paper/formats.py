@@ -193,8 +193,11 @@ def latex_of(made: Table) -> str:
         for column in made.columns
         for measure in (("accuracy", "tokens") if made.tokens else ("accuracy",))
     ]
-    body = []
+    body, settings = [], [made.shared] if made.shared else []
     for name, entries in made.rows:
+        said = dict.fromkeys(_row_setting(entry.scored) for entry in entries if entry.scored)
+        if any(said) and not made.shared:  # a chosen rule stands in the cells
+            settings.append(f"{name}: {' / '.join(said)}")
         cells = [latex(name)]
         for entry in entries:
             cells.append(_latex_cell(entry, 0))
@@ -218,6 +221,7 @@ def latex_of(made: Table) -> str:
             *body,
             r"\bottomrule",
             r"\end{tabular}}",
+            rf"\par\smallskip{{\footnotesize Settings: {latex('. '.join(settings))}.\par}}",
             r"\end{table*}",
             "",
         ]
@@ -241,6 +245,11 @@ def _latex_cell(entry: Entry, measure: int) -> str:
 
 def _number(value: float, measure: int) -> str:
     return f"{value * 100:.1f}" if measure == 0 else words.count(value)
+
+
+def count_with(interval: Interval) -> str:
+    """A number of tokens with its interval."""
+    return f"{words.count(interval.value)} {_count_range(interval)}"
 
 
 def _count_range(interval: Interval | None) -> str:

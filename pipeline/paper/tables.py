@@ -110,7 +110,7 @@ def method_tables(made: Evaluation, family: Family, published: Published) -> lis
         if found is None:
             known = any(row == name for row, _ in made.main)
             return Entry(scored=None, paper=paper, missing=NOT_POSSIBLE if known else NOT_RUN)
-        rivals = {"best MR": BEST_RULE, "MR": "mr_thinking"}
+        rivals = {"vs best MR": BEST_RULE, "vs MR": "mr_thinking"}
         if name == BEST_RULE:
             rivals = {}
         against = [
@@ -234,7 +234,7 @@ def chosen_table(made: Evaluation, family: Family) -> Table:
                     )
                     column = made.scored(f"{name} of the {place}", n, choose(grid(n)), kind, tuned)
                 compared = family.compare(column, made.get(BEST_RULE, n))
-                against = () if compared is None else (("best MR", compared),)
+                against = () if compared is None else (("vs best MR", compared),)
                 entries.append(Entry(scored=column, against=against))
             too_good = " (too good)" if place == "test" else ""
             rows.append((f"{name} chosen on the {place}{too_good}", tuple(entries)))

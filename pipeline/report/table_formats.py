@@ -17,6 +17,7 @@ _LATEX = {
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "\N{MODIFIER LETTER SMALL T}": r"\textsuperscript{t}", "\N{SUPERSCRIPT ZERO}":
     r"\textsuperscript{0}", "*": r"\textsuperscript{*}", "τ": r"$\tau$", "γ": r"$\gamma$",
+    "σ": r"$\sigma$",
     "|": r"\textbar{}", "<": "$<$", ">": "$>$", "–": "--", "\N{MINUS SIGN}": "$-$",
 }  # fmt: skip
 
