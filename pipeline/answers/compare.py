@@ -6,6 +6,7 @@ Three answers: True, False (shown to differ) and None (not shown either way).
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
+from math import comb
 
 from pipeline.answers.algebra import expression as ex
 from pipeline.answers.leniency import Leniency
@@ -65,7 +66,8 @@ class Comparison(Numbers):
             case SetOf(), SetOf():
                 return self.any_order(gold.items, predicted.items)
             case ListOf(), ListOf():
-                if gold.ordered or predicted.ordered:
+                names = _names(gold), _names(predicted)
+                if gold.ordered or predicted.ordered or (() in names and names != ((), ())):
                     return self.in_order(gold.items, predicted.items)
                 return self.any_order(gold.items, predicted.items)
             case Row(), Row():
@@ -152,6 +154,35 @@ class Comparison(Numbers):
     def _lenient(self, gold: Value, predicted: Value) -> Decision:
         """Pairs of different kinds, each under its rule."""
         match gold, predicted:
+            case (Equation(value=Sequence() as point) as pair, ListOf() as other) | (
+                ListOf() as other,
+                Equation(value=Sequence() as point) as pair,
+            ) if (pair.name or "").strip("()").split(",") == sorted(_names(other)):
+                values = [
+                    i.value for i in sorted(other.items, key=_name) if isinstance(i, Equation)
+                ]
+                return self.in_order(point.items, values)
+            case (ListOf() as parts, Union() | Region()) | (
+                Union() | Region(),
+                ListOf() as parts,
+            ) if all(isinstance(part, Sequence | Region) for part in parts.items):
+                return None  # whether "and" or "or" was meant is not known
+            case (ListOf(items=(first, Region())), other) | (
+                other,
+                ListOf(items=(first, Region())),
+            ):
+                return None if self.equal(first, other) is not False else False
+            case (
+                Matrix(rows=((Scalar() as a,), (Scalar() as b,)), bars=False),
+                Scalar() as other,
+            ) | (
+                Scalar() as other,
+                Matrix(rows=((Scalar() as a,), (Scalar() as b,)), bars=False),
+            ):  # a binomial coefficient, as data sets spell it
+                n, k = (s.expression.text for s in (a, b))
+                if not (n.isdigit() and k.isdigit() and len(n) < 4):
+                    return None
+                return self.expressions(ex.number(comb(int(n), int(k))), other.expression)
             case (Words() as words, other) | (other, Words() as words):
                 if isinstance(other, Words):
                     return False
@@ -215,7 +246,7 @@ class Comparison(Numbers):
                     return False
                 bare = bare.value if isinstance(bare, Equation) else bare.values
             parts = bare.items if isinstance(bare, ListOf) else ()
-            if any(isinstance(part, Equation) and part.name != named.name for part in parts):
+            if any(isinstance(part, Equation) and _name(part) != named.name for part in parts):
                 return False
             return self.equal(value, bare) if named is gold else self.equal(bare, value)
         return False
@@ -242,6 +273,18 @@ class Comparison(Numbers):
         if sentence or letters or isinstance(other, SetOf | Region):
             return None
         return False
+
+
+def _name(value: Value) -> str:
+    """The name in an equation; x for the roots x_1 and x_2."""
+    name = (value.name if isinstance(value, Equation) else None) or ""
+    return "x" if name in ("x_1", "x_2", "x_3") else name
+
+
+def _names(value: ListOf) -> tuple[str, ...]:
+    """The names, where each item is an equation for another one."""
+    names = tuple(map(_name, value.items))
+    return names if "" not in names and len(set(names)) == len(names) else ()
 
 
 def _members(value: Value) -> tuple[Value, ...]:

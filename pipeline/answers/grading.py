@@ -18,6 +18,7 @@ from pipeline.core.thinking import parts
 
 _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
 _READINGS = 5
+_CONSTANT = re.compile(r"(?<=[+-])\s*C\W*$|C(?=_\s*\{?\s*\d)")
 _LETTERS_BEHIND = re.compile(
     r"[\d)}\s~](?:\\mu\b *|\\(?=Omega\b))?[A-Za-zμ]{1,5}[\w^{}/. -]{0,12}\W*$"
 )
@@ -78,13 +79,12 @@ def grade(
 
 
 def _other_manners(
-    expected: Value, given: Value, leniencies: frozenset[Leniency]
+    expected: Value, given: Value, leniencies: frozenset[Leniency], bars: bool
 ) -> Iterator[Manner]:
     """Ways of reading both answers again that a leniency allows and that could matter."""
     texts = expected.text + given.text
-    if any(name in texts for name in ("abs(", "ln(", "log(")) and (
-        Leniency.POSITIVE_DOMAIN in leniencies
-    ):
+    logarithm = "ln(" in texts or "log(" in texts
+    if Leniency.POSITIVE_DOMAIN in leniencies and (logarithm or ("abs(" in texts and not bars)):
         yield Manner.POSITIVE
     lists = [isinstance(value, ListOf) for value in (expected, given)]
     if any(lists) and not all(lists) and Leniency.COMMAS_AS_LIST in leniencies:
@@ -147,13 +147,21 @@ def find(
     expected, given = read(gold, limit=limit), read(prediction, limit=limit)
     if any(isinstance(value, Unread) and value.too_large for value in (expected, given)):
         return Finding.TOO_LARGE if expected.text != given.text else Finding.RIGHT
+    texts = (expected.text, given.text)
+    if len({"abs(" in text for text in texts}) > 1 and "ln(" not in texts[0] + texts[1]:
+        prove = None  # a computer algebra system takes variables as positive
     comparison = Comparison(leniencies, Work(limit), prove)
     try:
         decision = comparison.equal(expected, given)
         numbers = isinstance(expected, Scalar) and isinstance(given, Scalar)
         if decision is False and numbers and Leniency.UNIT_OPTIONAL in leniencies:
             decision = _letter_units(gold, prediction, comparison, limit)
-        for manner in _other_manners(expected, given, leniencies) if decision is not True else ():
+        constants = [_CONSTANT.sub(lambda m: m[0].lower(), text) for text in (gold, prediction)]
+        if decision is not True and constants not in ([gold, prediction], [prediction, gold]):
+            decision = comparison.equal(*(read(text, limit=limit) for text in constants))
+        bars = re.search(r"\||vert|abs", gold + prediction) is not None
+        others = _other_manners(expected, given, leniencies, bars)
+        for manner in others if decision is not True else ():
             other = comparison.equal(read(gold, manner, limit), read(prediction, manner, limit))
             decision = True if other else decision
     except TooLarge:

@@ -299,13 +299,3 @@ def without_repeating(text: str) -> str:
         return f"\\frac{{{above}}}{{{'9' * len(period)}{'0' * len(fixed)}}}"
 
     return _REPEATING.sub(fraction, text)
-
-
-def as_words(text: str) -> str:
-    """Comparable words: case, punctuation, articles and LaTeX dressing off."""
-    text = re.sub(r"[{}$\\\\]", " ", re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)).casefold()
-    text = re.sub(r"(\d)(?:st|nd|rd|th)\b|(?<=[^\W\d])\.(?=[\s\w])", r"\1", text)
-    for _ in range(4):  # an article may stand in quotes, quotes behind an article
-        text = re.sub(r"\s+", " ", text).strip(" .,;:!?'\"()")
-        text = re.sub(r"^(?:(?:the|a|an) )+(?=\S)", "", text)
-    return text

@@ -15,11 +15,13 @@ from pipeline.answers.algebra.tokens import Token, Type, is_command, is_sign, sp
 from pipeline.answers.brackets import bracketed, matrix
 from pipeline.answers.brackets import items as items_of
 from pipeline.answers.intervals import SET_OPERATIONS, either_region, interval, union_of
-from pipeline.answers.normalise import as_words, clean, without_repeating
+from pipeline.answers.normalise import clean, without_repeating
 from pipeline.answers.relations import is_relation, relation
 from pipeline.answers.spellings import (
     COUNTS,
     PLAIN,
+    SYMBOLS,
+    as_words,
     base_numeral,
     choice,
     clock,
@@ -38,10 +40,6 @@ _LETTERS = re.compile(r"[A-Z](?:(?:,| and | or )\s*[A-Z])+")
 _CAPITALS = re.compile(r"[A-Z]{2,5}")
 _PROSE = re.compile(r"(?=.*[^\W\d_]{3})[\w\s.,:;'\"!?()%/-]+")
 _AND = re.compile(r"\s*(?:,|;|\band\b|\bor\b)\s*")
-_REALS = frozenset((
-    "all real numbers", "all reals", "real numbers", "any real number", "every real number",
-    "all real number", "set of all real numbers", "set of real numbers", "all real values",
-))  # fmt: skip
 _SPELT_CHARS = 400
 """Longest answer of the kinds that are known by their spelling."""
 
@@ -139,8 +137,8 @@ class _Reading:
         if _CAPITALS.fullmatch(text):
             return va.Words(as_words(text), tuple(text))
         words = as_words(text)
-        if words in _REALS:
-            return self.of_text(r"\mathbb{R}")
+        if words in SYMBOLS:
+            return self.of_text(SYMBOLS[words])
         if words in COUNTS:
             return va.Scalar(ex.number(COUNTS[words]))
         if (inner := stated(text)) is not None and self.nesting < 2:

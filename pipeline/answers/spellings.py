@@ -36,6 +36,19 @@ COUNTS = {word: Fraction(value) for value, word in enumerate(_COUNT_WORDS)} | {
     for tens, ten in enumerate(_TENS)
     for ones, one in enumerate(_COUNT_WORDS[:10])
 }
+SYMBOLS = {
+    "infinity": r"\infty", "positive infinity": r"\infty", "negative infinity": r"-\infty",
+    "empty set": r"\emptyset", "half": r"\frac12", "one half": r"\frac12",
+    **dict.fromkeys((
+        "all real numbers", "all reals", "real numbers", "any real number", "every real number",
+        "all real number", "set of all real numbers", "set of real numbers", "all real values",
+    ), r"\mathbb{R}"),
+}  # fmt: skip
+"""Words that are the names of values."""
+_SAME_WORDS = {
+    "no solutions": "no solution", "there is no solution": "no solution",
+    "there are no solutions": "no solution", "dne": "does not exist",
+}  # fmt: skip
 _LABELS = re.compile(r"(?:\(\s*\d{1,2}\s*\)(?:\s|,|;|\\cdot|and|\\text\s*\{\s*and\s*\})*){2,12}")
 _SEPARATOR_WORDS = re.compile(r"\s*,?\s*(?:and|or|,|和|或|y|e|и|et|und)\s*,?\s*")
 _CLOCK = re.compile(
@@ -113,6 +126,16 @@ def stated(text: str) -> str | None:
     """The value of a sentence that states one: "The mode is 1/3" is 1/3."""
     match = _STATED.fullmatch(text)
     return match[1] if match and not _NEGATED.search(text) else None
+
+
+def as_words(text: str) -> str:
+    """Comparable words: case, punctuation, articles and LaTeX dressing off."""
+    text = re.sub(r"[{}$\\\\]", " ", re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)).casefold()
+    text = re.sub(r"(\d)(?:st|nd|rd|th)\b|(?<=[^\W\d])\.(?=[\s\w])", r"\1", text)
+    for _ in range(4):  # an article may stand in quotes, quotes behind an article
+        text = re.sub(r"\s+", " ", text).strip(" .,;:!?'\"()")
+        text = re.sub(r"^(?:(?:the|a|an) )+(?=\S)", "", text)
+    return _SAME_WORDS.get(text, text)
 
 
 def is_separator(token: Token) -> bool:

@@ -263,7 +263,7 @@ def _known(word: str) -> tuple[str, str, Fraction] | None:
 @lru_cache(maxsize=4096)
 def _unit(words: str) -> Unit | None:
     """The unit that words, or symbols with powers and quotients, name."""
-    text = re.sub(r"[{}$~]|\\text|\\,|(?<=[a-z])\.", " ", words.strip())
+    text = re.sub(r"[{}()$~]|\\text|\\cdot|\\,|(?<=[a-z])\.", " ", words.strip())
     text = re.sub(r"\s*°\s*|\bdegrees?\s+(?=[CF]|[Cc]els|[Ff]ahr)", " °", text)
     text = re.sub(r"°\s*(?:C\b|[Cc]elsius)", "celsius", text)
     text = re.sub(r"°\s*(?:F\b|[Ff]ahrenheit)", "fahrenheit", text).replace("°", "degree")
