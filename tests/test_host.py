@@ -10,7 +10,7 @@ import pytest
 
 from actors.engines.engine_host import EngineHost
 from pipeline.config.runtime import PoolConfig
-from pipeline.core.errors import EngineDeadError
+from pipeline.core.errors import ConfigError, EngineDeadError, EngineError
 
 
 def hosted(engine: Any, **pool: Any) -> EngineHost:
@@ -139,3 +139,19 @@ async def test_an_engine_whose_health_cannot_be_told_is_replaced(
 ) -> None:
     """Checks that only raise, or never answer, end the process as a dead engine does."""
     assert await ended(Checked(check), monkeypatch, 5)
+
+
+async def test_an_engine_that_cannot_warm_up_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, with its model's name; a fault of the configuration stays one."""
+    engine = Cold()
+    for raised, expected in (
+        (ValueError("Unsupported\ntask"), r"^None: ValueError: Unsupported task"),
+        (ConfigError("never"), r"^never$"),
+    ):
+
+        async def fail(raised: Exception = raised) -> None:
+            raise raised
+
+        monkeypatch.setattr(engine, "warm_up", fail)
+        with pytest.raises((EngineError, ConfigError), match=expected):
+            await hosted(engine).ping()

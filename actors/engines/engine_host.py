@@ -140,6 +140,7 @@ class EngineHost:
         self._health_s = float(pool["health_timeout_s"])
         if scripted is None:
             orphan_reaper.hold()
+        self._model = model.get("model")
         self._engine: Engine
         try:
             self._engine = engine_of(role, model, pool, scripted, samples)
@@ -147,7 +148,7 @@ class EngineHost:
             self._engine = Refused(error)
         except Exception as error:
             logger.exception("%s does not start", self._replica)
-            raise EngineError(start_failure(model.get("model"), error)) from error
+            raise EngineError(start_failure(self._model, error)) from error
         self._warming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
@@ -203,6 +204,11 @@ class EngineHost:
             warming.result()
         except EngineDeadError as error:
             self._die(error)
+        except ConfigError:
+            raise
+        except Exception as error:  # such as: a model that makes no scores
+            logger.exception("%s does not start", self._replica)
+            raise EngineError(start_failure(self._model, error)) from error
 
     def _watch(self) -> None:
         if self._watching is None:
