@@ -130,6 +130,8 @@ class _Reading:
         special = base_numeral(text) or clock(text) or remainder(text) or labels(text)
         if special is not None:
             return special
+        if re.fullmatch(r"(?:\([A-K]\) ?){2,5}", text):
+            text = re.sub("[() ]", "", text)
         if self.nesting == 0:
             chosen = choice(text, self.manner is Manner.SMALL_CHOICES)
             if chosen is not None:
