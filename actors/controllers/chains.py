@@ -10,32 +10,20 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
 from actors.controllers.journal_writer import JournalError, JournalWriter
-from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
-from actors.routing.roles import GENERATOR, VERIFIER
-from pipeline.answers import extract
+from actors.controllers.samples import Samples
+from actors.routing.calls import EnginePool
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.core.errors import ErrorKind
-from pipeline.core.protocol import (
-    Completion,
-    Failure,
-    Observation,
-    Request,
-    Stop,
-    StopReason,
-    decisions,
-)
+from pipeline.core.protocol import Failure, Observation, Stop, StopReason, decisions
 from pipeline.planning.admission import held_tokens
-from pipeline.records.answering import as_asked
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.outcome import counted_verdict, outcome_of
-from pipeline.records.trajectory import Row, encodable, observation_of, row_of
+from pipeline.records.trajectory import Row
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +44,7 @@ class Chains:
 
     Args:
         identity: run, attempt and model names for the records.
-        pools: of engines, by role; without a verifier nothing is scored.
-        journal: where rounds are made durable.
+        pools, journal: as `actors.controllers.samples.Samples` takes them.
         grade: judges completions once their chain has stopped, off the critical path.
         recording_of: what is recorded of a question already (resume, earlier phases).
         in_flight: chains that work at once, and apart from that requests of chains that ask for
@@ -76,18 +63,22 @@ class Chains:
         in_flight: int,
         headline: Mapping[str, str] | None = None,
     ) -> None:
+        self.counters = Counters()
         self._identity = identity
-        self._pools = pools
         self._journal = journal
         self._grade = grade
         self._recording_of = recording_of
         self._admission = Limit(in_flight)
-        self._samples = Limit(in_flight)
+        self._samples = Samples(
+            identity=identity,
+            pools=pools,
+            journal=journal,
+            counters=self.counters,
+            at_once=in_flight,
+        )
         self._headline = headline or {}
         self._live: set[asyncio.Task[Ended]] = set()
         self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
-        self.draining = False
-        self.counters = Counters()
 
     @property
     def idle(self) -> bool:
@@ -97,7 +88,7 @@ class Chains:
     def limit(self, in_flight: int) -> None:
         """Let so many chains work at once from now on; none that works already is stopped."""
         self._admission.move(in_flight)
-        self._samples.move(in_flight)
+        self._samples.limit(in_flight)
 
     async def run(self, work: Work) -> Row | None:
         """Take a question to its stop; None where the run drains before that.
@@ -147,7 +138,7 @@ class Chains:
 
     async def _work_off(self, work: Work) -> Ended | None:
         """An admitted chain to its end; None where the run drains before that."""
-        if self.draining:
+        if self._samples.draining:
             return None
         task = asyncio.get_running_loop().create_task(self._chain(work))
         self._live.add(task)
@@ -155,7 +146,7 @@ class Chains:
         try:
             return await task
         except asyncio.CancelledError:
-            if self.draining:
+            if self._samples.draining:
                 return None
             task.cancel()
             raise
@@ -165,14 +156,14 @@ class Chains:
 
     async def wind_down(self, grace_s: float) -> None:
         """Ask engines for nothing more, wait for what they are at, and drain what is left then."""
-        self.draining = True
+        self._samples.draining = True
         if self._live:
             await asyncio.wait(self._live, timeout=grace_s)
         self.drain()
 
     def drain(self) -> None:
         """Stop asking engines: every chain ends where it is and can be resumed."""
-        self.draining = True
+        self._samples.draining = True
         for task in self._live:
             task.cancel()
 
@@ -189,7 +180,7 @@ class Chains:
             requests = next(steps)
             while True:
                 priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
-                served = await self._serve(work, requests, recording, priority)
+                served = await self._samples.of(work, requests, recording, priority)
                 told = [observation for observation, _ in served]
                 lost = sum((cost for _, cost in served), lost)
                 drawn += told
@@ -209,111 +200,6 @@ class Chains:
             held_tokens=held,
             error=error,
         )
-
-    async def _serve(
-        self, work: Work, requests: Sequence[Request], recording: Recording | None, priority: float
-    ) -> list[tuple[Observation, Lost]]:
-        """Observations in request order, in whatever order they come; and what was lost."""
-        if len(requests) == 1:  # a sequential chain: no task of its own for each round
-            return [await self._one(work, requests[0], recording, priority)]
-        loop = asyncio.get_running_loop()
-        samples = [
-            loop.create_task(self._sample(work, request, recording, priority))
-            for request in requests
-        ]
-        try:
-            # where the run drains, those that wait are cancelled, and those in flight may finish
-            await asyncio.wait(samples, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            for sample in samples:
-                sample.cancel()
-            await asyncio.wait(samples)  # until each is aborted in its engine
-        broken = [s.exception() for s in samples if not s.cancelled()]
-        if found := next(filter(None, broken), None):
-            raise found
-        return [sample.result() for sample in samples]
-
-    async def _sample(
-        self, work: Work, request: Request, recording: Recording | None, priority: float
-    ) -> tuple[Observation, Lost]:
-        """One of several requests at once. They wait here and not in an engine's queue, where their
-        deadline runs and where they would stand before the next rounds of sequential chains."""
-        counters = self.counters
-        counters.samples_waiting += 1
-        try:
-            await self._samples.take()
-        finally:
-            counters.samples_waiting -= 1
-        counters.samples += 1
-        try:
-            return await self._one(work, request, recording, priority)
-        finally:
-            counters.samples -= 1
-            self._samples.give_back()
-
-    async def _one(
-        self, work: Work, request: Request, recording: Recording | None, priority: float
-    ) -> tuple[Observation, Lost]:
-        found = recording.find(request) if recording is not None else None
-        if found is not None:
-            self.counters.recorded += 1
-            cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
-            return as_asked(observation_of(found), request), cost
-        if self.draining:
-            raise asyncio.CancelledError
-        started = time.monotonic()
-        observation, lost = await self._draw(work, request, priority)
-        self._journal.append(
-            row_of(
-                run=self._identity.run,
-                attempt=self._identity.attempt,
-                strategy=work.label,
-                question=work.question,
-                request=request,
-                observation=observation,
-                wasted_tokens=lost.tokens,
-                unknown_tries=lost.unknown,
-                generator=self._identity.models.get(GENERATOR),
-                verifier=self._identity.models.get(VERIFIER) if request.score else None,
-                seconds=time.monotonic() - started,
-            )
-        )
-        self._count_round(observation, lost.tokens)
-        return observation, lost
-
-    async def _draw(
-        self, work: Work, request: Request, priority: float
-    ) -> tuple[Observation, Lost]:
-        """One completion from the engines, scored where asked for."""
-        asked = GenerateCall(request, session=work.session, priority=priority)
-        made = await self._pools[GENERATOR].call(asked)
-        if isinstance(made, Failure):
-            return made, Lost()
-        lost = Lost(made.wasted_tokens, made.unknown_attempts)
-        text = encodable(made.text)  # one reply must not spoil the file of a thousand others
-        completion = Completion(
-            text=text,
-            answer=extract(text),
-            finish_reason=made.finish_reason,
-            prompt_tokens=made.prompt_tokens,
-            cached_prompt_tokens=made.cached_prompt_tokens,
-            completion_tokens=made.completion_tokens,
-            thinking_tokens=made.thinking_tokens,
-        )
-        verifier = self._pools.get(VERIFIER)
-        if not request.score or verifier is None:
-            return completion, lost
-        scored = await verifier.call(ScoreCall(work.question.text, text, session=work.session))
-        if isinstance(scored, Failure):
-            return Failure.of(ErrorKind.VERIFIER, scored.error, made.completion_tokens), lost
-        scored_completion = replace(
-            completion,
-            verifier_tokens=scored.tokens,
-            step_scores=scored.step_scores,
-            score=scored.score,
-            prm_truncated=scored.truncated,
-        )
-        return scored_completion, lost
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:
         epoch, sequence = self._journal.reached
@@ -342,17 +228,6 @@ class Chains:
         if work.gold is None or isinstance(observation, Failure):
             return None
         return await self._grade(work.gold, observation)
-
-    def _count_round(self, observation: Observation, wasted: int) -> None:
-        counters = self.counters
-        counters.rounds += 1
-        counters.wasted_tokens += wasted
-        counters.completion_tokens += observation.completion_tokens or 0
-        match observation:
-            case Completion():
-                counters.verifier_tokens += observation.verifier_tokens
-            case Failure():
-                counters.last_error = observation.error
 
     def _count_outcome(self, work: Work, row: Row) -> None:
         self.counters.stops[row["stop_reason"]] += 1
