@@ -7,18 +7,17 @@ classes at each, softmax, class 1 is "right". What surrounds the model is pure
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
-from actors.engines.engine_stats import EngineStats, Meter
+from actors.engines.engine_stats import EngineStats
 from actors.engines.prompting import check_text
 from actors.engines.start_checks import context_of
 from actors.engines.templates import rendered
-from actors.engines.tokenizing import Tokenizing
+from actors.engines.vllm_engine import VllmEngine
 from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.models import VerifierModel
 from pipeline.config.runtime import PoolConfig
@@ -36,7 +35,7 @@ class Solution:
     truncated: bool
 
 
-class VerifierEngine:
+class VerifierEngine(VllmEngine):
     """One vLLM pooling engine. Its constructor loads the model and blocks until it can serve."""
 
     kind = "verifier"
@@ -66,8 +65,7 @@ class VerifierEngine:
         self._context = context or sys.maxsize
         for call in samples:
             self._check(call)
-        self._probe = Solution([self._separator_id], 1, truncated=False)
-        self._tokenizing = Tokenizing()
+        self._smallest = Solution([self._separator_id], 1, truncated=False)
         arguments = vllm_setup.engine_args(
             self._model,
             pool_config,
@@ -76,10 +74,7 @@ class VerifierEngine:
             enable_prefix_caching=False,
             enable_chunked_prefill=False,
         )
-        self._meter = Meter(pool_config.engine.max_num_seqs)
-        self._llm = vllm_setup.start(arguments, pool_config, self._meter)
-        self._context = vllm_setup.context_tokens(self._llm)
-        self._running: dict[str, asyncio.Task[Any]] = {}
+        self._load(arguments, pool_config)
 
     async def serve(self, call: ScoreCall) -> Scored | Failure:
         """See `Engine.serve`.
@@ -102,38 +97,10 @@ class VerifierEngine:
                 score = prm.aggregate((), self._model.aggregation)
                 return Scored(step_scores=(), score=score, tokens=0, truncated=False)
             self._meter.prompt_tokens += len(solution.ids)
-            task = asyncio.create_task(self._run(solution, request_id))
-            self._running[request_id] = task
-            try:
-                rows = await asyncio.wait_for(asyncio.shield(task), call.deadline_s)
-            except TimeoutError:
-                await self.abort(request_id)
-                return Failure.of(ErrorKind.DEADLINE, f"no scores within {call.deadline_s:g} s")
-            except asyncio.CancelledError:
-                await asyncio.shield(self.abort(request_id))
-                raise
-            finally:
-                self._running.pop(request_id, None)
+            rows = await self._in_time(call, self._run(solution, request_id), "scores")
             if isinstance(rows, Failure):
-                self._meter.failed += 1
                 return rows
             return self._scored(solution, rows)
-
-    async def abort(self, request_id: str) -> int | None:
-        """Stop a request in the engine.
-
-        Returns:
-            0, a verifier generates nothing; None for a request that is not running here.
-        """
-        if self._tokenizing.abort(request_id):
-            return 0
-        task = self._running.get(request_id)
-        if task is None or task.done():
-            return None
-        await self._llm.abort(request_id)
-        await task
-        self._meter.aborted += 1
-        return 0
 
     async def warm_up(self) -> None:
         """Score one step, so that what is loaded at first use belongs to the start.
@@ -141,32 +108,17 @@ class VerifierEngine:
         Raises:
             EngineDeadError: if it cannot.
         """
-        await vllm_calls.answer_all([self._run(self._probe, "warm-up")])
+        await vllm_calls.answer_all([self._probe("warm-up")])
         self._meter.ready()
-
-    async def health(self, stall_s: float = 120.0) -> None:
-        """Prove that the engine can serve: by its steps while it works, else by one score.
-
-        Raises:
-            EngineDeadError: if it died, or made no step within `stall_s`.
-        """
-        await vllm_calls.prove_alive(
-            self._llm, self._meter, lambda request_id: self._run(self._probe, request_id), stall_s
-        )
 
     def stats(self, replica: str = "") -> EngineStats:
         """What the engine counted so far."""
-        stats = self._meter.stats(replica, self.kind, vllm_setup.kv_capacity_tokens(self._llm))
+        stats = super().stats(replica)
         # vLLM tells of a batch when its step is over; a prompt is read in one step, so that it
         # never tells of any prompt in one
         at_work = self._meter.in_flight - stats.waiting
         running = max(0, min(at_work, stats.max_num_seqs))
         return replace(stats, running=running, slot_s=stats.busy_s)
-
-    def shutdown(self) -> None:
-        """Stop the engine and its processes."""
-        self._llm.shutdown()
-        self._tokenizing.close()
 
     def _check(self, call: ScoreCall) -> None:
         """Refuse a template or a separator with which this call can never be scored."""
@@ -210,6 +162,12 @@ class VerifierEngine:
         text = rendered(self._tokenizer, turns)
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
+
+    def _generated(self, output: Any) -> int:
+        return 0
+
+    async def _probe(self, request_id: str) -> Any:
+        return await self._run(self._smallest, request_id)
 
     async def _run(self, solution: Solution, request_id: str) -> Any:
         """The rows at the separators; a Failure for errors of the request's own."""
