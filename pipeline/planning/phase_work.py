@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
-from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.phases import Phase, QuestionRecord, phases_of, prepared, record_of
 from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy
 from pipeline.planning.schedule import forecast
-from pipeline.records.journal import ByQuestion, QuestionKey, Recording
+from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.records.questions import question_of
 from pipeline.records.trajectory import Row
@@ -102,23 +101,25 @@ def folded_statistics(
     strategy: Strategy[Any],
     phase: int,
     questions: Sequence[Row],
-    journal: pa.Table,
+    recorded: Callable[[QuestionKey], Sequence[Row]],
     before: Mapping[str, Statistics],
 ) -> dict[str, Statistics]:
     """What a finished phase teaches, by benchmark: its own fold over the journal.
+
+    Args:
+        recorded: rows of the journal by (strategy, benchmark, question_id); it is asked in the
+            order of `taking_part`.
 
     Raises:
         DataError: where a selected question has not got to its stop.
     """
     current = phases_of(strategy)[phase]
-    own = journal.filter(pc.equal(journal["strategy"], label))
     learnt: dict[str, Statistics] = {}
     for benchmark, rows in _by_benchmark(questions).items():
         known = before.get(benchmark)
-        recorded = ByQuestion(own.filter(pc.equal(own["benchmark"], benchmark)))
         records = {
             row["question_id"]: _record(
-                current.strategy, question_of(row), known, recorded.get(_key(label, row), [])
+                current.strategy, question_of(row), known, recorded(_key(label, row))
             )
             for row in rows
             if current.selects(row["question_id"], known)
@@ -127,6 +128,18 @@ def folded_statistics(
         if statistics is not None:
             learnt[benchmark] = statistics
     return learnt
+
+
+def taking_part(
+    label: str, phase: Phase, questions: Sequence[Row], before: Mapping[str, Statistics]
+) -> list[QuestionKey]:
+    """The questions that a phase selects, benchmark by benchmark."""
+    return [
+        _key(label, row)
+        for benchmark, rows in _by_benchmark(questions).items()
+        for row in rows
+        if phase.selects(row["question_id"], before.get(benchmark))
+    ]
 
 
 def _record(
@@ -145,7 +158,7 @@ def _record(
         return told
 
     played = drive(strategy, question, answer, known)
-    return QuestionRecord(question=question, completions=played.completions, stop=played.stop)
+    return record_of(question, played.completions, played.stop)
 
 
 def _key(label: str, row: Row) -> QuestionKey:

@@ -1,0 +1,159 @@
+"""Recorded rows laid out in the order in which their questions are needed.
+
+In a journal the rows of a question lie in many segments, among those of thousands of others. Here
+those of some questions that follow each other in the work list lie together, as a block, so that a
+reader holds few blocks at a time however much is recorded. A part is a file of blocks, written from
+as many rows as fit into memory; a block can be in several parts, in the order of the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.errors import DataError
+from pipeline.records.journal import QUESTION_KEY, ByQuestion, QuestionKey, without_retried
+from pipeline.records.trajectory import SCHEMA, Row
+from pipeline.store.storage import Folder, checksum
+
+_QUESTIONS = 16  # of a block, as many as controllers are handed at once
+_PART_BYTES = 2**27  # of rows that the writer holds
+_HELD_BYTES = 2**27  # of blocks that a reader holds
+
+_INDEX = pa.schema(
+    [
+        pa.field("block", pa.int32(), nullable=False),
+        pa.field("part", pa.int32(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("length", pa.int64(), nullable=False),
+        pa.field("unpacked", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+    ]
+)
+
+
+def write_blocks(folder: Folder, tables: Iterable[pa.Table], wanted: Sequence[QuestionKey]) -> None:
+    """Lay rows out.
+
+    Args:
+        folder: of the blocks.
+        tables: rows of the trajectory schema, older first.
+        wanted: the questions, in the order in which they will be read; rows of others are left out.
+    """
+    blocks = {key: number // _QUESTIONS for number, key in enumerate(wanted)}
+    index: list[Row] = []
+    for part, (numbers, batch) in enumerate(_parts(tables, blocks)):
+        order = np.argsort(numbers, kind="stable")
+        ends = np.flatnonzero(np.diff(numbers[order], append=-1)) + 1
+        packed: list[bytes] = []
+        start = begin = 0
+        for end in ends.tolist():
+            rows = batch.take(pa.array(order[begin:end])).serialize()
+            packed.append(pa.compress(rows, codec="zstd", asbytes=True))
+            values = (numbers[order[begin]], part, start, len(packed[-1]), rows.size)
+            index.append(dict(zip(_INDEX.names, (*values, checksum(packed[-1])), strict=True)))
+            start, begin = start + len(packed[-1]), end
+        folder.write(_name(part), b"".join(packed))
+    digests = np.fromiter(map(_digest, blocks), dtype=np.uint64, count=len(blocks))
+    order = np.argsort(digests)
+    numbers = np.fromiter(blocks.values(), dtype=np.int32, count=len(blocks))
+    questions = pa.table({"digest": digests[order], "block": numbers[order]})
+    folder.write_table("questions.parquet", questions)
+    folder.write_table("index.parquet", pa.Table.from_pylist(index, schema=_INDEX))
+
+
+class Blocks:
+    """Rows by question, read a block at a time; a few blocks are held.
+
+    Args:
+        folder: that `write_blocks` wrote.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._index = folder.read_table("index.parquet").sort_by("block").combine_chunks()
+        self._numbers = self._index["block"].to_numpy()
+        questions = folder.read_table("questions.parquet")
+        self._digests, self._blocks = (questions[name].to_numpy() for name in ("digest", "block"))
+        self._held: OrderedDict[int, tuple[ByQuestion, int]] = OrderedDict()
+
+    def rows(self, key: QuestionKey) -> list[Row]:
+        """The rows of one question, older first, without failures that were tried again.
+
+        Raises:
+            DataError: where a block is not as it was written.
+        """
+        digest = np.uint64(_digest(key))
+        first, end = (np.searchsorted(self._digests, digest, side) for side in ("left", "right"))
+        found = [self._block(number).get(key, []) for number in self._blocks[first:end].tolist()]
+        return [row for rows in found for row in rows]
+
+    def delete(self) -> None:
+        """Delete the folder's files: nothing more will be read."""
+        self._folder.delete()
+
+    def _block(self, number: int) -> ByQuestion:
+        if number not in self._held:
+            first, end = (np.searchsorted(self._numbers, number, s) for s in ("left", "right"))
+            entries = self._index.slice(first, end - first).to_pylist()
+            tables = [SCHEMA.empty_table(), *map(self._read, entries)]
+            table, _ = without_retried(pa.concat_tables(tables))
+            self._held[number] = ByQuestion(table), table.nbytes
+        self._held.move_to_end(number)
+        while len(self._held) > 1 and sum(size for _, size in self._held.values()) > _HELD_BYTES:
+            self._held.popitem(last=False)
+        return self._held[number][0]
+
+    def _read(self, entry: Row) -> pa.Table:
+        name = _name(entry["part"])
+        packed = self._folder.read(name, entry["start"], entry["length"])
+        if checksum(packed) != entry["checksum"]:
+            where = (
+                f"{entry['length']:,} bytes at {entry['start']:,} of {self._folder.address}/{name}"
+            )
+            raise DataError(
+                f"checksum must be {entry['checksum']}, got {checksum(packed)} in {where}"
+            )
+        rows = pa.decompress(packed, decompressed_size=entry["unpacked"], codec="zstd")
+        return pa.Table.from_batches([pa.ipc.read_record_batch(rows, SCHEMA)])
+
+
+def _parts(
+    tables: Iterable[pa.Table], blocks: Mapping[QuestionKey, int]
+) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
+    """Rows of questions that have a block, as many as are held at once, and the block of each."""
+    held: list[pa.Table] = []
+    held_bytes = 0
+    for table in tables:
+        keys = zip(*(table[column].to_pylist() for column in QUESTION_KEY), strict=True)
+        numbers = pa.array(map(blocks.get, keys), type=pa.int32())
+        rows = table.replace_schema_metadata(SCHEMA.metadata).append_column("block", numbers)
+        if numbers.null_count:
+            rows = rows.filter(pc.is_valid(numbers))
+        if rows.num_rows:
+            held.append(rows)
+            held_bytes += rows.nbytes
+        if held_bytes >= _PART_BYTES:
+            yield from _batches(held)
+            held, held_bytes = [], 0
+    yield from _batches(held)
+
+
+def _batches(held: Sequence[pa.Table]) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
+    """One batch; several only where a column has more than 2 GiB."""
+    for batch in pa.concat_tables(held).combine_chunks().to_batches() if held else ():
+        yield batch["block"].to_numpy(), batch.select(SCHEMA.names)
+
+
+def _name(part: int) -> str:
+    return f"part-{part:05d}"
+
+
+def _digest(key: QuestionKey) -> int:
+    """The same in every process; of two questions with one digest both blocks are looked at."""
+    return int.from_bytes(hashlib.sha256("\x1f".join(key).encode()).digest()[:8], "big")
