@@ -6,9 +6,9 @@
 A run directory is made whose questions all stopped halfway. A new process then does what the driver
 does at the start of an attempt and of each phase: it checks every segment, finds what is left, and
 lays out what was recorded for the controllers. Others look the questions up, as controllers do that
-are handed 16 at a time in turn. ``driver_mib`` and ``controller_mib`` say how much more a process
-held at its peak than before, of the controllers the one that held most; ``text_mib`` is what the
-texts of the journal have. The last line is one JSON object.
+are handed 16 at a time in turn. ``driver_mib`` and ``controller_mib`` are the most that a process
+held, with Python and all modules, and of the controllers that of the largest; ``text_mib`` is what
+the texts of the journal have; ``cpu_s`` counts the imports too. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import resource
 import string
 import tempfile
 import time
@@ -91,30 +90,33 @@ def _rows(ids: Sequence[str], rounds: int, characters: int) -> Iterator[Row]:
 
 
 def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    """The most that this process has held; ru_maxrss would also tell of the one that started it."""
+    with open("/proc/self/status") as status:
+        (line,) = (each for each in status if each.startswith("VmHWM:"))
+    return int(line.split()[1]) / 2**10
 
 
 def _gone_on(address: str) -> dict[str, float]:
     """What a driver does before the chains of a phase start."""
     run = RunDir.open(address)
-    before, began = _peak_mib(), time.perf_counter()
+    began = time.perf_counter()
     phases = RunPhases(run, run.config(), run.attempt(1))
     phases.prepare()
     left = phases.work(0)
-    seconds = time.perf_counter() - began
-    return {"left": len(left), "driver_s": seconds, "driver_mib": _peak_mib() - before}
+    seconds = {"driver_s": time.perf_counter() - began, "driver_cpu_s": time.process_time()}
+    return {"left": len(left), **seconds, "driver_mib": _peak_mib()}
 
 
 def _looked_up(address: str, questions: int, number: int, of: int) -> dict[str, float]:
     """What one of several controllers does as it meets its questions."""
     run = RunDir.open(address)
-    before, began = _peak_mib(), time.perf_counter()
+    began = time.perf_counter()
     recorded = RecordedWork(run, Epoch(1, run.attempt(1).token, phase=0, slot=f"b{number}", life=0))
     for question in range(questions):
         if question // _HANDED % of == number:
             assert recorded.of(("mr_thinking", "arithmetic", str(question))) is not None
-    seconds = time.perf_counter() - began
-    return {"controller_s": seconds, "controller_mib": _peak_mib() - before}
+    seconds = {"controller_s": time.perf_counter() - began, "controller_cpu_s": time.process_time()}
+    return {**seconds, "controller_mib": _peak_mib()}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

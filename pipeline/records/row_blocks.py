@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
 from pipeline.records.journal import QUESTION_KEY, ByQuestion, QuestionKey, without_retried
@@ -22,8 +21,8 @@ from pipeline.records.trajectory import SCHEMA, Row
 from pipeline.store.storage import Folder, checksum
 
 _QUESTIONS = 16  # of a block, as many as controllers are handed at once
-_PART_BYTES = 2**27  # of rows that the writer holds
-_HELD_BYTES = 2**27  # of blocks that a reader holds
+_PART_BYTES = 2**26  # of rows that the writer holds
+_HELD_BYTES = 2**26  # of blocks that a reader holds
 
 _INDEX = pa.schema(
     [
@@ -47,18 +46,16 @@ def write_blocks(folder: Folder, tables: Iterable[pa.Table], wanted: Sequence[Qu
     """
     blocks = {key: number // _QUESTIONS for number, key in enumerate(wanted)}
     index: list[Row] = []
-    for part, (numbers, batch) in enumerate(_parts(tables, blocks)):
-        order = np.argsort(numbers, kind="stable")
-        ends = np.flatnonzero(np.diff(numbers[order], append=-1)) + 1
-        packed: list[bytes] = []
-        start = begin = 0
-        for end in ends.tolist():
-            rows = batch.take(pa.array(order[begin:end])).serialize()
-            packed.append(pa.compress(rows, codec="zstd", asbytes=True))
-            values = (numbers[order[begin]], part, start, len(packed[-1]), rows.size)
-            index.append(dict(zip(_INDEX.names, (*values, checksum(packed[-1])), strict=True)))
-            start, begin = start + len(packed[-1]), end
-        folder.write(_name(part), b"".join(packed))
+    for part, held in enumerate(_parts(tables, blocks)):
+        written = bytearray()
+        for block in sorted(held):
+            for batch in pa.concat_tables(held.pop(block)).combine_chunks().to_batches():
+                rows = batch.serialize()
+                packed = pa.compress(rows, codec="zstd", asbytes=True)
+                values = (block, part, len(written), len(packed), rows.size, checksum(packed))
+                index.append(dict(zip(_INDEX.names, values, strict=True)))
+                written += packed
+        folder.write(_name(part), written)
     digests = np.fromiter(map(_digest, blocks), dtype=np.uint64, count=len(blocks))
     order = np.argsort(digests)
     numbers = np.fromiter(blocks.values(), dtype=np.int32, count=len(blocks))
@@ -125,29 +122,25 @@ class Blocks:
 
 def _parts(
     tables: Iterable[pa.Table], blocks: Mapping[QuestionKey, int]
-) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
-    """Rows of questions that have a block, as many as are held at once, and the block of each."""
-    held: list[pa.Table] = []
+) -> Iterator[dict[int, list[pa.Table]]]:
+    """Rows of questions that have a block, by block, as many as are held at once."""
+    held: dict[int, list[pa.Table]] = {}
     held_bytes = 0
     for table in tables:
         keys = zip(*(table[column].to_pylist() for column in QUESTION_KEY), strict=True)
-        numbers = pa.array(map(blocks.get, keys), type=pa.int32())
-        rows = table.replace_schema_metadata(SCHEMA.metadata).append_column("block", numbers)
-        if numbers.null_count:
-            rows = rows.filter(pc.is_valid(numbers))
-        if rows.num_rows:
-            held.append(rows)
-            held_bytes += rows.nbytes
+        numbers = np.fromiter((blocks.get(key, -1) for key in keys), np.int32, table.num_rows)
+        order = np.argsort(numbers, kind="stable")
+        order = order[np.searchsorted(numbers[order], 0) :]
+        rows = table.replace_schema_metadata(SCHEMA.metadata).take(pa.array(order))
+        found = np.unique(numbers[order], return_index=True, return_counts=True)
+        for block, start, count in zip(*found, strict=True):
+            held.setdefault(int(block), []).append(rows.slice(start, count))
+        held_bytes += rows.nbytes
         if held_bytes >= _PART_BYTES:
-            yield from _batches(held)
-            held, held_bytes = [], 0
-    yield from _batches(held)
-
-
-def _batches(held: Sequence[pa.Table]) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
-    """One batch; several only where a column has more than 2 GiB."""
-    for batch in pa.concat_tables(held).combine_chunks().to_batches() if held else ():
-        yield batch["block"].to_numpy(), batch.select(SCHEMA.names)
+            yield held
+            held, held_bytes = {}, 0
+    if held:
+        yield held
 
 
 def _name(part: int) -> str:

@@ -68,7 +68,7 @@ class Folder:
         """Make the folder, where the file system has folders."""
         self._target("any")
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes | bytearray) -> None:
         """Write an object whole, replacing one of that name."""
         fs, target = self._target(name)
         if isinstance(fs, pafs.LocalFileSystem):
