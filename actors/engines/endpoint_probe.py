@@ -127,10 +127,10 @@ async def refused_fields(
     for body in whole:
         kept = {name: value for name, value in body.items() if name not in out}
         sent = await _asked(server, kept)
+        if sent.failure is not None and "continue_final_message" in kept:
+            raise ConfigError(_needed(server.url, {"continue_final_message": sent.failure.error}))
         if sent.failure is not None:
-            raise ConfigError(
-                f"{server.url} refuses the requests of this run: {sent.failure.error}"
-            )
+            raise ConfigError(f"{server.url} refuses a request of this run: {sent.failure.error}")
     if left := [*out, *(name for name in unread if name in _UNNEEDED)]:
         logger.warning("%s does not take %s", server.url, ", ".join(left))
     return limit, out
@@ -190,7 +190,8 @@ async def _asked(server: ChatServer, body: Mapping[str, Any]) -> Sent:
         sent = await server.complete(dict(body), deadline_s=120)
         if sent.failure is None or sent.failure.kind is ErrorKind.BAD_REQUEST:
             return sent
-        await asyncio.sleep(min(60.0, sent.retry_after_s or _WAIT_S))
+        wait_s = _WAIT_S if sent.retry_after_s is None else sent.retry_after_s
+        await asyncio.sleep(min(60.0, wait_s))
     assert sent.failure is not None  # else it was returned
     raise EngineError(f"{server.url} answers no request: {sent.failure.error}")
 

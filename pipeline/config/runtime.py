@@ -94,6 +94,8 @@ class PoolConfig(Section):
     @property
     def gpus(self) -> float:
         """GPUs that Ray sets aside for one replica."""
+        if self.endpoint is not None:
+            return 0.0
         return float(self.engine.tensor_parallel_size) if self.num_gpus is None else self.num_gpus
 
     @property
