@@ -11,7 +11,7 @@ import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
@@ -299,6 +299,7 @@ class Chains:
             cached_prompt_tokens=made.cached_prompt_tokens,
             completion_tokens=made.completion_tokens,
             thinking_tokens=made.thinking_tokens,
+            **({} if made.confidence is None else asdict(made.confidence)),
         )
         verifier = self._pools.get(VERIFIER)
         if not request.score or verifier is None:

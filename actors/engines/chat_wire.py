@@ -14,6 +14,7 @@ from actors.engines.prompting import check_text
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.models import GeneratorModel
+from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
 from pipeline.core.thinking import CLOSE, OPEN, parts
@@ -89,11 +90,16 @@ class ChatWire:
             cached_prompt_tokens=cached or 0,
             completion_tokens=made,
             thinking_tokens=_thinking_tokens(text, made, details.get("reasoning_tokens")),
+            confidence=_confidence(choice.get("logprobs")),
         )
 
     def _of_model(self) -> dict[str, Any]:
-        kwargs = self._model.chat_template_kwargs
-        return {**({"chat_template_kwargs": kwargs} if kwargs else {}), **self._model.extra_body}
+        fields = dict(self._model.extra_body)
+        if self._model.chat_template_kwargs:
+            fields["chat_template_kwargs"] = self._model.chat_template_kwargs
+        if self._model.logprobs:
+            fields |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        return fields
 
     def _text(self, message: Mapping[str, Any], end: str, *, continued: bool) -> str:
         """The reply as our engines give it: thinking in front, between the usual tags."""
@@ -140,6 +146,15 @@ def fields_of(request: Request) -> dict[str, Any]:
     if request.assistant_prefix:
         fields |= {"continue_final_message": True, "add_generation_prompt": False}
     return fields
+
+
+def _confidence(logprobs: Any) -> Confidence | None:
+    """None where the server told none, or not of every token."""
+    if not logprobs or not logprobs.get("content"):
+        return None
+    return confidence_of(
+        [top["logprob"] for top in place["top_logprobs"]] for place in logprobs["content"]
+    )
 
 
 def _thinking_tokens(text: str, made: int, told: Any) -> int:

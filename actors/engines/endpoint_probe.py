@@ -131,6 +131,9 @@ async def refused_fields(
             raise ConfigError(_needed(server.url, {"continue_final_message": sent.failure.error}))
         if sent.failure is not None:
             raise ConfigError(f"{server.url} refuses a request of this run: {sent.failure.error}")
+        choice = sent.reply["choices"][0] if sent.reply is not None else {}
+        if "logprobs" in kept and not (choice.get("logprobs") or {}).get("content"):
+            raise ConfigError(_needed(server.url, {"logprobs": "its reply has none"}))
     if left := [*out, *(name for name in unread if name in _UNNEEDED)]:
         logger.warning("%s does not take %s", server.url, ", ".join(left))
     return limit, out

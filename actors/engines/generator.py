@@ -110,6 +110,7 @@ class GeneratorEngine:
                 list(made.token_ids),
                 made.finish_reason,
                 output.num_cached_tokens or 0,
+                vllm_calls.confidence(made),
             )
 
     async def abort(self, request_id: str) -> int | None:
@@ -182,6 +183,7 @@ class GeneratorEngine:
             stop_token_ids=list(request.stop_token_ids) or None,
             seed=request.seed,
             skip_special_tokens=self._skips_special_tokens,
+            **(vllm_calls.ASKS_LOGPROBS if self._model.logprobs else {}),
             **vllm_setup.sampling_params(sampling),
         )
 

@@ -33,6 +33,14 @@ class PoolSpec:
     samples: tuple[Call[Any], ...] = ()
     """A call of each kind that will come: checked before weights are loaded."""
 
+    @property
+    def scripted(self) -> dict[str, Any] | None:
+        """Settings of scripted engines, where the run has these."""
+        settings = self.runtime.scripted
+        if settings is None or not getattr(self.model, "logprobs", False):
+            return settings
+        return {**settings, "logprobs": True}
+
 
 class Host(Protocol):
     """One started pool; its constructor begins the start and does not wait for it."""

@@ -78,6 +78,10 @@ class GeneratorModel(ModelConfig):
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Variables that the chat template knows, such as ``enable_thinking: false`` (Qwen3) or
     ``reasoning_effort: high`` (gpt-oss)."""
+    logprobs: bool = False
+    """Whether to ask for the log-probabilities of the 20 most likely tokens at each place: mean and
+    least confidence and mean entropy of each completion then stand in the journal
+    (`pipeline.core.confidence`), and the answer rules that weigh by them can be applied."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of each request to an endpoint that change what is answered, such as
     ``reasoning_effort`` of a hosted model (docs/endpoints.md)."""

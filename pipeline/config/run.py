@@ -23,7 +23,12 @@ from pipeline.store.yaml_text import read_yaml
 _EXTENDABLE = ("benchmarks",)
 _LATER: dict[str, dict[str, Any]] = {
     "decoding": {field.name: field.default for field in fields(Sampling)},
-    "generator": {"reasoning": None, "chat_template_kwargs": {}, "extra_body": {}},
+    "generator": {
+        "reasoning": None,
+        "chat_template_kwargs": {},
+        "extra_body": {},
+        "logprobs": False,
+    },
 }
 """Fields that came after the first runs, by section, with their defaults: no part of the digest
 where they are at them, so that the digests of those runs stay as they were."""

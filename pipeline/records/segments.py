@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.core.errors import DataError
 from pipeline.records.epochs import Base, Epoch, base_of
-from pipeline.records.trajectory import Row, check_schema, table_of
+from pipeline.records.trajectory import Row, as_current, table_of
 from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_table
 
 _SEGMENT = re.compile(
@@ -104,6 +104,4 @@ def read_segment(journal: Folder, name: str) -> pa.Table:
     data = journal.read(name)
     if checksum(data) != match["sum"]:
         raise DataError(f"checksum must be {match['sum']}, got {checksum(data)} in {where}")
-    table = parquet_table(data, where)
-    check_schema(table.schema, where)
-    return table
+    return as_current(parquet_table(data, where), where)
