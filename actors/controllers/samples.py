@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Lost, RunIdentity, Work
@@ -142,6 +142,7 @@ class Samples:
             cached_prompt_tokens=made.cached_prompt_tokens,
             completion_tokens=made.completion_tokens,
             thinking_tokens=made.thinking_tokens,
+            **({} if made.confidence is None else asdict(made.confidence)),
         )
         verifier = self._pools.get(VERIFIER)
         if not request.score or verifier is None:

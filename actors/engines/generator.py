@@ -89,6 +89,7 @@ class GeneratorEngine(VllmEngine):
                 list(made.token_ids),
                 made.finish_reason,
                 output.num_cached_tokens or 0,
+                vllm_calls.confidence(made),
             )
 
     async def warm_up(self) -> None:
@@ -124,6 +125,7 @@ class GeneratorEngine(VllmEngine):
             stop_token_ids=list(request.stop_token_ids) or None,
             seed=request.seed,
             skip_special_tokens=self._skips_special_tokens,
+            **(vllm_calls.ASKS_LOGPROBS if self._model.logprobs else {}),
             **vllm_setup.sampling_params(sampling),
         )
 

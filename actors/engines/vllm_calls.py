@@ -8,8 +8,22 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any
 
 from actors.engines.engine_stats import Meter
+from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
 from pipeline.core.errors import EngineDeadError, ErrorKind
 from pipeline.core.protocol import Failure
+
+ASKS_LOGPROBS = {"logprobs": TOP_LOGPROBS, "flat_logprobs": True}
+"""Fields of SamplingParams."""
+
+
+def confidence(made: Any) -> Confidence | None:
+    """The confidence of a completion of vLLM's that was asked for with `ASKS_LOGPROBS`."""
+    flat = made.logprobs
+    if flat is None:
+        return None
+    places = zip(flat.start_indices, flat.end_indices, strict=True)
+    # the token that was sampled stands first, and again among the most likely ones if it is one
+    return confidence_of(flat.logprobs[start + 1 : end] for start, end in places)
 
 
 async def completed(

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from pipeline.core.confidence import Confidence
 from pipeline.core.protocol import Failure, Request
 
 
@@ -56,6 +57,8 @@ class Generated(Answer):
     cached_prompt_tokens: int
     completion_tokens: int
     thinking_tokens: int
+    confidence: Confidence | None = None
+    """None where ``science.generator.logprobs`` does not ask for it, or the model does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

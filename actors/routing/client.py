@@ -60,7 +60,8 @@ class EngineClient:
         self._deadline_s = ROLES[role].deadline_s(settings)
         self._quarantine = asyncio.Lock()
         self.counters: Counter[str] = Counter()
-        """``calls``, ``retries``, ``lost``, ``deadlines``, ``cancelled``, ``failures``."""
+        """``calls``, ``retries``, ``lost``, ``deadlines``, ``cancelled``, ``failures``,
+        ``not_taken``."""
 
     async def call(self, call: Call[A]) -> A | Failure:
         """Try until it succeeds, cannot, or was tried often enough; see `EnginePool.call`."""
@@ -69,9 +70,19 @@ class EngineClient:
         self.counters["calls"] += 1
         account = TryAccount()
         avoid: set[str] = set()
+        turned_away: float | None = None
         while True:
             account.attempts += 1
             outcome = await self._alone_after_deaths(account, call, avoid)
+            if isinstance(outcome, Failure) and outcome.kind is ErrorKind.NOT_TAKEN:
+                # the transport waits before it places the call again
+                turned_away = turned_away or time.monotonic()
+                if time.monotonic() - turned_away < self._settings.no_replica_timeout_s:
+                    account.attempts -= 1
+                    self.counters["not_taken"] += 1
+                    continue
+            else:
+                turned_away = None
             if not isinstance(outcome, Failure):
                 return replace(
                     outcome,

@@ -4,7 +4,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from pipeline.config.endpoint import SET_ELSEWHERE
 from pipeline.config.schema import Section
+from pipeline.config.secrets import without_secrets
 from pipeline.core.thinking import Reasoning
 
 
@@ -76,6 +78,13 @@ class GeneratorModel(ModelConfig):
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Variables that the chat template knows, such as ``enable_thinking: false`` (Qwen3) or
     ``reasoning_effort: high`` (gpt-oss)."""
+    logprobs: bool = False
+    """Whether to ask for the log-probabilities of the 20 most likely tokens at each place: mean and
+    least confidence and mean entropy of each completion then stand in the journal
+    (`pipeline.core.confidence`), and the answer rules that weigh by them can be applied."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of each request to an endpoint that change what is answered, such as
+    ``reasoning_effort`` of a hosted model (docs/endpoints.md)."""
 
     @field_validator("chat_template_kwargs")
     @classmethod
@@ -84,6 +93,14 @@ class GeneratorModel(ModelConfig):
         if decided := sorted(kwargs.keys() & taken):
             raise ValueError(f"chat_template_kwargs must not hold {', '.join(decided)}")
         return kwargs
+
+    @field_validator("extra_body")
+    @classmethod
+    def _is_not_set_elsewhere(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        without_secrets(fields)
+        if decided := sorted(fields.keys() & SET_ELSEWHERE):
+            raise ValueError(f"extra_body must not hold {', '.join(decided)}: they have fields")
+        return fields
 
 
 class VerifierModel(ModelConfig):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 from pipeline.config.secrets import without_credentials, without_secrets
@@ -62,6 +63,9 @@ class PoolConfig(Section):
     health_timeout_s: float = Field(120, gt=0)
     """A replica whose engine has work but makes no step for this long is replaced."""
     engine: EngineConfig = EngineConfig()
+    endpoint: EndpointConfig | None = None
+    """Servers that run already, in place of replicas: then nothing else of this section but
+    `start_timeout_s` is read (docs/endpoints.md)."""
 
     @model_validator(mode="after")
     def _has_its_gpus(self) -> "PoolConfig":
@@ -76,6 +80,13 @@ class PoolConfig(Section):
         return self
 
     @property
+    def places(self) -> int:
+        """Requests that the pool works on at once, were nothing else its limit."""
+        if self.endpoint is not None:
+            return len(self.endpoint.base_urls) * self.endpoint.max_concurrency
+        return self.replicas * self.engine.max_num_seqs
+
+    @property
     def target_requests(self) -> int:
         """`target_ongoing_requests`, or what stands for it."""
         return self.target_ongoing_requests or max(1, round(0.8 * self.engine.max_num_seqs))
@@ -83,6 +94,8 @@ class PoolConfig(Section):
     @property
     def gpus(self) -> float:
         """GPUs that Ray sets aside for one replica."""
+        if self.endpoint is not None:
+            return 0.0
         return float(self.engine.tensor_parallel_size) if self.num_gpus is None else self.num_gpus
 
     @property

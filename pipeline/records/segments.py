@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.core.errors import DataError
 from pipeline.records.epochs import Base, Epoch, base_of
-from pipeline.records.trajectory import Row, check_schema, table_of
+from pipeline.records.trajectory import Row, as_current, table_of
 from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_schema, parquet_table
 
 _SEGMENT = re.compile(
@@ -98,7 +98,7 @@ def check_segment(journal: Folder, name: str) -> None:
         DataError: as `read_segment`.
     """
     data, where = _whole(journal, name)
-    check_schema(parquet_schema(data, where), where)
+    as_current(parquet_schema(data, where).empty_table(), where)
 
 
 def read_segment(journal: Folder, name: str) -> pa.Table:
@@ -108,9 +108,7 @@ def read_segment(journal: Folder, name: str) -> pa.Table:
         DataError: naming the segment, where its name, checksum or schema is not what it must be.
     """
     data, where = _whole(journal, name)
-    table = parquet_table(data, where)
-    check_schema(table.schema, where)
-    return table
+    return as_current(parquet_table(data, where), where)
 
 
 def _whole(journal: Folder, name: str) -> tuple[bytes, str]:

@@ -279,13 +279,17 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def parquet_table(data: bytes, where: str, columns: list[str] | None = None) -> pa.Table:
-    """A table from the bytes of a Parquet file, or some columns of it.
+    """A table from the bytes of a Parquet file, or of some columns those that it has.
 
     Raises:
         DataError: naming the file, where it is cut short, is something else, or would fill memory.
     """
     try:
-        check_unpacked_size(pq.read_metadata(pa.BufferReader(data)), where)
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        check_unpacked_size(metadata, where)
+        if columns is not None:
+            has = set(metadata.schema.to_arrow_schema().names)
+            columns = [name for name in columns if name in has]
         return pq.read_table(pa.BufferReader(data), columns=columns)
     except (*NO_PARQUET, OSError, MemoryError) as error:
         raise _no_parquet(where, error) from error
