@@ -24,6 +24,7 @@ _EXTENDABLE = ("benchmarks",)
 _LATER: dict[str, dict[str, Any]] = {
     "decoding": {field.name: field.default for field in fields(Sampling)},
     "generator": {"reasoning": None, "chat_template_kwargs": {}},
+    "verifier": {"kind": "qwen_prm", "profile": None},
 }
 """Fields that came after the first runs, by section, with their defaults: no part of the digest
 where they are at them, so that the digests of those runs stay as they were."""
@@ -138,7 +139,7 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
             entry["fields"].pop("n", None)  # how deep a pool is
     for section, later in _LATER.items():
         for name, default in later.items():
-            if science[section][name] == default:
+            if science[section] is not None and science[section][name] == default:
                 del science[section][name]
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}
 
