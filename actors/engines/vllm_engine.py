@@ -59,6 +59,8 @@ class VllmEngine:
             late = f"no {made} within {call.deadline_s:g} s"
             return Failure.of(ErrorKind.DEADLINE, late, completion_tokens=tokens)
         except asyncio.CancelledError:
+            if task.cancelled():  # by `abort`
+                return Failure.of(ErrorKind.ABORTED, "the request was ended")
             await asyncio.shield(self.abort(call.request_id))
             raise
         finally:

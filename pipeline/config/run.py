@@ -29,6 +29,7 @@ _LATER: dict[str, dict[str, Any]] = {
         "extra_body": {},
         "logprobs": False,
     },
+    "verifier": {"kind": "qwen_prm", "profile": None},
 }
 """Fields that came after the first runs, by section, with their defaults: no part of the digest
 where they are at them, so that the digests of those runs stay as they were."""
@@ -156,7 +157,7 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
             entry["fields"].pop("n", None)  # how deep a pool is
     for section, later in _LATER.items():
         for name, default in later.items():
-            if science[section][name] == default:
+            if science[section] is not None and science[section][name] == default:
                 del science[section][name]
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}
 
