@@ -31,6 +31,8 @@ from pipeline.statistics.fronts import Family
 PROBABILITIES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 """tau of `agree`."""
 VOTE_THRESHOLDS = (0.9, 0.99, 1.0)
+COSTS = (0.03, 0.1, 0.3)
+"""Of `beacon`, at the most samples; its cost, not N, spans its front."""
 
 Weights = tuple[AgreementWeights, AgreementWeights]
 """Fitted on each half."""
@@ -95,6 +97,11 @@ def _families(made: Evaluation, weights: Weights | None) -> list[Family]:
             settings = [make(kind, n=n) for n in drawn]
             rule = AnswerRule(settings[0].default_rule)
             found.append(_family(made, METHODS[kind], settings, rule, replayed_once=True))
+    if make.scored and made.sample_budgets:
+        n = made.sample_budgets[-1]
+        beacons = [make("beacon", n=n, cost=cost) for cost in COSTS]
+        rule = AnswerRule.PRM_ARGMAX
+        found.append(_family(made, METHODS["beacon"], beacons, rule, replayed_once=True))
     return found
 
 
