@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline.report import (
     charts,
@@ -24,6 +24,8 @@ from pipeline.report.chain_view import (
 from pipeline.report.comparison import Comparison, against_rivals
 from pipeline.report.document import contents, document, section
 from pipeline.report.failures import troubles
+from pipeline.report.fronts import Row as FrontRow
+from pipeline.report.fronts import fronts_section
 from pipeline.report.html import Child, Html, h
 from pipeline.report.message import message_of
 from pipeline.report.paper_tables import PaperNumbers, PaperTable, paper_tables
@@ -51,6 +53,8 @@ class Report:
     files: Mapping[int, str]
     """Addresses of pages beside it."""
     sweep: Sequence[SweepRow] = ()
+    fronts: Mapping[str, Sequence[FrontRow]] = field(default_factory=dict)
+    """Of sweeps, by the name of the run; "" for one alone."""
     paper: PaperNumbers | None = None
     price_per_million: float | None = None
 
@@ -269,7 +273,10 @@ def _time(runs: Sequence[RunData]) -> list[Child]:
 
 
 def _sweeps(report: Report) -> list[Child]:
-    return sweep_section(report.sweep)
+    body: list[Child] = []
+    for source, rows in report.fronts.items():
+        body += fronts_section(rows, of=source)
+    return body + sweep_section(report.sweep)
 
 
 def _backbones(curves: Mapping[str, Sequence[RoundCurve]]) -> list[Child]:

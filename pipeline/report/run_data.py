@@ -28,6 +28,7 @@ METHODS = {
     "markovscale_star": "MarkovScale*",
     "markovscale_0": "MarkovScale\N{SUPERSCRIPT ZERO}",
     "best_of_n": "Best-of-N",
+    "beacon": "BEACON",
     "self_consistency": "Self-Consistency",
     "esc": "ESC",
     "asc": "ASC",
