@@ -58,23 +58,29 @@ def write_recorded(
     """
     folder = work_folder(run, attempt, phase).child("recorded")
     bucket = {key: bucket_of(key[1], key[2]) for key in wanted}
-    for part, table in enumerate(_parts(run.journal, names, bucket)):
+    for part, table in enumerate(parts(run.journal, names, bucket)):
         for number in pc.unique(table["bucket"]).to_pylist():
             rows = table.filter(pc.equal(table["bucket"], number)).drop_columns("bucket")
             folder.write_table(f"bucket-{number:03d}-{part:05d}.parquet", rows)
     folder.write_json("segments.json", listed(names))
 
 
-def _parts(
+def parts(
     journal: Folder, names: Iterable[str], bucket: Mapping[QuestionKey, int]
 ) -> Iterator[pa.Table]:
-    """The rows of the questions that have a bucket, with it, from several segments at a time."""
+    """The rows of the questions that have a bucket, with it, from several segments at a time.
+
+    Args:
+        journal: the folder of segments.
+        names: of the segments that count, in their order.
+        bucket: the number of each question's bucket; it stands in the column ``bucket``.
+    """
     held: list[pa.Table] = []
     held_bytes = 0
     for name in names:
         table = read_segment(journal, name)
         keys = zip(*(table[column].to_pylist() for column in QUESTION_KEY), strict=True)
-        buckets = pa.array(map(bucket.get, keys), type=pa.int8())
+        buckets = pa.array(map(bucket.get, keys), type=pa.int32())
         rows = table.replace_schema_metadata(SCHEMA.metadata).append_column("bucket", buckets)
         rows = rows.filter(pc.is_valid(buckets))
         if rows.num_rows:
