@@ -32,7 +32,7 @@ test-all: install-dev
 	$(BIN)/python -m pytest -m "not gpu and not readers"
 
 test-readers: $(VENV)/.installed-readers
-	$(VENV)/readers/bin/python -m pytest -m readers
+	$(VENV)/readers/bin/python -m pytest -m readers tests/test_*_readers.py
 
 lint: install-dev
 	$(BIN)/ruff check .

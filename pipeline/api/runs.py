@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,7 +18,7 @@ from pipeline.export.tables import (
     completion_rows,
     outcome_row,
 )
-from pipeline.records.trajectory import Row
+from pipeline.records.metric_columns import flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +76,9 @@ class Run:
     def metrics(self) -> pa.Table:
         """Counters over time, a row every ten seconds, all of docs/report.md that is a number.
 
-        What is nested has dotted names (``stops.tau``, ``admission.cap``). Of the replicas of a
-        pool there are their number, the sums of ``running`` and ``waiting``, and the mean of
-        ``kv_usage`` (``generator.running``).
+        What is nested has dotted names (`pipeline.records.metric_columns`).
         """
-        rows = [_flat(row) for row in self.source.run.metrics()]
+        rows = [flat(row) for row in self.source.run.metrics()]
         names = list(dict.fromkeys(name for row in rows for name in row))
         return pa.table({name: [row.get(name) for row in rows] for name in names})
 
@@ -99,25 +95,3 @@ def open_run(path: str) -> Run:
     """
     source = open_source(path, 0.0)
     return Run(source.run.run_id, source.config, source.synthetic, source.finished, source)
-
-
-def _flat(row: Mapping[str, Any], above: str = "") -> Row:
-    flat: Row = {}
-    for name, value in row.items():
-        if name == "engines" and not above:
-            for pool, replicas in value.items():
-                flat |= _replicas(pool, replicas)
-        elif isinstance(value, dict):
-            flat |= _flat(value, f"{above}{name}.")
-        elif isinstance(value, int | float):
-            flat[above + name] = value
-    return flat
-
-
-def _replicas(pool: str, replicas: list[Row]) -> Row:
-    told: Row = {f"{pool}.replicas": len(replicas)}
-    for name in ("running", "waiting"):
-        told[f"{pool}.{name}"] = sum(replica.get(name) or 0 for replica in replicas)
-    usage = [r["kv_usage"] for r in replicas if r.get("kv_usage") is not None]
-    told[f"{pool}.kv_usage"] = sum(usage) / len(usage) if usage else None
-    return told
