@@ -17,6 +17,7 @@ VERBS = {
     "replay": "take a run's decisions again from its journal, or another strategy's",
     "suite": "run several configurations as one submission",
     "report": "write one HTML page for a run or several",
+    "export": "write a run as logs, data sets or tables that others read",
     "compare": "test strategies or runs against each other; rank backbones",
     "forecast": "what a whole run will reach and cost, from a pilot of it",
     "status": "tell from another shell how far a run is",

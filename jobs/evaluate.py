@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from jobs.logs import log_to_stderr
 from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
 from jobs.tables import print_summary
+from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.records.run_dir import RunDir
@@ -32,6 +34,11 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="markovscale evaluate", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     add_run_options(options)
+    options.add_argument(
+        "--tracker",
+        choices=tuple(TRACKERS),
+        help="also tell an experiment tracker: configuration, progress, accuracies, report",
+    )
     return options
 
 
@@ -40,14 +47,15 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr()
     try:
+        tracker = tracker_of(arguments.tracker)
         run, config, attempt = opened_run(arguments)
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return execute(run, config, attempt)
+    return execute(run, config, attempt, tracker)
 
 
-def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
+def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | None = None) -> int:
     """Take an attempt of a run to its end and print what came out; returns the exit status."""
     from jobs.cluster import ClusterError, start_ray
 
@@ -63,10 +71,16 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
     from jobs.results import write_summary
 
     progress, status = Progress(run.address), 0
+    tracking = Tracking(tracker, run, config)
+
+    def tell(row: dict[str, Any]) -> None:
+        progress(row)
+        tracking(row)
+
     try:
         with Signals(f"resume with --resume {run.address}").installed():
             fill_priors(run, config)
-        Attempt(run, config, attempt, progress).execute()
+        Attempt(run, config, attempt, tell).execute()
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
         status = EXIT_RESUMABLE
@@ -86,6 +100,7 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
     except (MarkovScaleError, OSError) as error:
         print(f"failed: {run.address} must take summary.json: {error}", file=sys.stderr)
         return status or 1
+    tracking.close(summary, status)
     if status == 0:
         print_summary(summary, run.address)
     return status

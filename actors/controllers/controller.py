@@ -25,6 +25,7 @@ from actors.controllers.recordings import Recordings
 from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
+from actors.routing.spans import spans
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Statistics
@@ -87,6 +88,8 @@ class Controller:
             yield outcome
         if chains.idle:
             await self._tell()  # the actor may be gone before the next second
+            if (traced := spans()) is not None:
+                await asyncio.to_thread(traced.flush)
 
     def _start(self) -> Chains:
         """What needs the event loop; runs at the first row, before anything awaits."""
@@ -107,7 +110,8 @@ class Controller:
         )
         self._journal.on_failure = self._fail
         self._grading = GradingPool(workers=runtime.grading_workers)
-        pools = clients_of(self._engines, runtime.requests)
+        models = {role: model.model for role, model in science.models.items()}
+        pools = clients_of(self._engines, runtime.requests, models)
         self._generator = pools[GENERATOR]
         rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
         self._fatal: str | None = None
@@ -117,7 +121,7 @@ class Controller:
             identity=RunIdentity(
                 run=self._run.run_id,
                 attempt=self._epoch.attempt,
-                models={role: model.model for role, model in science.models.items()},
+                models=models,
             ),
             pools=pools,
             journal=self._journal,

@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.routing.calls import A, Call
 from actors.routing.roles import ROLES
+from actors.routing.spans import spans
 from actors.routing.transport import NoReplicaError, Placed, ReplicaLostError, Transport
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import ErrorKind
@@ -53,10 +54,13 @@ class TryAccount:
 class EngineClient:
     """One pool of engines behind one call: an `EnginePool`."""
 
-    def __init__(self, transport: Transport, settings: RequestConfig, role: str) -> None:
+    def __init__(
+        self, transport: Transport, settings: RequestConfig, role: str, model: str = ""
+    ) -> None:
         self._transport = transport
         self._settings = settings
-        self._role = role
+        self._role, self._model = role, model
+        self._spans = spans()
         self._deadline_s = ROLES[role].deadline_s(settings)
         self._quarantine = asyncio.Lock()
         self.counters: Counter[str] = Counter()
@@ -68,6 +72,14 @@ class EngineClient:
         if not isinstance(call, ROLES[self._role].call):
             raise TypeError(f"a {self._role} serves another call, got {type(call).__name__}")
         self.counters["calls"] += 1
+        if self._spans is None:
+            return await self._call(call)
+        with self._spans.of(call, self._model) as span:
+            outcome = await self._call(call)
+            span.came_to(outcome)
+            return outcome
+
+    async def _call(self, call: Call[A]) -> A | Failure:
         account = TryAccount()
         avoid: set[str] = set()
         turned_away: float | None = None
