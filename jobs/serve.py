@@ -87,7 +87,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         logger.warning("%s", sentence)
     for name, why in models.refused.items():
         logger.warning("%s is not served: %s", name, why)
-    key = os.environ.get(KEY) or None
+    key = _key()
     if key is None and not _is_this_machine(arguments.host):
         logger.warning("whoever reaches %s can use it: %s is not set", arguments.host, KEY)
     check_ray_folder(config.runtime)
@@ -130,6 +130,18 @@ def _serve(arguments: argparse.Namespace) -> int:
     finally:
         ray.shutdown()
     return 0
+
+
+def _key() -> str | None:
+    """The API key, taken out of the environment, which Ray's processes would inherit.
+
+    Raises:
+        ConfigError: where it is set to nothing: then something that should have set it has failed.
+    """
+    key = os.environ.pop(KEY, None)
+    if key is not None and not key.strip():
+        raise ConfigError(f"{KEY} must hold a key or not be set, it is empty")
+    return None if key is None else key.strip()
 
 
 def _is_this_machine(host: str) -> bool:

@@ -58,7 +58,7 @@ class Service:
         self._config, self._run_id = config, run_id
         self._host, self._port = host, port
         self._key_digest, self._queue, self._record = key_digest, queue, record
-        self._signals = Signals("nothing was being served yet")
+        self._signals = Signals("requests at work, if any, were cut")
 
     def execute(self, ready: Callable[[], object]) -> None:
         """Serve until SIGTERM or SIGINT; then answer what was taken on, and end.
