@@ -20,6 +20,7 @@ VERBS = {
     "export": "write a run as logs, data sets or tables that others read",
     "compare": "test strategies or runs against each other; rank backbones",
     "forecast": "what a whole run will reach and cost, from a pilot of it",
+    "serve": "answer questions as an OpenAI-compatible endpoint",
     "status": "tell from another shell how far a run is",
     "regrade": "grade stored completions again, by another grader",
     "train_tiny": "make the embedded models from nothing",

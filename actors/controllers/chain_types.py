@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pipeline.core.protocol import Completion, Observation, Question, Statistics, Stop, Strategy
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import QuestionKey
+from pipeline.records.trajectory import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,23 @@ class Grade(Protocol):
     """Judges one completion against the gold answer."""
 
     def __call__(self, gold: str, completion: Completion) -> Awaitable[str]: ...
+
+
+class Journal(Protocol):
+    """Where chains leave their rounds (`actors.controllers.journal_writer.JournalWriter`)."""
+
+    @property
+    def reached(self) -> tuple[str, int]:
+        """(epoch, sequence) of the last durable segment; -1 before the first."""
+        ...
+
+    def append(self, row: Row) -> None:
+        """Take a row."""
+        ...
+
+    async def durable(self) -> None:
+        """Wait until everything appended so far is durable."""
+        ...
 
 
 @dataclass(slots=True)

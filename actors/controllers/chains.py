@@ -14,8 +14,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
-from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
-from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.controllers.chain_types import (
+    Counters,
+    Ended,
+    Grade,
+    Journal,
+    Lost,
+    RunIdentity,
+    Work,
+)
+from actors.controllers.journal_writer import JournalError
 from actors.controllers.samples import Samples
 from actors.routing.calls import EnginePool
 from pipeline.answers.answer_rules import AnswerRule
@@ -50,6 +58,7 @@ class Chains:
         in_flight: chains that work at once, and apart from that requests of chains that ask for
             several at once; `limit` changes it.
         headline: the answer rule whose verdict is counted for progress, by label.
+        ended: told of each chain that stops, before its rounds are durable.
     """
 
     def __init__(
@@ -57,11 +66,12 @@ class Chains:
         *,
         identity: RunIdentity,
         pools: Mapping[str, EnginePool],
-        journal: JournalWriter,
+        journal: Journal,
         grade: Grade,
         recording_of: Callable[[Work], Recording | Awaitable[Recording | None] | None],
         in_flight: int,
         headline: Mapping[str, str] | None = None,
+        ended: Callable[[Work, Ended], None] | None = None,
     ) -> None:
         self.counters = Counters()
         self._identity = identity
@@ -77,6 +87,7 @@ class Chains:
             at_once=in_flight,
         )
         self._headline = headline or {}
+        self._ended = ended
         self._live: set[asyncio.Task[Ended]] = set()
         self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
 
@@ -131,6 +142,8 @@ class Chains:
             return None
         self.counters.held_s += ended.seconds
         self.counters.held_token_s += ended.held_tokens * ended.seconds
+        if self._ended is not None:
+            self._ended(work, ended)
         await self._journal.durable()
         row = await self._outcome(work, ended)
         self._count_outcome(work, row)

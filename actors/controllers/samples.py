@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from actors.cluster.concurrency_limit import Limit
-from actors.controllers.chain_types import Counters, Lost, RunIdentity, Work
-from actors.controllers.journal_writer import JournalWriter
+from actors.controllers.chain_types import Counters, Journal, Lost, RunIdentity, Work
 from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
 from actors.routing.roles import GENERATOR, VERIFIER
 from pipeline.answers import extract
@@ -37,7 +36,7 @@ class Samples:
         *,
         identity: RunIdentity,
         pools: Mapping[str, EnginePool],
-        journal: JournalWriter,
+        journal: Journal,
         counters: Counters,
         at_once: int,
     ) -> None:
