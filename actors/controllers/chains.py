@@ -16,6 +16,7 @@ from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
+from actors.controllers.completion_gate import CompletionGate
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
 from actors.routing.roles import GENERATOR, VERIFIER
@@ -32,6 +33,7 @@ from pipeline.core.protocol import (
     decisions,
 )
 from pipeline.planning.admission import held_tokens
+from pipeline.planning.sparing import prospect
 from pipeline.records.answering import as_asked
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.outcome import counted_verdict, outcome_of
@@ -63,6 +65,7 @@ class Chains:
         in_flight: chains that work at once, and apart from that requests of chains that ask for
             several at once; `limit` changes it.
         headline: the answer rule whose verdict is counted for progress, by label.
+        gate: of a run that has caps; the generator's pool passes it.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Chains:
         recording_of: Callable[[Work], Recording | Awaitable[Recording | None] | None],
         in_flight: int,
         headline: Mapping[str, str] | None = None,
+        gate: CompletionGate | None = None,
     ) -> None:
         self._identity = identity
         self._pools = pools
@@ -84,6 +88,7 @@ class Chains:
         self._admission = Limit(in_flight)
         self._samples = Limit(in_flight)
         self._headline = headline or {}
+        self._gate = gate
         self._live: set[asyncio.Task[Ended]] = set()
         self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
         self.draining = False
@@ -129,7 +134,7 @@ class Chains:
         self.counters.waiting += 1
         try:
             # Ray Data hands over more than may work, and not quite in the order of the work list
-            await self._admission.take(work.expected_tokens)
+            await self._admission.take(work.urgency)
         finally:
             self.counters.waiting -= 1
         try:
@@ -166,6 +171,8 @@ class Chains:
     async def wind_down(self, grace_s: float) -> None:
         """Ask engines for nothing more, wait for what they are at, and drain what is left then."""
         self.draining = True
+        if self._gate is not None:
+            self._gate.close()
         if self._live:
             await asyncio.wait(self._live, timeout=grace_s)
         self.drain()
@@ -189,6 +196,7 @@ class Chains:
             requests = next(steps)
             while True:
                 priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
+                self._expect(work, drawn)
                 served = await self._serve(work, requests, recording, priority)
                 told = [observation for observation, _ in served]
                 lost = sum((cost for _, cost in served), lost)
@@ -201,6 +209,9 @@ class Chains:
             logger.exception("chain %s broke", work.session)
             stop = Stop(reason=StopReason.FAILED, rounds=())
             error = f"{type(broken).__name__}: {broken}"
+        finally:
+            if self._gate is not None:
+                self._gate.forget(work.session)
         return Ended(
             stop=stop,
             observations=tuple(drawn),
@@ -209,6 +220,13 @@ class Chains:
             held_tokens=held,
             error=error,
         )
+
+    def _expect(self, work: Work, drawn: Sequence[Observation]) -> None:
+        """Where the run has caps, tell what a chain brings and takes from now on."""
+        if self._gate is None or work.forecast is None:
+            return
+        expected = prospect(work.strategy, work.question, work.statistics, work.forecast, drawn)
+        self._gate.expect(work.session, expected, work.question.benchmark, begun=bool(drawn))
 
     async def _serve(
         self, work: Work, requests: Sequence[Request], recording: Recording | None, priority: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from pipeline.core.errors import DataError
 from pipeline.core.phases import QuestionRecord, phases_of, prepared
 from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy
 from pipeline.planning.schedule import forecast
+from pipeline.planning.sparing import prospect
 from pipeline.records.journal import ByQuestion, QuestionKey, Recording
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.records.questions import question_of
@@ -24,6 +26,7 @@ SCHEMA = pa.schema(
         *QUESTION_SCHEMA,
         pa.field("expected_completions", pa.int32(), nullable=False),
         pa.field("expected_tokens", pa.float64(), nullable=False),  # of the whole chain
+        pa.field("turn", pa.float64(), nullable=False),  # who has most is let in first
     ]
 )
 
@@ -47,17 +50,21 @@ def phase_work(
     statistics: Mapping[tuple[str, str], Mapping[str, Statistics]],
     done: set[OutcomeKey],
     mean_tokens: Mapping[str, float] | None = None,
+    tokens_left: float = math.inf,
 ) -> list[Row]:
-    """The rows of a phase that have no outcome yet, longest expected chain first.
+    """The rows of a phase that have no outcome yet, longest expected chain first; where the caps of
+    the run do not let all of them end, those worth most first (`pipeline.planning.sparing`).
 
     Args:
         statistics: by (strategy, phase name), then by benchmark.
         done: keys of the outcomes that exist.
         mean_tokens: of a completion so far, by benchmark
             (`pipeline.planning.schedule.running_means`).
+        tokens_left: completion tokens that may still be spent.
     """
     means = mean_tokens or {}
     rows: list[Row] = []
+    worth: list[float] = []
     for label, strategy in strategies.items():
         phases = phases_of(strategy)
         if phase >= len(phases):
@@ -69,18 +76,25 @@ def phase_work(
             key = (label, current.name, row["benchmark"], row["question_id"])
             if key in done or not current.selects(row["question_id"], of_benchmark):
                 continue
+            question = question_of(row)
             expected = forecast(
-                current.strategy, question_of(row), of_benchmark, means.get(row["benchmark"])
+                current.strategy, question, of_benchmark, means.get(row["benchmark"])
             )
+            if not math.isinf(tokens_left):
+                believed = prospect(current.strategy, question, of_benchmark, expected)
+                worth.append(believed.worth)
             rows.append(
                 {
                     **row,
                     "strategy": label,
                     "expected_completions": expected.completions,
                     "expected_tokens": expected.tokens,
+                    "turn": expected.tokens,
                 }
             )
-    rows.sort(key=lambda row: -row["expected_tokens"])  # stable: arrival order among equals
+    if sum(row["expected_tokens"] for row in rows) > tokens_left:
+        rows = [{**row, "turn": turn} for row, turn in zip(rows, worth, strict=True)]
+    rows.sort(key=lambda row: -row["turn"])  # stable: arrival order among equals
     return rows
 
 
