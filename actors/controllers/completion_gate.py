@@ -16,6 +16,7 @@ from pipeline.core.protocol import Failure
 from pipeline.planning.sparing import Prospect, going_on
 
 _OFTEN = 4  # chains a completion after which they are chosen anew
+_SEEN = 2  # the first to end are the shortest: fewer than this a completion in flight tell nothing
 
 
 class _AtWork(NamedTuple):
@@ -76,8 +77,8 @@ class CompletionGate:
         Args:
             chain: its session.
             prospect: by its own forecast.
-            group: of chains alike; a completion of one that has not drawn any is taken to be as
-                long as the mean of its group, once that is seen.
+            group: of chains alike; completions of one that has not drawn any are taken to be as
+                long as the mean of its group, once enough of those have ended.
             begun: whether it has drawn any.
         """
         new, at_work = chain not in self._chains, _AtWork(prospect, group, begun)
@@ -125,7 +126,7 @@ class CompletionGate:
         made, number = self._seen.get(group, (0, 0))
         self._seen[group] = (made + tokens, number + bool(tokens))
         self._news += 1
-        if _OFTEN * self._news >= len(self._chains) or not number:  # more is known of lengths
+        if _OFTEN * self._news >= len(self._chains):  # more is known of lengths
             self._choose()
             self._let_in()
         self._go_on()
@@ -167,7 +168,7 @@ class CompletionGate:
     def _known(self, chain: _AtWork) -> Prospect:
         """By what is known of the length of completions now."""
         made, number = self._seen.get(chain.group, (0, 0))
-        if chain.begun or not number:
+        if chain.begun or number <= _SEEN * self._flying:
             return chain.prospect
         return replace(chain.prospect, each=made / number)
 

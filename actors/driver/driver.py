@@ -130,9 +130,9 @@ class Attempt:
         try:
             for phase in range(self._phases.count):
                 self._phase(phase, watch, engines)
-        except RunCappedError:
+        except RunCappedError as error:
             if self._phases.pending():  # else what was in flight was all that was left
-                raise
+                raise (self._spending.reason() or error) from error
 
     def _phase(self, phase: int, watch: Any, engines: Any) -> None:
         work = self._phases.work(phase, self._spending.left)
