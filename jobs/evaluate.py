@@ -7,8 +7,8 @@
 
 Reads the benchmarks that the configuration names; writes a run directory
 (`pipeline.records.run_dir`) below ``runtime.runs`` and prints a table. Exits with 0, with 2 for a
-configuration or data error, with 1 where the run failed, with 75 where it was stopped and can be
-resumed.
+configuration or data error, with 1 where the run failed, with 3 where a cap of ``runtime.limits``
+ended it, with 75 where it was stopped; capped and stopped ones can be resumed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.records.run_dir import RunDir
 
+EXIT_CAPPED = 3
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 
 
@@ -67,10 +68,11 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
 
     from actors.driver.driver import Attempt
     from actors.driver.signals import RunInterruptedError, Signals
+    from actors.driver.spending import RunCappedError
     from jobs.progress import Progress
     from jobs.results import write_summary
 
-    progress, status = Progress(run.address), 0
+    progress, status, capped = Progress(run.address), 0, None
     tracking = Tracking(tracker, run, config)
 
     def tell(row: dict[str, Any]) -> None:
@@ -84,6 +86,9 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
         status = EXIT_RESUMABLE
+    except RunCappedError as error:
+        print(f"capped: {error}", file=sys.stderr)
+        status, capped = EXIT_CAPPED, error.cap
     except ConfigError as error:
         print(f"error: {error}; resume with --resume {run.address}", file=sys.stderr)
         status = 2
@@ -96,12 +101,12 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
     finally:
         progress.close()
     try:
-        summary = write_summary(run)
+        summary = write_summary(run, capped)
     except (MarkovScaleError, OSError) as error:
         print(f"failed: {run.address} must take summary.json: {error}", file=sys.stderr)
         return status or 1
     tracking.close(summary, status)
-    if status == 0:
+    if status in (0, EXIT_CAPPED):
         print_summary(summary, run.address)
     return status
 

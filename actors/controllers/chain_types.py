@@ -27,10 +27,15 @@ class Work:
     statistics: Statistics | None = None
     forecast: Forecast | None = None
     """What the chain is expected to take; whose most is still to come is served first."""
+    turn: float | None = None
+    """Of the chains that wait to begin, who has most is let in first; None takes the tokens of the
+    whole chain."""
 
     @property
-    def expected_tokens(self) -> float:
-        """Completion tokens of the whole chain; 0 without a forecast."""
+    def urgency(self) -> float:
+        """`turn`, or what stands for it; 0 without a forecast."""
+        if self.turn is not None:
+            return self.turn
         return 0.0 if self.forecast is None else self.forecast.tokens
 
     @property

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
@@ -23,12 +23,14 @@ from actors.controllers.chain_types import (
     RunIdentity,
     Work,
 )
+from actors.controllers.completion_gate import CompletionGate
 from actors.controllers.journal_writer import JournalError
 from actors.controllers.samples import Samples
 from actors.routing.calls import EnginePool
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.protocol import Failure, Observation, Stop, StopReason, decisions
 from pipeline.planning.admission import held_tokens
+from pipeline.planning.sparing import prospect
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.outcome import counted_verdict, outcome_of
 from pipeline.records.trajectory import Row
@@ -59,6 +61,7 @@ class Chains:
             several at once; `limit` changes it.
         headline: the answer rule whose verdict is counted for progress, by label.
         ended: told of each chain that stops, before its rounds are durable.
+        gate: of a run that has caps; the generator's pool passes it.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Chains:
         in_flight: int,
         headline: Mapping[str, str] | None = None,
         ended: Callable[[Work, Ended], None] | None = None,
+        gate: CompletionGate | None = None,
     ) -> None:
         self.counters = Counters()
         self._identity = identity
@@ -88,6 +92,7 @@ class Chains:
         )
         self._headline = headline or {}
         self._ended = ended
+        self._gate = gate
         self._live: set[asyncio.Task[Ended]] = set()
         self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
 
@@ -131,7 +136,7 @@ class Chains:
         self.counters.waiting += 1
         try:
             # Ray Data hands over more than may work, and not quite in the order of the work list
-            await self._admission.take(work.expected_tokens)
+            await self._admission.take(work.urgency)
         finally:
             self.counters.waiting -= 1
         try:
@@ -170,6 +175,8 @@ class Chains:
     async def wind_down(self, grace_s: float) -> None:
         """Ask engines for nothing more, wait for what they are at, and drain what is left then."""
         self._samples.draining = True
+        if self._gate is not None:
+            self._gate.close()
         if self._live:
             await asyncio.wait(self._live, timeout=grace_s)
         self.drain()
@@ -193,6 +200,7 @@ class Chains:
             requests = next(steps)
             while True:
                 priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
+                self._expect(work, drawn)
                 served = await self._samples.of(work, requests, recording, priority)
                 told = [observation for observation, _ in served]
                 lost = sum((cost for _, cost in served), lost)
@@ -205,6 +213,9 @@ class Chains:
             logger.exception("chain %s broke", work.session)
             stop = Stop(reason=StopReason.FAILED, rounds=())
             error = f"{type(broken).__name__}: {broken}"
+        finally:
+            if self._gate is not None:
+                self._gate.forget(work.session)
         return Ended(
             stop=stop,
             observations=tuple(drawn),
@@ -213,6 +224,13 @@ class Chains:
             held_tokens=held,
             error=error,
         )
+
+    def _expect(self, work: Work, drawn: Sequence[Observation]) -> None:
+        """Where the run has caps, tell what a chain brings and takes from now on."""
+        if self._gate is None or work.forecast is None:
+            return
+        expected = prospect(work.strategy, work.question, work.statistics, work.forecast, drawn)
+        self._gate.expect(work.session, expected, work.question.benchmark, begun=bool(drawn))
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:
         epoch, sequence = self._journal.reached

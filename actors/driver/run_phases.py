@@ -6,6 +6,7 @@ Calls of storage are made with_retries (`actors.cluster.storage_retry`).
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -78,12 +79,23 @@ class RunPhases:
                 return True
         return False
 
-    def work(self, phase: int) -> list[Row]:
+    def work(self, phase: int, tokens_left: float = math.inf) -> list[Row]:
         """The chains of a phase that are left, in the order in which they should start; what is
-        recorded of them is written for the controllers."""
+        recorded of them is written for the controllers.
+
+        Args:
+            phase: its number.
+            tokens_left: completion tokens that the run may still spend.
+        """
         names, means = with_retries(self._recorded, "read the journal")
         work = phase_work(
-            self._strategies, phase, self._questions, self._statistics(), self._done(), means
+            self._strategies,
+            phase,
+            self._questions,
+            self._statistics(),
+            self._done(),
+            means,
+            tokens_left,
         )
         if work:
             wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]

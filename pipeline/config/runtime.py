@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.config.endpoint import EndpointConfig
+from pipeline.config.limits import LimitsConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 from pipeline.config.secrets import without_credentials, without_secrets
@@ -199,11 +200,22 @@ class RuntimeConfig(Section):
     min_questions_before_giving_up: int = Field(20, ge=1)
     no_progress_timeout_s: float = Field(7200, gt=0)
     """The run ends with an error when no round ends for this long."""
+    limits: LimitsConfig = LimitsConfig()
+    """What the whole run may spend."""
     plan: PlanConfig | None = None
     """Hardware and assumptions of `--dry-run`; a run itself does not read them."""
     scripted: dict[str, Any] | None = None
     """Settings of scripted engines in place of real ones: for tests and load measurements. The run
     is marked synthetic."""
+
+    @model_validator(mode="after")
+    def _spends_what_is_capped(self) -> "RuntimeConfig":
+        limits = self.limits
+        by_gpus = limits.price_gpu_hour and not limits.price_million_tokens
+        for name in ("gpu_hours", *(("usd",) if by_gpus else ())):
+            if name in limits.caps and not any(pool.gpus for pool in self.pools.values()):
+                raise ValueError(f"limits.{name} must come with a pool that has GPUs, got none")
+        return self
 
     @property
     def pools(self) -> dict[str, PoolConfig]:

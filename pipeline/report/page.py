@@ -14,6 +14,7 @@ from pipeline.report import (
     sections_result,
     words,
 )
+from pipeline.report.capped import first_words
 from pipeline.report.chain_view import (
     RoundCurve,
     bounds_view,
@@ -112,6 +113,11 @@ def _banners(report: Report) -> list[Html]:
         for caution in run.cautions
     ]
     for run in report.runs:
+        if run.capped is not None:
+            said = f"{run.run_id}: {first_words(run.capped, run.not_run)}"
+            banners.append(
+                h("div", h("b", "Capped. "), h("bdi", said), cls="banner partial", role="note")
+            )
         if run.chains_done < run.chains:
             banners.append(
                 h(
