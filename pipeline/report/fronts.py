@@ -222,7 +222,8 @@ def _budgets_table(rows: Sequence[Row], name: str) -> Html:
             cells.append(cell)
         body.append(cells)
     header = ["family", *(f"{words.count(t)} tokens ({t / one:.3g} of Base)" for t in marks)]
-    return table(header, body, caption=f"At equal cost, minus each control in points, {name}")
+    caption = f"At equal cost, minus each control in points, {name}"
+    return h("details", h("summary", caption), table(header, body))
 
 
 def _factor(value: float) -> str:
