@@ -117,6 +117,7 @@ POOL_STRATEGIES: list[Any] = [
     {"kind": "agree", "weights": {"w": [2.0, 1.0, 0.5], "v": [-1, 0, 0, 1, 1, 1, 0, 0]}},
     "best_of_n",
     {"kind": "best_of_n", "label": "product", "aggregation": "product", "profile": "paper"},
+    {"kind": "beacon", "cost": 0.01},
     "self_consistency",
     {"kind": "self_consistency", "label": "weighted", "weighted": True},
     {"kind": "esc", "window": 3},

@@ -19,7 +19,7 @@ from pipeline.report.document import contents, document, section
 from pipeline.report.figure import facts, table
 from pipeline.report.fronts import Row, fronts_section
 from pipeline.report.html import Child, Html, h
-from pipeline.report.suitability_view import contrast
+from pipeline.report.suitability_view import contrast, numbers_of
 from pipeline.statistics.fronts import LEAST_QUESTIONS
 from pipeline.theory.estimate import Bounds
 from pipeline.theory.suitability import Suitability
@@ -161,6 +161,7 @@ def _suits(groups: Sequence[Group]) -> list[Child]:
         said = () if group.suits is None else group.suits.sentences()
         if said:
             body += [h("h3", group.made.title), *(h("p", sentence) for sentence in said)]
+            body += [numbers_of(group.suits)] if group.suits is not None else []
     return body
 
 

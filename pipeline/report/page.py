@@ -34,7 +34,7 @@ from pipeline.report.question_list import Entry, question_section
 from pipeline.report.run_data import Cell, RunData, benchmarks_of
 from pipeline.report.score_view import score_views
 from pipeline.report.spending import bill_of, time_line
-from pipeline.report.suitability_view import contrast, suitability_of
+from pipeline.report.suitability_view import contrast, numbers_of, suitability_of
 from pipeline.report.sweep import Row as SweepRow
 from pipeline.report.sweep import sweep_section
 from pipeline.report.table_formats import html_of, latex_of
@@ -176,6 +176,7 @@ def _messages(
             found = suitability_of(own)
             said = () if found is None else found.sentences()
             body.append(sections_result.message_block(message_of(name, own, made[name]), said))
+            body += [] if found is None else [numbers_of(found)]
     return body
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pipeline.core.protocol import Completion, Observation
 from pipeline.replay.pools import CompletionPool
 from pipeline.report import words
+from pipeline.report.figure import table
+from pipeline.report.html import Html, h
 from pipeline.report.run_data import Cell
 from pipeline.theory.suitability import Suitability, suitability
 from pipeline.theory.transitions import labels_of_verdicts
@@ -42,6 +44,37 @@ def suitability_of_pool(pool: CompletionPool) -> Suitability | None:
 
 def _score(observation: Observation) -> float | None:
     return observation.score if isinstance(observation, Completion) else None
+
+
+def numbers_of(found: Suitability) -> Html:
+    """All diagnostics as a table, folded."""
+    rows: list[tuple[str, str, str]] = [
+        (f"verifier's AUC {where}", words.decimal_with(auc), words.NONE)
+        for where, auc in (
+            ("within a question", found.auc_within),
+            ("over all completions", found.auc_pooled),
+        )
+        if auc is not None
+    ]
+    rows += [
+        (
+            f"correlation of rightness, {words.plural(each.lag, 'round')} apart",
+            words.decimal_with(each.observed),
+            words.decimal(each.chain),
+        )
+        for each in found.lags
+    ]
+    if found.samples is not None:
+        told = words.decimal_with(found.samples)
+        rows.append(("the same of two independent samples", told, words.NONE))
+    if found.curve_variance is not None:
+        told = words.decimal(found.curve_variance)
+        rows.append(("variance of the accuracy curve over the chain's", told, words.decimal(1.0)))
+    return h(
+        "details",
+        h("summary", f"The diagnostics of {words.plural(found.questions, 'chain')} in numbers"),
+        table(("", "observed [95 %]", "of the fitted chain"), rows),
+    )
 
 
 def contrast(found: Mapping[str, Suitability]) -> str | None:

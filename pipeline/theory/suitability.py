@@ -68,7 +68,10 @@ class Suitability:
 
     def sentences(self) -> tuple[str, ...]:
         """What each diagnostic means for the choice of a strategy."""
-        said = [_of_verifier(self.auc_within, self.tells_apart), _of_lags(self.lags, self.samples)]
+        said = [
+            _of_verifier(self.auc_within, self.auc_pooled, self.tells_apart),
+            _of_lags(self.lags, self.samples),
+        ]
         return (*filter(None, [*said, _of_curve(self.curve_variance)]),)
 
 
@@ -220,10 +223,13 @@ def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
     return observed / chain if chain > 0 else None
 
 
-def _of_verifier(within: Interval | None, tells_apart: bool | None) -> str | None:
+def _of_verifier(
+    within: Interval | None, pooled: Interval | None, tells_apart: bool | None
+) -> str | None:
     if within is None:
         return None
-    told = f"AUC within a question {_with_ends(within)}"
+    beside = "" if pooled is None else f", over all completions {_two(pooled.value)}"
+    told = f"AUC within a question {_with_ends(within)}{beside}"
     if tells_apart is False:
         return (
             f"This verifier does not tell the answers of one question apart ({told}): prefer vote "
