@@ -28,11 +28,13 @@ from pipeline.report.run_data import METHODS
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.fronts import Family
 
-PROBABILITIES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+PROBABILITIES = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 """tau of `agree`."""
-VOTE_THRESHOLDS = (0.9, 0.99, 1.0)
+VOTE_THRESHOLDS = (0.95, 1.0)
 COSTS = (0.03, 0.1, 0.3)
 """Of `beacon`, at the most samples; its cost, not N, spans its front."""
+
+_READ_PRIORS = ("markovscale_t", "markovscale_star")
 
 Weights = tuple[AgreementWeights, AgreementWeights]
 """Fitted on each half."""
@@ -96,12 +98,12 @@ def _families(made: Evaluation, weights: Weights | None) -> list[Family]:
         if drawn:
             settings = [make(kind, n=n) for n in drawn]
             rule = AnswerRule(settings[0].default_rule)
-            found.append(_family(made, METHODS[kind], settings, rule, replayed_once=True))
+            found.append(_family(made, METHODS[kind], settings, rule))
     if make.scored and made.sample_budgets:
         n = made.sample_budgets[-1]
         beacons = [make("beacon", n=n, cost=cost) for cost in COSTS]
         rule = AnswerRule.PRM_ARGMAX
-        found.append(_family(made, METHODS["beacon"], beacons, rule, replayed_once=True))
+        found.append(_family(made, METHODS["beacon"], beacons, rule))
     return found
 
 
@@ -110,13 +112,13 @@ def _family(
     name: str,
     settings: Sequence[Strategy[Any]],
     rule: AnswerRule,
-    *,
-    replayed_once: bool = False,
 ) -> Family:
     """Settings as they are judged, and as they are seen when they are chosen; alike for those that
-    look at no prior."""
+    read no prior."""
     judged = [made.replays.judged(strategy, JUDGED) for strategy in settings]
-    seen = judged if replayed_once else [made.replays.judged(s, TUNED) for s in settings]
+    seen = judged
+    if settings[0].kind in _READ_PRIORS:
+        seen = [made.replays.judged(strategy, TUNED) for strategy in settings]
     return Family(
         name=name,
         settings=tuple(in_words(settings)),
@@ -135,9 +137,7 @@ def _agree_family(made: Evaluation, weights: Weights, ns: Sequence[int]) -> Fami
             made.replays.make("agree", n=n, tau=tau, vote_threshold=vote, weights=own)
             for n, tau, vote in fields
         ]
-        by_half.append(
-            _family(made, METHODS["agree"], settings, AnswerRule.VOTE, replayed_once=True)
-        )
+        by_half.append(_family(made, METHODS["agree"], settings, AnswerRule.VOTE))
     first = (made.believed.half_Q == 0)[None]
     one, other = by_half  # fitted on half 0, on half 1
     return Family(
