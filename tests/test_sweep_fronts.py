@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.synthetic_pool import write_synthetic_pool
+from jobs import report as report_job
 from jobs import sweep as sweep_job
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import DataError
@@ -35,6 +36,7 @@ from pipeline.strategies.agree import Agree
 from pipeline.strategies.chain_asc import ChainASC
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.revisions import Revisions, ask_again, stop, tell
+from tests.report_runs import made_up_config, question_rows, write_run
 
 POOL = "tests/data/pool"
 CONTROLS = ("chain_asc (vote)", "mr_thinking (vote)", "markovscale_star (vote)")
@@ -204,6 +206,25 @@ def test_a_section_shows_every_family_and_says_who_leads(swept: list[dict[str, A
         assert f"tokens a question {best} is most accurate" in page
     assert all(f"minus {control}, points" in page for control in CONTROLS)
     assert fronts_section([]) == []
+
+
+def test_a_report_shows_the_fronts_beside_a_sweep(
+    pool: str, swept: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """They lie beside the sweep that is named; a sweep without any, as older ones, is shown too."""
+    write_run(made_up_config(tmp_path), "run", question_rows(20, ["made-up"]))
+    run, out = str(tmp_path / "run"), tmp_path / "report.html"
+    (tmp_path / "grids.yaml").write_text(GRIDS)
+    command = ["--pool", pool, "--config", str(tmp_path / "grids.yaml"), "--quiet"]
+    table = tmp_path / "mine.parquet"
+    assert sweep_job.main([*command, "--out", str(table)]) == 0
+    assert report_job.main([run, "--sweep", str(table), "--out", str(out)]) == 0
+    benchmark = swept[0]["benchmark"]
+    assert f"Fronts: {benchmark}" in out.read_text()
+
+    (tmp_path / "mine-fronts.parquet").unlink()
+    assert report_job.main([run, "--sweep", str(table), "--out", str(out)]) == 0
+    assert "Fronts: " not in out.read_text()
 
 
 def test_another_table_is_no_fronts() -> None:
