@@ -60,6 +60,7 @@ class GeneratorEngine:
             pool_config,
             enable_prefix_caching=True,
             **vllm_setup.reasoning_args(self._model.reasoning),
+            **vllm_setup.speculation_args(pool_config),
         )
         meter = Meter(pool_config.engine.max_num_seqs)
         self._llm = vllm_setup.start(arguments, pool_config, meter)

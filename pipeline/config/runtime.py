@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 from pipeline.config.secrets import without_credentials, without_secrets
+from pipeline.config.speculation import SpeculationConfig
 
 _MOST_CALLS = 1_024
 
@@ -62,6 +63,8 @@ class PoolConfig(Section):
     health_timeout_s: float = Field(120, gt=0)
     """A replica whose engine has work but makes no step for this long is replaced."""
     engine: EngineConfig = EngineConfig()
+    speculation: SpeculationConfig | None = None
+    """Draft tokens ahead, for generators only; None drafts nothing (docs/performance.md)."""
 
     @model_validator(mode="after")
     def _has_its_gpus(self) -> "PoolConfig":
@@ -191,6 +194,13 @@ class RuntimeConfig(Section):
     scripted: dict[str, Any] | None = None
     """Settings of scripted engines in place of real ones: for tests and load measurements. The run
     is marked synthetic."""
+
+    @model_validator(mode="after")
+    def _only_generators_draft(self) -> "RuntimeConfig":
+        for name, pool in self.pools.items():
+            if pool.speculation is not None and name != "generator":
+                raise ValueError(f"speculation must stand under generator, got it under {name}")
+        return self
 
     @property
     def pools(self) -> dict[str, PoolConfig]:
