@@ -1,5 +1,6 @@
 # make demo: the main job on the embedded models.   make test: all that needs no engine, Ray or browser.
 # make test-engines: all that does.   make test-all: those that take minutes, too.   make paper: tables of the paper.
+# make test-readers: exports, opened by the programs that they are for.
 # make lint, bench, lock
 PYTHON ?= python3.11
 VENV ?= .venv
@@ -8,7 +9,7 @@ TORCH := 2.13.0
 # PyTorch's CPU build is on an index of its own; a wheel at hand (PIP_FIND_LINKS) is taken first
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo paper miniature test test-engines test-all lint audit bench lock install install-dev clean
+.PHONY: demo paper miniature test test-engines test-all test-readers lint audit bench lock install install-dev clean
 
 demo: install
 	$(BIN)/python -m jobs.suite --name demo-$$(date +%Y%m%d-%H%M%S) --at-once 1 \
@@ -21,14 +22,17 @@ miniature: install
 	$(BIN)/python -m jobs.miniature
 
 test: install-dev
-	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu" \
+	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu and not readers" \
 	  -n 2 --dist loadfile --cov --cov-report= --cov-fail-under=95
 
 test-engines: install-dev
 	$(BIN)/python -m pytest -m "(ray or vllm or browser) and not slow and not gpu"
 
 test-all: install-dev
-	$(BIN)/python -m pytest -m "not gpu"
+	$(BIN)/python -m pytest -m "not gpu and not readers"
+
+test-readers: $(VENV)/.installed-readers
+	$(VENV)/readers/bin/python -m pytest -m readers tests/test_*_readers.py
 
 lint: install-dev
 	$(BIN)/ruff check .
@@ -69,6 +73,15 @@ $(VENV)/.installed-cpu: requirements/cpu.lock $(VENV)/.torch
 
 $(VENV)/.installed-dev: requirements/dev.lock $(VENV)/.installed-cpu
 	$(BIN)/pip install -q --no-deps -r requirements/dev.lock
+	touch $@
+
+# What reads our exports wants other versions than we do: a folder of its own, over ours.
+# every_eval_ever asks for Python 3.12; its validator runs on 3.11
+$(VENV)/.installed-readers: requirements/readers.lock $(VENV)/.installed-dev
+	$(BIN)/python -m venv $(VENV)/readers
+	$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+	  > $(VENV)/readers/lib/python3.11/site-packages/ours.pth
+	$(VENV)/readers/bin/pip install -q --no-deps --ignore-requires-python -r requirements/readers.lock
 	touch $@
 
 # The locks are made from pyproject.toml for CPython 3.11 on Linux x86-64. torch is installed by a line

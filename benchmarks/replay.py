@@ -33,15 +33,26 @@ from pipeline.replay.fast import FastReplay
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine, sweep
 from pipeline.replay.sweep_table import sweep_table
+from pipeline.statistics.agreement import AgreementWeights
+from pipeline.strategies.agree import Agree
 from pipeline.strategies.base import Base
+from pipeline.strategies.chain_asc import ChainASC
 from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.markovscale_0 import MarkovScale0
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.theory.stopping import StopRule
 
+WEIGHTS = (
+    AgreementWeights(w=(2.2, 0.1, 0.4), v=(-1.2, 0.3, -0.6, 1.5, 0.4, 0.5, 0.2, -0.1)),
+    AgreementWeights(w=(2.6, 0.6, 1.2), v=(-0.8, 0.1, -0.3, 1.0, 0.6, 0.9, 0.1, 0.1)),
+    None,
+)
+"""Of `agree`: as a fit may give them, and none."""
+
 
 def settings(number: int, depth: int) -> list[tuple[str, Strategy[Any]]]:
-    """`number` settings of the sequential family, spread over every field."""
+    """`number` settings of the strategies that are replayed as arrays, spread over every field: of
+    those that are drawn one in five each is `chain_asc`, `agree` and MarkovScale^0."""
     rng = np.random.default_rng(1)
     budgets = [n for n in (2, 4, 8, 16, 32, 64) if n <= depth]
     made: list[tuple[str, Strategy[Any]]] = [("base", Base())]
@@ -50,8 +61,17 @@ def settings(number: int, depth: int) -> list[tuple[str, Strategy[Any]]]:
     while len(made) < number:
         n, tau = int(rng.choice(budgets)), float(rng.uniform(0.5, 1.0))
         rule = StopRule.PRINTED if rng.random() < 0.7 else StopRule.FORECAST
-        if rng.random() < 0.2:
+        which = rng.random()
+        if which < 0.2:
             made.append(("markovscale_0", MarkovScale0(n=n, tau=tau, stop_rule=rule)))
+            continue
+        if which < 0.4:
+            made.append(("chain_asc", ChainASC(n=n, threshold=tau)))
+            continue
+        if which < 0.6:
+            weights = WEIGHTS[int(rng.integers(len(WEIGHTS)))]
+            vote = float(rng.uniform(0.9, 1.0))
+            made.append(("agree", Agree(n=n, tau=tau, vote_threshold=vote, weights=weights)))
             continue
         gamma = float(rng.choice([1, 2, 5, 10, 20, 50]))
         gate = bool(rng.random() < 0.8)

@@ -9,6 +9,7 @@ Takes the configuration of any run: its benchmarks, prompts, decoding and models
 it draws a chain of R rounds (``sequential``) and K independent samples (``parallel``), scored by
 the verifier; all of them go through the same engines at the same time. Writes a run directory whose
 journal is the pool. A resume with more rounds, samples or benchmarks draws only what is missing.
+The last lines say what the chains mean for the choice of a strategy.
 Exits as ``jobs.evaluate`` does.
 """
 
@@ -25,6 +26,9 @@ from pipeline.config.collection import make_collection
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.pool_export import export_pool
+from pipeline.report.run_data import benchmarks_of, read_run
+from pipeline.report.suitability_view import suitability_of
+from pipeline.theory.suitability import LEAST_QUESTIONS
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,7 +75,22 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return execute(run, config, attempt)
+    status = execute(run, config, attempt)
+    if status == 0:
+        print_suitability(run.address)
+    return status
+
+
+def print_suitability(address: str) -> None:
+    """What the chains of each benchmark say of the choice of a strategy, a sentence each."""
+    for benchmark, cells in benchmarks_of(read_run(address).cells).items():
+        found = suitability_of(cells)
+        said = () if found is None else found.sentences()
+        for sentence in said or (
+            f"Chains of {LEAST_QUESTIONS} questions or more, some right and some wrong, would tell "
+            f"which strategy suits.",
+        ):
+            print(f"{benchmark}: {sentence}")
 
 
 if __name__ == "__main__":

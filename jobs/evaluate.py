@@ -7,23 +7,26 @@
 
 Reads the benchmarks that the configuration names; writes a run directory
 (`pipeline.records.run_dir`) below ``runtime.runs`` and prints a table. Exits with 0, with 2 for a
-configuration or data error, with 1 where the run failed, with 75 where it was stopped and can be
-resumed.
+configuration or data error, with 1 where the run failed, with 3 where a cap of ``runtime.limits``
+ended it, with 75 where it was stopped; capped and stopped ones can be resumed.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from jobs.logs import log_to_stderr
 from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
 from jobs.tables import print_summary
+from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.records.run_dir import RunDir
 
+EXIT_CAPPED = 3
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 
 
@@ -32,6 +35,11 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="markovscale evaluate", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     add_run_options(options)
+    options.add_argument(
+        "--tracker",
+        choices=tuple(TRACKERS),
+        help="also tell an experiment tracker: configuration, progress, accuracies, report",
+    )
     return options
 
 
@@ -40,14 +48,15 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr()
     try:
+        tracker = tracker_of(arguments.tracker)
         run, config, attempt = opened_run(arguments)
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return execute(run, config, attempt)
+    return execute(run, config, attempt, tracker)
 
 
-def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
+def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | None = None) -> int:
     """Take an attempt of a run to its end and print what came out; returns the exit status."""
     from jobs.cluster import ClusterError, start_ray
 
@@ -59,17 +68,27 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
 
     from actors.driver.driver import Attempt
     from actors.driver.signals import RunInterruptedError, Signals
+    from actors.driver.spending import RunCappedError
     from jobs.progress import Progress
     from jobs.results import write_summary
 
-    progress, status = Progress(run.address), 0
+    progress, status, capped = Progress(run.address), 0, None
+    tracking = Tracking(tracker, run, config)
+
+    def tell(row: dict[str, Any]) -> None:
+        progress(row)
+        tracking(row)
+
     try:
         with Signals(f"resume with --resume {run.address}").installed():
             fill_priors(run, config)
-        Attempt(run, config, attempt, progress).execute()
+        Attempt(run, config, attempt, tell).execute()
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
         status = EXIT_RESUMABLE
+    except RunCappedError as error:
+        print(f"capped: {error}", file=sys.stderr)
+        status, capped = EXIT_CAPPED, error.cap
     except ConfigError as error:
         print(f"error: {error}; resume with --resume {run.address}", file=sys.stderr)
         status = 2
@@ -82,11 +101,12 @@ def execute(run: RunDir, config: RunConfig, attempt: int) -> int:
     finally:
         progress.close()
     try:
-        summary = write_summary(run)
+        summary = write_summary(run, capped)
     except (MarkovScaleError, OSError) as error:
         print(f"failed: {run.address} must take summary.json: {error}", file=sys.stderr)
         return status or 1
-    if status == 0:
+    tracking.close(summary, status)
+    if status in (0, EXIT_CAPPED):
         print_summary(summary, run.address)
     return status
 

@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from pipeline.planning.run_caps import standing
+
 logger = logging.getLogger(__name__)
 
 
@@ -37,6 +39,8 @@ class Progress:
             f"({(row['rounds'] - self._rounds) / span:.1f}/s), "
             f"{(row['completion_tokens'] - self._tokens) / span:.0f} tokens/s"
         )
+        if row.get("limits"):
+            line += f"; {standing(row['limits'])}"
         self._rounds, self._tokens = row["rounds"], row["completion_tokens"]
         self._seconds = row["phase_seconds"]
         if self._status is not None:

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.report.build import build, write_report
+from pipeline.report.fronts import Row as FrontRow
+from pipeline.report.fronts import fronts_name, read_fronts
 from pipeline.report.paper_tables import read_paper
 from pipeline.report.run_data import RunData, read_run
 from pipeline.report.sweep import FILE, Row, sweep_rows
@@ -55,13 +57,14 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         runs = [read_run(run, run_shown=len(arguments.runs) > 1) for run in arguments.runs]
-        sweep = _sweeps(arguments.sweep, runs)
+        sweep, fronts = _sweeps(arguments.sweep, runs), _fronts(arguments.sweep, runs)
         paper = None if arguments.paper is None else read_paper(arguments.paper)
         out = arguments.out or _default_out(arguments.runs)
         folder = Folder(posixpath.dirname(out) or ".")
         report, pages = build(
             runs,
             sweep=sweep,
+            fronts=fronts,
             paper=paper,
             price_per_million=arguments.price_per_million,
             most_questions=arguments.questions,
@@ -103,6 +106,21 @@ def _sweeps(path: str | None, runs: Sequence[RunData]) -> list[Row]:
         for run in swept
         for row in sweep_rows(run.run.folder.read_table(FILE), f"{run.run.address}/{FILE}")
     ]
+
+
+def _fronts(path: str | None, runs: Sequence[RunData]) -> dict[str, list[FrontRow]]:
+    """Rows of the fronts beside each sweep, by whose they are; of older sweeps there are none."""
+    if path is not None:
+        folder, name = Folder(posixpath.dirname(path) or "."), fronts_name(posixpath.basename(path))
+        found = {"": (folder, name)}
+    else:
+        found = {run.run_id: (run.run.folder, fronts_name(FILE)) for run in runs}
+    made = {
+        source: read_fronts(folder.read_table(name), name)
+        for source, (folder, name) in found.items()
+        if folder.has(name)
+    }
+    return made if len(made) > 1 else dict(zip([""], made.values(), strict=False))
 
 
 def _default_out(runs: list[str]) -> str:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.records.outcome import final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.report.capped import Capped, NotRun, not_run
 from pipeline.report.cautions import cautions
 from pipeline.report.summary import SUMMARY_VERSION, SUMMED, chain_fits, summarise
 from pipeline.report.token_audit import ledger
 from pipeline.report.utilisation import pool_report
 
 
-def write_summary(run: RunDir) -> dict[str, Any]:
-    """Sum up the outcomes that exist; returns what was written."""
+def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
+    """Sum up the outcomes that exist; returns what was written.
+
+    Args:
+        run: its directory.
+        capped: the cap that ended the newest attempt, where one did.
+    """
     config = run.config()
     strategies = strategies_of(config.science)
     rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
     outcomes = final_outcomes(rows_of(run.outcomes(columns=SUMMED)), strategies)
     asked = run.folder.read_table("questions.parquet")
     questions = asked.num_rows
-    keys = zip(asked["benchmark"].to_pylist(), asked["question_id"].to_pylist(), strict=True)
+    keys = [*zip(asked["benchmark"].to_pylist(), asked["question_id"].to_pylist(), strict=True)]
+    done: dict[tuple[str, str], set[str]] = {}
+    for row in outcomes:
+        done.setdefault((row["strategy"], row["benchmark"]), set()).add(row["question_id"])
+    left = not_run(strategies, keys, done)
     no_gold = frozenset(
         key for key, gold in zip(keys, asked["gold"].to_pylist(), strict=True) if gold is None
     )
@@ -35,14 +47,25 @@ def write_summary(run: RunDir) -> dict[str, Any]:
         "chains": questions * len(strategies),
         "chains_done": len(outcomes),
         "attempts": attempts,
+        "capped": capped and {**asdict(capped), "attempt": run.newest().number},
+        "not_run": [each.as_dict() for each in left],
         "warnings": list(cautions(run, config, outcomes)),
-        "strategies": summarise(outcomes, strategies, rules, no_gold),
+        "strategies": _with_not_run(summarise(outcomes, strategies, rules, no_gold), left),
         "chain_fits": chain_fits(outcomes, strategies),
         "ledger": ledger(metrics, _with_engines(run) or attempts, run.journal),
         "pools": pool_report(metrics, a_replica),
     }
     run.folder.write_json("summary.json", summary)
     return summary
+
+
+def _with_not_run(entries: list[dict[str, Any]], left: Sequence[NotRun]) -> list[dict[str, Any]]:
+    """Entries with the number of questions beside those that they are of."""
+    numbers = {(each.strategy, each.benchmark): each.questions for each in left}
+    return [
+        {**entry, "not_run": numbers.get((entry["strategy"], entry["benchmark"]), 0)}
+        for entry in entries
+    ]
 
 
 def _with_engines(run: RunDir) -> int:

@@ -17,9 +17,11 @@ from rich.table import Table
 
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.planning.admission import Pressure
+from pipeline.planning.run_caps import standing
 from pipeline.report import words
+from pipeline.report.capped import first_words
 from pipeline.report.forecast import RunProgress, progress_of
-from pipeline.report.run_data import read_run
+from pipeline.report.run_data import RunData, read_run
 
 _STALE_S = 120.0  # counters are written once a minute at least
 _PRESSURE: dict[str, str] = {
@@ -49,19 +51,23 @@ def main(argv: list[str] | None = None) -> int:
     console = Console(width=None if Console().is_terminal else 140, highlight=False)
     if run.synthetic:
         console.print("SYNTHETIC: scripted engines answer, no model does")
-    for text in _lines(run.run_id, progress, time.time()):
+    for text in _lines(run, progress, time.time()):
         console.print(text, soft_wrap=True)
     console.print(_table(progress))
     return 0
 
 
-def _lines(run_id: str, progress: RunProgress, now: float) -> list[str]:
+def _lines(run: RunData, progress: RunProgress, now: float) -> list[str]:
     share = words.percent(progress.done / progress.asked if progress.asked else None, 0)
     phase = "" if progress.phase is None else f", phase {progress.phase}"
     lines = [
-        f"{run_id}: attempt {progress.attempt}{phase}, {progress.done:,} of {progress.asked:,} "
+        f"{run.run_id}: attempt {progress.attempt}{phase}, {progress.done:,} of {progress.asked:,} "
         f"chains done ({share}), {progress.in_flight:,} in flight, {progress.waiting:,} waiting",
     ]
+    if progress.limits:
+        lines.append(standing(progress.limits))
+    if run.capped is not None and run.not_run:
+        return [*lines, f"capped: {first_words(run.capped, run.not_run)}"]
     if progress.told_at is None:
         return [*lines, "no counters yet: the engines are starting, or the run has not begun"]
     rates = "speed not known yet"

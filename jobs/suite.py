@@ -9,7 +9,8 @@ Each run is a ``jobs.evaluate`` of its own, in a process of its own and in the r
 back are taken by the pools of the others. Submitted again, every run that is not done is resumed.
 Writes ``NAME.html``, the report of all runs, beside the run directories. Exits with 0, with 2
 where a configuration cannot be (then nothing is started), else with the largest status of
-``jobs.evaluate`` among the runs: 75 where any was stopped and can be resumed.
+``jobs.evaluate`` among the runs: 75 where any was stopped and can be resumed; 3, of a run that its
+caps ended, only where no other ended otherwise than done.
 """
 
 from __future__ import annotations
@@ -72,7 +73,12 @@ def main(argv: list[str] | None = None) -> int:
     for name, status in zip(names, statuses, strict=True):
         print(f"{name}: {'done' if status == 0 else f'ended with status {status}'}")
     _report([address for _, address in runs], arguments.name)
-    return max(statuses)
+    return max(statuses, key=_weight)
+
+
+def _weight(status: int) -> float:
+    """A capped run (3) is worse than one that is done, and than no other end."""
+    return 0.5 if status == 3 else float(status if status >= 0 else 128 - status)
 
 
 def runs_of(configs: Sequence[str], overrides: Sequence[str], name: str) -> list[tuple[str, str]]:

@@ -14,20 +14,27 @@ from __future__ import annotations
 
 import argparse
 import logging
+import posixpath
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import pyarrow as pa
 
 from jobs.logs import log_to_stderr
 from jobs.pool_priors import predicted_pool
-from jobs.sweep_tables import print_sweep
+from jobs.sweep_tables import print_fronts, print_sweep
 from pipeline.config.sweep import SweepConfig, grid
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
 from pipeline.core.protocol import Strategy
+from pipeline.replay.front_families import control_settings, sweep_fronts
+from pipeline.replay.fronts import SCHEMA
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import SweepResult, sweep
 from pipeline.replay.sweep_table import sweep_table
+from pipeline.report.fronts import fronts_name
 from pipeline.store.storage import Folder
 
 logger = logging.getLogger(__name__)
@@ -76,13 +83,21 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, DataError, ReplayMissError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    table = sweep_table(result, config.choose, others)
+    fronts = sweep_fronts(result)
+    own = replace(result, tallies=result.tallies[: len(settings)])
+    table = sweep_table(own, config.choose, others)
     out = arguments.out or f"{pool.address}/sweep.parquet"
-    folder, _, name = out.rpartition("/")
-    Folder(folder or ".").write_table(name, table)
+    folder, name = Folder(posixpath.dirname(out) or "."), posixpath.basename(out)
+    folder.write_table(name, table)
+    beside = fronts_name(name)
+    folder.write_table(beside, pa.Table.from_pylist(fronts, schema=SCHEMA))
     if not arguments.quiet:
         print_sweep(table, config.choose, synthetic=pool.synthetic)
-    print(f"{len(settings):,} settings over {len(pool.questions):,} questions: {out}")
+        print_fronts(fronts)
+    print(
+        f"{len(settings):,} settings over {len(pool.questions):,} questions: {out}, fronts "
+        f"({len(result.tallies) - len(settings):,} more settings, of the controls): {beside}"
+    )
     return 0
 
 
@@ -101,6 +116,7 @@ def _swept(pool: CompletionPool, config: SweepConfig, features: str | None) -> S
     started = time.perf_counter()
     pool = predicted_pool(pool, config.priors, features)
     settings = grid(config, pool.science)
+    settings += [one for one in control_settings(pool) if one not in settings]
     result = sweep(pool, settings, seed=config.seed)
     seconds = time.perf_counter() - started
     logger.info("%d settings over %s in %.1f s", len(settings), pool.address, seconds)

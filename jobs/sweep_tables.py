@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
+
+from pipeline.report import words
+from pipeline.report.fronts import controls_of, interval_of, ranked, sentence
 
 _SHOWN = ("last", "prm_argmax")
 """Answer rules that are printed of every setting, besides its own."""
@@ -27,6 +30,34 @@ def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> N
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
         console.print(_table(benchmark, [r for r in rows if r["benchmark"] == benchmark], choose))
     console.print("* the rule that defines the strategy's answer; all rules are in the file")
+
+
+def print_fronts(rows: Sequence[Mapping[str, Any]]) -> None:
+    """One table a benchmark: mean accuracy over budgets, and against the controls."""
+    console = Console(width=None if Console().is_terminal else 150)
+    for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
+        own = [row for row in rows if row["benchmark"] == benchmark]
+        console.print(sentence(own, benchmark))
+        shown = Table(title=f"{benchmark}: fronts, settings chosen on the other half")
+        shown.title_justify = "left"
+        shown.add_column("family", no_wrap=True)
+        shown.add_column("mean accuracy over budgets", justify="right")
+        controls = controls_of(own)
+        for control in controls:
+            shown.add_column(f"minus {control}, points", justify="right")
+        for mean in ranked(own):
+            gains = {
+                row["against"]: f"{words.points(row['value'])} "
+                f"{words.points_range(row['low'], row['high'])}"
+                for row in own
+                if row["measure"] == "mean_difference" and row["family"] == mean["family"]
+            }
+            shown.add_row(
+                mean["family"],
+                words.percent_with(interval_of(mean)),
+                *(gains.get(control, "") for control in controls),
+            )
+        console.print(shown)
 
 
 def _table(benchmark: str, rows: list[Row], choose: Sequence[str]) -> Table:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.report.capped import Capped, NotRun, first_words
 from pipeline.report.token_audit import as_sentence
 from pipeline.report.utilisation_text import as_lines
 
@@ -20,6 +21,12 @@ _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
 def print_summary(summary: dict[str, Any], address: str) -> None:
     """One table a benchmark, the fitted chains, how busy the pools were, and where it all is."""
     console = _console()
+    if summary["capped"] is not None:
+        cap = {name: summary["capped"][name] for name in ("name", "spent", "cap")}
+        left = [NotRun(**each) for each in summary["not_run"]]
+        console.print(
+            f"[bold]capped:[/bold] {escape(first_words(Capped(**cap), left))}", soft_wrap=True
+        )
     if summary["chains_done"] < summary["chains"]:
         console.print(f"partial: {summary['chains_done']} of {summary['chains']} chains are done")
     for warning in summary["warnings"]:
@@ -77,7 +84,11 @@ def _table(benchmark: str, entries: list[dict[str, Any]]) -> Table:
     table.add_column("N", justify="right")
     for rule in rules:
         table.add_column(f"accuracy, {rule.value}\n[95 % interval]", justify="right")
-    for name in ("completions", "tokens a\nquestion", "tokens saved\nagainst MR", "failed"):
+    left = any(entry.get("not_run") for entry in entries)
+    for name in (
+        *("completions", "tokens a\nquestion", "tokens saved\nagainst MR", "failed"),
+        *(["not run"] if left else []),
+    ):
         table.add_column(name, justify="right")
     table.add_column("p0 from")
     for entry in entries:
@@ -90,6 +101,7 @@ def _table(benchmark: str, entries: list[dict[str, Any]]) -> Table:
             f"{entry['tokens_per_question']:,.0f}",
             "-" if saved is None else f"{saved:.1%}",
             str(entry["failed"]),
+            *([f"{entry['not_run']:,}"] if left else []),
             ", ".join(entry["p0_sources"]) or "-",
         )
     return table

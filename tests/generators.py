@@ -84,6 +84,20 @@ def completions_of_any_kind(draw: st.DrawFn) -> Completion:
         completion_tokens=draw(st.integers(0, 50)),
         step_scores=steps,
         score=draw(scores()),
+        **draw(logprobs()),
+    )
+
+
+def logprobs() -> st.SearchStrategy[dict[str, float]]:
+    """Fields of a completion whose log-probabilities were recorded, or of one without."""
+    return st.sampled_from(
+        [
+            {},
+            *(
+                {"token_confidence": sure, "least_token_confidence": 0.5, "token_entropy": entropy}
+                for sure, entropy in ((9.9, 0.0), (2.0, 1.5), (1.0, 3.0))
+            ),
+        ]
     )
 
 

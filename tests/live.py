@@ -166,14 +166,14 @@ def _fold(
     known: dict[tuple[str, str], Any],
 ) -> None:
     """Learn from a phase, once: what a run wrote down of it stands, as with the driver."""
-    journal = read_journal(run.journal).table
+    recorded = ByQuestion(read_journal(run.journal).table)
     for label, strategy in strategies.items():
         phases = phases_of(strategy)
         if phase < len(phases):
             before = known[(label, phases[phase - 1].name if phase else PREPARED)]
             name = phases[phase].name
             known[(label, name)] = run.statistics(label, name) or folded_statistics(
-                label, strategy, phase, questions, journal, before
+                label, strategy, phase, questions, lambda key: recorded.get(key, []), before
             )
 
 

@@ -13,7 +13,7 @@ from pipeline.replay.exact import Recorded, drive
 from pipeline.replay.pools import CompletionPool, PoolQuestion
 from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
-from tests.generators import answers, completion, scores
+from tests.generators import answers, completion, logprobs, scores
 from tests.generators import question as a_question
 
 VERDICTS = ("right", "wrong", "ungraded", None)
@@ -119,6 +119,14 @@ def pools(draw: st.DrawFn, *, rounds: int = 6, samples: int = 0) -> CompletionPo
 
 def _observations() -> st.SearchStrategy[Observation]:
     """Scored completions; one in sixteen fails."""
-    had = st.builds(completion, answers(), scores(), completion_tokens=st.integers(0, 99))
+    had = st.builds(
+        lambda answer, score, tokens, told: completion(
+            answer, score, completion_tokens=tokens, **told
+        ),
+        answers(),
+        scores(),
+        st.integers(0, 99),
+        logprobs(),
+    )
     lost = st.just(Failure(error="engine: lost"))
     return st.integers(0, 15).flatmap(lambda dice: lost if dice == 0 else had)

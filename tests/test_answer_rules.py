@@ -1,4 +1,4 @@
-"""Answer rules: the same completions, read four ways."""
+"""Answer rules: the same completions, read in several ways."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def answers_by_rule(
 ) -> list[tuple[str | None, int | None] | None]:
     """(answer, position) under last, prm_argmax, vote and prm_weighted_vote."""
     rested = stop(range(len(drawn)) if rounds is None else rounds)
-    chosen = [apply(rule, drawn, rested) for rule in AnswerRule]
+    chosen = [apply(rule, drawn, rested) for rule in AnswerRule if not rule.needs_logprobs]
     return [None if c is None else (c.answer, c.position) for c in chosen]
 
 
@@ -85,6 +85,8 @@ def test_an_answer_is_chosen_wherever_one_was_drawn(drawn: list[Observation]) ->
     for rule in AnswerRule:
         chosen = apply(rule, drawn, stop(range(len(drawn))))
 
+        if rule.needs_logprobs:
+            continue  # test_votes_weigh_by_log_probabilities_where_they_are_recorded
         assert chosen is not None
         if chosen.position is None:
             assert chosen == NOTHING
@@ -96,6 +98,34 @@ def test_an_answer_is_chosen_wherever_one_was_drawn(drawn: list[Observation]) ->
             assert (chosen.answer is not None) == any_answer
 
 
-def test_rules_say_whether_they_need_scores() -> None:
-    """The run's configuration asks this before it goes without a verifier."""
-    assert [rule.needs_score for rule in AnswerRule] == [False, True, False, True]
+def test_rules_say_what_they_need() -> None:
+    """The run's configuration asks this before it goes without a verifier or log-probabilities."""
+    assert {rule.value for rule in AnswerRule if rule.needs_score} == {
+        "prm_argmax",
+        "prm_weighted_vote",
+    }
+    assert {rule.value for rule in AnswerRule if rule.needs_logprobs} == {
+        "confidence_weighted_vote",
+        "inverse_entropy_vote",
+    }
+
+
+def test_votes_weigh_by_log_probabilities_where_they_are_recorded() -> None:
+    """DeepConf's weight is the mean confidence, that of inverse-entropy voting 1 / max(H, 1e-10);
+    completions without take no part, and where none has them the rule cannot be applied."""
+    by_confidence, by_entropy = AnswerRule.CONFIDENCE_WEIGHTED_VOTE, AnswerRule.INVERSE_ENTROPY_VOTE
+    drawn = [
+        completion("1", token_confidence=2.0, token_entropy=0.5),
+        completion("2", token_confidence=7.0, token_entropy=1.0),
+        completion("1", token_confidence=4.0, token_entropy=0.9),
+        completion("2"),
+        LOST,
+    ]
+    rested = stop(range(5))
+
+    assert [by_entropy.weight(c) for c in drawn[:3] if isinstance(c, Completion)] == [2, 1, 1 / 0.9]
+    assert by_entropy.weight(completion("1", token_entropy=0.0)) == 1e10
+    assert apply(by_confidence, drawn, rested) == Chosen(answer="2", position=1)
+    assert apply(by_entropy, drawn, rested) == Chosen(answer="1", position=0)
+    assert apply(by_confidence, drawn[3:], stop([0, 1])) is None
+    assert apply(by_entropy, [], stop([])) is None

@@ -64,6 +64,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"aggregation": "product", "truncated_last": True},
         {"aggregation": "last"},
     ],
+    "beacon": [{"cost": 0.2}, {"cost": 1e-4}],
     "self_consistency": [{"profile": "paper"}, {"weighted": True}],
     "esc": [{"profile": "paper"}, {"window": 3}],
     "asc": [{"profile": "paper"}, {"batch": 3}],

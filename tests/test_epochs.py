@@ -3,7 +3,6 @@
 import asyncio
 
 import hypothesis.strategies as st
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
@@ -268,7 +267,7 @@ def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(
 ):
     """In the order of the journal, and nothing of other questions, benchmarks or strategies; in one
     part or in many."""
-    from pipeline.records import resume_index as module
+    from pipeline.records import row_blocks as module
     from pipeline.records.resume_index import RecordedWork, write_recorded
     from tests.attempts import config_of, new_run
 
@@ -285,8 +284,7 @@ def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(
     write_recorded(run, 1, 0, read_journal(run.journal).names, wanted)
     recorded = RecordedWork(run, life(1, slot="b"))
 
-    folder = tmp_path.rglob("bucket-*.parquet")
-    assert sum(pq.read_metadata(path).num_rows for path in folder) == 3 * len(wanted)
+    assert len(list(tmp_path.rglob("part-*"))) == (3 if part_bytes == 1 else 1)
     for key in wanted:
         rows = list(recorded.of(key).discarded())
         assert [row["seconds"] for row in rows] == [0.0, 1.0, 2.0]

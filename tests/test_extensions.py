@@ -139,7 +139,7 @@ async def test_engines_behind_http_take_the_decisions_of_those_in_the_process(
     there = await outcomes(WithHttp(scripted=script))
 
     assert here == there
-    assert not hosting_of(WithHttp()).on_cluster
+    assert not hosting_of(WithHttp(), "generator").on_cluster
 
 
 @pytest.mark.usefixtures("http")

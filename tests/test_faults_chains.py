@@ -144,7 +144,7 @@ async def test_winding_down_lets_finish_what_is_in_flight(tmp_path):
 
     assert rows == [None] * len(QUESTIONS)
     assert durable["round"].to_pylist() == [0] * len(QUESTIONS)
-    assert chains._pools["generator"].counters["cancelled"] == 0
+    assert chains._samples._pools["generator"].counters["cancelled"] == 0
 
 
 async def test_winding_down_cuts_what_takes_longer(tmp_path):
@@ -155,7 +155,7 @@ async def test_winding_down_cuts_what_takes_longer(tmp_path):
     await chains.wind_down(0.05)
     rows = await asyncio.gather(*running)
     await journal.close()
-    stats = chains._pools["generator"]._transport.engine.stats()
+    stats = chains._samples._pools["generator"]._transport.engine.stats()
 
     assert rows == [None] * len(QUESTIONS)
     assert (stats.aborted, stats.running) == (len(QUESTIONS), 0)
@@ -183,7 +183,7 @@ async def test_winding_down_lets_samples_in_flight_finish(tmp_path):
     row = await running
     left = chains.counters.samples, chains.counters.samples_waiting
     await journal.close()
-    client = chains._pools["generator"]
+    client = chains._samples._pools["generator"]
 
     assert row is None
     assert left == (0, 0)
@@ -197,7 +197,7 @@ async def test_winding_down_cuts_samples_that_take_longer(tmp_path):
     await chains.wind_down(0.05)
     row = await running
     left = chains.counters.samples, chains.counters.samples_waiting
-    stats = chains._pools["generator"]._transport.engine.stats()
+    stats = chains._samples._pools["generator"]._transport.engine.stats()
     await journal.close()
 
     assert row is None
@@ -208,10 +208,10 @@ async def test_winding_down_cuts_samples_that_take_longer(tmp_path):
 async def test_a_sample_that_breaks_its_chain_leaves_no_others_at_work(tmp_path, monkeypatch):
     """The chain fails with that error, and its other samples are aborted in the engine."""
     chains, journal, running = await parallel(tmp_path, tokens_per_s=100.0, tokens=1_000)
-    monkeypatch.setattr(chains, "_draw", None)  # the next sample that gets a place
+    monkeypatch.setattr(chains._samples, "_draw", None)  # the next sample that gets a place
     chains.limit(5)
     row = await running
-    stats = chains._pools["generator"]._transport.engine.stats()
+    stats = chains._samples._pools["generator"]._transport.engine.stats()
     await journal.close()
 
     assert row["error"].startswith("TypeError: ")

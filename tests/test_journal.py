@@ -17,9 +17,10 @@ from pipeline.records.epochs import Epoch
 from pipeline.records.journal import (
     ByQuestion,
     Recording,
+    counting,
+    read_columns,
     read_journal,
     set_aside_corrupt,
-    survey,
     without_retried,
 )
 from pipeline.records.segments import write_segment
@@ -94,18 +95,18 @@ def test_a_damaged_segment_is_named_and_set_aside(journal, tmp_path, damage):
     assert journal.child("corrupt").names() == [torn]
 
 
-def test_a_journal_can_be_read_for_some_strategies_or_columns_only(journal):
-    """What counts is the same; a segment without any of the rows still counts."""
-    rows = [make_row() | {"strategy": name} for name in ("s", "t", "s", "u")]
-    names = [write_segment(journal, life(1), sequence, [row]) for sequence, row in enumerate(rows)]
-    some = read_journal(journal, strategies=["s", "u"])
-    seen = survey(journal, ["strategy", "completion_tokens"])
+def test_columns_can_be_read_of_the_segments_that_count(journal, tmp_path):
+    """What counts is the same as where all is read; a segment that cannot be read is left out."""
+    base = {life(1).name: [1]}
+    names = [write_segment(journal, life(1), number, [make_row()]) for number in range(3)]
+    names.append(write_segment(journal, life(2), 0, [make_row()], base))
+    del names[2]  # the writer of life 2 had not seen it
 
-    assert some.table["strategy"].to_pylist() == ["s", "s", "u"]
-    assert some.names == seen.names == names
-    assert seen.table.column_names == ["strategy", "completion_tokens"]
-    assert seen.table.num_rows == 4
-    assert read_journal(journal, strategies=[]).table.num_rows == 0
+    assert counting(journal) == read_journal(journal).names == names
+    (tmp_path / "journal" / names[0]).write_bytes(b"torn")
+    tables = list(read_columns(journal, names, ["strategy", "completion_tokens"]))
+    assert [table.column_names for table in tables] == [["strategy", "completion_tokens"]] * 2
+    assert [table.num_rows for table in tables] == [1, 1]
 
 
 def test_a_foreign_file_is_named(journal):

@@ -18,11 +18,10 @@ from pipeline.paper.beliefs import from_other_half, halves_of
 from pipeline.paper.comparisons import Family, compare
 from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, evaluate, settings_words
 from pipeline.paper.published import NOTHING, Published
-from pipeline.paper.replays import rights
 from pipeline.paper.scored import TEST, Scored
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
-from pipeline.replay.sweep import judged_by_state_machine
+from pipeline.replay.sweep import judged_by_state_machine, rights
 from pipeline.report.counterfactuals import oracle_stop, random_stopping
 from pipeline.statistics.paired import holm, mcnemar
 from pipeline.statistics.sampling import pass_at_k

@@ -26,7 +26,7 @@ from pipeline.replay.pools import CompletionPool, read_pool
 from tests.scripted_pools import collected, evaluated
 
 POOL = "tests/data/pool"
-TABLES = ("main", "variants", "ablation", "chosen", "tau", "gamma", "controls")
+TABLES = ("main", "variants", "policies", "ablation", "chosen", "tau", "gamma", "controls")
 FIGURES = ("accuracy_tokens", "convergence", "bounds")
 LIVE = [{"kind": "budget_forcing", "num_ignore": 1}, "atom_of_thoughts", "mr_thinking", "dsc"]
 

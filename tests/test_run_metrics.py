@@ -19,10 +19,21 @@ ROW: dict[str, Any] = {
     "idle_s": 0.5,
     "loop_lag_ms": 2.0,
     "admission": {"cap": 300, "limit": 200, "pressure": "hard"},
+    "chains": 20,
+    "chains_stopped": 3,
     "stops": {"gated": 3},
+    "verdicts": {"base/right": 2, "base/wrong": 1},
+    "limits": {"usd": {"spent": 1.5, "expected": None, "cap": 10.0}},
     "engines": {
         "generator": [
-            {"replica": "g0", "running": 2, "waiting": 0, "kv_usage": 0.25, "preemptions": 1}
+            {
+                "replica": "g0",
+                "running": 2,
+                "waiting": 0,
+                "kv_usage": 0.25,
+                "preemptions": 1,
+                "max_num_seqs": 16,
+            }
         ]
     },
 }
@@ -75,11 +86,17 @@ def test_totals_become_counters_and_states_gauges() -> None:
         "markovscale_admission_cap": {("run-1",): 300},
         "markovscale_admission_limit": {("run-1",): 200},
         "markovscale_admission_pressure": {("run-1",): 2},
+        "markovscale_chains": {("run-1",): 20},
+        "markovscale_chains_stopped": {("run-1",): 3},
         "markovscale_stopped_chains": {("run-1", "gated"): 3},
+        "markovscale_verdicts": {("run-1", "base", "right"): 2, ("run-1", "base", "wrong"): 1},
+        "markovscale_limit_spent": {("run-1", "usd"): 1.5},
+        "markovscale_limit_cap": {("run-1", "usd"): 10.0},
         "markovscale_replica_running": {("run-1", "generator", "g0"): 2},
         "markovscale_replica_waiting": {("run-1", "generator", "g0"): 0},
         "markovscale_replica_kv_usage": {("run-1", "generator", "g0"): 0.25},
         "markovscale_replica_preemptions": {("run-1", "generator", "g0"): 1},
+        "markovscale_replica_max_num_seqs": {("run-1", "generator", "g0"): 16},
     }
 
 

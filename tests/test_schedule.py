@@ -119,8 +119,9 @@ def test_running_means() -> None:
         ]
     )
 
-    assert running_means(table) == {"b": 15.0, "d": 7.0}
-    assert running_means(SCHEMA.empty_table()) == {}
+    assert running_means([table]) == {"b": 15.0, "d": 7.0}
+    assert running_means([table[:1], table[1:]]) == {"b": 15.0, "d": 7.0}
+    assert running_means([SCHEMA.empty_table()]) == running_means([]) == {}
 
 
 def test_phase_work_is_ordered_by_what_is_expected() -> None:

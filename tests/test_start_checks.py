@@ -39,7 +39,7 @@ def _no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
         raise LoadedError
 
     monkeypatch.setattr(vllm_setup, "start", start)
-    monkeypatch.setattr(vllm_setup, "step_pooling", lambda separator_id: {})
+    monkeypatch.setattr(vllm_setup, "token_rows", lambda **_: {})
 
 
 def generator(*turns: Message, **fields: Any) -> None:
@@ -120,7 +120,7 @@ def test_a_context_that_no_prompt_fits_into_is_final() -> None:
 @pytest.mark.parametrize(
     ("fields", "template", "message"),
     [
-        ({"step_separator": "ки"}, None, r"step_separator must be one token, got 'ки' of \d"),
+        ({"step_separator": "ки"}, None, r"one token as step_separator, 'ки', .*, has 4 tokens"),
         ({}, "{{ messages[0].content }}", r"the chat template must keep 2 separators .*, kept 0"),
         ({"max_model_len": 16}, None, r"question has [\d,]+ tokens with the prompt, the verifier"),
         ({"max_model_len": 99_999}, None, r"max_num_batched_tokens of the verifier must be at lea"),

@@ -5,11 +5,14 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from jobs.collect import print_suitability
+from pipeline.replay.pools import read_pool
 from pipeline.report.build import build
 from pipeline.report.page import report_page
 from pipeline.report.run_data import read_run
-from pipeline.report.suitability_view import contrast, suitability_of
+from pipeline.report.suitability_view import contrast, suitability_of, suitability_of_pool
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.suitability import Suitability, suitability
 from tests.report_runs import made_up_config, question_rows, write_run
@@ -73,3 +76,38 @@ def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:
     assert found.sentences()
     assert all(escape(sentence, quote=False) in page for sentence in found.sentences())
     assert suitability_of([c for c in run.cells if c.kind != "mr_thinking"]) is None
+
+
+def test_a_collection_ends_with_what_its_chains_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each sentence of each benchmark, independent samples among them; of few chains, what would
+    tell."""
+    strategies = ["mr_thinking", {"kind": "self_consistency", "n": 4}]
+    config = made_up_config(tmp_path, strategies=strategies)
+    write_run(config, "run", question_rows(60, ["made-up"]))
+    found = suitability_of(read_run(f"{config.runtime.runs}/run").cells)
+    print_suitability(f"{config.runtime.runs}/run")
+    printed = capsys.readouterr().out
+
+    assert found is not None
+    assert found.samples is not None
+    assert printed == "".join(f"made-up: {sentence}\n" for sentence in found.sentences())
+    assert "independent samples" in printed
+
+    write_run(config, "few", question_rows(5, ["made-up"]))
+    print_suitability(f"{config.runtime.runs}/few")
+    assert "made-up: Chains of 20 questions or more" in capsys.readouterr().out
+
+
+def test_a_pool_says_what_its_run_says() -> None:
+    """The diagnostics of a pool are those of its chains, scores and samples."""
+    pool = read_pool("tests/data/pool")
+    found = suitability_of_pool(pool)
+    again = suitability_of_pool(replace(pool, samples=0))
+
+    assert found is not None
+    assert again is not None
+    assert (found.questions, found.rounds) == (len(pool.questions), pool.rounds)
+    assert found.samples is not None
+    assert again == replace(found, samples=None)

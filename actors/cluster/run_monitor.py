@@ -8,11 +8,13 @@ metrics, admission, the watchdog and the abort policy.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from typing import Any
 
 from pipeline.planning.admission_bounds import shares
+from pipeline.planning.allotment import Allotment
 from pipeline.records.epochs import Epoch
 
 NAMESPACE = "markovscale"
@@ -47,8 +49,11 @@ class RunMonitor:
         self._lives: Counter[str] = Counter()
         self._limit: int | None = None
         self._controllers = 1
-        self._drained = asyncio.Event()
-        self._grace_s = 0.0
+        self._told = asyncio.Condition()
+        self._graces: list[float] = []
+        self._allotment = Allotment()
+        self._left = math.inf
+        self._to_come: dict[str, float] = {}
         self._reports: dict[str, dict[str, Any]] = {}
         self._numbers: dict[str, int] = {}
         self._fatal: str | None = None
@@ -72,10 +77,48 @@ class RunMonitor:
         number = list(self._lives).index(writer)  # each phase has new ones, as many as the last
         return shares(self._limit, self._controllers)[number % self._controllers]
 
-    async def until_drain(self) -> float:
-        """Return when controllers are to stop asking engines; how long they may finish, in s."""
-        await self._drained.wait()
-        return self._grace_s
+    async def until_drain(self, heard: int = 0) -> float:
+        """Return when controllers are to stop asking engines; how long they may finish, in s.
+
+        Args:
+            heard: how often they were told so before; the last grace is what counts.
+        """
+        async with self._told:
+            await self._told.wait_for(lambda: len(self._graces) > heard)
+        return self._graces[-1]
+
+    async def cap(self, tokens: float, left: float, controllers: int) -> None:
+        """Let controllers spend so many completion tokens in this attempt.
+
+        Args:
+            tokens: at most, all controllers together; inf without a cap on tokens.
+            left: that are expected to come before any cap is reached.
+            controllers: how many there are at a time.
+        """
+        self._allotment.cap, self._allotment.controllers = tokens, controllers
+        self._left = left
+
+    async def allot(
+        self, controller: str, spent: float, held: float, wanting: bool, to_come: float
+    ) -> tuple[float, float]:
+        """What a controller may have spent before it starts nothing more, and its share of what is
+        left; see `pipeline.planning.allotment.Allotment.ask`.
+
+        Args:
+            controller: name of its epoch.
+            spent: completion tokens that it has spent.
+            held: its allotment.
+            wanting: whether chains are at work.
+            to_come: completion tokens that those are expected to take still.
+        """
+        epoch = Epoch.parse(controller)
+        for name in [n for n in self._to_come if epoch.succeeds(Epoch.parse(n))]:
+            self._allotment.end(name)
+            del self._to_come[name]
+        self._to_come[controller] = to_come
+        allotted = self._allotment.ask(controller, spent, held, wanting=wanting)
+        left = min(self._allotment.left, self._left)
+        return allotted, left / self._allotment.controllers
 
     async def report(
         self, controller: str, counters: dict[str, Any], fatal: str | None = None, number: int = 0
@@ -113,9 +156,13 @@ class RunMonitor:
             self._troubles[writer] = what
 
     async def drain(self, grace_s: float = 0.0) -> None:
-        """Tell every controller to stop asking engines, and to wait `grace_s` for completions."""
-        self._grace_s = grace_s
-        self._drained.set()
+        """Tell every controller to stop asking engines, and to wait `grace_s` for completions.
+
+        Told again, it is the new grace that counts, from then on.
+        """
+        async with self._told:
+            self._graces.append(grace_s)
+            self._told.notify_all()
 
     async def totals(self) -> dict[str, Any]:
         """Sums over controllers, how many there were, and seconds since the last round anywhere."""
@@ -135,6 +182,7 @@ class RunMonitor:
         totals["fatal"] = self._fatal
         troubles = [r["trouble"] for r in reports if r.get("trouble")]
         totals["trouble"] = next(iter([*troubles, *self._troubles.values()]), None)
-        totals["draining"] = self._drained.is_set()
+        totals["draining"] = bool(self._graces)
+        totals["tokens_to_come"] = sum(self._to_come.values())
         totals["idle_s"] = time.monotonic() - self._last_round_at
         return totals

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pipeline.core.protocol import Completion, Observation, Question, Statistics, Stop, Strategy
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import QuestionKey
+from pipeline.records.trajectory import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +27,15 @@ class Work:
     statistics: Statistics | None = None
     forecast: Forecast | None = None
     """What the chain is expected to take; whose most is still to come is served first."""
+    turn: float | None = None
+    """Of the chains that wait to begin, who has most is let in first; None takes the tokens of the
+    whole chain."""
 
     @property
-    def expected_tokens(self) -> float:
-        """Completion tokens of the whole chain; 0 without a forecast."""
+    def urgency(self) -> float:
+        """`turn`, or what stands for it; 0 without a forecast."""
+        if self.turn is not None:
+            return self.turn
         return 0.0 if self.forecast is None else self.forecast.tokens
 
     @property
@@ -47,6 +53,23 @@ class Grade(Protocol):
     """Judges one completion against the gold answer."""
 
     def __call__(self, gold: str, completion: Completion) -> Awaitable[str]: ...
+
+
+class Journal(Protocol):
+    """Where chains leave their rounds (`actors.controllers.journal_writer.JournalWriter`)."""
+
+    @property
+    def reached(self) -> tuple[str, int]:
+        """(epoch, sequence) of the last durable segment; -1 before the first."""
+        ...
+
+    def append(self, row: Row) -> None:
+        """Take a row."""
+        ...
+
+    async def durable(self) -> None:
+        """Wait until everything appended so far is durable."""
+        ...
 
 
 @dataclass(slots=True)

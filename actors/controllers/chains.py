@@ -11,31 +11,29 @@ import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
-from actors.controllers.chain_types import Counters, Ended, Grade, Lost, RunIdentity, Work
-from actors.controllers.journal_writer import JournalError, JournalWriter
-from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
-from actors.routing.roles import GENERATOR, VERIFIER
-from pipeline.answers import extract
-from pipeline.answers.answer_rules import AnswerRule
-from pipeline.core.errors import ErrorKind
-from pipeline.core.protocol import (
-    Completion,
-    Failure,
-    Observation,
-    Request,
-    Stop,
-    StopReason,
-    decisions,
+from actors.controllers.chain_types import (
+    Counters,
+    Ended,
+    Grade,
+    Journal,
+    Lost,
+    RunIdentity,
+    Work,
 )
+from actors.controllers.completion_gate import CompletionGate
+from actors.controllers.journal_writer import JournalError
+from actors.controllers.samples import Samples
+from actors.routing.calls import EnginePool
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.protocol import Failure, Observation, Stop, StopReason, decisions
 from pipeline.planning.admission import held_tokens
-from pipeline.records.answering import as_asked
+from pipeline.planning.sparing import prospect
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.outcome import counted_verdict, outcome_of
-from pipeline.records.trajectory import Row, encodable, observation_of, row_of
+from pipeline.records.trajectory import Row
 
 logger = logging.getLogger(__name__)
 
@@ -56,13 +54,14 @@ class Chains:
 
     Args:
         identity: run, attempt and model names for the records.
-        pools: of engines, by role; without a verifier nothing is scored.
-        journal: where rounds are made durable.
+        pools, journal: as `actors.controllers.samples.Samples` takes them.
         grade: judges completions once their chain has stopped, off the critical path.
         recording_of: what is recorded of a question already (resume, earlier phases).
         in_flight: chains that work at once, and apart from that requests of chains that ask for
             several at once; `limit` changes it.
         headline: the answer rule whose verdict is counted for progress, by label.
+        ended: told of each chain that stops, before its rounds are durable.
+        gate: of a run that has caps; the generator's pool passes it.
     """
 
     def __init__(
@@ -70,24 +69,32 @@ class Chains:
         *,
         identity: RunIdentity,
         pools: Mapping[str, EnginePool],
-        journal: JournalWriter,
+        journal: Journal,
         grade: Grade,
         recording_of: Callable[[Work], Recording | Awaitable[Recording | None] | None],
         in_flight: int,
         headline: Mapping[str, str] | None = None,
+        ended: Callable[[Work, Ended], None] | None = None,
+        gate: CompletionGate | None = None,
     ) -> None:
+        self.counters = Counters()
         self._identity = identity
-        self._pools = pools
         self._journal = journal
         self._grade = grade
         self._recording_of = recording_of
         self._admission = Limit(in_flight)
-        self._samples = Limit(in_flight)
+        self._samples = Samples(
+            identity=identity,
+            pools=pools,
+            journal=journal,
+            counters=self.counters,
+            at_once=in_flight,
+        )
         self._headline = headline or {}
+        self._ended = ended
+        self._gate = gate
         self._live: set[asyncio.Task[Ended]] = set()
         self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
-        self.draining = False
-        self.counters = Counters()
 
     @property
     def idle(self) -> bool:
@@ -97,7 +104,7 @@ class Chains:
     def limit(self, in_flight: int) -> None:
         """Let so many chains work at once from now on; none that works already is stopped."""
         self._admission.move(in_flight)
-        self._samples.move(in_flight)
+        self._samples.limit(in_flight)
 
     async def run(self, work: Work) -> Row | None:
         """Take a question to its stop; None where the run drains before that.
@@ -129,7 +136,7 @@ class Chains:
         self.counters.waiting += 1
         try:
             # Ray Data hands over more than may work, and not quite in the order of the work list
-            await self._admission.take(work.expected_tokens)
+            await self._admission.take(work.urgency)
         finally:
             self.counters.waiting -= 1
         try:
@@ -140,6 +147,8 @@ class Chains:
             return None
         self.counters.held_s += ended.seconds
         self.counters.held_token_s += ended.held_tokens * ended.seconds
+        if self._ended is not None:
+            self._ended(work, ended)
         await self._journal.durable()
         row = await self._outcome(work, ended)
         self._count_outcome(work, row)
@@ -147,7 +156,7 @@ class Chains:
 
     async def _work_off(self, work: Work) -> Ended | None:
         """An admitted chain to its end; None where the run drains before that."""
-        if self.draining:
+        if self._samples.draining:
             return None
         task = asyncio.get_running_loop().create_task(self._chain(work))
         self._live.add(task)
@@ -155,7 +164,7 @@ class Chains:
         try:
             return await task
         except asyncio.CancelledError:
-            if self.draining:
+            if self._samples.draining:
                 return None
             task.cancel()
             raise
@@ -165,14 +174,16 @@ class Chains:
 
     async def wind_down(self, grace_s: float) -> None:
         """Ask engines for nothing more, wait for what they are at, and drain what is left then."""
-        self.draining = True
+        self._samples.draining = True
+        if self._gate is not None:
+            self._gate.close()
         if self._live:
             await asyncio.wait(self._live, timeout=grace_s)
         self.drain()
 
     def drain(self) -> None:
         """Stop asking engines: every chain ends where it is and can be resumed."""
-        self.draining = True
+        self._samples.draining = True
         for task in self._live:
             task.cancel()
 
@@ -189,7 +200,8 @@ class Chains:
             requests = next(steps)
             while True:
                 priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
-                served = await self._serve(work, requests, recording, priority)
+                self._expect(work, drawn)
+                served = await self._samples.of(work, requests, recording, priority)
                 told = [observation for observation, _ in served]
                 lost = sum((cost for _, cost in served), lost)
                 drawn += told
@@ -201,6 +213,9 @@ class Chains:
             logger.exception("chain %s broke", work.session)
             stop = Stop(reason=StopReason.FAILED, rounds=())
             error = f"{type(broken).__name__}: {broken}"
+        finally:
+            if self._gate is not None:
+                self._gate.forget(work.session)
         return Ended(
             stop=stop,
             observations=tuple(drawn),
@@ -210,110 +225,12 @@ class Chains:
             error=error,
         )
 
-    async def _serve(
-        self, work: Work, requests: Sequence[Request], recording: Recording | None, priority: float
-    ) -> list[tuple[Observation, Lost]]:
-        """Observations in request order, in whatever order they come; and what was lost."""
-        if len(requests) == 1:  # a sequential chain: no task of its own for each round
-            return [await self._one(work, requests[0], recording, priority)]
-        loop = asyncio.get_running_loop()
-        samples = [
-            loop.create_task(self._sample(work, request, recording, priority))
-            for request in requests
-        ]
-        try:
-            # where the run drains, those that wait are cancelled, and those in flight may finish
-            await asyncio.wait(samples, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            for sample in samples:
-                sample.cancel()
-            await asyncio.wait(samples)  # until each is aborted in its engine
-        broken = [s.exception() for s in samples if not s.cancelled()]
-        if found := next(filter(None, broken), None):
-            raise found
-        return [sample.result() for sample in samples]
-
-    async def _sample(
-        self, work: Work, request: Request, recording: Recording | None, priority: float
-    ) -> tuple[Observation, Lost]:
-        """One of several requests at once. They wait here and not in an engine's queue, where their
-        deadline runs and where they would stand before the next rounds of sequential chains."""
-        counters = self.counters
-        counters.samples_waiting += 1
-        try:
-            await self._samples.take()
-        finally:
-            counters.samples_waiting -= 1
-        counters.samples += 1
-        try:
-            return await self._one(work, request, recording, priority)
-        finally:
-            counters.samples -= 1
-            self._samples.give_back()
-
-    async def _one(
-        self, work: Work, request: Request, recording: Recording | None, priority: float
-    ) -> tuple[Observation, Lost]:
-        found = recording.find(request) if recording is not None else None
-        if found is not None:
-            self.counters.recorded += 1
-            cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
-            return as_asked(observation_of(found), request), cost
-        if self.draining:
-            raise asyncio.CancelledError
-        started = time.monotonic()
-        observation, lost = await self._draw(work, request, priority)
-        self._journal.append(
-            row_of(
-                run=self._identity.run,
-                attempt=self._identity.attempt,
-                strategy=work.label,
-                question=work.question,
-                request=request,
-                observation=observation,
-                wasted_tokens=lost.tokens,
-                unknown_tries=lost.unknown,
-                generator=self._identity.models.get(GENERATOR),
-                verifier=self._identity.models.get(VERIFIER) if request.score else None,
-                seconds=time.monotonic() - started,
-            )
-        )
-        self._count_round(observation, lost.tokens)
-        return observation, lost
-
-    async def _draw(
-        self, work: Work, request: Request, priority: float
-    ) -> tuple[Observation, Lost]:
-        """One completion from the engines, scored where asked for."""
-        asked = GenerateCall(request, session=work.session, priority=priority)
-        made = await self._pools[GENERATOR].call(asked)
-        if isinstance(made, Failure):
-            return made, Lost()
-        lost = Lost(made.wasted_tokens, made.unknown_attempts)
-        text = encodable(made.text)  # one reply must not spoil the file of a thousand others
-        completion = Completion(
-            text=text,
-            answer=extract(text),
-            finish_reason=made.finish_reason,
-            prompt_tokens=made.prompt_tokens,
-            cached_prompt_tokens=made.cached_prompt_tokens,
-            completion_tokens=made.completion_tokens,
-            thinking_tokens=made.thinking_tokens,
-        )
-        verifier = self._pools.get(VERIFIER)
-        if not request.score or verifier is None:
-            return completion, lost
-        scored = await verifier.call(ScoreCall(work.question.text, text, session=work.session))
-        if isinstance(scored, Failure):
-            return Failure.of(ErrorKind.VERIFIER, scored.error, made.completion_tokens), lost
-        scored_completion = replace(
-            completion,
-            verifier_tokens=scored.tokens,
-            step_scores=scored.step_scores,
-            score=scored.score,
-            prm_truncated=scored.truncated,
-        )
-        return scored_completion, lost
+    def _expect(self, work: Work, drawn: Sequence[Observation]) -> None:
+        """Where the run has caps, tell what a chain brings and takes from now on."""
+        if self._gate is None or work.forecast is None:
+            return
+        expected = prospect(work.strategy, work.question, work.statistics, work.forecast, drawn)
+        self._gate.expect(work.session, expected, work.question.benchmark, begun=bool(drawn))
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:
         epoch, sequence = self._journal.reached
@@ -342,17 +259,6 @@ class Chains:
         if work.gold is None or isinstance(observation, Failure):
             return None
         return await self._grade(work.gold, observation)
-
-    def _count_round(self, observation: Observation, wasted: int) -> None:
-        counters = self.counters
-        counters.rounds += 1
-        counters.wasted_tokens += wasted
-        counters.completion_tokens += observation.completion_tokens or 0
-        match observation:
-            case Completion():
-                counters.verifier_tokens += observation.verifier_tokens
-            case Failure():
-                counters.last_error = observation.error
 
     def _count_outcome(self, work: Work, row: Row) -> None:
         self.counters.stops[row["stop_reason"]] += 1

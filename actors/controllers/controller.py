@@ -19,12 +19,14 @@ from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.cluster.storage_retry import GIVE_UP_S, with_retries
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, spare_collector
+from actors.controllers.completion_gate import CompletionGate
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.controllers.recordings import Recordings
 from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
+from actors.routing.spans import spans
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Statistics
@@ -38,6 +40,7 @@ from pipeline.records.run_dir import RunDir
 logger = logging.getLogger(__name__)
 
 _REPORT_EVERY_S = 1.0
+_ASK_MOST_EVERY_S = 0.02
 
 
 class Controller:
@@ -87,6 +90,8 @@ class Controller:
             yield outcome
         if chains.idle:
             await self._tell()  # the actor may be gone before the next second
+            if (traced := spans()) is not None:
+                await asyncio.to_thread(traced.flush)
 
     def _start(self) -> Chains:
         """What needs the event loop; runs at the first row, before anything awaits."""
@@ -107,8 +112,11 @@ class Controller:
         )
         self._journal.on_failure = self._fail
         self._grading = GradingPool(workers=runtime.grading_workers)
-        pools = clients_of(self._engines, runtime.requests)
+        models = {role: model.model for role, model in science.models.items()}
+        pools = clients_of(self._engines, runtime.requests, models)
         self._generator = pools[GENERATOR]
+        self._wanted = asyncio.Event()
+        gate = CompletionGate(self._wanted.set) if runtime.limits.caps else None
         rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
         self._fatal: str | None = None
         self._lag_ms = 0.0
@@ -117,17 +125,20 @@ class Controller:
             identity=RunIdentity(
                 run=self._run.run_id,
                 attempt=self._epoch.attempt,
-                models={role: model.model for role, model in science.models.items()},
+                models=models,
             ),
-            pools=pools,
+            pools={**pools, GENERATOR: gate.guarding(pools[GENERATOR])} if gate else pools,
             journal=self._journal,
             grade=self._grade,
             recording_of=Recordings(self._recording).of,
             in_flight=in_flight,
             headline=rules,
+            gate=gate,
         )
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._report()), loop.create_task(self._drain_when_told())]
+        if gate is not None:
+            self._tasks.append(loop.create_task(self._keep_allotted(gate)))
         return self._chains
 
     def _work(self, row: dict[str, Any]) -> Work:
@@ -147,6 +158,7 @@ class Controller:
                 completions=row["expected_completions"],
                 tokens_each=row["expected_tokens"] / row["expected_completions"],
             ),
+            turn=row["turn"],
         )
 
     def _statistics(self) -> dict[str, dict[str, Statistics]]:
@@ -190,10 +202,32 @@ class Controller:
             self._lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
             await self._tell()
 
+    async def _keep_allotted(self, gate: CompletionGate) -> None:
+        """Tell the monitor what was spent, every second and when something waits, and take what may
+        be spent; one word at a time, so that none overtakes another."""
+        name = self._epoch.name
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wanted.wait(), _REPORT_EVERY_S)
+                self._wanted.clear()
+                held = gate.giving_back()
+                spent = (gate.spent, held, gate.wanting, gate.to_come)
+                gate.allot(*await self._watch.allot.remote(name, *spent))
+                await asyncio.sleep(_ASK_MOST_EVERY_S)
+
+    async def _cut_when_told(self) -> None:
+        """Drain sooner where the run is told to stop while it drains."""
+        assert self._chains is not None
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            await asyncio.sleep(await self._watch.until_drain.remote(1))
+            self._chains.drain()
+
     async def _drain_when_told(self) -> None:
         assert self._chains is not None
         try:
             grace_s = await self._watch.until_drain.remote()
+            self._tasks.append(asyncio.ensure_future(self._cut_when_told()))
             await self._chains.wind_down(grace_s)
         except ray.exceptions.RayActorError:  # the driver is gone: nobody will take the outcomes
             logger.warning("the run's driver is gone, keeping what is finished")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,11 +18,13 @@ from actors.driver.flow import PhaseFlow
 from actors.driver.metric_rows import MetricRows, Progress
 from actors.driver.run_phases import RunPhases
 from actors.driver.signals import RunInterruptedError, Signals, reap_orphans, stop_grace_s, watching
+from actors.driver.spending import RunCappedError, Spending
 from actors.driver.stats_poller import StatsPoller
 from actors.engines.capacity_check import Waiting, require_room_for
 from actors.engines.launch import start_engines
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import DataError, MarkovScaleError
+from pipeline.planning.run_caps import tails
 from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ class Attempt:
         self._account: StatsPoller
         self._admission: AdmissionControl
         self._rows: MetricRows
+        self._spending: Spending
         self._breaker = AbortPolicy(config.runtime, run.address)
         self._resume = f"resume with --resume {run.address}"
         self._signals = Signals(self._resume)
@@ -67,12 +70,15 @@ class Attempt:
                 directory cannot be written.
             EngineError: where an engine does not start.
             ConfigError: where the cluster can never hold what the run asks for.
+            RunCappedError: where a cap was reached before every chain had ended.
         """
         reap_orphans()
         self._phases.prepare()
         if not self._phases.pending():
             logger.info("nothing left to do in %s", self._run.address)
             return
+        self._spending = Spending(self._run, self._config.runtime, self._config.science.models)
+        self._check_room()
         require_room_for(self._config)
         try:
             with self._signals.installed(), watching(self._run.run_id) as watch:
@@ -86,16 +92,21 @@ class Attempt:
 
     def _go_through(self, watch: Any) -> None:
         with_retries(lambda: write_environment(self._run, self._number), "write the environment")
+        self._spending.engines_start()
         with self._engines() as engines:
             self._account = StatsPoller(engines)
             self._admission = self._admission_of(engines, watch)
             self._rows = MetricRows(
-                self._run, self._entry, self._account, self._admission, self._progress
+                self._run,
+                self._entry,
+                self._account,
+                self._admission,
+                self._progress,
+                self._spending.figures,
             )
             self._signals.raising = False
             try:
-                for phase in range(self._phases.count):
-                    self._phase(phase, watch, engines)
+                self._all_phases(watch, engines)
                 self._check_whole()
                 failed = self._breaker.failures(ray.get(watch.totals.remote()), least=1)
                 if failed is not None:
@@ -115,11 +126,21 @@ class Attempt:
             lambda limit: ray.get(watch.admit.remote(limit, actors)),
         )
 
+    def _all_phases(self, watch: Any, engines: Any) -> None:
+        try:
+            for phase in range(self._phases.count):
+                self._phase(phase, watch, engines)
+        except RunCappedError as error:
+            if self._phases.pending():  # else what was in flight was all that was left
+                raise (self._spending.reason() or error) from error
+
     def _phase(self, phase: int, watch: Any, engines: Any) -> None:
-        work = self._phases.work(phase)
+        work = self._phases.work(phase, self._spending.left)
         logger.info("phase %d: %d chains to run", phase, len(work))
         if work:
-            before = ray.get(watch.totals.remote())
+            before, to_come = ray.get(watch.totals.remote()), tails(work)
+            self._spend(watch, before, to_come, 0)
+            self._check_room()
             flow = PhaseFlow(
                 self._run,
                 self._entry,
@@ -128,11 +149,43 @@ class Attempt:
                 engines.address,
                 self._config.runtime.controllers,
             )
-            self._attend(flow, watch, phase, len(work), before)
+            self._attend(flow, watch, phase, to_come, before)
         self._phases.fold(phase)
 
+    def _spend(
+        self, watch: Any, totals: dict[str, Any], to_come: Sequence[float], begun: int
+    ) -> None:
+        """Take what was spent, and tell controllers what they may spend.
+
+        Args:
+            watch: of the run.
+            totals: of the watch.
+            to_come: completions expected once 0, 1, ... chains of the phase have begun.
+            begun: how many have.
+        """
+        rounds = to_come[min(begun, len(to_come) - 1)]
+        self._spending.look(totals, self._account.latest, rounds)
+        if self._spending.capped:
+            actors = self._config.runtime.controllers.actors
+            ray.get(watch.cap.remote(self._spending.room, self._spending.left, actors))
+
+    def _check_room(self) -> None:
+        """That there is room under every cap.
+
+        Raises:
+            RunCappedError: where there is not.
+        """
+        reason = self._spending.reason()
+        if reason is not None:
+            raise reason
+
     def _attend(
-        self, flow: PhaseFlow, watch: Any, phase: int, chains: int, before: dict[str, Any]
+        self,
+        flow: PhaseFlow,
+        watch: Any,
+        phase: int,
+        to_come: Sequence[float],
+        before: dict[str, Any],
     ) -> None:
         """Watch a phase to its end; drain it where it must not go on.
 
@@ -140,11 +193,12 @@ class Attempt:
             flow: its pipeline.
             watch: of the run.
             phase: its number.
-            chains: how many it has.
+            to_come: completions expected once 0, 1, ... of its chains have begun.
             before: totals of the watch before it began.
         """
         reason: MarkovScaleError | None = None
-        began = told = time.monotonic()
+        began, chains = time.monotonic(), len(to_come) - 1
+        told = began
         stopped = sum(before["stops"].values())
         up = before["controllers"] + self._config.runtime.controllers.actors
         waiting = Waiting("controllers")
@@ -153,16 +207,21 @@ class Attempt:
             totals = ray.get(watch.totals.remote())
             self._account.look()
             self._admission.step(totals)
+            begun = sum(totals["stops"].values()) - stopped + totals["in_flight"]
+            self._spend(watch, totals, to_come, begun)
             if totals["controllers"] < up and reason is None:
                 waiting.look()
-            if reason is None:
-                reason = self._reason_to_end(totals)
-                if reason is not None:
-                    logger.warning("draining: %s", reason)
-                    grace_s = stop_grace_s(self._config.runtime) if self._signals.stop else 0.0
-                    ray.get(watch.drain.remote(grace_s))
-                    give_up = time.monotonic() + grace_s + _DRAIN_S
-            elif time.monotonic() > give_up:
+            found = self._reason_to_end(totals)
+            capped = isinstance(reason, RunCappedError)  # what is in flight ends, if nothing worse
+            if found is not None and (
+                reason is None or (capped and not isinstance(found, RunCappedError))
+            ):
+                reason = found
+                logger.warning("draining: %s", reason)
+                grace_s = self._grace_s(reason)
+                ray.get(watch.drain.remote(grace_s))
+                give_up = time.monotonic() + grace_s + _DRAIN_S
+            elif reason is not None and time.monotonic() > give_up:
                 logger.warning("chains did not drain in time, leaving them")
                 raise reason
             if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
@@ -190,7 +249,14 @@ class Attempt:
             return RunInterruptedError(f"stopped by a signal; {self._resume}")
         if self._taken_over is not None:
             return RunInterruptedError(self._taken_over)
-        return self._breaker.reason(totals)
+        return self._breaker.reason(totals) or self._spending.reason()
+
+    def _grace_s(self, reason: MarkovScaleError) -> float:
+        """How long completions in flight may go on."""
+        runtime = self._config.runtime
+        if isinstance(reason, RunCappedError):
+            return runtime.requests.deadline_s + runtime.requests.score_deadline_s
+        return stop_grace_s(runtime) if self._signals.stop else 0.0
 
     def _check_whole(self) -> None:
         """That every chain has the outcome that counts; only then is the run done.

@@ -38,6 +38,7 @@ class MetricRows:
         account: what the engines say.
         admission: how many chains may be at work.
         progress: told each row; None tells nobody.
+        spent: what the attempt has spent so far, and the run against its caps.
     """
 
     def __init__(
@@ -47,8 +48,9 @@ class MetricRows:
         account: StatsPoller,
         admission: AdmissionControl,
         progress: Progress | None,
+        spent: Callable[[], dict[str, Any]] = dict,
     ) -> None:
-        self._run, self._attempt, self._progress = run, attempt, progress
+        self._run, self._attempt, self._progress, self._spent = run, attempt, progress, spent
         self._account, self._admission = account, admission
         self._waiting: list[dict[str, Any]] = []
         self._told = self._parts = 0
@@ -75,6 +77,7 @@ class MetricRows:
             "phase_seconds": seconds,
             "admission": self._admission.figures(),
             **self._engine_figures(),
+            **self._spent(),
         }
         self._take(row)
         self._exported.update(row)
@@ -84,7 +87,7 @@ class MetricRows:
     def close(self) -> None:
         """Complete the attempt's last row by what the engines said last."""
         if self._waiting:
-            self._waiting[-1] |= self._engine_figures()
+            self._waiting[-1] |= {**self._engine_figures(), **self._spent()}
             self._write(self._waiting)
 
     def _engine_figures(self) -> dict[str, Any]:

@@ -19,6 +19,8 @@ _COUNTED = {
     "wasted_tokens": "Tokens of tries that gave no completion",
 }
 _MEASURED = {
+    "chains": "Chains of the phase that runs",
+    "chains_stopped": "Those of them that stopped",
     "in_flight": "Chains that work",
     "waiting": "Chains that wait to be admitted",
     "idle_s": "Seconds since the last round anywhere",
@@ -33,8 +35,16 @@ _REPLICA = {
     "waiting": "Sequences that wait for a place in a replica's batch",
     "kv_usage": "Share of a replica's KV cache in use",
     "preemptions": "Preemptions since a replica started",
+<<<<<<< HEAD
     "draft_tokens": "Tokens that a replica drafted ahead since it started",
     "accepted_tokens": "Of the tokens drafted ahead, those that the model accepted",
+=======
+    "max_num_seqs": "Places in a replica's batch",
+}
+_LIMITS = {
+    "spent": "What the run has spent, in the unit of its cap",
+    "cap": "What it may spend",
+>>>>>>> main
 }
 
 
@@ -93,6 +103,15 @@ class RunMetrics:
         self._stops = meters.Gauge(
             "markovscale_stopped_chains", "Chains that stopped, by reason", ("run", "reason")
         )
+        self._verdicts = meters.Gauge(
+            "markovscale_verdicts",
+            "Chains that stopped, by strategy and what their headline answer was graded",
+            ("run", "strategy", "verdict"),
+        )
+        self._limits = {
+            name: meters.Gauge(f"markovscale_limit_{name}", text, ("run", "limit"))
+            for name, text in _LIMITS.items()
+        }
         self._replicas = {
             name: meters.Gauge(f"markovscale_replica_{name}", text, ("run", "pool", "replica"))
             for name, text in _REPLICA.items()
@@ -114,6 +133,12 @@ class RunMetrics:
             self._pressure.set(list(Pressure).index(admission["pressure"]), tags=self._run)
         for reason, number in row["stops"].items():
             self._stops.set(number, tags={**self._run, "reason": reason})
+        for name, number in row["verdicts"].items():
+            strategy, _, verdict = name.rpartition("/")
+            self._verdicts.set(number, tags={**self._run, "strategy": strategy, "verdict": verdict})
+        for limit, amounts in row.get("limits", {}).items():
+            for name, gauge in self._limits.items():
+                gauge.set(amounts[name], tags={**self._run, "limit": limit})
         for pool, replicas in row["engines"].items():
             for stats in replicas:
                 tags = {**self._run, "pool": pool, "replica": stats["replica"]}

@@ -6,7 +6,8 @@ Calls of storage are made with_retries (`actors.cluster.storage_retry`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,11 +23,12 @@ from pipeline.planning.phase_work import (
     phase_count,
     phase_work,
     prepared_statistics,
+    taking_part,
 )
-from pipeline.planning.schedule import running_means
+from pipeline.planning.schedule import MEANS_OF, running_means
 from pipeline.records.attempts import AttemptEntry
-from pipeline.records.journal import read_journal, survey
-from pipeline.records.resume_index import write_recorded
+from pipeline.records.journal import QuestionKey, counting, read_columns
+from pipeline.records.resume_index import drawn_blocks, write_recorded
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 
@@ -77,25 +79,28 @@ class RunPhases:
                 return True
         return False
 
-    def work(self, phase: int) -> list[Row]:
+    def work(self, phase: int, tokens_left: float = math.inf) -> list[Row]:
         """The chains of a phase that are left, in the order in which they should start; what is
-        recorded of them is written for the controllers."""
-        columns = ["benchmark", "completion_tokens", "error"]
-        recorded = with_retries(lambda: survey(self._run.journal, columns), "read the journal")
+        recorded of them is written for the controllers.
+
+        Args:
+            phase: its number.
+            tokens_left: completion tokens that the run may still spend.
+        """
+        names, means = with_retries(self._recorded, "read the journal")
         work = phase_work(
             self._strategies,
             phase,
             self._questions,
             self._statistics(),
             self._done(),
-            running_means(recorded.table),
+            means,
+            tokens_left,
         )
         if work:
             wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]
             with_retries(
-                lambda: write_recorded(
-                    self._run, self._entry.number, phase, recorded.names, wanted
-                ),
+                lambda: write_recorded(self._run, self._entry.number, phase, names, wanted),
                 "write what is recorded",
             )
         return work
@@ -103,18 +108,30 @@ class RunPhases:
     def fold(self, phase: int) -> None:
         """Learn from a finished phase, once."""
         known = self._statistics()
-        labels = self._unfolded(phase, known)
-        if not labels:
-            return
-        drawn = with_retries(
-            lambda: read_journal(self._run.journal, strategies=labels).table, "read the journal"
-        )
-        for label in labels:
-            strategy = self._strategies[label]
-            phases = phases_of(strategy)
+        for label in self._unfolded(phase, known):
+            phases = phases_of(self._strategies[label])
             before = known.get((label, phases[phase - 1].name if phase else PREPARED), {})
-            learnt = folded_statistics(label, strategy, phase, self._questions, drawn, before)
-            self._write_statistics(label, phases[phase].name, learnt)
+            self._write_statistics(label, phases[phase].name, self._learnt(label, phase, before))
+
+    def _learnt(
+        self, label: str, phase: int, before: Mapping[str, Statistics]
+    ) -> dict[str, Statistics]:
+        strategy = self._strategies[label]
+        selected = taking_part(label, phases_of(strategy)[phase], self._questions, before)
+        place = (self._run, self._entry.number, phase, label)
+        drawn = with_retries(lambda: drawn_blocks(*place, selected), "read the journal")
+
+        def rows(key: QuestionKey) -> Sequence[Row]:
+            return with_retries(lambda: drawn.rows(key), "read what was drawn")
+
+        learnt = folded_statistics(label, strategy, phase, self._questions, rows, before)
+        with_retries(drawn.delete, "delete what was read")
+        return learnt
+
+    def _recorded(self) -> tuple[list[str], Mapping[str, float]]:
+        """The segments that count, and the mean tokens of a completion by benchmark."""
+        names = counting(self._run.journal)
+        return names, running_means(read_columns(self._run.journal, names, MEANS_OF))
 
     def _unfolded(self, phase: int, known: Mapping[tuple[str, str], object]) -> list[str]:
         """Labels of strategies whose finished phase has not been folded yet."""

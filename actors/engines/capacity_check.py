@@ -41,8 +41,8 @@ def require_room(asks: Sequence[Ask]) -> None:
 def require_room_for(config: RunConfig) -> None:
     """`require_room`, for everything that a run needs before its first chain can move."""
     runtime = config.runtime
-    on_cluster = hosting_of(runtime).on_cluster
-    require_room(asks_of(runtime, config.science.models if on_cluster else ()))
+    models = config.science.models
+    require_room(asks_of(runtime, [r for r in models if hosting_of(runtime, r).on_cluster]))
 
 
 def machines() -> list[Machine]:

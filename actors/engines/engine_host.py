@@ -57,7 +57,7 @@ def engine_fields(spec: PoolSpec) -> tuple[Any, ...]:
         spec.role,
         spec.model.model_dump(mode="json"),
         spec.pool.model_dump(mode="json"),
-        spec.runtime.scripted,
+        spec.scripted,
         spec.samples,
     )
 

@@ -7,7 +7,6 @@ one output comes back a request.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,14 +14,12 @@ from functools import cache
 from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
-from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.prompting import Prompt, Prompter
 from actors.engines.start_checks import check_prompts, generator_tokenizer
-from actors.engines.tokenizing import Tokenizing
+from actors.engines.vllm_engine import VllmEngine
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
-from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
 
 logger = logging.getLogger(__name__)
@@ -31,7 +28,7 @@ _FIRST = -(2**31)  # vLLM serves the lowest priority first
 _WARM_REQUESTS = 64
 
 
-class GeneratorEngine:
+class GeneratorEngine(VllmEngine):
     """One vLLM engine. Its constructor loads the model and blocks until it can serve."""
 
     kind = "generator"
@@ -54,7 +51,6 @@ class GeneratorEngine:
         vllm_setup.check_shape(self._model)
         tokenizer = generator_tokenizer(self._model)
         check_prompts(self._model, tokenizer, samples)
-        self._tokenizing = Tokenizing()
         arguments = vllm_setup.engine_args(
             self._model,
             pool_config,
@@ -62,9 +58,7 @@ class GeneratorEngine:
             **vllm_setup.reasoning_args(self._model.reasoning),
             **vllm_setup.speculation_args(pool_config),
         )
-        meter = Meter(pool_config.engine.max_num_seqs)
-        self._llm = vllm_setup.start(arguments, pool_config, meter)
-        self._context = vllm_setup.context_tokens(self._llm)
+        self._load(arguments, pool_config)
         self._prompter = Prompter(
             tokenizer,
             self._context,
@@ -75,8 +69,6 @@ class GeneratorEngine:
         self._skips_special_tokens = not self._prompter.keeps_special_tokens
         self._ends_thinking = vllm_setup.ends_thinking(self._llm)
         self._probe_ids: list[int] = tokenizer.encode("1", add_special_tokens=False)
-        self._meter = meter
-        self._running: dict[str, asyncio.Task[Any]] = {}
 
     async def serve(self, call: GenerateCall) -> Generated | Failure:
         """See `Engine.serve`."""
@@ -87,22 +79,9 @@ class GeneratorEngine:
                 self._meter.failed += 1
                 return prompt
             self._meter.prompt_tokens += len(prompt.ids)
-            task = asyncio.create_task(self._run(request, prompt, request_id, call.priority))
-            self._running[request_id] = task
-            try:
-                # a shielded task lives on when this call is cancelled, to tell what it cost
-                output = await asyncio.wait_for(asyncio.shield(task), call.deadline_s)
-            except TimeoutError:
-                tokens = await self.abort(request_id)
-                late = f"no completion within {call.deadline_s:g} s"
-                return Failure.of(ErrorKind.DEADLINE, late, completion_tokens=tokens)
-            except asyncio.CancelledError:
-                await asyncio.shield(self.abort(request_id))
-                raise
-            finally:
-                self._running.pop(request_id, None)
+            run = self._run(request, prompt, request_id, call.priority)
+            output = await self._in_time(call, run, "completion")
             if isinstance(output, Failure):
-                self._meter.failed += 1
                 return output
             made = output.outputs[0]
             return self._prompter.answer(
@@ -111,27 +90,8 @@ class GeneratorEngine:
                 list(made.token_ids),
                 made.finish_reason,
                 output.num_cached_tokens or 0,
+                vllm_calls.confidence(made),
             )
-
-    async def abort(self, request_id: str) -> int | None:
-        """Stop a request in the engine.
-
-        Returns:
-            Tokens that it had generated; None for a request that is not running here.
-        """
-        if self._tokenizing.abort(request_id):
-            return 0
-        task = self._running.get(request_id)
-        if task is None or task.done():
-            return None
-        await self._llm.abort(request_id)
-        output = await task
-        if isinstance(output, Failure):
-            return output.completion_tokens
-        tokens = len(output.outputs[0].token_ids)
-        self._meter.aborted += 1
-        self._meter.aborted_tokens += tokens
-        return tokens
 
     async def warm_up(self) -> None:
         """Answer a batch of short requests, sampled as those of a run are.
@@ -147,23 +107,6 @@ class GeneratorEngine:
             for number in range(batch)
         )
         self._meter.ready()
-
-    async def health(self, stall_s: float = 120.0) -> None:
-        """Prove that the engine can serve: by its steps while it works, else by one token.
-
-        Raises:
-            EngineDeadError: if it died, or made no step within `stall_s`.
-        """
-        await vllm_calls.prove_alive(self._llm, self._meter, self._probe, stall_s)
-
-    def stats(self, replica: str = "") -> EngineStats:
-        """What the engine counted so far."""
-        return self._meter.stats(replica, self.kind, vllm_setup.kv_capacity_tokens(self._llm))
-
-    def shutdown(self) -> None:
-        """Stop the engine and its processes."""
-        self._llm.shutdown()
-        self._tokenizing.close()
 
     async def _run(self, request: Request, prompt: Prompt, request_id: str, priority: float) -> Any:
         """Final output of a request, aborted or not; a Failure for errors of its own."""
@@ -183,8 +126,12 @@ class GeneratorEngine:
             stop_token_ids=list(request.stop_token_ids) or None,
             seed=request.seed,
             skip_special_tokens=self._skips_special_tokens,
+            **(vllm_calls.ASKS_LOGPROBS if self._model.logprobs else {}),
             **vllm_setup.sampling_params(sampling),
         )
+
+    def _generated(self, output: Any) -> int:
+        return len(output.outputs[0].token_ids)
 
     async def _probe(self, request_id: str, max_tokens: int = 1, **sampling: Any) -> Any:
         """Generate a token or two, ahead of everything else; they belong to no run."""
@@ -192,7 +139,7 @@ class GeneratorEngine:
             self._llm, self._probe_ids, request_id, _FIRST, max_tokens=max_tokens, **sampling
         )
         if not isinstance(output, Failure):
-            self._meter.completion_tokens -= len(output.outputs[0].token_ids)
+            self._meter.completion_tokens -= self._generated(output)
         return output
 
 

@@ -33,6 +33,14 @@ class PoolSpec:
     samples: tuple[Call[Any], ...] = ()
     """A call of each kind that will come: checked before weights are loaded."""
 
+    @property
+    def scripted(self) -> dict[str, Any] | None:
+        """Settings of scripted engines, where the run has these."""
+        settings = self.runtime.scripted
+        if settings is None or not getattr(self.model, "logprobs", False):
+            return settings
+        return {**settings, "logprobs": True}
+
 
 class Host(Protocol):
     """One started pool; its constructor begins the start and does not wait for it."""
@@ -77,8 +85,14 @@ HOSTS = {
         "actors.engines.in_process:ProcessTransport",
         on_cluster=False,
     ),
+    "endpoint": Hosting(
+        "actors.engines.endpoint_host:EndpointHost",
+        "actors.engines.endpoint_transport:EndpointTransport",
+        on_cluster=False,
+    ),
 }
-"""By ``runtime.host``; ``process`` is for scripted engines that say ``in_process``."""
+"""By ``runtime.host``; ``process`` is for scripted engines that say ``in_process``, ``endpoint``
+for pools that have one."""
 
 
 def started(spec: PoolSpec) -> Host:
@@ -87,7 +101,7 @@ def started(spec: PoolSpec) -> Host:
     Raises:
         ConfigError: if it asks for something that cannot be.
     """
-    host: Host = resolve_name(hosting_of(spec.runtime).host)(spec)
+    host: Host = resolve_name(hosting_of(spec.runtime, spec.role).host)(spec)
     return host
 
 
@@ -97,8 +111,10 @@ def transport_to(address: PoolAddress, settings: RequestConfig) -> Transport:
     return transport
 
 
-def hosting_of(runtime: RuntimeConfig) -> Hosting:
-    """What hosts the engines of a run."""
+def hosting_of(runtime: RuntimeConfig, role: str) -> Hosting:
+    """What hosts the engines of one role of a run."""
+    if runtime.pools[role].endpoint is not None:
+        return HOSTS["endpoint"]
     if runtime.scripted is not None and script_of(runtime.scripted).in_process:
         return HOSTS["process"]
     return HOSTS[runtime.host]

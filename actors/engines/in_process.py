@@ -22,9 +22,7 @@ class InProcess:
     """The host: the transport makes the engine."""
 
     def __init__(self, spec: PoolSpec) -> None:
-        self.address = PoolAddress(
-            host="process", role=spec.role, at={"scripted": spec.runtime.scripted}
-        )
+        self.address = PoolAddress(host="process", role=spec.role, at={"scripted": spec.scripted})
 
     def wait(self) -> None:
         """See `Host.wait`."""

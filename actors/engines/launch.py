@@ -122,4 +122,4 @@ def admitted(pool: PoolConfig, replicas: Sequence[EngineStats], max_tokens: int)
 def _places(pool: PoolConfig, replicas: Sequence[EngineStats]) -> int:
     """Sequences that generators would work on at once, were the KV cache no limit."""
     told = sum(replica.max_num_seqs for replica in replicas)
-    return told or pool.replicas * pool.engine.max_num_seqs
+    return told or pool.places

@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.engines.templates import rendered
 from actors.routing.calls import Generated
+from pipeline.core.confidence import Confidence
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
 from pipeline.core.thinking import MARKS, Reasoning, opened_by, parts
@@ -103,7 +104,13 @@ class Prompter:
         return not special.isdisjoint((*MARKS, *(mark.strip() for mark in own)))
 
     def answer(
-        self, prompt: Prompt, text: str, ids: list[int], finish_reason: str | None, cached: int
+        self,
+        prompt: Prompt,
+        text: str,
+        ids: list[int],
+        finish_reason: str | None,
+        cached: int,
+        confidence: Confidence | None = None,
     ) -> Generated | Failure:
         """What a generator made of a prompt, as the caller is told it.
 
@@ -113,6 +120,7 @@ class Prompter:
             ids: its tokens.
             finish_reason: what ended it; all but those of `Completion` is a failure.
             cached: tokens of the prompt that were found in the cache.
+            confidence: of the completion, where it was asked for.
         """
         if finish_reason not in ("stop", "length", "repetition"):
             ended = f"the request ended with {finish_reason!r}"
@@ -124,6 +132,7 @@ class Prompter:
             cached_prompt_tokens=cached,
             completion_tokens=len(ids),
             thinking_tokens=self.thinking_tokens(prompt, text, ids),
+            confidence=confidence,
         )
 
     def thinking_tokens(self, prompt: Prompt, text: str, ids: list[int]) -> int:

@@ -19,6 +19,7 @@ from pipeline.benchmarks import builtin
 from pipeline.config.errors import described
 from pipeline.config.schema import Section
 from pipeline.core import prm
+from pipeline.core.confidence import Confidence
 from pipeline.core.errors import ConfigError, DataError
 
 Fault = Literal[
@@ -62,6 +63,8 @@ class Script(Section):
     witness: str | None = None
     """Folder in which each generator writes down what it made, a line a completion: what it says of
     itself even after it was killed."""
+    logprobs: bool = False
+    """Whether completions have a made-up confidence, as ``science.generator.logprobs`` asks for."""
     fault_times: int | None = Field(None, ge=1)
     """How often, in one process, each piece of text provokes its fault; None is always."""
 
@@ -105,6 +108,16 @@ def reply(prompt: str, seed: int, script: Script) -> tuple[str, int]:
     answer = int(right) + (0 if is_right else 1 + int(_uniform("slip", prompt, seed) * 99))
     tokens = max(1, round(script.tokens * 2 ** (2 * _uniform("length", prompt, seed) - 1)))
     return f"The question asks for a number.\n\nIt is \\boxed{{{answer}}}.", tokens
+
+
+def confidence(text: str, prompt: str, seed: int) -> Confidence:
+    """What a scripted model is sure of: more often of right answers than of wrong ones."""
+    found = _ANSWER.findall(text)
+    is_right = bool(found) and found[-1] == gold(prompt)
+    mean = (9.0 if is_right else 8.0) + 3 * _uniform("confidence", prompt, seed)
+    return Confidence(
+        token_confidence=mean, least_token_confidence=mean / 4, token_entropy=2.0 / mean
+    )
 
 
 def rows(question: str, text: str, fault: Fault | None) -> list[list[float]]:

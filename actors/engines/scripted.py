@@ -16,7 +16,7 @@ from typing import Any
 from actors.cluster.concurrency_limit import Limit
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.generation_log import GenerationLog
-from actors.engines.script_rules import Fault, reply, rows, script_of
+from actors.engines.script_rules import Fault, confidence, reply, rows, script_of
 from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from pipeline.core import prm
 from pipeline.core.errors import EngineDeadError, ErrorKind, VerifierError
@@ -179,6 +179,9 @@ class ScriptedGenerator(ScriptedEngine):
                 cached_prompt_tokens=0,
                 completion_tokens=tokens,
                 thinking_tokens=0,
+                confidence=(
+                    confidence(text, prompt, request.seed) if self.script.logprobs else None
+                ),
             )
 
 

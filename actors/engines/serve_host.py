@@ -29,7 +29,7 @@ from pipeline.core.errors import ConfigError, EngineError
 
 logger = logging.getLogger(__name__)
 
-_APP = re.compile(rf"markovscale-(?P<run>.+)-(?:{'|'.join(ROLES)})")
+_APP = re.compile(rf"markovscale-(?P<run>.+)-(?:{'|'.join(ROLES)}|endpoint)")
 _POLL_S = 0.5
 _STATS_S = 5.0
 _CONSTRUCTOR_TRIES = 3

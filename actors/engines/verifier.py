@@ -1,7 +1,7 @@
-"""The verifier engine: replies in, step scores out, on vLLM's pooling runner.
+"""The verifier engine: replies in, step scores out, on vLLM.
 
-For process reward models of the kind of Qwen2.5-Math-PRM: a separator token after every step, two
-classes at each, softmax, class 1 is "right". What surrounds the model is pure
+It hosts any kind of verifier (`actors.engines.verifiers`): a kind makes the prompts, asks the model
+and reads its scores; what surrounds that is here. What surrounds the model is pure
 (`pipeline.core.prm`).
 """
 
@@ -10,34 +10,35 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pkgutil import resolve_name
 from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
-from actors.engines.engine_stats import EngineStats, Meter
+from actors.engines.engine_stats import EngineStats
 from actors.engines.prompting import check_text
 from actors.engines.start_checks import context_of
-from actors.engines.templates import rendered
-from actors.engines.tokenizing import Tokenizing
+from actors.engines.verifiers.kind import Kind, Running, Scores, Solution
+from actors.engines.vllm_engine import VllmEngine
 from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.models import VerifierModel
+from pipeline.config.profiles import VerifierKind
 from pipeline.config.runtime import PoolConfig
 from pipeline.core import prm
 from pipeline.core.errors import ConfigError, ErrorKind, VerifierError
 from pipeline.core.protocol import Failure
 
+KINDS: dict[VerifierKind, str] = {
+    "qwen_prm": "actors.engines.verifiers.qwen_prm:QwenPrm",
+    "token_pair": "actors.engines.verifiers.token_pair:TokenPair",
+    "one_column": "actors.engines.verifiers.one_column:OneColumn",
+    "generative": "actors.engines.verifiers.generative:Generative",
+}
+"""``module:class`` of each kind, made with the model's configuration and its tokenizer."""
 
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """A reply as the model reads it."""
 
-    ids: list[int]
-    n_steps: int
-    truncated: bool
-
-
-class VerifierEngine:
-    """One vLLM pooling engine. Its constructor loads the model and blocks until it can serve."""
+class VerifierEngine(VllmEngine):
+    """One vLLM engine. Its constructor loads the model and blocks until it can serve."""
 
     kind = "verifier"
 
@@ -52,34 +53,23 @@ class VerifierEngine:
             samples: a call of each kind that will come.
 
         Raises:
-            ConfigError: before any weights are loaded, if the separator is not one token, the chat
-                template refuses a sample or drops separators, or a step of the engine is shorter
-                than the context (step pooling reads a prompt in one piece).
+            ConfigError: before any weights are loaded, if the model is not of the verifier's kind,
+                a tag is not one token, the chat template refuses a sample or drops tags, or a step
+                of the engine is shorter than the context where it must read a prompt in one piece.
         """
         self._model = VerifierModel.model_validate(model)
         pool_config = PoolConfig.model_validate(pool)
         vllm_setup.check_shape(self._model)
         context = context_of(self._model)
-        check_step_size(context, pool_config.engine.max_num_batched_tokens)
-        self._tokenizer = vllm_setup.tokenizer(self._model)
-        self._separator_id = separator_id(self._tokenizer, self._model.step_separator)
+        tokenizer = vllm_setup.tokenizer(self._model)
+        self._kind: Kind = resolve_name(KINDS[self._model.kind])(self._model, tokenizer)
+        self._kind.check_pool(pool_config, context)
         self._context = context or sys.maxsize
         for call in samples:
             self._check(call)
-        self._probe = Solution([self._separator_id], 1, truncated=False)
-        self._tokenizing = Tokenizing()
-        arguments = vllm_setup.engine_args(
-            self._model,
-            pool_config,
-            **vllm_setup.step_pooling(self._separator_id),
-            # step pooling needs every position of the prompt in one forward pass
-            enable_prefix_caching=False,
-            enable_chunked_prefill=False,
-        )
-        self._meter = Meter(pool_config.engine.max_num_seqs)
-        self._llm = vllm_setup.start(arguments, pool_config, self._meter)
-        self._context = vllm_setup.context_tokens(self._llm)
-        self._running: dict[str, asyncio.Task[Any]] = {}
+        arguments = vllm_setup.engine_args(self._model, pool_config, **self._kind.arguments())
+        self._load(arguments, pool_config)
+        self._to_run = Running(self._llm, self._tokenizing, self._context)
 
     async def serve(self, call: ScoreCall) -> Scored | Failure:
         """See `Engine.serve`.
@@ -95,43 +85,35 @@ class VerifierEngine:
             solution = await self._tokenizing.run(
                 request_id, lambda: self._solution(call.question, call.reply)
             )
+            if solution is None:
+                score = prm.aggregate((), self._model.aggregation)
+                return Scored(step_scores=(), score=score, tokens=0, truncated=False)
             if isinstance(solution, Failure):
                 self._meter.failed += 1
                 return solution
-            if not solution.n_steps:
-                score = prm.aggregate((), self._model.aggregation)
-                return Scored(step_scores=(), score=score, tokens=0, truncated=False)
-            self._meter.prompt_tokens += len(solution.ids)
-            task = asyncio.create_task(self._run(solution, request_id))
-            self._running[request_id] = task
-            try:
-                rows = await asyncio.wait_for(asyncio.shield(task), call.deadline_s)
-            except TimeoutError:
-                await self.abort(request_id)
-                return Failure.of(ErrorKind.DEADLINE, f"no scores within {call.deadline_s:g} s")
-            except asyncio.CancelledError:
-                await asyncio.shield(self.abort(request_id))
-                raise
-            finally:
-                self._running.pop(request_id, None)
-            if isinstance(rows, Failure):
-                self._meter.failed += 1
-                return rows
-            return self._scored(solution, rows)
+            scores = await self._in_time(call, self._run(solution, request_id), "scores")
+            if isinstance(scores, Failure):
+                return scores
+            return Scored(
+                step_scores=scores.of_steps,
+                score=prm.aggregate(scores.of_steps, self._model.aggregation),
+                tokens=scores.read + scores.wrote,
+                truncated=solution.truncated,
+            )
 
     async def abort(self, request_id: str) -> int | None:
         """Stop a request in the engine.
 
         Returns:
-            0, a verifier generates nothing; None for a request that is not running here.
+            0, a verifier makes no part of a reply; None for a request that is not running here.
         """
         if self._tokenizing.abort(request_id):
             return 0
         task = self._running.get(request_id)
         if task is None or task.done():
             return None
-        await self._llm.abort(request_id)
-        await task
+        task.cancel()  # vLLM aborts what nobody waits for any more
+        await asyncio.wait({task})
         self._meter.aborted += 1
         return 0
 
@@ -141,119 +123,54 @@ class VerifierEngine:
         Raises:
             EngineDeadError: if it cannot.
         """
-        await vllm_calls.answer_all([self._run(self._probe, "warm-up")])
+        await vllm_calls.answer_all([self._probe("warm-up")])
         self._meter.ready()
 
-    async def health(self, stall_s: float = 120.0) -> None:
-        """Prove that the engine can serve: by its steps while it works, else by one score.
-
-        Raises:
-            EngineDeadError: if it died, or made no step within `stall_s`.
-        """
-        await vllm_calls.prove_alive(
-            self._llm, self._meter, lambda request_id: self._run(self._probe, request_id), stall_s
-        )
+    async def _probe(self, request_id: str) -> Any:
+        return await self._run(self._kind.probe, request_id)
 
     def stats(self, replica: str = "") -> EngineStats:
         """What the engine counted so far."""
-        stats = self._meter.stats(replica, self.kind, vllm_setup.kv_capacity_tokens(self._llm))
+        stats = super().stats(replica)
         # vLLM tells of a batch when its step is over; a prompt is read in one step, so that it
         # never tells of any prompt in one
         at_work = self._meter.in_flight - stats.waiting
         running = max(0, min(at_work, stats.max_num_seqs))
         return replace(stats, running=running, slot_s=stats.busy_s)
 
-    def shutdown(self) -> None:
-        """Stop the engine and its processes."""
-        self._llm.shutdown()
-        self._tokenizing.close()
-
     def _check(self, call: ScoreCall) -> None:
-        """Refuse a template or a separator with which this call can never be scored."""
+        """Refuse a template or a tag with which this call can never be scored."""
         try:
-            solution = self._solution(call.question, call.reply)
+            self._solution(call.question, call.reply)
         except ValueError as error:
             raise ConfigError(f"science.verifier {self._model.model}: {error}") from error
-        kept = solution.ids.count(self._separator_id)
-        if kept != solution.n_steps:
-            raise ConfigError(
-                f"science.verifier {self._model.model}: the chat template must keep "
-                f"{solution.n_steps} separators {self._model.step_separator!r}, kept {kept}"
-            )
 
-    def _solution(self, question: str, reply: str) -> Solution:
-        """Split, render, tokenize and fit; ValueError says what is wrong with the request."""
+    def _solution(self, question: str, reply: str) -> Solution | None:
+        """Split, render, tokenize and fit; None for a reply without text to judge.
+
+        Raises:
+            ValueError: saying what is wrong with the request.
+        """
         check_text(question, "question")
         check_text(reply, "reply")
-        separator = self._model.step_separator
-        steps = prm.split_steps(reply, separator=separator, text=self._model.text)
+        steps = self._kind.split(reply)
         if not steps:
-            return Solution([], 0, truncated=False)
-        problem = prm.without(question, separator)
-        fitted = prm.fit(steps, lambda some: len(self._ids(problem, some)), self._context)
+            return None
+        problem = self._kind.clean(question)
+        fitted = prm.fit(steps, lambda some: self._kind.length(problem, some), self._context)
         if fitted is None:
             raise ValueError(
-                f"question has {len(self._ids(problem, ())):,} tokens with the prompt, the "
+                f"question has {self._kind.length(problem, ()):,} tokens with the prompt, the "
                 f"verifier's context holds {self._context:,}"
             )
-        ids = self._ids(problem, fitted.steps)
-        return Solution(ids, len(fitted.steps), fitted.truncated)
+        return self._kind.solution(problem, fitted)
 
-    def _ids(self, problem: str, steps: Sequence[str]) -> list[int]:
-        separator = self._model.step_separator
-        turns = [
-            {"role": "user", "content": problem},
-            {"role": "assistant", "content": "".join(step + separator for step in steps)},
-        ]
-        if self._model.system is not None:
-            turns.insert(0, {"role": "system", "content": self._model.system})
-        text = rendered(self._tokenizer, turns)
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
-        return ids
-
-    async def _run(self, solution: Solution, request_id: str) -> Any:
-        """The rows at the separators; a Failure for errors of the request's own."""
-        return await vllm_calls.token_classes(self._llm, solution.ids, request_id)
-
-    def _scored(self, solution: Solution, rows: Sequence[Sequence[float]]) -> Scored | Failure:
+    async def _run(self, solution: Solution, request_id: str) -> Scores | Failure:
+        """The scores; a Failure for errors of the request's own, and for what are no scores."""
         try:
-            sent = solution.ids.count(self._separator_id)
-            if sent != solution.n_steps:
-                raise VerifierError(
-                    f"separators: the chat template must keep {solution.n_steps}, kept {sent}"
-                )
-            scores = prm.step_scores(rows, solution.n_steps)
+            scores = await self._kind.run(self._to_run, solution, request_id)
         except VerifierError as error:
-            self._meter.failed += 1
             return Failure.of(ErrorKind.VERIFIER, error)
-        return Scored(
-            step_scores=scores,
-            score=prm.aggregate(scores, self._model.aggregation),
-            tokens=len(solution.ids),
-            truncated=solution.truncated,
-        )
-
-
-def check_step_size(context: int | None, max_num_batched_tokens: int) -> None:
-    """Step pooling reads a prompt in one piece: an engine step must hold a whole context.
-
-    Raises:
-        ConfigError: where it does not. With the model's own context (None), vLLM checks it.
-    """
-    if context is not None and max_num_batched_tokens < context:
-        raise ConfigError(
-            f"max_num_batched_tokens of the verifier must be at least its context of {context:,} "
-            f"tokens, got {max_num_batched_tokens:,}"
-        )
-
-
-def separator_id(tokenizer: Any, separator: str) -> int:
-    """The token that a separator is.
-
-    Raises:
-        ConfigError: if it is not exactly one token.
-    """
-    ids = tokenizer.encode(separator, add_special_tokens=False)
-    if len(ids) != 1:
-        raise ConfigError(f"step_separator must be one token, got {separator!r} of {len(ids)}")
-    return int(ids[0])
+        if isinstance(scores, Scores):
+            self._meter.prompt_tokens += scores.read
+        return scores

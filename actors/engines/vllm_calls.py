@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from actors.engines.engine_stats import Meter
-from pipeline.core.errors import EngineDeadError, ErrorKind
+from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
+from pipeline.core.errors import EngineDeadError, ErrorKind, VerifierError
 from pipeline.core.protocol import Failure
+
+ASKS_LOGPROBS = {"logprobs": TOP_LOGPROBS, "flat_logprobs": True}
+"""Fields of SamplingParams."""
+
+
+def confidence(made: Any) -> Confidence | None:
+    """The confidence of a completion of vLLM's that was asked for with `ASKS_LOGPROBS`."""
+    flat = made.logprobs
+    if flat is None:
+        return None
+    places = zip(flat.start_indices, flat.end_indices, strict=True)
+    # the token that was sampled stands first, and again among the most likely ones if it is one
+    return confidence_of(flat.logprobs[start + 1 : end] for start, end in places)
 
 
 async def completed(
@@ -35,17 +49,37 @@ async def completed(
     return await guarded(last())
 
 
-async def token_classes(llm: Any, ids: list[int], request_id: str) -> Any:
-    """P(class) at each separator of a prompt, a row of floats each; see `guarded`."""
+async def token_rows(llm: Any, ids: list[int], places: Sequence[int], request_id: str) -> Any:
+    """The rows of a prompt's tokens at `places`, of floats each; see `guarded`.
+
+    Args:
+        llm: an engine started with `vllm_setup.token_rows`.
+        ids: the prompt's tokens.
+        places: of them, from 0.
+        request_id: unique.
+    """
     from vllm import PoolingParams, TokensPrompt
 
     async def last() -> Any:
         params = PoolingParams(task="token_classify")
         prompt = TokensPrompt(prompt_token_ids=ids)
         output = await _last(llm.encode(prompt, params, request_id))
-        return output.outputs.data.float().tolist()
+        data = output.outputs.data
+        if len(data) != len(ids):
+            raise VerifierError(f"count: {len(ids)} tokens must have a row each, got {len(data)}")
+        return data[list(places)].float().tolist()
 
     return await guarded(last())
+
+
+async def next_token(llm: Any, ids: list[int], candidates: Sequence[int], request_id: str) -> Any:
+    """Log-probabilities of `candidates` as the next token, by token; see `guarded`."""
+    asked = {"logprob_token_ids": list(candidates)} if candidates else {}
+    output = await completed(llm, ids, request_id, 0, max_tokens=1, temperature=0.0, **asked)
+    if isinstance(output, Failure):
+        return output
+    told = (output.outputs[0].logprobs or [{}])[0]
+    return {token: told[token].logprob for token in candidates if token in told}
 
 
 async def _last(stream: AsyncIterator[Any]) -> Any:

@@ -197,16 +197,23 @@ def start(arguments: dict[str, Any], pool: PoolConfig, meter: Meter) -> Any:
     return llm
 
 
-def step_pooling(separator_id: int) -> dict[str, Any]:
-    """Arguments of `engine_args` for a model that classifies each separator token."""
+def token_rows(*, activation: bool) -> dict[str, Any]:
+    """Arguments of `engine_args` for a model with a row for every token: logits, or with
+    `activation` the probabilities that vLLM makes of them."""
     from vllm.config import PoolerConfig
 
     return {
         "runner": "pooling",
-        "pooler_config": PoolerConfig(
-            pooling_type="STEP", step_tag_id=separator_id, use_activation=True
-        ),
+        "pooler_config": PoolerConfig(pooling_type="ALL", use_activation=activation),
     }
+
+
+def value_head() -> dict[str, Any]:
+    """Arguments of `engine_args` for a model of `vllm_value_head`, which this process learns of."""
+    from actors.engines import vllm_value_head
+
+    vllm_value_head.register()
+    return {"worker_extension_cls": f"{vllm_value_head.__name__}.Registered", "convert": "classify"}
 
 
 def embedder(model: ModelConfig, pool: PoolConfig, pooling: str) -> Any:
@@ -261,6 +268,14 @@ def check_shape(model: ModelConfig) -> None:
         located(model.model), revision=model.revision, trust_remote_code=model.trust_remote_code
     )
     sizing.check_shape(model.shape, own.to_dict())
+
+
+def model_config(model: ModelConfig) -> dict[str, Any]:
+    """The model's config.json as it stands; none of the model's code runs for it."""
+    from transformers import PretrainedConfig
+
+    raw, _ = PretrainedConfig.get_config_dict(located(model.model), revision=model.revision)
+    return dict(raw)
 
 
 def tokenizer(model: ModelConfig) -> Any:

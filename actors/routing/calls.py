@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from pipeline.core.confidence import Confidence
 from pipeline.core.protocol import Failure, Request
 
 
@@ -56,6 +57,8 @@ class Generated(Answer):
     cached_prompt_tokens: int
     completion_tokens: int
     thinking_tokens: int
+    confidence: Confidence | None = None
+    """None where ``science.generator.logprobs`` does not ask for it, or the model does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Scored(Answer):
     score: float
     """Aggregated, in [0, 1]."""
     tokens: int
-    """Tokens that the verifier read."""
+    """Tokens that the verifier read and, where it is asked for a verdict, wrote."""
     truncated: bool
     """Whether leading steps were dropped to fit the context."""
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.routing.calls import A, Call
 from actors.routing.roles import ROLES
+from actors.routing.spans import spans
 from actors.routing.transport import NoReplicaError, Placed, ReplicaLostError, Transport
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import ErrorKind
@@ -53,25 +54,47 @@ class TryAccount:
 class EngineClient:
     """One pool of engines behind one call: an `EnginePool`."""
 
-    def __init__(self, transport: Transport, settings: RequestConfig, role: str) -> None:
+    def __init__(
+        self, transport: Transport, settings: RequestConfig, role: str, model: str = ""
+    ) -> None:
         self._transport = transport
         self._settings = settings
-        self._role = role
+        self._role, self._model = role, model
+        self._spans = spans()
         self._deadline_s = ROLES[role].deadline_s(settings)
         self._quarantine = asyncio.Lock()
         self.counters: Counter[str] = Counter()
-        """``calls``, ``retries``, ``lost``, ``deadlines``, ``cancelled``, ``failures``."""
+        """``calls``, ``retries``, ``lost``, ``deadlines``, ``cancelled``, ``failures``,
+        ``not_taken``."""
 
     async def call(self, call: Call[A]) -> A | Failure:
         """Try until it succeeds, cannot, or was tried often enough; see `EnginePool.call`."""
         if not isinstance(call, ROLES[self._role].call):
             raise TypeError(f"a {self._role} serves another call, got {type(call).__name__}")
         self.counters["calls"] += 1
+        if self._spans is None:
+            return await self._call(call)
+        with self._spans.of(call, self._model) as span:
+            outcome = await self._call(call)
+            span.came_to(outcome)
+            return outcome
+
+    async def _call(self, call: Call[A]) -> A | Failure:
         account = TryAccount()
         avoid: set[str] = set()
+        turned_away: float | None = None
         while True:
             account.attempts += 1
             outcome = await self._alone_after_deaths(account, call, avoid)
+            if isinstance(outcome, Failure) and outcome.kind is ErrorKind.NOT_TAKEN:
+                # the transport waits before it places the call again
+                turned_away = turned_away or time.monotonic()
+                if time.monotonic() - turned_away < self._settings.no_replica_timeout_s:
+                    account.attempts -= 1
+                    self.counters["not_taken"] += 1
+                    continue
+            else:
+                turned_away = None
             if not isinstance(outcome, Failure):
                 return replace(
                     outcome,

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
 
 from pipeline.answers.voting import Cluster, clusters, leader
 from pipeline.core.protocol import Completion, Observation, Stop
+
+_LEAST_ENTROPY = 1e-10
 
 
 class AnswerRule(StrEnum):
@@ -29,11 +30,35 @@ class AnswerRule(StrEnum):
     an answer do not vote."""
     PRM_WEIGHTED_VOTE = "prm_weighted_vote"
     """As `VOTE`, each completion weighing its verifier score."""
+    CONFIDENCE_WEIGHTED_VOTE = "confidence_weighted_vote"
+    """As `VOTE`, each completion weighing its mean token confidence
+    (DeepConf, arXiv 2508.15260)."""
+    INVERSE_ENTROPY_VOTE = "inverse_entropy_vote"
+    """As `VOTE`, each completion weighing 1 / max(H, 1e-10) with H its mean token entropy
+    (arXiv 2511.02309)."""
 
     @property
     def needs_score(self) -> bool:
         """Whether the rule reads verifier scores."""
         return self in (AnswerRule.PRM_ARGMAX, AnswerRule.PRM_WEIGHTED_VOTE)
+
+    @property
+    def needs_logprobs(self) -> bool:
+        """Whether the rule reads log-probabilities (``science.generator.logprobs``)."""
+        return self in (AnswerRule.CONFIDENCE_WEIGHTED_VOTE, AnswerRule.INVERSE_ENTROPY_VOTE)
+
+    def weight(self, completion: Completion) -> float | None:
+        """What a completion weighs, >= 0; None where it has not what the rule reads."""
+        match self:
+            case AnswerRule.LAST | AnswerRule.VOTE:
+                return 1.0
+            case AnswerRule.PRM_ARGMAX | AnswerRule.PRM_WEIGHTED_VOTE:
+                return completion.score
+            case AnswerRule.CONFIDENCE_WEIGHTED_VOTE:
+                return completion.token_confidence
+            case AnswerRule.INVERSE_ENTROPY_VOTE:
+                entropy = completion.token_entropy
+                return None if entropy is None else 1.0 / max(entropy, _LEAST_ENTROPY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +86,8 @@ def apply(rule: AnswerRule, completions: Sequence[Observation], stop: Stop) -> C
         stop: its rounds are positions in `completions`; only those take part.
 
     Returns:
-        The choice, or None where the rule needs scores and no completion has one. A completion
-        without a score takes no part in the rules that need one.
+        The choice, or None where the rule reads something (scores, log-probabilities) that no
+        completion has. A completion without it takes no part.
 
     Raises:
         IndexError: if a round of `stop` is not a position in `completions`.
@@ -77,27 +102,22 @@ def apply(rule: AnswerRule, completions: Sequence[Observation], stop: Stop) -> C
         observation = completions[position]
         if isinstance(observation, Completion):
             drawn.append((position, observation))
-    if not drawn:
-        return NOTHING
-    if rule.needs_score:
-        drawn = [(position, c) for position, c in drawn if c.score is not None]
-        if not drawn:
-            return None
+    if not drawn:  # a run that recorded no log-probabilities says nothing under their rules
+        return None if rule.needs_logprobs else NOTHING
+    weighed = [(p, c, w) for p, c in drawn if (w := rule.weight(c)) is not None]
+    if not weighed:
+        return None
     match rule:
         case AnswerRule.LAST:
-            position, last = drawn[-1]
+            position, last, _ = weighed[-1]
             return Chosen(answer=last.answer, position=position)
         case AnswerRule.PRM_ARGMAX:
-            candidates = [(p, c) for p, c in drawn if c.answer is not None] or drawn
-            position, best = max(candidates, key=lambda candidate: _score(candidate[1]))
+            candidates = [each for each in weighed if each[1].answer is not None] or weighed
+            position, best, _ = max(candidates, key=lambda candidate: candidate[2])
             return Chosen(answer=best.answer, position=position)
-        case AnswerRule.VOTE:
-            votes = clusters([c.answer for _, c in drawn])
-        case AnswerRule.PRM_WEIGHTED_VOTE:
-            votes = clusters([c.answer for _, c in drawn], [_score(c) for _, c in drawn])
         case _:
-            assert_never(rule)
-    return _elected(votes, [position for position, _ in drawn])
+            votes = clusters([c.answer for _, c, _ in weighed], [w for *_, w in weighed])
+    return _elected(votes, [position for position, *_ in weighed])
 
 
 def _elected(votes: Sequence[Cluster], positions: Sequence[int]) -> Chosen:
@@ -105,8 +125,3 @@ def _elected(votes: Sequence[Cluster], positions: Sequence[int]) -> Chosen:
     if winner is None:
         return NOTHING
     return Chosen(answer=winner.answer, position=positions[winner.members[0]])
-
-
-def _score(completion: Completion) -> float:
-    assert completion.score is not None  # the caller has left the unscored ones out
-    return completion.score

@@ -1,10 +1,17 @@
 """Which models answer and verify: the part of the engines that results depend on."""
 
+from __future__ import annotations
+
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from pipeline.config.endpoint import SET_ELSEWHERE
+from pipeline.config.profiles import VerifierKind, profile_of
 from pipeline.config.schema import Section
+from pipeline.config.secrets import without_secrets
+from pipeline.core.judging import Judge
+from pipeline.core.step_format import StepFormat
 from pipeline.core.thinking import Reasoning
 
 
@@ -76,6 +83,13 @@ class GeneratorModel(ModelConfig):
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     """Variables that the chat template knows, such as ``enable_thinking: false`` (Qwen3) or
     ``reasoning_effort: high`` (gpt-oss)."""
+    logprobs: bool = False
+    """Whether to ask for the log-probabilities of the 20 most likely tokens at each place: mean and
+    least confidence and mean entropy of each completion then stand in the journal
+    (`pipeline.core.confidence`), and the answer rules that weigh by them can be applied."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of each request to an endpoint that change what is answered, such as
+    ``reasoning_effort`` of a hosted model (docs/endpoints.md)."""
 
     @field_validator("chat_template_kwargs")
     @classmethod
@@ -85,10 +99,26 @@ class GeneratorModel(ModelConfig):
             raise ValueError(f"chat_template_kwargs must not hold {', '.join(decided)}")
         return kwargs
 
+    @field_validator("extra_body")
+    @classmethod
+    def _is_not_set_elsewhere(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        without_secrets(fields)
+        if decided := sorted(fields.keys() & SET_ELSEWHERE):
+            raise ValueError(f"extra_body must not hold {', '.join(decided)}: they have fields")
+        return fields
+
 
 class VerifierModel(ModelConfig):
-    """A process reward model (vLLM pooling) and how its step scores become one score."""
+    """The model that scores answers, how it is asked, and how its step scores become one score."""
 
+    kind: VerifierKind = "qwen_prm"
+    """``qwen_prm``: a head of two classes. ``token_pair``: the logits of two tokens of a language
+    model. ``one_column``: the sigmoid of a head's single column. ``generative``: a language model
+    that is asked (docs/verifiers.md)."""
+    profile: StepFormat | Judge | None = None
+    """How the model is asked and read: the name of a profile of `pipeline.config.profiles`, or its
+    fields; ``like: NAME`` among them takes what they leave out from that profile. None is for
+    ``qwen_prm``, whose prompt the two fields below make."""
     step_separator: str = "<extra_0>"
     """Token put after every step; the model scores each of them."""
     system: str | None = "Please reason step by step, and put your final answer within \\boxed{}."
@@ -97,3 +127,33 @@ class VerifierModel(ModelConfig):
     """What is scored: the reply without its thinking, or all of it (the paper)."""
     aggregation: Literal["mean", "min", "product", "last"] = "mean"
     """How step scores become the score of an answer."""
+
+    @field_validator("profile", mode="before")
+    @classmethod
+    def _from_name(cls, value: Any, info: ValidationInfo) -> Any:
+        return profile_of(info.data.get("kind", "qwen_prm"), value)
+
+    @model_validator(mode="after")
+    def _profile_fits(self) -> VerifierModel:
+        fields = type(self).model_fields
+        if self.profile is None and self.kind != "qwen_prm":
+            raise ValueError(f"profile must be given for the kind {self.kind}, got none")
+        for name in ("step_separator", "system"):
+            if self.profile is not None and getattr(self, name) != fields[name].default:
+                raise ValueError(
+                    f"{name} must be said in the profile where there is one, "
+                    f"got {getattr(self, name)!r} beside it"
+                )
+        return self
+
+    @property
+    def form(self) -> StepFormat:
+        """The prompt of a verifier that reads steps."""
+        assert not isinstance(self.profile, Judge)  # `profile_of` made it for the kind
+        return self.profile or StepFormat(tag=self.step_separator, system=self.system)
+
+    @property
+    def judge(self) -> Judge:
+        """What a generative verifier is asked."""
+        assert isinstance(self.profile, Judge)
+        return self.profile

@@ -23,7 +23,13 @@ from pipeline.store.yaml_text import read_yaml
 _EXTENDABLE = ("benchmarks",)
 _LATER: dict[str, dict[str, Any]] = {
     "decoding": {field.name: field.default for field in fields(Sampling)},
-    "generator": {"reasoning": None, "chat_template_kwargs": {}},
+    "generator": {
+        "reasoning": None,
+        "chat_template_kwargs": {},
+        "extra_body": {},
+        "logprobs": False,
+    },
+    "verifier": {"kind": "qwen_prm", "profile": None},
 }
 """Fields that came after the first runs, by section, with their defaults: no part of the digest
 where they are at them, so that the digests of those runs stay as they were."""
@@ -64,11 +70,24 @@ class RunConfig(Section):
         try:
             config = cls.model_validate(values)
             strategies_of(config.science)
+            config._check_endpoint()
         except (ValidationError, ConfigError) as error:
             text = described(error, root=cls) if isinstance(error, ValidationError) else str(error)
             sign = "\n" if "\n" in text else "; "
             raise ConfigError(f"{text}{sign}in {place_of(where)}" if where else text) from error
         return config
+
+    def _check_endpoint(self) -> None:
+        generator, endpoint = self.science.generator, self.runtime.generator.endpoint
+        if endpoint is None and generator.extra_body:
+            raise ConfigError(
+                "science.generator.extra_body must come with runtime.generator.endpoint"
+            )
+        if endpoint is not None and generator.chat_template is not None:
+            raise ConfigError(
+                "science.generator.chat_template must be given to the server itself "
+                "(vllm serve --chat-template) where runtime.generator.endpoint is set"
+            )
 
     def science_digest(self) -> str:
         """SHA-256 (hex) of the science part, without what a resume may extend."""
@@ -138,7 +157,7 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
             entry["fields"].pop("n", None)  # how deep a pool is
     for section, later in _LATER.items():
         for name, default in later.items():
-            if science[section][name] == default:
+            if science[section] is not None and science[section][name] == default:
                 del science[section][name]
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}
 

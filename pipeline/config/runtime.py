@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from pipeline.config.endpoint import EndpointConfig
+from pipeline.config.limits import LimitsConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 from pipeline.config.secrets import without_credentials, without_secrets
@@ -65,6 +67,9 @@ class PoolConfig(Section):
     engine: EngineConfig = EngineConfig()
     speculation: SpeculationConfig | None = None
     """Draft tokens ahead, for generators only; None drafts nothing (docs/performance.md)."""
+    endpoint: EndpointConfig | None = None
+    """Servers that run already, in place of replicas: then nothing else of this section but
+    `start_timeout_s` is read (docs/endpoints.md)."""
 
     @model_validator(mode="after")
     def _has_its_gpus(self) -> "PoolConfig":
@@ -79,6 +84,13 @@ class PoolConfig(Section):
         return self
 
     @property
+    def places(self) -> int:
+        """Requests that the pool works on at once, were nothing else its limit."""
+        if self.endpoint is not None:
+            return len(self.endpoint.base_urls) * self.endpoint.max_concurrency
+        return self.replicas * self.engine.max_num_seqs
+
+    @property
     def target_requests(self) -> int:
         """`target_ongoing_requests`, or what stands for it."""
         return self.target_ongoing_requests or max(1, round(0.8 * self.engine.max_num_seqs))
@@ -86,6 +98,8 @@ class PoolConfig(Section):
     @property
     def gpus(self) -> float:
         """GPUs that Ray sets aside for one replica."""
+        if self.endpoint is not None:
+            return 0.0
         return float(self.engine.tensor_parallel_size) if self.num_gpus is None else self.num_gpus
 
     @property
@@ -189,6 +203,8 @@ class RuntimeConfig(Section):
     min_questions_before_giving_up: int = Field(20, ge=1)
     no_progress_timeout_s: float = Field(7200, gt=0)
     """The run ends with an error when no round ends for this long."""
+    limits: LimitsConfig = LimitsConfig()
+    """What the whole run may spend."""
     plan: PlanConfig | None = None
     """Hardware and assumptions of `--dry-run`; a run itself does not read them."""
     scripted: dict[str, Any] | None = None
@@ -200,6 +216,15 @@ class RuntimeConfig(Section):
         for name, pool in self.pools.items():
             if pool.speculation is not None and name != "generator":
                 raise ValueError(f"speculation must stand under generator, got it under {name}")
+        return self
+
+    @model_validator(mode="after")
+    def _spends_what_is_capped(self) -> "RuntimeConfig":
+        limits = self.limits
+        by_gpus = limits.price_gpu_hour and not limits.price_million_tokens
+        for name in ("gpu_hours", *(("usd",) if by_gpus else ())):
+            if name in limits.caps and not any(pool.gpus for pool in self.pools.values()):
+                raise ValueError(f"limits.{name} must come with a pool that has GPUs, got none")
         return self
 
     @property

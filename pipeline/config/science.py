@@ -79,7 +79,15 @@ class ScienceConfig(Section):
     """Run side by side; each by name, or as a mapping with ``kind`` and its fields."""
     strategy: dict[str, Any] = Field(default_factory=dict)
     """Fields for every strategy that has them, such as ``n`` and ``tau``."""
-    answer_rule: Literal["default", "last", "prm_argmax", "vote", "prm_weighted_vote"] = "default"
+    answer_rule: Literal[
+        "default",
+        "last",
+        "prm_argmax",
+        "vote",
+        "prm_weighted_vote",
+        "confidence_weighted_vote",
+        "inverse_entropy_vote",
+    ] = "default"
     """The headline rule; ``default`` is each strategy's own. Every rule is reported besides."""
     decoding: Decoding = Decoding()
     prompts: Prompts = Prompts()

@@ -37,6 +37,13 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
                 f"science.strategy.{name} must be a field of one of "
                 f"{', '.join(STRATEGIES)}, which have {', '.join(sorted(known))}"
             )
+    rule = science.answer_rule
+    weighs = rule != "default" and AnswerRule(rule).needs_logprobs
+    if weighs and not science.generator.logprobs:
+        raise ConfigError(
+            f"science.answer_rule {rule} must come with science.generator.logprobs: true, which "
+            "records what it weighs by"
+        )
     built = {entry.label: _build(science, entry) for entry in science.strategies}
     for label, strategy in built.items():
         _check_scores(science, label, strategy)

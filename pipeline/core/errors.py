@@ -24,6 +24,10 @@ class ErrorKind(StrEnum):
     NO_REPLICA = "no_replica"
     """No replica lived for as long as the client waits for one."""
 
+    NOT_TAKEN = "not_taken"
+    """The server took no request at this moment (rate limit, overload, no connection): nothing was
+    spent, and it counts as no try."""
+
     @property
     def final(self) -> bool:
         """Whether no other try can mend it."""

@@ -13,10 +13,10 @@ that phase.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-from pipeline.core.protocol import Observation, Question, Statistics, Stop, Strategy
+from pipeline.core.protocol import Completion, Observation, Question, Statistics, Stop, Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,21 @@ class QuestionRecord:
 
     question: Question
     completions: tuple[Observation, ...]
-    """In request order of the phase, those found in the journal included."""
+    """In request order of the phase, those found in the journal included; without texts and step
+    scores, so that those of all questions fit into memory."""
     stop: Stop | None
     """None where the question did not get to its stop."""
+
+
+def record_of(
+    question: Question, drawn: Sequence[Observation], stop: Stop | None
+) -> QuestionRecord:
+    """The record of a question for which `drawn` was drawn."""
+    lean = (
+        replace(each, text="", step_scores=None) if isinstance(each, Completion) else each
+        for each in drawn
+    )
+    return QuestionRecord(question=question, completions=tuple(lean), stop=stop)
 
 
 class Phase(Protocol):

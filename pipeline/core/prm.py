@@ -2,7 +2,8 @@
 
 A process reward model reads the problem and the solution with a separator token after every step,
 and answers with the probabilities (wrong, right) at each separator (Qwen2.5-Math-PRM,
-arXiv:2501.07301).
+arXiv:2501.07301), with the logits of two tokens (Math-Shepherd, arXiv:2312.08935), or with a single
+logit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pipeline.core.errors import VerifierError
 from pipeline.core.thinking import after_thinking
 
 Aggregation = Literal["mean", "min", "product", "last"]
+Split = Literal["blank_lines", "lines", "whole"]
 
+_BETWEEN: dict[Split, str] = {"blank_lines": r"\n\s*\n", "lines": r"\n", "whole": r"(?!)"}
 _ROWS_SUM_TOLERANCE = 1e-2  # two bfloat16 probabilities are off by up to 2^-8
 
 
@@ -38,7 +41,11 @@ def without(text: str, separator: str) -> str:
 
 
 def split_steps(
-    reply: str, *, separator: str, text: Literal["after_thinking", "whole"] = "after_thinking"
+    reply: str,
+    *,
+    separator: str,
+    text: Literal["after_thinking", "whole"] = "after_thinking",
+    at: Split = "blank_lines",
 ) -> tuple[str, ...]:
     """The steps of a reply: what stands between its blank lines, stripped; empty ones are dropped.
 
@@ -46,12 +53,13 @@ def split_steps(
         reply: what the generator wrote, thinking included.
         separator: the verifier's step token, removed wherever the reply itself says it.
         text: which part of the reply is judged.
+        at: what is between two steps; ``whole`` makes one step of all.
 
     Returns:
         The steps; none for a reply without text to judge, such as one cut inside its thinking.
     """
     judged = reply if text == "whole" else after_thinking(reply)
-    pieces = re.split(r"\n\s*\n", without(judged, separator))
+    pieces = re.split(_BETWEEN[at], without(judged, separator))
     return tuple(piece.strip() for piece in pieces if piece.strip())
 
 
@@ -106,10 +114,7 @@ def step_scores(rows: Sequence[Sequence[float]], n_steps: int) -> tuple[float, .
         VerifierError: for anything that cannot be such rows; its text begins with a kind
             (``empty``, ``count``, ``shape``, ``nan``, ``range``, ``sum``).
     """
-    if not rows and n_steps:
-        raise VerifierError(f"empty: the verifier must score {n_steps} steps, got none")
-    if len(rows) != n_steps:
-        raise VerifierError(f"count: the verifier must score {n_steps} steps, got {len(rows)}")
+    _check_count(rows, n_steps)
     scores = []
     for step, row in enumerate(rows):
         if len(row) != 2:
@@ -122,6 +127,64 @@ def step_scores(rows: Sequence[Sequence[float]], n_steps: int) -> tuple[float, .
             raise VerifierError(f"sum: scores of step {step} must sum to 1, got {list(row)}")
         scores.append(float(row[1]))
     return tuple(scores)
+
+
+def column_scores(
+    rows: Sequence[Sequence[float]], n_steps: int, *, columns: int, column: int, temperature: float
+) -> tuple[float, ...]:
+    """The sigmoid of one column of the logits of each step.
+
+    Args:
+        rows: shape (n_steps, columns): logits where each step is read.
+        n_steps: how many steps were sent.
+        columns: how many columns the head must have.
+        column: which of them is the score.
+        temperature: of the calibration, > 0.
+
+    Raises:
+        VerifierError: see `step_scores`.
+    """
+    return tuple(
+        _sigmoid(row[column] / temperature) for row in _checked_logits(rows, n_steps, columns)
+    )
+
+
+def pair_scores(
+    rows: Sequence[Sequence[float]], n_steps: int, *, temperature: float
+) -> tuple[float, ...]:
+    """The softmax over two tokens' logits (wrong, right) of each step, of which "right" counts.
+
+    Args and errors: see `column_scores`; rows have shape (n_steps, 2).
+    """
+    return tuple(
+        _sigmoid((right - wrong) / temperature)
+        for wrong, right in _checked_logits(rows, n_steps, 2)
+    )
+
+
+def _checked_logits(
+    rows: Sequence[Sequence[float]], n_steps: int, columns: int
+) -> Sequence[Sequence[float]]:
+    _check_count(rows, n_steps)
+    for step, row in enumerate(rows):
+        if len(row) != columns:
+            raise VerifierError(f"shape: step {step} must have {columns} logits, got {len(row)}")
+        if not all(math.isfinite(value) for value in row):
+            raise VerifierError(f"nan: step {step} must have finite logits, got {list(row)}")
+    return rows
+
+
+def _check_count(rows: Sequence[Sequence[float]], n_steps: int) -> None:
+    if not rows and n_steps:
+        raise VerifierError(f"empty: the verifier must score {n_steps} steps, got none")
+    if len(rows) != n_steps:
+        raise VerifierError(f"count: the verifier must score {n_steps} steps, got {len(rows)}")
+
+
+def _sigmoid(logit: float) -> float:
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))
 
 
 def aggregate(scores: Sequence[float], how: Aggregation) -> float:

@@ -174,6 +174,10 @@ class Completion:
     """Aggregated verifier score, in [0, 1]; None when not asked for."""
     prm_truncated: bool = False
     """Whether leading steps were dropped to fit the verifier's context."""
+    token_confidence: float | None = None
+    """See `pipeline.core.confidence.Confidence`; None when not asked for, or not told."""
+    least_token_confidence: float | None = None
+    token_entropy: float | None = None
 
     @property
     def is_cut(self) -> bool:

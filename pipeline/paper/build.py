@@ -10,6 +10,7 @@ from pipeline.paper.curves import bounds_of, convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.figures import accuracy_rows, convergence_rows
 from pipeline.paper.formats import comparisons_csv, csv_of, latex_of, lines
+from pipeline.paper.fronts import agree_weights, fronts_of, policies
 from pipeline.paper.page import Group, headline_of, page
 from pipeline.paper.published import Published
 from pipeline.paper.tables import (
@@ -18,12 +19,15 @@ from pipeline.paper.tables import (
     controls_table,
     gamma_tables,
     method_tables,
+    policies_table,
     tau_table,
 )
+from pipeline.replay.fronts import Row
 from pipeline.report.paper_tables import PaperNumbers
+from pipeline.report.suitability_view import suitability_of_pool
 
-TABLES = ("main", "variants", "ablation", "chosen", "tau", "gamma", "controls")
-FIGURES = ("accuracy_tokens", "convergence", "bounds")
+TABLES = ("main", "variants", "policies", "ablation", "chosen", "tau", "gamma", "controls")
+FIGURES = ("accuracy_tokens", "convergence", "bounds", "fronts")
 
 Files = Iterator[tuple[str, str]]
 """Name and content."""
@@ -40,12 +44,13 @@ def build(
     for name in TABLES:
         yield f"{name}.csv", csv_of([table for table in tables if table.name == name])
     yield "comparisons.csv", comparisons_csv(family.comparisons, adjusted)
-    rows = {
+    rows: dict[str, list[Row]] = {
         "accuracy_tokens": [row for g in groups for row in accuracy_rows(g.made)],
         "convergence": [
             row for g in groups if g.curve is not None for row in convergence_rows(g.made, g.curve)
         ],
         "bounds": [row for g in groups for row in bounds_rows(g.made, g.bounds)],
+        "fronts": [dict(row) for g in groups for row in g.fronts],
     }
     for name in FIGURES:
         columns = list(dict.fromkeys(key for row in rows[name] for key in row))
@@ -65,12 +70,18 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
             tau_table(made, published),
             *gamma_tables(made, published),
         ]
-    tables.append(controls_table(made, family))
+    weights = agree_weights(made)
+    tables += [
+        policies_table(made, family, policies(made, weights)),
+        controls_table(made, family),
+    ]
     pairs = [family.compare(one, rival) for one, rival in headline_of(made)]
     return Group(
         made=made,
         tables=tables,
         headline=[pair for pair in pairs if pair is not None],
+        suits=suitability_of_pool(made.pool),
+        fronts=fronts_of(made, weights),
         curve=convergence(made),
         bounds=bounds_of(made) if made.pool.samples else None,
     )

@@ -17,8 +17,12 @@ from pipeline.paper.tables import Table
 from pipeline.report import words
 from pipeline.report.document import contents, document, section
 from pipeline.report.figure import facts, table
+from pipeline.report.fronts import Row, fronts_section
 from pipeline.report.html import Child, Html, h
+from pipeline.report.suitability_view import contrast
+from pipeline.statistics.fronts import LEAST_QUESTIONS
 from pipeline.theory.estimate import Bounds
+from pipeline.theory.suitability import Suitability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +33,8 @@ class Group:
     tables: Sequence[Table]
     headline: Sequence[Comparison]
     """Each variant at the largest N against MR-Thinking by its best rule."""
+    suits: Suitability | None
+    fronts: Sequence[Row]
     curve: Convergence | None
     bounds: Bounds | None
 
@@ -36,6 +42,7 @@ class Group:
 _SECTIONS = (
     ("main", "Main table"),
     ("variants", "Variants"),
+    ("policies", "With nothing tuned"),
     ("ablation", "Ablation"),
     ("chosen", "Choosing τ and γ"),
     ("tau", "τ"),
@@ -56,6 +63,8 @@ _HINTS = {
     "half is what a user can have.",
     "tau": "Every row is one setting on all questions; none was chosen.",
     "gamma": "Every cell is one setting on all questions; none was chosen.",
+    "policies": "Weights of Agree are fitted, by gold, on the other half of the questions. Nothing "
+    "else is fitted or chosen.",
     "controls": "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's "
     "budget and lose what its rule knew of single questions. Calibrated scores are mapped by an "
     "isotonic fit on the other half.",
@@ -64,7 +73,8 @@ _HINTS = {
 
 def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bool) -> str:
     """The whole file."""
-    parts = [("result", "Result"), *_SECTIONS, ("figures", "Figures"), ("made", "How it was made")]
+    parts = [("result", "Result"), ("fronts", "Fronts"), *_SECTIONS, ("figures", "Figures"),
+             ("made", "How it was made")]  # fmt: skip
     synthetic = sorted({g.made.pool.address for g in groups if g.made.pool.synthetic})
     return document(
         "MarkovScale: the paper's evaluation",
@@ -76,7 +86,9 @@ def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bo
         contents(parts),
         h(
             "main",
-            section("result", "Result", *_results(groups, adjusted), quiet=True),
+            section("result", "Result", *_contrast(groups), *_results(groups, adjusted),
+                    *_suits(groups), quiet=True),
+            section("fronts", "Fronts", *_fronts(groups)),
             *(
                 section(name, title, *_tables(groups, name, adjusted))
                 for name, title in _SECTIONS
@@ -135,6 +147,32 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
           "Cannot be told from does not mean equally good: the interval says what the data still "
           "allow.", cls="hint"),
     ]  # fmt: skip
+
+
+def _contrast(groups: Sequence[Group]) -> list[Child]:
+    differ = contrast({g.made.title: g.suits for g in groups if g.suits is not None})
+    return [] if differ is None else [h("p", differ)]
+
+
+def _suits(groups: Sequence[Group]) -> list[Child]:
+    """What the chains of each benchmark say of the choice of a strategy."""
+    body: list[Child] = []
+    for group in groups:
+        said = () if group.suits is None else group.suits.sentences()
+        if said:
+            body += [h("h3", group.made.title), *(h("p", sentence) for sentence in said)]
+    return body
+
+
+def _fronts(groups: Sequence[Group]) -> list[Child]:
+    body: list[Child] = []
+    for group in groups:
+        body += fronts_section(group.fronts, group.made.backbone)
+    if not body:
+        body.append(
+            h("p", f"Fronts need {LEAST_QUESTIONS} graded questions in each half.", cls="hint")
+        )
+    return body
 
 
 def _p(compared: Comparison, adjusted: Adjusted) -> str:

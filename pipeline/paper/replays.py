@@ -24,12 +24,12 @@ from pipeline.replay.chain_arrays import (
 from pipeline.replay.fast import FastReplay, replays_as_arrays
 from pipeline.replay.sweep import (
     HALVES,
-    RULES,
     Answers,
     Judged,
     answers_of,
     judged_by_arrays,
     judged_by_state_machine,
+    rights,
 )
 from pipeline.statistics.calibration import fit_isotonic
 
@@ -157,9 +157,3 @@ class Replays:
             )
 
         return min(candidates, key=key)
-
-
-def rights(judged: Judged, rule: AnswerRule) -> FloatArray:
-    """(Q,) 1 right, 0 wrong, nan where the answer was not graded."""
-    verdict_Q = judged.verdict_RQ[RULES.index(rule)]
-    return np.where(verdict_Q == RIGHT, 1.0, np.where(verdict_Q == WRONG, 0.0, np.nan))

@@ -62,7 +62,8 @@ class Table:
     """Rows of entries."""
 
     name: str
-    """``main``, ``variants``, ``ablation``, ``tau``, ``gamma``, ``chosen`` or ``controls``."""
+    """``main``, ``variants``, ``ablation``, ``tau``, ``gamma``, ``chosen``, ``policies`` or
+    ``controls``."""
     title: str
     backbone: str
     benchmark: str
@@ -240,6 +241,16 @@ def chosen_table(made: Evaluation, family: Family) -> Table:
             rows.append((f"{name} chosen on the {place}{too_good}", tuple(entries)))
     title = "Where τ and γ were chosen"
     return _table("chosen", title, made, _ns(made.chain_budgets), rows)
+
+
+def policies_table(made: Evaluation, family: Family, tried: Sequence[Scored]) -> Table:
+    """Settings as they come, each against the first."""
+    rows = []
+    for column in tried:
+        compared = family.compare(column, tried[0])
+        against = () if compared is None else ((f"vs {tried[0].method}", compared),)
+        rows.append((column.method, (Entry(scored=column, against=against),)))
+    return _table("policies", "With nothing tuned", made, ["as it comes"], rows)
 
 
 def controls_table(made: Evaluation, family: Family) -> Table:

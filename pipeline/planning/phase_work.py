@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
-from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.phases import Phase, QuestionRecord, phases_of, prepared, record_of
 from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy
 from pipeline.planning.schedule import forecast
-from pipeline.records.journal import ByQuestion, QuestionKey, Recording
+from pipeline.planning.sparing import prospect
+from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.records.questions import question_of
 from pipeline.records.trajectory import Row
@@ -24,6 +25,7 @@ SCHEMA = pa.schema(
         *QUESTION_SCHEMA,
         pa.field("expected_completions", pa.int32(), nullable=False),
         pa.field("expected_tokens", pa.float64(), nullable=False),  # of the whole chain
+        pa.field("turn", pa.float64(), nullable=False),  # who has most is let in first
     ]
 )
 
@@ -47,17 +49,21 @@ def phase_work(
     statistics: Mapping[tuple[str, str], Mapping[str, Statistics]],
     done: set[OutcomeKey],
     mean_tokens: Mapping[str, float] | None = None,
+    tokens_left: float = math.inf,
 ) -> list[Row]:
-    """The rows of a phase that have no outcome yet, longest expected chain first.
+    """The rows of a phase that have no outcome yet, longest expected chain first; where the caps of
+    the run do not let all of them end, those worth most first (`pipeline.planning.sparing`).
 
     Args:
         statistics: by (strategy, phase name), then by benchmark.
         done: keys of the outcomes that exist.
         mean_tokens: of a completion so far, by benchmark
             (`pipeline.planning.schedule.running_means`).
+        tokens_left: completion tokens that may still be spent.
     """
     means = mean_tokens or {}
     rows: list[Row] = []
+    worth: list[float] = []
     for label, strategy in strategies.items():
         phases = phases_of(strategy)
         if phase >= len(phases):
@@ -69,18 +75,25 @@ def phase_work(
             key = (label, current.name, row["benchmark"], row["question_id"])
             if key in done or not current.selects(row["question_id"], of_benchmark):
                 continue
+            question = question_of(row)
             expected = forecast(
-                current.strategy, question_of(row), of_benchmark, means.get(row["benchmark"])
+                current.strategy, question, of_benchmark, means.get(row["benchmark"])
             )
+            if not math.isinf(tokens_left):
+                believed = prospect(current.strategy, question, of_benchmark, expected)
+                worth.append(believed.worth)
             rows.append(
                 {
                     **row,
                     "strategy": label,
                     "expected_completions": expected.completions,
                     "expected_tokens": expected.tokens,
+                    "turn": expected.tokens,
                 }
             )
-    rows.sort(key=lambda row: -row["expected_tokens"])  # stable: arrival order among equals
+    if sum(row["expected_tokens"] for row in rows) > tokens_left:
+        rows = [{**row, "turn": turn} for row, turn in zip(rows, worth, strict=True)]
+    rows.sort(key=lambda row: -row["turn"])  # stable: arrival order among equals
     return rows
 
 
@@ -102,23 +115,25 @@ def folded_statistics(
     strategy: Strategy[Any],
     phase: int,
     questions: Sequence[Row],
-    journal: pa.Table,
+    recorded: Callable[[QuestionKey], Sequence[Row]],
     before: Mapping[str, Statistics],
 ) -> dict[str, Statistics]:
     """What a finished phase teaches, by benchmark: its own fold over the journal.
+
+    Args:
+        recorded: rows of the journal by (strategy, benchmark, question_id); it is asked in the
+            order of `taking_part`.
 
     Raises:
         DataError: where a selected question has not got to its stop.
     """
     current = phases_of(strategy)[phase]
-    own = journal.filter(pc.equal(journal["strategy"], label))
     learnt: dict[str, Statistics] = {}
     for benchmark, rows in _by_benchmark(questions).items():
         known = before.get(benchmark)
-        recorded = ByQuestion(own.filter(pc.equal(own["benchmark"], benchmark)))
         records = {
             row["question_id"]: _record(
-                current.strategy, question_of(row), known, recorded.get(_key(label, row), [])
+                current.strategy, question_of(row), known, recorded(_key(label, row))
             )
             for row in rows
             if current.selects(row["question_id"], known)
@@ -127,6 +142,18 @@ def folded_statistics(
         if statistics is not None:
             learnt[benchmark] = statistics
     return learnt
+
+
+def taking_part(
+    label: str, phase: Phase, questions: Sequence[Row], before: Mapping[str, Statistics]
+) -> list[QuestionKey]:
+    """The questions that a phase selects, benchmark by benchmark."""
+    return [
+        _key(label, row)
+        for benchmark, rows in _by_benchmark(questions).items()
+        for row in rows
+        if phase.selects(row["question_id"], before.get(benchmark))
+    ]
 
 
 def _record(
@@ -145,7 +172,7 @@ def _record(
         return told
 
     played = drive(strategy, question, answer, known)
-    return QuestionRecord(question=question, completions=played.completions, stop=played.stop)
+    return record_of(question, played.completions, played.stop)
 
 
 def _key(label: str, row: Row) -> QuestionKey:

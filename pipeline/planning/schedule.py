@@ -8,7 +8,8 @@ the better forecast of what it will draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ import pyarrow.compute as pc
 from pipeline.core.protocol import Completion, Observation, Question, Statistics, Strategy
 from pipeline.theory.markov import Regime, regime
 from pipeline.theory.stopping import expected_rounds
+
+MEANS_OF = ("benchmark", "completion_tokens", "error")
 
 _TOKENS_UNKNOWN = 1_000.0  # of a round, where nothing is known; only ratios matter
 
@@ -87,16 +90,19 @@ def expected_completions(
     return budget if rounds is None else min(budget, rounds + 1)
 
 
-def running_means(journal: pa.Table) -> Mapping[str, float]:
+def running_means(journal: Iterable[pa.Table]) -> Mapping[str, float]:
     """Mean tokens of a completion by benchmark, over all that a journal holds.
 
     Args:
-        journal: at least benchmark, completion_tokens and error; failed requests are left out.
+        journal: piece by piece, at least `MEANS_OF`; failed requests are left out.
     """
-    made = journal.filter(pc.is_null(journal["error"])).select(["benchmark", "completion_tokens"])
-    means = made.group_by("benchmark").aggregate([("completion_tokens", "mean")]).to_pylist()
-    return {
-        row["benchmark"]: row["completion_tokens_mean"]
-        for row in means
-        if row["completion_tokens_mean"]
-    }
+    sums: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    tokens = "completion_tokens"
+    for piece in journal:
+        made = piece.filter(pc.is_null(piece["error"])).select(["benchmark", tokens])
+        totals = made.group_by("benchmark").aggregate([(tokens, "sum"), (tokens, "count")])
+        for row in totals.to_pylist():
+            sums[row["benchmark"]] += row[f"{tokens}_sum"] or 0
+            counts[row["benchmark"]] += row[f"{tokens}_count"]
+    return {benchmark: total / counts[benchmark] for benchmark, total in sums.items() if total}

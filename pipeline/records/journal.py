@@ -13,11 +13,11 @@ counted and never used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from pipeline.records.answering import answering, as_asked, facts_of
 from pipeline.records.epochs import Base, Fences, base_of
 from pipeline.records.segments import (
     base_in,
+    check_segment,
     in_order,
     listed,
     place_of,
@@ -66,60 +67,68 @@ class JournalRead:
 
 
 def set_aside_corrupt(journal: Folder) -> list[Corrupt]:
-    """Move corrupt segments to ``corrupt/``; one segment is in memory at a time."""
+    """Move corrupt segments to ``corrupt/``; the bytes of one are in memory at a time."""
     corrupt: list[Corrupt] = []
-    for _ in _sound(journal, journal.names(), corrupt):
-        pass
+    for name in journal.names():
+        try:
+            check_segment(journal, name)
+        except DataError as error:
+            corrupt.append(Corrupt(name, str(error)))
     for segment in corrupt:
         journal.move(segment.name, f"corrupt/{segment.name}")
     return corrupt
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What counts in a journal, without all that it holds."""
+def counting(journal: Folder, names: Collection[str] | None = None) -> list[str]:
+    """Names of the segments that count, older epochs first; they are not checked.
 
-    names: list[str]
-    """The segments that count, older epochs first."""
-    table: pa.Table
-    """Of their rows the columns that were asked for."""
-
-
-def survey(journal: Folder, columns: Sequence[str]) -> Survey:
-    """Look through a journal with one whole segment in memory at a time.
-
-    Corrupt segments are left out. Failures that were tried again are among the rows.
+    Args:
+        journal: the folder of segments.
+        names: of those that are there; None looks.
     """
-    read = _read(journal, journal.names(), lambda table: table.select(columns))
-    empty = SCHEMA.empty_table().select(columns)
-    return Survey(list(read.counting), pa.concat_tables([empty, *read.counting.values()]))
+    there = journal.names() if names is None else names
+    fences = fences_of(journal, there)
+    return [n for n in in_order(there) if (at := segment_of(n)) and fences.counts(*at)]
 
 
-def read_journal(
-    journal: Folder,
-    *,
-    skip: frozenset[str] = frozenset(),
-    strategies: Collection[str] | None = None,
-) -> JournalRead:
+def read_columns(
+    journal: Folder, names: Iterable[str], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Some columns of segments, one after the other; those that cannot be read are left out."""
+    for name in names:
+        try:
+            yield journal.read_columns(name, list(columns))
+        except DataError:
+            continue
+
+
+def read_journal(journal: Folder, *, skip: frozenset[str] = frozenset()) -> JournalRead:
     """All durable rows, those that count apart from the others; corrupt segments are not read.
 
     Args:
         journal: the folder of segments.
         skip: names of segments to leave out.
-        strategies: labels whose rows to keep, others are let go with their segment; None keeps all.
     """
-    names = [name for name in journal.names() if name not in skip]
-    if strategies is None:
-        return read_segments(journal, names)
-    labels = pa.array(strategies, pa.string())
-    return _joined(
-        _read(journal, names, lambda table: table.filter(pc.is_in(table["strategy"], labels)))
-    )
+    return read_segments(journal, [name for name in journal.names() if name not in skip])
 
 
 def read_segments(journal: Folder, names: Iterable[str]) -> JournalRead:
     """As `read_journal`, of some segments alone: only what they know of each other decides."""
-    return _joined(_read(journal, names, lambda table: table))
+    corrupt: list[Corrupt] = []
+    tables: dict[str, pa.Table] = {}
+    bases: dict[str, Base] = {}
+    for name, table in sound(journal, in_order(names), corrupt):
+        epoch, _ = place_of(name)
+        if epoch not in bases and (base := base_in(table.schema)) is not None:
+            bases[epoch] = base
+        tables[name] = table.replace_schema_metadata(SCHEMA.metadata)
+    fences = Fences(listed(tables), bases)
+    counted = {name: t for name, t in tables.items() if fences.counts(*place_of(name))}
+    late = [table for name, table in tables.items() if name not in counted]
+    empty = SCHEMA.empty_table()
+    table, retried = without_retried(pa.concat_tables([empty, *counted.values()]))
+    discarded = pa.concat_tables([empty, *late, retried])
+    return JournalRead(table, list(counted), discarded, corrupt)
 
 
 def without_retried(table: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -143,37 +152,7 @@ def without_retried(table: pa.Table) -> tuple[pa.Table, pa.Table]:
 _REQUEST = (*QUESTION_KEY, "pool", "chain", "round", "sample", "request_digest")
 
 
-class _Segments(NamedTuple):
-    """Segments by name, in their order, those that count apart from the others."""
-
-    counting: dict[str, pa.Table]
-    late: dict[str, pa.Table]
-    corrupt: list[Corrupt]
-
-
-def _read(journal: Folder, names: Iterable[str], kept: Callable[[pa.Table], pa.Table]) -> _Segments:
-    corrupt: list[Corrupt] = []
-    tables: dict[str, pa.Table] = {}
-    bases: dict[str, Base] = {}
-    for name, table in _sound(journal, in_order(names), corrupt):
-        epoch, _ = place_of(name)
-        if epoch not in bases and (base := base_in(table.schema)) is not None:
-            bases[epoch] = base
-        tables[name] = kept(table.replace_schema_metadata(SCHEMA.metadata))
-    fences = Fences(listed(tables), bases)
-    counting = {name: t for name, t in tables.items() if fences.counts(*place_of(name))}
-    late = {name: table for name, table in tables.items() if name not in counting}
-    return _Segments(counting, late, corrupt)
-
-
-def _joined(read: _Segments) -> JournalRead:
-    empty = SCHEMA.empty_table()
-    table, retried = without_retried(pa.concat_tables([empty, *read.counting.values()]))
-    discarded = pa.concat_tables([empty, *read.late.values(), retried])
-    return JournalRead(table, list(read.counting), discarded, read.corrupt)
-
-
-def _sound(
+def sound(
     journal: Folder, names: Iterable[str], corrupt: list[Corrupt]
 ) -> Iterator[tuple[str, pa.Table]]:
     """The segments that can be read, by name; those that cannot are added to `corrupt`."""
@@ -184,9 +163,11 @@ def _sound(
             corrupt.append(Corrupt(name, str(error)))
 
 
-def fences_of(journal: Folder) -> Fences:
-    """What counts in a journal, from one segment of each epoch; segments are not checked."""
-    segments = [(name, *place) for name in journal.names() if (place := segment_of(name))]
+def fences_of(journal: Folder, names: Iterable[str] | None = None) -> Fences:
+    """What counts in a journal, or among some of its segments, from one of each epoch; segments are
+    not checked."""
+    there = journal.names() if names is None else names
+    segments = [(name, *place) for name in there if (place := segment_of(name))]
     bases: dict[str, Base] = {}
     for name, epoch, _ in segments:
         if epoch not in bases:

@@ -1,15 +1,14 @@
 """Recorded completions by question, from which a resume goes on.
 
-At the start of every phase of every attempt the driver writes the journal's rows, grouped into
-buckets by a hash of the question, into ``work/``; it holds a part of them at a time. A controller
-reads a bucket when it meets its first question, and, once, the segments of its own earlier lives
-that were written since. What it read is its base (`pipeline.records.epochs`).
+At the start of every phase of every attempt the driver lays the journal's rows out in blocks, in
+``work/`` (`pipeline.records.row_blocks`). A controller reads a block when a question of it begins.
+A later life of a controller lays out, once, what its earlier lives have written since. Its base is
+what was laid out for it (`pipeline.records.epochs`).
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,23 +19,15 @@ from pipeline.records.journal import (
     ByQuestion,
     QuestionKey,
     Recording,
-    read_segments,
-    without_retried,
+    counting,
+    read_columns,
+    sound,
 )
+from pipeline.records.row_blocks import Blocks, write_blocks
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import listed, read_segment, segment_of
-from pipeline.records.trajectory import SCHEMA
+from pipeline.records.segments import listed, segment_of
+from pipeline.records.trajectory import Row
 from pipeline.store.storage import Folder
-
-BUCKETS = 64
-
-_PART_BYTES = 2**28  # of rows that the driver holds while it lays them out
-
-
-def bucket_of(benchmark: str, question_id: str) -> int:
-    """Which bucket a question is in, the same in every process."""
-    digest = hashlib.sha256(f"{benchmark}\x1f{question_id}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") % BUCKETS
 
 
 def work_folder(run: RunDir, attempt: int, phase: int) -> Folder:
@@ -45,7 +36,7 @@ def work_folder(run: RunDir, attempt: int, phase: int) -> Folder:
 
 
 def write_recorded(
-    run: RunDir, attempt: int, phase: int, names: Sequence[str], wanted: Iterable[QuestionKey]
+    run: RunDir, attempt: int, phase: int, names: Sequence[str], wanted: Sequence[QuestionKey]
 ) -> None:
     """Lay out recorded rows for the questions of a phase, and note which segments they are from.
 
@@ -53,42 +44,39 @@ def write_recorded(
         run: the run directory.
         attempt: that goes on from them.
         phase: of it.
-        names: of the segments that count, in their order.
-        wanted: the questions.
+        names: of the segments that count, in their order; those that are corrupt are left out.
+        wanted: the questions, in the order in which they will begin.
     """
-    folder = work_folder(run, attempt, phase).child("recorded")
-    bucket = {key: bucket_of(key[1], key[2]) for key in wanted}
-    for part, table in enumerate(_parts(run.journal, names, bucket)):
-        for number in pc.unique(table["bucket"]).to_pylist():
-            rows = table.filter(pc.equal(table["bucket"], number)).drop_columns("bucket")
-            folder.write_table(f"bucket-{number:03d}-{part:05d}.parquet", rows)
-    folder.write_json("segments.json", listed(names))
+    _lay_out(run.journal, work_folder(run, attempt, phase).child("recorded"), names, wanted)
 
 
-def _parts(
-    journal: Folder, names: Iterable[str], bucket: Mapping[QuestionKey, int]
-) -> Iterator[pa.Table]:
-    """The rows of the questions that have a bucket, with it, from several segments at a time."""
-    held: list[pa.Table] = []
-    held_bytes = 0
-    for name in names:
-        table = read_segment(journal, name)
-        keys = zip(*(table[column].to_pylist() for column in QUESTION_KEY), strict=True)
-        buckets = pa.array(map(bucket.get, keys), type=pa.int8())
-        rows = table.replace_schema_metadata(SCHEMA.metadata).append_column("bucket", buckets)
-        rows = rows.filter(pc.is_valid(buckets))
-        if rows.num_rows:
-            held.append(rows)
-            held_bytes += rows.nbytes
-        if held_bytes >= _PART_BYTES:
-            yield pa.concat_tables(held)
-            held, held_bytes = [], 0
-    if held:
-        yield pa.concat_tables(held)
+def drawn_blocks(
+    run: RunDir, attempt: int, phase: int, label: str, wanted: Sequence[QuestionKey]
+) -> Blocks:
+    """What counts of the questions of a finished phase, laid out by `attempt`, in their order."""
+    folder = work_folder(run, attempt, phase).child(f"drawn-{label}")
+    _lay_out(run.journal, folder, counting(run.journal), wanted)
+    return Blocks(folder)
+
+
+def _lay_out(
+    journal: Folder, folder: Folder, names: Iterable[str], wanted: Sequence[QuestionKey]
+) -> Base:
+    """Write blocks and the segments that they are from, which are returned."""
+    read: list[str] = []
+
+    def tables() -> Iterator[pa.Table]:
+        for name, table in sound(journal, names, corrupt=[]):
+            read.append(name)
+            yield table
+
+    write_blocks(folder, tables(), wanted)
+    folder.write_json("segments.json", listed(read))
+    return listed(read)
 
 
 class RecordedWork:
-    """Recordings by question, read bucket by bucket as they are asked for.
+    """Recordings by question, read as they are asked for.
 
     Args:
         run: the run directory.
@@ -99,42 +87,45 @@ class RecordedWork:
     def __init__(self, run: RunDir, epoch: Epoch, *, retry_before: int | None = None) -> None:
         self._run, self._epoch = run, epoch
         self._retry_before = retry_before
-        self._folder = work_folder(run, epoch.attempt, epoch.phase).child("recorded")
-        self._names = frozenset(self._folder.names())
-        own = read_segments(run.journal, self._own_segments())
-        self._later = ByQuestion(own.table)
-        self._buckets: dict[int, ByQuestion] = {}
-        self.base: Base = {**self._folder.read_json("segments.json"), **listed(own.names)}
+        work = work_folder(run, epoch.attempt, epoch.phase)
+        laid_out = work.child("recorded")
+        self._blocks = [Blocks(laid_out)]
+        self.base: Base = laid_out.read_json("segments.json")
         """What the recordings are from."""
+        if own := counting(run.journal, self._segments(of_this_life=False)):
+            later = work.child(f"recorded-{epoch.slot}-{epoch.life:04d}")
+            drawn = read_columns(run.journal, own, QUESTION_KEY)
+            keys = dict.fromkeys(key for table in drawn for key in _keys(table))
+            self.base |= _lay_out(run.journal, later, own, list(keys))
+            self._blocks.append(Blocks(later))
 
     def of(self, key: QuestionKey) -> Recording | None:
         """The recording of (strategy, benchmark, question_id); None where there is none."""
-        return self._recording(key, self._later)
+        return self._recording([row for blocks in self._blocks for row in blocks.rows(key)])
 
     def again(self, key: QuestionKey) -> Recording | None:
         """As `of`, with what this very life of the writer made durable meanwhile."""
-        return self._recording(
-            key, ByQuestion(read_segments(self._run.journal, self._own_segments()).table)
-        )
+        rows = [row for blocks in self._blocks for row in blocks.rows(key)]
+        for _, table in sound(self._run.journal, self._segments(of_this_life=True), corrupt=[]):
+            own = table.filter(pc.equal(table["question_id"], key[2]))
+            rows += ByQuestion(own).get(key, ())
+        return self._recording(rows)
 
-    def _recording(self, key: QuestionKey, later: ByQuestion) -> Recording | None:
-        rows = [*self._bucket(bucket_of(key[1], key[2])).get(key, ()), *later.get(key, ())]
+    def _recording(self, rows: Sequence[Row]) -> Recording | None:
         return Recording(rows, retry_before=self._retry_before) if rows else None
 
-    def _own_segments(self) -> list[str]:
-        """Of all lives of this writer, in this phase of this attempt."""
-        mine = self._epoch
-        names = []
+    def _segments(self, *, of_this_life: bool) -> list[str]:
+        """Of this writer in this phase of this attempt: of this life, or of those before."""
+        mine, names = self._epoch, []
         for name in self._run.journal.names():
             place = segment_of(name)
-            if place is not None and Epoch.parse(place[0]).is_life_of(mine):
+            if place is None:
+                continue
+            epoch = Epoch.parse(place[0])
+            if epoch.is_life_of(mine) and (epoch == mine) == of_this_life:
                 names.append(name)
         return names
 
-    def _bucket(self, number: int) -> ByQuestion:
-        if number not in self._buckets:
-            parts = [name for name in self._names if name.startswith(f"bucket-{number:03d}-")]
-            tables = [self._folder.read_table(name) for name in sorted(parts)]
-            table, _ = without_retried(pa.concat_tables([SCHEMA.empty_table(), *tables]))
-            self._buckets[number] = ByQuestion(table)
-        return self._buckets[number]
+
+def _keys(table: pa.Table) -> Iterator[QuestionKey]:
+    return zip(*(table[name].to_pylist() for name in QUESTION_KEY), strict=True)

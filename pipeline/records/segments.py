@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from pipeline.core.errors import DataError
 from pipeline.records.epochs import Base, Epoch, base_of
-from pipeline.records.trajectory import Row, check_schema, table_of
-from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_table
+from pipeline.records.trajectory import Row, as_current, table_of
+from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_schema, parquet_table
 
 _SEGMENT = re.compile(
     r"(?P<epoch>\d{4,}-[0-9a-f]{6}-\d{2}-[0-9a-z]+-\d{4,})"
@@ -91,12 +91,28 @@ def base_in(schema: pa.Schema) -> Base | None:
     return None if text is None else json.loads(text)
 
 
+def check_segment(journal: Folder, name: str) -> None:
+    """Check what `read_segment` checks, without unpacking the rows.
+
+    Raises:
+        DataError: as `read_segment`.
+    """
+    data, where = _whole(journal, name)
+    as_current(parquet_schema(data, where).empty_table(), where)
+
+
 def read_segment(journal: Folder, name: str) -> pa.Table:
     """The rows of one segment.
 
     Raises:
         DataError: naming the segment, where its name, checksum or schema is not what it must be.
     """
+    data, where = _whole(journal, name)
+    return as_current(parquet_table(data, where), where)
+
+
+def _whole(journal: Folder, name: str) -> tuple[bytes, str]:
+    """The bytes of a segment, as they were written, and its address."""
     match = _SEGMENT.fullmatch(name)
     where = f"{journal.address}/{name}"
     if match is None:
@@ -104,6 +120,4 @@ def read_segment(journal: Folder, name: str) -> pa.Table:
     data = journal.read(name)
     if checksum(data) != match["sum"]:
         raise DataError(f"checksum must be {match['sum']}, got {checksum(data)} in {where}")
-    table = parquet_table(data, where)
-    check_schema(table.schema, where)
-    return table
+    return data, where

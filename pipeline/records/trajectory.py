@@ -16,6 +16,8 @@ from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion, Failure, Observation, Question, Request
 
 SCHEMA_VERSION = 1
+LATER = ("token_confidence", "least_token_confidence", "token_entropy")
+"""Columns that tables of earlier runs do not have."""
 
 _VERSION_KEY = b"markovscale_trajectory_version"
 
@@ -50,6 +52,9 @@ SCHEMA = pa.schema(
         pa.field("verifier", pa.string()),
         pa.field("seconds", pa.float64()),
         pa.field("error", pa.string()),
+        pa.field("token_confidence", pa.float64()),  # pipeline.core.confidence
+        pa.field("least_token_confidence", pa.float64()),
+        pa.field("token_entropy", pa.float64()),
     ],
     metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()},
 )
@@ -114,6 +119,7 @@ _COMPLETION_FIELDS = (
     "step_scores",
     "score",
     "prm_truncated",
+    *LATER,
 )
 
 
@@ -121,7 +127,7 @@ def observation_of(row: Mapping[str, Any]) -> Observation:
     """The observation that a row records; the inverse of `row_of`."""
     if row["error"] is not None:
         return Failure(error=row["error"], completion_tokens=row["completion_tokens"])
-    values = {name: row[name] for name in _COMPLETION_FIELDS}
+    values = {n: row.get(n) if n in LATER else row[n] for n in _COMPLETION_FIELDS}
     if values["step_scores"] is not None:
         values["step_scores"] = tuple(values["step_scores"])
     return Completion(**values)
@@ -150,22 +156,27 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
     return pa.concat_tables(pieces) if pieces else SCHEMA.empty_table()
 
 
-def check_schema(schema: pa.Schema, where: str) -> None:
-    """Refuse a table of another schema version.
+def as_current(table: pa.Table, where: str) -> pa.Table:
+    """A table of this schema version, with nulls for columns that came after it was written.
 
     Raises:
         DataError: naming the file, the version asked for and the version found.
     """
+    schema = table.schema
     found = (schema.metadata or {}).get(_VERSION_KEY)
     if found != str(SCHEMA_VERSION).encode():
         came = "none" if found is None else found.decode()
         raise DataError(
             f"trajectory schema version must be {SCHEMA_VERSION}, got {came} in {where}"
         )
-    if not schema.equals(SCHEMA, check_metadata=False):
-        missing = sorted(set(SCHEMA.names) - set(schema.names))
-        extra = sorted(set(schema.names) - set(SCHEMA.names))
+    for name in LATER:
+        if name not in schema.names:
+            table = table.append_column(SCHEMA.field(name), pa.nulls(len(table), pa.float64()))
+    if not table.schema.equals(SCHEMA, check_metadata=False):
+        missing = sorted(set(SCHEMA.names) - set(table.schema.names))
+        extra = sorted(set(table.schema.names) - set(SCHEMA.names))
         raise DataError(
             f"trajectory columns must be those of version {SCHEMA_VERSION}, "
             f"missing {missing}, unknown {extra} in {where}"
         )
+    return table

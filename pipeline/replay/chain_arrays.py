@@ -25,10 +25,12 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 NO_ANSWER, NOT_APPLICABLE = -1, -2
-"""Positions that are none: nothing to choose from, which is wrong; no scores for the rule."""
+"""Positions that are none: nothing to choose from, which is wrong; nothing that the rule reads."""
 
 RIGHT, WRONG, UNGRADED, NO_VERDICT = 0, 1, 2, 3
 """Codes of verdicts."""
+
+_VOTES = tuple(rule for rule in AnswerRule if rule.value.endswith("vote"))
 
 _CODES = {"right": RIGHT, "wrong": WRONG, "ungraded": UNGRADED, None: NO_VERDICT}
 
@@ -56,6 +58,8 @@ class ChainArrays:
     """nan where there is no completion, or no score."""
     tokens_QD: IntArray
     """Completion tokens of the first d completions."""
+    logprobs_QT: BoolArray
+    """Whether a completion has its log-probabilities recorded."""
     verdict_QT: NDArray[np.int8]
     """`RIGHT`, `WRONG`, `UNGRADED` or `NO_VERDICT`."""
     position_QD: dict[AnswerRule, NDArray[np.int16]]
@@ -80,13 +84,15 @@ def chain_arrays(pool: CompletionPool) -> ChainArrays:
     score_QT, tokens_QT = np.full(shape, np.nan), np.zeros(shape, np.int64)
     verdict_QT, form_QT = np.full(shape, NO_VERDICT, np.int8), np.full(shape, -1, np.int64)
     position_QD = {
-        rule: np.full((shape[0], shape[1] + 1), NO_ANSWER, np.int16) for rule in AnswerRule
+        rule: np.full((shape[0], shape[1] + 1), _of_nothing(rule), np.int16) for rule in AnswerRule
     }
+    logprobs_QT = np.zeros(shape, np.bool_)
     for q, question in enumerate(pool.questions):
         drawn = _completions(question)
         length_Q[q], failed_Q[q] = len(drawn), len(drawn) < len(question.rounds)
         form_QT[q, : len(drawn)] = forms([c.answer for c in drawn])
         score_QT[q, : len(drawn)] = [np.nan if c.score is None else c.score for c in drawn]
+        logprobs_QT[q, : len(drawn)] = [c.token_confidence is not None for c in drawn]
         tokens_QT[q, : len(drawn)] = [c.completion_tokens for c in drawn]
         verdict_QT[q, : len(drawn)] = [_CODES[v] for v in question.round_verdicts[: len(drawn)]]
         for rule, positions in positions_by_depth(drawn).items():
@@ -101,9 +107,14 @@ def chain_arrays(pool: CompletionPool) -> ChainArrays:
         tokens_QD=np.concatenate(
             [np.zeros((shape[0], 1), np.int64), np.cumsum(tokens_QT, axis=1)], axis=1
         ),
+        logprobs_QT=logprobs_QT,
         verdict_QT=verdict_QT,
         position_QD=position_QD,
     )
+
+
+def _of_nothing(rule: AnswerRule) -> int:
+    return NOT_APPLICABLE if rule.needs_logprobs else NO_ANSWER
 
 
 def positions_by_depth(drawn: Sequence[Completion]) -> dict[AnswerRule, list[int]]:
@@ -111,13 +122,13 @@ def positions_by_depth(drawn: Sequence[Completion]) -> dict[AnswerRule, list[int
 
     The same choices as `pipeline.answers.answer_rules.apply` on every prefix, in one pass.
     """
-    argmax, voted, weighed = _Argmax(), _Vote(weighted=False), _Vote(weighted=True)
+    argmax, votes = _Argmax(), {rule: _Vote(rule) for rule in _VOTES}
     found: dict[AnswerRule, list[int]] = {rule: [] for rule in AnswerRule}
     for position, completion in enumerate(drawn):
         found[AnswerRule.LAST].append(position)
         found[AnswerRule.PRM_ARGMAX].append(argmax.add(position, completion))
-        found[AnswerRule.VOTE].append(voted.add(position, completion))
-        found[AnswerRule.PRM_WEIGHTED_VOTE].append(weighed.add(position, completion))
+        for rule, vote in votes.items():
+            found[rule].append(vote.add(position, completion))
     return found
 
 
@@ -139,19 +150,17 @@ class _Argmax:
 class _Vote:
     """The heaviest cluster so far, the first seen on ties."""
 
-    def __init__(self, *, weighted: bool) -> None:
-        self._weighted = weighted
+    def __init__(self, rule: AnswerRule) -> None:
+        self._rule = rule
         self._weights: dict[str, list[float]] = {}  # in the order in which they were first seen
         self._first: dict[str, int] = {}
-        self._applicable = not weighted
+        self._applicable = False
 
     def add(self, position: int, completion: Completion) -> int:
-        if not self._weighted:
-            weight = 1.0
-        elif completion.score is None:
+        weight = self._rule.weight(completion)
+        if weight is None:
             return self._leader()
-        else:
-            weight, self._applicable = completion.score, True
+        self._applicable = True
         if completion.answer is not None:
             form = _canonical(completion.answer)
             self._first.setdefault(form, position)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from pipeline.core.errors import ConfigError, ReplayMissError
-from pipeline.core.phases import QuestionRecord, phases_of, prepared, stream_of
+from pipeline.core.phases import QuestionRecord, phases_of, prepared, record_of, stream_of
 from pipeline.core.protocol import (
     Failure,
     Observation,
@@ -242,8 +242,6 @@ def replay_phases(
             )
             if stream_of(phase) is not None:
                 before.update(drawn)
-            records[question.question_id] = QuestionRecord(
-                question=question, completions=outcome.completions, stop=outcome.stop
-            )
+            records[question.question_id] = record_of(question, outcome.completions, outcome.stop)
         statistics = phase.fold(records, statistics)
     return outcomes

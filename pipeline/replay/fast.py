@@ -81,8 +81,9 @@ class _Beliefs:
 
 
 def replays_as_arrays(strategy: Strategy[Any]) -> bool:
-    """Whether `FastReplay` knows a strategy: chains, with a score in every round."""
-    return isinstance(strategy, FAMILY) and getattr(strategy, "score_every", 1) == 1
+    """Whether `FastReplay` knows a strategy: chains, with a score in every round. A strategy that
+    is derived from one of these may decide otherwise, so it is not taken for it."""
+    return type(strategy) in FAMILY and getattr(strategy, "score_every", 1) == 1
 
 
 @dataclass(frozen=True, slots=True)

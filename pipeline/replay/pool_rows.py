@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pipeline.core.errors import DataError
 from pipeline.records.journal import fences_of
 from pipeline.records.segments import read_segment, segment_of
-from pipeline.records.trajectory import Row, address_of, check_schema
+from pipeline.records.trajectory import LATER, Row, address_of, as_current
 from pipeline.store.storage import Folder, parquet_table
 
 POOL_TABLE = "pool.parquet"
@@ -48,6 +48,7 @@ _COLUMNS = (
     "verdict",
     "seconds",
     "error",
+    *LATER,
 )
 
 
@@ -103,8 +104,7 @@ def exported_rows(folder: Folder, *, text: bool) -> Iterator[Located]:
         DataError: as `journal_rows`, and where an address of a question comes twice.
     """
     where = f"{folder.address}/{POOL_TABLE}"
-    table = parquet_table(folder.read(POOL_TABLE), where)
-    check_schema(table.schema, where)
+    table = as_current(parquet_table(folder.read(POOL_TABLE), where), where)
     seen: dict[tuple[Any, ...], Located] = {}
     for located in _rows(table, where, text=text):
         key = _key(located.row)

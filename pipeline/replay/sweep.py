@@ -32,8 +32,10 @@ from pipeline.core.protocol import (
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
     NO_VERDICT,
+    RIGHT,
     WRONG,
     ChainArrays,
+    FloatArray,
     IntArray,
     chain_arrays,
     verdict_code,
@@ -74,6 +76,8 @@ class Tally:
     tokens_G: IntArray
     completions_G: IntArray
     questions_G: IntArray
+    judged: Judged
+    """Question by question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,7 @@ class SweepResult:
 
     benchmarks: tuple[str, ...]
     """Group g is half g % 2 of benchmark g // 2."""
+    group_Q: IntArray
     tallies: tuple[Tally, ...]
 
 
@@ -130,7 +135,7 @@ def sweep(
         tallies.append(_tally(label, strategy, judge(strategy), group_Q, len(pool.benchmarks)))
         if progress is not None:
             progress(done)
-    return SweepResult(benchmarks=pool.benchmarks, tallies=tuple(tallies))
+    return SweepResult(benchmarks=pool.benchmarks, group_Q=group_Q, tallies=tuple(tallies))
 
 
 def depth_of(pool: CompletionPool, strategy: Strategy[Any]) -> int:
@@ -187,6 +192,12 @@ def judged_by_arrays(chains: ChainArrays, decided: Decisions) -> Judged:
         tokens_Q=chains.tokens_QD[rows, drawn_Q],
         completions_Q=drawn_Q,
     )
+
+
+def rights(judged: Judged, rule: AnswerRule) -> FloatArray:
+    """(Q,) 1 right, 0 wrong, nan where the answer was not graded."""
+    verdict_Q = judged.verdict_RQ[RULES.index(rule)]
+    return np.where(verdict_Q == RIGHT, 1.0, np.where(verdict_Q == WRONG, 0.0, np.nan))
 
 
 Answers = Mapping[tuple[str, str], Callable[[Request], Observation]]
@@ -265,6 +276,7 @@ def _tally(
         tokens_G=_sums(group_Q, judged.tokens_Q, groups),
         completions_G=_sums(group_Q, judged.completions_Q, groups),
         questions_G=np.bincount(group_Q, minlength=groups),
+        judged=judged,
     )
 
 

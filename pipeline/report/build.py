@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.records.trajectory import Row
 from pipeline.report.document import document
+from pipeline.report.fronts import Row as FrontRow
 from pipeline.report.html import Html, h
 from pipeline.report.page import Report, report_page
 from pipeline.report.paper_tables import PaperNumbers
@@ -33,6 +34,7 @@ def build(
     runs: Sequence[RunData],
     *,
     sweep: Sequence[SweepRow] = (),
+    fronts: Mapping[str, Sequence[FrontRow]] | None = None,
     paper: PaperNumbers | None = None,
     price_per_million: float | None = None,
     most_questions: int | None = None,
@@ -42,6 +44,7 @@ def build(
     Args:
         runs: read with `read_run`.
         sweep: rows of sweeps.
+        fronts: rows of the fronts of sweeps, by the name of the run, "" for one alone.
         paper: the paper's numbers.
         price_per_million: of completion tokens.
         most_questions: pages at most. Those that the report cannot hold (300 questions, 8 MB)
@@ -71,6 +74,7 @@ def build(
         embedded=embedded,
         files=files,
         sweep=sweep,
+        fronts=fronts or {},
         paper=paper,
         price_per_million=price_per_million,
     )

@@ -116,7 +116,9 @@ def accuracy_against_tokens(
             f"{cell.name} {words.percent(right.value)} at {words.count(tokens.value)}"
             for cell, right, tokens in shown
         ),
-        caption="Up and to the left is better. Crosses are 95 % intervals. The dashed steps are "
+        caption="Up and to the left is better. Each point is one setting as it was run; what a "
+        "strategy gives at other budgets, tuned, is told by a sweep. Crosses are 95 % intervals. "
+        "The dashed steps are "
         f"the Pareto front as observed ({words.listed(best)}); within the intervals it may run "
         "otherwise."
         + (" The thin line is MR-Thinking after each of its rounds." if curves else ""),

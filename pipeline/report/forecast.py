@@ -57,6 +57,8 @@ class RunProgress:
     """When metrics were last written, in seconds since 1970."""
     attempt: int
     phase: int | None
+    limits: Mapping[str, Mapping[str, float | None]]
+    """Spent, expected in all and cap by the name of each cap; None where it is not known."""
     rounds_to_come: float
     """Expected by the chains' own a, b and p0 where they are known, else up to the budget."""
     strategies: tuple[StrategyProgress, ...]
@@ -98,6 +100,7 @@ def progress_of(run: RunData) -> RunProgress:
         told_at=None if newest is None else newest["time"],
         attempt=len(run.attempts),
         phase=None if newest is None else newest["phase"],
+        limits=_limits(run),
         rounds_to_come=max(0.0, expected - max(0, rounds - drawn_by_done)),
         strategies=tuple(shown),
     )
@@ -156,6 +159,13 @@ def _to_come(
                 for name, value in usual.items()
             }
             yield expected_completions(strategy, **known)
+
+
+def _limits(run: RunData) -> dict[str, Mapping[str, float | None]]:
+    told: Mapping[str, Any] = next((r["limits"] for r in run.metrics[::-1] if "limits" in r), {})
+    unknown = {"spent": None, "expected": None}
+    caps = run.config.runtime.limits.caps
+    return {name: {**told.get(name, unknown), "cap": cap} for name, cap in caps.items()}
 
 
 def _mean(values: Iterator[float | None]) -> float | None:

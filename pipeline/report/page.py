@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline.report import (
     charts,
@@ -14,6 +14,7 @@ from pipeline.report import (
     sections_result,
     words,
 )
+from pipeline.report.capped import first_words
 from pipeline.report.chain_view import (
     RoundCurve,
     bounds_view,
@@ -24,6 +25,8 @@ from pipeline.report.chain_view import (
 from pipeline.report.comparison import Comparison, against_rivals
 from pipeline.report.document import contents, document, section
 from pipeline.report.failures import troubles
+from pipeline.report.fronts import Row as FrontRow
+from pipeline.report.fronts import fronts_section
 from pipeline.report.html import Child, Html, h
 from pipeline.report.message import message_of
 from pipeline.report.paper_tables import PaperNumbers, PaperTable, paper_tables
@@ -51,6 +54,8 @@ class Report:
     files: Mapping[int, str]
     """Addresses of pages beside it."""
     sweep: Sequence[SweepRow] = ()
+    fronts: Mapping[str, Sequence[FrontRow]] = field(default_factory=dict)
+    """Of sweeps, by the name of the run; "" for one alone."""
     paper: PaperNumbers | None = None
     price_per_million: float | None = None
 
@@ -108,6 +113,11 @@ def _banners(report: Report) -> list[Html]:
         for caution in run.cautions
     ]
     for run in report.runs:
+        if run.capped is not None:
+            said = f"{run.run_id}: {first_words(run.capped, run.not_run)}"
+            banners.append(
+                h("div", h("b", "Capped. "), h("bdi", said), cls="banner partial", role="note")
+            )
         if run.chains_done < run.chains:
             banners.append(
                 h(
@@ -269,7 +279,10 @@ def _time(runs: Sequence[RunData]) -> list[Child]:
 
 
 def _sweeps(report: Report) -> list[Child]:
-    return sweep_section(report.sweep)
+    body: list[Child] = []
+    for source, rows in report.fronts.items():
+        body += fronts_section(rows, of=source)
+    return body + sweep_section(report.sweep)
 
 
 def _backbones(curves: Mapping[str, Sequence[RoundCurve]]) -> list[Child]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,7 @@ from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import can_apply, counted_verdict, final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
+from pipeline.report.capped import Capped, NotRun, not_run
 from pipeline.report.cautions import cautions
 from pipeline.theory.transitions import QuestionKey
 
@@ -28,6 +30,7 @@ METHODS = {
     "markovscale_star": "MarkovScale*",
     "markovscale_0": "MarkovScale\N{SUPERSCRIPT ZERO}",
     "best_of_n": "Best-of-N",
+    "beacon": "BEACON",
     "self_consistency": "Self-Consistency",
     "esc": "ESC",
     "asc": "ASC",
@@ -62,6 +65,8 @@ class Cell:
     """Whether names must tell the run, because several are looked at."""
     without_gold: frozenset[QuestionKey] = field(default=frozenset(), repr=False)
     """Questions whose right answer nobody knows: they are neither right nor wrong."""
+    not_run: int = 0
+    """Further questions that were asked and have no outcome."""
 
     @property
     def method(self) -> str:
@@ -119,6 +124,8 @@ class RunData:
     """Versions and hardware by attempt, as far as they were recorded."""
     cautions: tuple[str, ...] = ()
     """What a reader must know first (`pipeline.report.cautions`)."""
+    capped: Capped | None = None
+    """The cap that ended the newest attempt, where one did."""
 
     @property
     def run_id(self) -> str:
@@ -134,6 +141,12 @@ class RunData:
     def chains(self) -> int:
         """Chains that the run was asked for: questions times strategies."""
         return len(self.questions) * len(self.config.science.strategies)
+
+    @cached_property
+    def not_run(self) -> tuple[NotRun, ...]:
+        """What has no final outcome, by strategy and benchmark."""
+        done = {(c.label, c.benchmark): {row["question_id"] for row in c.rows} for c in self.cells}
+        return not_run(strategies_of(self.config.science), self.questions, done)
 
     @property
     def chains_done(self) -> int:
@@ -159,7 +172,7 @@ def read_run(address: str, *, run_shown: bool = False) -> RunData:
         (row["benchmark"], row["question_id"]): row
         for row in rows_of(run.folder.read_table("questions.parquet"))
     }
-    cells = _cells(run.run_id, config, run.outcomes(), run_shown, without_gold(questions))
+    cells = _cells(run.run_id, config, run.outcomes(), run_shown, questions)
     return RunData(
         run=run,
         config=config,
@@ -169,12 +182,22 @@ def read_run(address: str, *, run_shown: bool = False) -> RunData:
         metrics=run.metrics(),
         environments=_environments(run),
         cautions=cautions(run, config, [row for cell in cells for row in cell.rows]),
+        capped=_capped(run),
     )
 
 
 def without_gold(questions: Mapping[QuestionKey, Row]) -> frozenset[QuestionKey]:
     """Those whose right answer nobody knows."""
     return frozenset(key for key, row in questions.items() if row["gold"] is None)
+
+
+def _capped(run: RunDir) -> Capped | None:
+    """What summary.json says, unless an attempt has begun since."""
+    summary = run.folder.read_json("summary.json") if run.folder.has("summary.json") else {}
+    said = summary.get("capped")
+    if not said or said["attempt"] != run.newest().number:
+        return None
+    return Capped(name=said["name"], spent=said["spent"], cap=said["cap"])
 
 
 def _environments(run: RunDir) -> dict[int, Mapping[str, Mapping[str, Any]]]:
@@ -196,8 +219,9 @@ def _cells(
     config: RunConfig,
     outcomes: pa.Table,
     run_shown: bool,
-    without_gold: frozenset[QuestionKey],
+    questions: Mapping[QuestionKey, Row],
 ) -> tuple[Cell, ...]:
+    asked = Counter(benchmark for benchmark, _ in questions)
     strategies = strategies_of(config.science)
     final = final_outcomes(rows_of(outcomes), strategies)
     grouped: dict[tuple[str, str], list[Row]] = {}
@@ -215,7 +239,8 @@ def _cells(
             strategy=strategy,
             rows=tuple(grouped[(source.name, label)]),
             run_shown=run_shown,
-            without_gold=without_gold,
+            without_gold=without_gold(questions),
+            not_run=asked[source.name] - len(grouped[(source.name, label)]),
         )
         for source in config.science.benchmarks
         for label, strategy in strategies.items()

@@ -63,6 +63,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
     known = [r for r in AnswerRule if any(accuracy(cell, r) for cell in cells)]
     rules = [rule for rule in known if rule in headlines]
     paired = {comparison.first: comparison for comparison in made}
+    left = any(cell.not_run for cell in cells)
     rows: list[list[Child]] = []
     for cell in cells:
         tokens = mean_interval(cell.tokens)
@@ -85,6 +86,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 ],
                 words.NONE if against is None else _test_entry(against),
                 str(sum(map(has_failed, cell.rows))),
+                *([f"{cell.not_run:,}"] if left else []),
             ]
         )
     n = max(len(cell.rows) for cell in cells)
@@ -100,6 +102,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 "tokens saved",
                 "against MR-Thinking at its best, points",
                 "failed",
+                *(["not run"] if left else []),
             ),
             rows,
             caption=f"{benchmark}: {words.plural(n, 'question')}; {one_question(n)}",

@@ -61,7 +61,7 @@ def decimal(value: float | None, digits: int = 3) -> str:
     """A number to a fixed number of digits."""
     if value is None or math.isnan(value):
         return NONE
-    return f"{value:.{digits}f}".replace("-", _MINUS)
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", _MINUS)  # no minus before a zero
 
 
 def decimal_with(interval: Interval, digits: int = 3) -> str:

@@ -16,6 +16,7 @@ import re
 import secrets
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class Folder:
         """Make the folder, where the file system has folders."""
         self._target("any")
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes | bytearray) -> None:
         """Write an object whole, replacing one of that name."""
         fs, target = self._target(name)
         if isinstance(fs, pafs.LocalFileSystem):
@@ -96,11 +97,12 @@ class Folder:
         self.write(name, data)
         return self.read(name) == data
 
-    def read(self, name: str) -> bytes:
-        """The bytes of an object; FileNotFoundError where there is none."""
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes of an object, or some of them; FileNotFoundError where there is none."""
         fs, base = self._resolve()
         with fs.open_input_file(posixpath.join(base, name)) as stream:
-            return bytes(stream.read())
+            stream.seek(start)
+            return bytes(stream.read(length))
 
     def read_many(self, names: Iterable[str]) -> dict[str, bytes]:
         """The bytes of several objects by name, some at a time from an object store."""
@@ -135,6 +137,12 @@ class Folder:
         if isinstance(fs, pafs.LocalFileSystem):
             for folder in {Path(destination).parent, Path(source).parent}:
                 make_durable(folder)
+
+    def delete(self) -> None:
+        """Delete the folder and all in it, if it is there."""
+        fs, base = self._resolve()
+        with suppress(FileNotFoundError):
+            fs.delete_dir(base)
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a value as indented JSON."""
@@ -271,14 +279,32 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def parquet_table(data: bytes, where: str, columns: list[str] | None = None) -> pa.Table:
-    """A table from the bytes of a Parquet file, or some columns of it.
+    """A table from the bytes of a Parquet file, or of some columns those that it has.
 
     Raises:
         DataError: naming the file, where it is cut short, is something else, or would fill memory.
     """
     try:
-        check_unpacked_size(pq.read_metadata(pa.BufferReader(data)), where)
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        check_unpacked_size(metadata, where)
+        if columns is not None:
+            has = set(metadata.schema.to_arrow_schema().names)
+            columns = [name for name in columns if name in has]
         return pq.read_table(pa.BufferReader(data), columns=columns)
+    except (*NO_PARQUET, OSError, MemoryError) as error:
+        raise _no_parquet(where, error) from error
+
+
+def parquet_schema(data: bytes, where: str) -> pa.Schema:
+    """The schema in the bytes of a Parquet file.
+
+    Raises:
+        DataError: as `parquet_table`.
+    """
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        check_unpacked_size(metadata, where)
+        return metadata.schema.to_arrow_schema()
     except (*NO_PARQUET, OSError, MemoryError) as error:
         raise _no_parquet(where, error) from error
 

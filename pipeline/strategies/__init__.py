@@ -6,6 +6,7 @@ from pipeline.strategies.agree import Agree
 from pipeline.strategies.asc import AdaptiveConsistency
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
 from pipeline.strategies.base import Base
+from pipeline.strategies.beacon import Beacon
 from pipeline.strategies.best_of_n import BestOfN
 from pipeline.strategies.budget_forcing import BudgetForcing
 from pipeline.strategies.chain_asc import ChainASC
@@ -25,6 +26,7 @@ STRATEGIES: dict[str, type[Any]] = {
     "chain_asc": ChainASC,
     "agree": Agree,
     "best_of_n": BestOfN,
+    "beacon": Beacon,
     "self_consistency": SelfConsistency,
     "esc": EarlyStoppingSelfConsistency,
     "asc": AdaptiveConsistency,

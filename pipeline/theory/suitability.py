@@ -223,7 +223,7 @@ def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
 def _of_verifier(within: Interval | None, tells_apart: bool | None) -> str | None:
     if within is None:
         return None
-    told = f"AUC within a question {within.value:.2f} [{within.low:.2f}, {within.high:.2f}]"
+    told = f"AUC within a question {_with_ends(within)}"
     if tells_apart is False:
         return (
             f"This verifier does not tell the answers of one question apart ({told}): prefer vote "
@@ -249,11 +249,10 @@ def _of_lags(lags: Sequence[LagCorrelation], samples: Interval | None) -> str | 
         return None
     last = lags[-1]
     told = (
-        f"rightness {last.lag} rounds apart correlates "
-        f"{last.observed.value:.2f} [{last.observed.low:.2f}, {last.observed.high:.2f}], the "
-        f"fitted chain says {last.chain:.2f}"
+        f"rightness {last.lag} rounds apart correlates {_with_ends(last.observed)}, the fitted "
+        f"chain says {_two(last.chain)}"
     )
-    beside = "" if samples is None else f", independent samples {samples.value:.2f}"
+    beside = "" if samples is None else f", independent samples {_two(samples.value)}"
     if last.observed.low > max(last.chain, 0.0) + 0.1:
         return (
             f"A question stays easy or hard over its rounds ({told}{beside}): a and b do not "
@@ -274,3 +273,11 @@ def _of_curve(ratio: float | None) -> str | None:
             f"differ, and late rounds are better forecast by the mean of earlier ones."
         )
     return f"The accuracy curve varies {ratio:.2f} times as much as the chain's."
+
+
+def _with_ends(interval: Interval) -> str:
+    return f"{_two(interval.value)} [{_two(interval.low)}, {_two(interval.high)}]"
+
+
+def _two(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # no minus before a zero

@@ -1,0 +1,170 @@
+"""Samples of a chain: a request's answer is what is recorded, else one completion of the engines,
+scored where asked for and journaled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+from actors.cluster.concurrency_limit import Limit
+from actors.controllers.chain_types import Counters, Journal, Lost, RunIdentity, Work
+from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
+from actors.routing.roles import GENERATOR, VERIFIER
+from pipeline.answers import extract
+from pipeline.core.errors import ErrorKind
+from pipeline.core.protocol import Completion, Failure, Observation, Request
+from pipeline.records.answering import as_asked
+from pipeline.records.journal import Recording
+from pipeline.records.trajectory import encodable, observation_of, row_of
+
+
+class Samples:
+    """Draws the samples of all chains of a controller.
+
+    Args:
+        identity: run, attempt and model names for the records.
+        pools: of engines, by role; without a verifier nothing is scored.
+        journal: where rounds are made durable.
+        counters: of the controller.
+        at_once: requests at work of chains that ask for several at once; `limit` changes it.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: RunIdentity,
+        pools: Mapping[str, EnginePool],
+        journal: Journal,
+        counters: Counters,
+        at_once: int,
+    ) -> None:
+        self.draining = False
+        """Whether engines are asked for nothing more: what is not recorded is cancelled."""
+        self._identity = identity
+        self._pools = pools
+        self._journal = journal
+        self._counters = counters
+        self._limit = Limit(at_once)
+
+    def limit(self, at_once: int) -> None:
+        """Let so many requests work at once from now on; none that works already is stopped."""
+        self._limit.move(at_once)
+
+    async def of(
+        self, work: Work, requests: Sequence[Request], recording: Recording | None, priority: float
+    ) -> list[tuple[Observation, Lost]]:
+        """Observations in request order, in whatever order they come; and what was lost."""
+        if len(requests) == 1:  # a sequential chain: no task of its own for each round
+            return [await self._one(work, requests[0], recording, priority)]
+        loop = asyncio.get_running_loop()
+        samples = [
+            loop.create_task(self._sample(work, request, recording, priority))
+            for request in requests
+        ]
+        try:
+            # where the run drains, those that wait are cancelled, and those in flight may finish
+            await asyncio.wait(samples, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for sample in samples:
+                sample.cancel()
+            await asyncio.wait(samples)  # until each is aborted in its engine
+        broken = [s.exception() for s in samples if not s.cancelled()]
+        if found := next(filter(None, broken), None):
+            raise found
+        return [sample.result() for sample in samples]
+
+    async def _sample(
+        self, work: Work, request: Request, recording: Recording | None, priority: float
+    ) -> tuple[Observation, Lost]:
+        """One of several requests at once. They wait here and not in an engine's queue, where their
+        deadline runs and where they would stand before the next rounds of sequential chains."""
+        counters = self._counters
+        counters.samples_waiting += 1
+        try:
+            await self._limit.take()
+        finally:
+            counters.samples_waiting -= 1
+        counters.samples += 1
+        try:
+            return await self._one(work, request, recording, priority)
+        finally:
+            counters.samples -= 1
+            self._limit.give_back()
+
+    async def _one(
+        self, work: Work, request: Request, recording: Recording | None, priority: float
+    ) -> tuple[Observation, Lost]:
+        found = recording.find(request) if recording is not None else None
+        if found is not None:
+            self._counters.recorded += 1
+            cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
+            return as_asked(observation_of(found), request), cost
+        if self.draining:
+            raise asyncio.CancelledError
+        started = time.monotonic()
+        observation, lost = await self._draw(work, request, priority)
+        self._journal.append(
+            row_of(
+                run=self._identity.run,
+                attempt=self._identity.attempt,
+                strategy=work.label,
+                question=work.question,
+                request=request,
+                observation=observation,
+                wasted_tokens=lost.tokens,
+                unknown_tries=lost.unknown,
+                generator=self._identity.models.get(GENERATOR),
+                verifier=self._identity.models.get(VERIFIER) if request.score else None,
+                seconds=time.monotonic() - started,
+            )
+        )
+        self._count_round(observation, lost.tokens)
+        return observation, lost
+
+    async def _draw(
+        self, work: Work, request: Request, priority: float
+    ) -> tuple[Observation, Lost]:
+        """One completion from the engines, scored where asked for."""
+        asked = GenerateCall(request, session=work.session, priority=priority)
+        made = await self._pools[GENERATOR].call(asked)
+        if isinstance(made, Failure):
+            return made, Lost()
+        lost = Lost(made.wasted_tokens, made.unknown_attempts)
+        text = encodable(made.text)  # one reply must not spoil the file of a thousand others
+        completion = Completion(
+            text=text,
+            answer=extract(text),
+            finish_reason=made.finish_reason,
+            prompt_tokens=made.prompt_tokens,
+            cached_prompt_tokens=made.cached_prompt_tokens,
+            completion_tokens=made.completion_tokens,
+            thinking_tokens=made.thinking_tokens,
+            **({} if made.confidence is None else asdict(made.confidence)),
+        )
+        verifier = self._pools.get(VERIFIER)
+        if not request.score or verifier is None:
+            return completion, lost
+        scored = await verifier.call(ScoreCall(work.question.text, text, session=work.session))
+        if isinstance(scored, Failure):
+            return Failure.of(ErrorKind.VERIFIER, scored.error, made.completion_tokens), lost
+        scored_completion = replace(
+            completion,
+            verifier_tokens=scored.tokens,
+            step_scores=scored.step_scores,
+            score=scored.score,
+            prm_truncated=scored.truncated,
+        )
+        return scored_completion, lost
+
+    def _count_round(self, observation: Observation, wasted: int) -> None:
+        counters = self._counters
+        counters.rounds += 1
+        counters.wasted_tokens += wasted
+        counters.completion_tokens += observation.completion_tokens or 0
+        match observation:
+            case Completion():
+                counters.verifier_tokens += observation.verifier_tokens
+            case Failure():
+                counters.last_error = observation.error

@@ -1,0 +1,209 @@
+"""An endpoint from start to end: proxy, engines and replica up, a signal, all of it down again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray import serve
+
+from actors.driver.abort_policy import RunFailedError
+from actors.driver.admission_control import AdmissionControl
+from actors.driver.signals import Signals, reap_orphans, stop_grace_s, watching
+from actors.driver.stats_poller import StatsPoller
+from actors.engines.capacity_check import require_room_for
+from actors.engines.launch import Engines, start_engines
+from actors.serving.deployment import DEPLOYMENT, EndpointPlan, EndpointReplica
+from pipeline.config.run import RunConfig
+from pipeline.config.runtime import RuntimeConfig
+from pipeline.core.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 0.2
+_TELL_EVERY_S = 60.0
+_GRACE_S = 30.0
+_CLOSE_S = 60.0  # beyond the grace: for what is recorded
+
+
+class Service:
+    """Serves the strategies of a configuration until it is told to stop.
+
+    Args:
+        config: its strategies, models and engines.
+        run_id: names actors and applications.
+        host, port: where HTTP is listened to, on the head node of the cluster.
+        key_digest: of the API key; None asks for none.
+        queue: see `actors.serving.answering.Answering`.
+        record: folder of records, made before (`actors.serving.record.begin_record`).
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_id: str,
+        *,
+        host: str,
+        port: int,
+        key_digest: str | None = None,
+        queue: int | None = None,
+        record: str | None = None,
+    ) -> None:
+        self._config, self._run_id = config, run_id
+        self._host, self._port = host, port
+        self._key_digest, self._queue, self._record = key_digest, queue, record
+        self._signals = Signals("requests at work, if any, were cut")
+
+    def execute(self, ready: Callable[[], object]) -> None:
+        """Serve until SIGTERM or SIGINT; then answer what was taken on, and end.
+
+        Args:
+            ready: called once requests are answered.
+
+        Raises:
+            RunInterruptedError: after a signal while it was still starting.
+            RunFailedError: where the record cannot be written any more.
+            EngineError: where an engine does not start.
+            ConfigError: where the cluster or its Serve cannot do what is asked for.
+        """
+        reap_orphans()
+        require_room_for(self._config)
+        with (
+            self._signals.installed(),
+            watching(self._run_id) as watch,
+            _proxy(self._host, self._port),
+            self._engines() as engines,
+            self._endpoint(engines) as handle,
+        ):
+            self._signals.raising = False
+            account = StatsPoller(engines)
+            try:
+                ready()
+                self._attend(watch, engines, account)
+            finally:
+                account.close()
+                grace_s = grace_of(self._config.runtime)
+                logger.info("draining: at most %g s for what is at work", grace_s)
+                handle.drain.remote(grace_s).result(timeout_s=grace_s + _CLOSE_S)
+
+    def _attend(self, watch: Any, engines: Engines, account: StatsPoller) -> None:
+        """Adapt admission to what engines say, until a signal comes."""
+        admission = AdmissionControl(
+            self._config.runtime,
+            self._config.science.decoding.max_tokens,
+            engines.address,
+            account,
+            lambda limit: ray.get(watch.admit.remote(limit, 1)),
+        )
+        told, rounds = time.monotonic(), 0
+        while not self._signals.stop:
+            time.sleep(_POLL_S)
+            totals = ray.get(watch.totals.remote())
+            if totals["fatal"] is not None:
+                raise RunFailedError(f"the record cannot be written: {totals['fatal']}")
+            account.look()
+            admission.step(totals)
+            if time.monotonic() - told >= _TELL_EVERY_S and totals["rounds"] > rounds:
+                told, rounds = time.monotonic(), totals["rounds"]
+                logger.info(
+                    "%d questions answered, %d at work, %d wait; %d completions, %d tokens",
+                    sum(totals["stops"].values()),
+                    totals["in_flight"],
+                    totals["waiting"],
+                    rounds,
+                    totals["completion_tokens"],
+                )
+
+    @contextmanager
+    def _engines(self) -> Iterator[Engines]:
+        engines = start_engines(self._config.science, self._config.runtime, self._run_id)
+        try:
+            yield engines
+        finally:
+            engines.stop()
+
+    @contextmanager
+    def _endpoint(self, engines: Engines) -> Iterator[Any]:
+        controllers = self._config.runtime.controllers
+        plan = EndpointPlan(
+            run_id=self._run_id,
+            config=self._config.model_dump(mode="json"),
+            engines=engines.address,
+            key_digest=self._key_digest,
+            queue=self._queue,
+            record=self._record,
+        )
+        options: dict[str, Any] = {"num_cpus": controllers.num_cpus}
+        if controllers.label_selector:
+            options["label_selector"] = dict(controllers.label_selector)
+        deployment = serve.deployment(EndpointReplica).options(
+            name=DEPLOYMENT,
+            num_replicas=1,
+            ray_actor_options=options,
+            max_ongoing_requests=100_000,  # its queue is its own, and says when to come again
+            graceful_shutdown_wait_loop_s=0.1,  # it was drained
+            graceful_shutdown_timeout_s=1,
+        )
+        name = f"markovscale-{self._run_id}-endpoint"
+        try:
+            yield serve.run(deployment.bind(plan), name=name, route_prefix="/")
+        finally:
+            serve.delete(name)
+
+
+@contextmanager
+def _proxy(host: str, port: int) -> Iterator[None]:
+    """Serve with an HTTP proxy on the head node, for as long as this lasts.
+
+    Serve cannot move its proxy, so it must not run yet, or have nothing to do.
+
+    Raises:
+        ConfigError: where others use it, or the port is taken.
+    """
+    others = _applications()
+    if others:
+        raise ConfigError(
+            f"jobs.serve must start Ray Serve itself, in this cluster it serves "
+            f"{', '.join(others)}: wait for their end, or use another cluster"
+        )
+    if others is not None:
+        serve.shutdown()
+    try:
+        with socket.create_server((host, port), family=_family(host)):
+            pass
+    except OSError as error:
+        raise ConfigError(f"--host and --port must be free to listen to, got {error}") from error
+    serve.start(proxy_location="HeadOnly", http_options={"host": host, "port": port})
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        if not _applications():
+            serve.shutdown()
+
+
+def _applications() -> list[str] | None:
+    """Names of what Serve serves in this cluster; None where it does not run."""
+    try:
+        ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
+    except ValueError:
+        return None  # asking Serve itself would start it
+    return sorted(serve.status().applications)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def grace_of(runtime: RuntimeConfig) -> float:
+    """How long requests may still take after a signal, in s: ``runtime.drain_s``; without it what
+    Ray leaves a submitted job, or 30 s."""
+    if runtime.drain_s is None and "RAY_JOB_CONFIG_JSON_ENV_VAR" not in os.environ:
+        return _GRACE_S
+    return stop_grace_s(runtime)

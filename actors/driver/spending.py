@@ -1,0 +1,162 @@
+"""What a run spends, attempt by attempt, and when its caps end it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from actors.cluster.storage_retry import with_retries
+from actors.driver.stats_poller import Stats
+from pipeline.config.runtime import RuntimeConfig
+from pipeline.core.errors import MarkovScaleError
+from pipeline.planning.run_caps import (
+    Spent,
+    most_tokens,
+    reached,
+    spent_in_time,
+    tokens_left,
+)
+from pipeline.records.run_dir import RunDir
+from pipeline.report.capped import Capped
+from pipeline.report.token_audit import journaled_tokens
+
+
+class RunCappedError(MarkovScaleError, RuntimeError):
+    """A cap of ``runtime.limits`` was reached before every chain had ended."""
+
+    def __init__(self, name: str, spent: float, cap: float, address: str) -> None:
+        self.cap = Capped(name=name, spent=spent, cap=cap)
+        super().__init__(
+            f"{self.cap.words}; go on with --resume {address} --set runtime.limits.{name}=MORE"
+        )
+
+
+class Spending:
+    """The account of a run, for one attempt; opened before the engines start.
+
+    Args:
+        run: its directory.
+        runtime: configuration of the attempt.
+        roles: of the models that have pools.
+        clock: seconds that do not go back.
+    """
+
+    def __init__(
+        self,
+        run: RunDir,
+        runtime: RuntimeConfig,
+        roles: Collection[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limits, self._clock = runtime.limits, clock
+        self._address = run.address
+        self._pools = {role: pool for role, pool in runtime.pools.items() if role in roles}
+        self._replicas = {role: pool.replicas for role, pool in self._pools.items()}
+        self._before = Spent()
+        if self._limits.caps:
+            gpus = {role: pool.gpus for role, pool in self._pools.items()}
+            time_spent = spent_in_time(with_retries(run.metrics, "read the counters"), gpus)
+            journaled, _ = with_retries(lambda: journaled_tokens(run.journal), "read the journal")
+            self._before = time_spent + Spent(tokens=journaled)
+        self._began = self._looked = clock()
+        self._tokens = self._gpu_s = self._to_come = 0.0
+        self._engines_up = self._drawing = False
+        self._drew_s = 0.0
+
+    def look(self, totals: Mapping[str, Any], engines: Stats, rounds_to_come: float = 0.0) -> None:
+        """Take what controllers and engines say now.
+
+        Args:
+            totals: of the run's monitor.
+            engines: what answered last, by role.
+            rounds_to_come: completions expected of chains that have not begun.
+        """
+        self._count_time()
+        self._drawing = totals["in_flight"] > 0
+        for role, pool in self._pools.items():
+            if pool.max_replicas is not None and engines.get(role):
+                self._replicas[role] = len(engines[role])
+        self._tokens = totals["completion_tokens"] + totals["wasted_tokens"]
+        each = self._tokens / totals["rounds"] if totals["rounds"] else 0.0
+        self._to_come = totals["tokens_to_come"] + rounds_to_come * each
+
+    def engines_start(self) -> None:
+        """From now on their GPUs are the run's."""
+        self._count_time()
+        self._engines_up = True
+
+    @property
+    def capped(self) -> bool:
+        """Whether the run has any cap."""
+        return bool(self._limits.caps)
+
+    @property
+    def whole(self) -> Spent:
+        """Over all attempts."""
+        return self._before + self._own()
+
+    @property
+    def room(self) -> float:
+        """Completion tokens that this attempt may make in all; inf without a cap on tokens."""
+        return self._tokens + most_tokens(self.whole, self._limits)
+
+    @property
+    def left(self) -> float:
+        """Completion tokens that are expected to come before a cap is reached."""
+        return tokens_left(
+            self.whole, self._limits, tokens_per_s=self._tokens_per_s, gpus=self._gpus
+        )
+
+    def reason(self) -> RunCappedError | None:
+        """Why the run must end now; None while there is room under every cap."""
+        name = reached(self.whole, self._limits)
+        if name is None:
+            return None
+        spent = self.whole.amounts(self._limits)[name]
+        return RunCappedError(name, spent, self._limits.caps[name], self._address)
+
+    def figures(self) -> dict[str, Any]:
+        """For the counters: ``spent``, seconds of this attempt; and where the run has caps
+        ``limits``: spent, expected in all (None where no speed is known) and cap, by name."""
+        self._count_time()
+        own = self._own()
+        found: dict[str, Any] = {"spent": {"gpu_s": own.gpu_s, "wall_s": own.wall_s}}
+        if not self.capped:
+            return found
+        spent = self.whole.amounts(self._limits)
+        speed = self._tokens_per_s
+        seconds = self._to_come / speed if speed else (None if self._to_come else 0.0)
+        to_come = Spent(
+            tokens=self._to_come, gpu_s=self._gpus * (seconds or 0.0), wall_s=seconds or 0.0
+        )
+        expected = (self.whole + to_come).amounts(self._limits)
+        timed = seconds is None
+        found["limits"] = {
+            name: {
+                "spent": spent[name],
+                "expected": None if timed and name != "completion_tokens" else expected[name],
+                "cap": cap,
+            }
+            for name, cap in self._limits.caps.items()
+        }
+        return found
+
+    @property
+    def _gpus(self) -> float:
+        return sum(self._replicas[role] * pool.gpus for role, pool in self._pools.items())
+
+    @property
+    def _tokens_per_s(self) -> float:
+        return self._tokens / self._drew_s if self._drew_s else 0.0
+
+    def _own(self) -> Spent:
+        return Spent(tokens=self._tokens, gpu_s=self._gpu_s, wall_s=self._looked - self._began)
+
+    def _count_time(self) -> None:
+        now = self._clock()
+        passed_s, self._looked = now - self._looked, now
+        if self._engines_up:
+            self._gpu_s += passed_s * self._gpus
+        if self._drawing:
+            self._drew_s += passed_s

@@ -1,0 +1,90 @@
+"""A pool of servers that run already: it is looked at before the run, and nothing is started."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pkgutil import resolve_name
+from typing import Any
+
+from actors.engines import endpoint_probe as probe
+from actors.engines.chat_wire import Found
+from actors.engines.endpoint_transport import WIRES, Wire
+from actors.engines.engine_stats import EngineStats
+from actors.engines.hosts import PoolSpec
+from actors.routing.address import PoolAddress
+from actors.routing.chat_server import ChatServer, http_client
+from actors.routing.credentials import credentials_of
+from pipeline.config.models import GeneratorModel
+from pipeline.core.errors import ConfigError
+from pipeline.core.thinking import opened_by
+
+logger = logging.getLogger(__name__)
+
+_START_MOST_S = 60.0
+
+
+class EndpointHost:
+    """The host: `wait` finds out what the servers take."""
+
+    def __init__(self, spec: PoolSpec) -> None:
+        endpoint = spec.pool.endpoint
+        if endpoint is None or spec.role not in WIRES:
+            raise ConfigError(f"a {spec.role} cannot be behind runtime.{spec.role}.endpoint")
+        self._spec, self._endpoint = spec, endpoint
+        self._credentials = credentials_of(endpoint, os.environ)
+        self._name = endpoint.model or spec.model.model
+        self._at: dict[str, Any] = {
+            "endpoint": endpoint.model_dump(mode="json"),
+            "model": spec.model.model_dump(mode="json"),
+            "controllers": spec.runtime.controllers.actors,
+            "found": asdict(Found()),
+        }
+
+    @property
+    def address(self) -> PoolAddress:
+        """See `Host.address`; what was found out is in it once `wait` has returned."""
+        return PoolAddress(host="endpoint", role=self._spec.role, at=self._at)
+
+    def wait(self) -> None:
+        """See `Host.wait`.
+
+        Raises:
+            ConfigError: where the servers do not take what the run asks for.
+            EngineError: where none of them answers.
+        """
+        with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
+            found = thread.submit(lambda: asyncio.run(self._look())).result()
+        self._at["found"] = asdict(found)
+
+    def stats(self) -> list[EngineStats]:
+        """See `Host.stats`; servers are not ours, and others may use them too."""
+        return []
+
+    def stop(self) -> None:
+        """See `Host.stop`."""
+
+    async def _look(self) -> Found:
+        model, urls = self._spec.model, self._endpoint.base_urls
+        async with http_client(self._endpoint, self._credentials) as http:
+            servers = [ChatServer(url, http, self._credentials) for url in urls]
+            limit_s = min(self._spec.pool.start_timeout_s, _START_MOST_S)
+            alive = await probe.wait_for(servers, limit_s)
+            for server in alive:
+                await probe.check_model(server, self._name, model.max_model_len)
+            wire: Wire = resolve_name(WIRES[self._spec.role])(
+                self._at["model"], self._endpoint, self._at["found"]
+            )
+            bodies = [wire.body(call) for call in self._spec.samples]
+            if not bodies:
+                return Found()
+            limit, refused = await probe.refused_fields(alive[0], bodies)
+            opened = ""
+            if isinstance(model, GeneratorModel) and model.open_thinking is None:
+                prompt = await probe.rendered_prompt(alive[0], bodies[0])
+                opened = opened_by(prompt, model.reasoning)
+        logger.info("%s answers as %s", ", ".join(s.url for s in alive), self._name)
+        return Found(limit=limit, refused=refused, opened=opened)

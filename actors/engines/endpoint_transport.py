@@ -1,0 +1,198 @@
+"""The way to servers with an OpenAI-compatible API: which of them gets a call, and when.
+
+A call goes to the server that holds its session's prefix, else to the least loaded
+(`actors.routing.router`), as soon as that has a place for it (`actors.routing.rate_limit`). A
+server that went away gets nothing until it answers again. What a call says over the wire, and what
+a reply means, is the business of a `Wire`: a role whose models can be behind an endpoint has a line
+in `WIRES`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections.abc import Collection, Mapping
+from pkgutil import resolve_name
+from typing import Any, Generic, Protocol
+
+from actors.routing.address import PoolAddress
+from actors.routing.calls import A, Answer, Call
+from actors.routing.chat_server import ChatServer, Sent, http_client
+from actors.routing.credentials import credentials_of
+from actors.routing.rate_limit import RateLimit
+from actors.routing.roles import GENERATOR
+from actors.routing.router import RouterStats, StickyLeastLoaded
+from actors.routing.transport import NoReplicaError, ReplicaLostError
+from pipeline.config.endpoint import EndpointConfig
+from pipeline.config.runtime import RequestConfig
+from pipeline.core.errors import ErrorKind
+from pipeline.core.protocol import Failure
+
+logger = logging.getLogger(__name__)
+
+_LOOK_FIRST_S = 0.2
+_LOOK_MOST_S = 5.0
+
+
+class Wire(Protocol):
+    """From calls of one role to requests, and from replies to answers. Made with the fields of the
+    model's section, the name that the servers have for it, and what was found out about them."""
+
+    def body(self, call: Any) -> dict[str, Any]:
+        """The body of POST /chat/completions.
+
+        Raises:
+            ValueError: saying what is wrong with the call.
+        """
+        ...
+
+    def answer(self, call: Any, reply: Mapping[str, Any]) -> Answer | Failure:
+        """What a reply comes to.
+
+        Raises:
+            ValueError: saying what of the reply is not as it must be.
+        """
+        ...
+
+
+WIRES = {GENERATOR: "actors.engines.chat_wire:ChatWire"}
+"""``module:class`` of each role's `Wire`."""
+
+
+class EndpointTransport:
+    """The servers of one endpoint, as one process sees them."""
+
+    def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
+        endpoint = EndpointConfig.model_validate(address.at["endpoint"])
+        credentials = credentials_of(endpoint, os.environ)
+        self._http = http_client(endpoint, credentials)
+        self.servers = {url: ChatServer(url, self._http, credentials) for url in endpoint.base_urls}
+        share = -(-endpoint.max_concurrency // address.at["controllers"])
+        self.limits = {url: RateLimit(share) for url in self.servers}
+        self.wire: Wire = resolve_name(WIRES[address.role])(
+            address.at["model"], endpoint, address.at["found"]
+        )
+        self._policy = StickyLeastLoaded(
+            settings.affinity_margin,
+            random.Random(os.getpid()),  # noqa: S311 (no secret)
+        )
+        self._reviving: dict[str, asyncio.Task[None]] = {}
+
+    async def place(self, call: Call[A], *, avoid: Collection[str]) -> EndpointCall[A]:
+        """Choose a server and wait for a place there; see `Transport.place`."""
+        while True:
+            alive = [url for url in self.servers if url not in self._reviving]
+            url = self._policy.choose(call.session, alive, avoid)
+            if url is None:
+                raise NoReplicaError
+            self._policy.expect(url)
+            try:
+                await self.limits[url].take(-call.priority)
+            finally:
+                self._policy.done(url)
+            if url not in self._reviving:
+                break
+            self.limits[url].give_back()  # it went away while the call waited
+        self._policy.sent(call.session, url)
+        return EndpointCall(self, url, call)
+
+    def router_stats(self) -> RouterStats:
+        """How routing went from this process."""
+        return self._policy.stats()
+
+    def ended(self, url: str, sent_at: float, sent: Sent | None) -> None:
+        """Note a request's end.
+
+        Args:
+            url: of its server.
+            sent_at: when it was sent.
+            sent: what came of it; None where it was cancelled.
+        """
+        self._policy.done(url)
+        limit = self.limits[url]
+        limit.give_back()
+        if sent is None:
+            return
+        if sent.reply is not None:
+            limit.served()
+        elif sent.away:
+            if url not in self._reviving:
+                assert sent.failure is not None  # there is no reply
+                logger.warning("%s is looked after: %s", url, sent.failure.error)
+                self._reviving[url] = asyncio.create_task(self._revive(url))
+        elif sent.failure is not None and sent.failure.kind is ErrorKind.NOT_TAKEN:
+            if not limit.refused:
+                logger.info("%s takes no more at a time: %s", url, sent.failure.error)
+            limit.turned_away(sent_at, sent.retry_after_s)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for task in self._reviving.values():
+            task.cancel()
+        await self._http.aclose()
+
+    async def _revive(self, url: str) -> None:
+        wait_s = _LOOK_FIRST_S
+        while (why := await self.servers[url].look()) is not None:
+            logger.warning("%s cannot be used: %s", url, why)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LOOK_MOST_S)
+        del self._reviving[url]
+
+
+class EndpointCall(Generic[A]):
+    """A call that has its place at a server: awaiting it is sending it."""
+
+    def __init__(self, transport: EndpointTransport, url: str, call: Call[A]) -> None:
+        self.replica = url
+        self._transport, self._call = transport, call
+
+    async def result(self) -> A | Failure:
+        """What the server answered; see `Placed.result`."""
+        sent, sent_at = None, time.monotonic()
+        try:
+            body = self._transport.wire.body(self._call)
+            sent = await self._sent(body)
+        except ValueError as error:
+            return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
+        finally:
+            self._transport.ended(self.replica, sent_at, sent)
+        if sent.failure is not None:
+            if sent.failure.kind is ErrorKind.REPLICA_LOST:
+                raise ReplicaLostError(sent.failure.error.removeprefix("replica_lost: "))
+            return sent.failure
+        assert sent.reply is not None  # neither a failure nor a reply is not sent
+        try:
+            answer: Any = self._transport.wire.answer(self._call, sent.reply)
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+            malformed = f"the reply is not one: {type(error).__name__}: {error}"
+            return Failure.of(ErrorKind.ENGINE, malformed)
+        if isinstance(answer, Failure):
+            return answer
+        told: A = answer
+        return told
+
+    def abort(self) -> None:
+        """Cancelling `result` has closed the connection, which aborts in the server."""
+
+    async def _sent(self, body: dict[str, Any]) -> Sent:
+        server, deadline_s = self._transport.servers[self.replica], self._call.deadline_s
+        began = time.monotonic()
+        sent = await server.complete(body, deadline_s)
+        limits = body.keys() & {"max_tokens", "max_completion_tokens"}
+        if limits and sent.failure is not None and _past_context(sent.failure):
+            # without a limit a server goes on to the end of its context, as our engines do
+            unlimited = {name: value for name, value in body.items() if name not in limits}
+            sent = await server.complete(unlimited, deadline_s - (time.monotonic() - began))
+        return sent
+
+
+def _past_context(failure: Failure) -> bool:
+    """Whether prompt and limit of tokens together were too long, in a server's words."""
+    words = failure.error.lower()
+    return failure.kind is ErrorKind.BAD_REQUEST and (
+        "context" in words or "max_total_tokens" in words or "max_new_tokens" in words
+    )

@@ -1,0 +1,198 @@
+"""``generative``: a language model is asked whether a solution, or each of its steps, is right.
+
+GenPRM (arXiv:2504.00891), ThinkPRM (arXiv:2504.16828), or any model as a judge; see
+`pipeline.core.judging` for what it is asked and how its verdict is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from actors.engines.templates import rendered
+from actors.engines.verifiers.kind import Running, Scores, Solution
+from actors.engines.verifiers.needs import LANGUAGE_MODELS, has_of, refused, tokens_of, told
+from actors.engines.verifiers.writer import VllmWriter, Writer, Written
+from pipeline.config.models import VerifierModel
+from pipeline.config.runtime import PoolConfig
+from pipeline.core import prm
+from pipeline.core.judging import (
+    filled,
+    judged_parts,
+    probability_of_yes,
+    question_turns,
+    share_of_yes,
+    verdict_reply,
+)
+from pipeline.core.prm import Fitted
+from pipeline.core.protocol import Failure
+from pipeline.core.step_format import MARK, Turn
+
+
+class Generative:
+    """A `Kind`."""
+
+    def __init__(self, model: VerifierModel, tokenizer: Any) -> None:
+        self.model, self.judge, self.tokenizer = model, model.judge, tokenizer
+        has = has_of(model)
+        if not has.ends_with(*LANGUAGE_MODELS):
+            raise refused(model, told(has), "a language model head (...ForCausalLM)")
+        self.words: dict[str, int] = {}
+        if self.judge.read == "probability":
+            words = (*self.judge.yes, *self.judge.no)
+            self.words = tokens_of(model, tokenizer, words, "a word of yes or no")
+        self.probe = Solution("", ("",), truncated=False)
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Kind.arguments`."""
+        return {"enable_prefix_caching": True}
+
+    def check_pool(self, pool: PoolConfig, context: int | None) -> None:
+        """See `Kind.check_pool`: any engine will do."""
+
+    def split(self, reply: str) -> tuple[str, ...]:
+        """See `Kind.split`."""
+        return prm.split_steps(reply, separator=MARK, text=self.model.text)
+
+    def clean(self, text: str) -> str:
+        """See `Kind.clean`."""
+        return text
+
+    def length(self, problem: str, steps: Sequence[str]) -> int:
+        """See `Kind.length`."""
+        judge = self.judge
+        begun = filled(judge, judge.begin, problem, steps) + judge.conclude
+        asked = len(self._ids(question_turns(judge, problem, steps), begun))
+        return asked + 1 + (judge.max_tokens if judge.think else 0)
+
+    def solution(self, problem: str, fitted: Fitted) -> Solution:
+        """See `Kind.solution`."""
+        return Solution(problem, fitted.steps, fitted.truncated)
+
+    def writer(self, running: Running) -> Writer:
+        """Who judges."""
+        return VllmWriter(running, self.judge, self._ids, self.words)
+
+    async def run(self, running: Running, solution: Solution, request_id: str) -> Scores | Failure:
+        """See `Kind.run`."""
+        writer = self.writer(running)
+        if solution is self.probe:
+            return await self._weighed(writer, [Turn("user", "1")], request_id)
+        parts = judged_parts(self.judge, solution.steps)
+        if self.judge.ask_next is not None:
+            return await self._in_one_conversation(writer, solution.problem, parts, request_id)
+        judged = await asyncio.gather(
+            *(
+                self._judged(writer, solution.problem, part, f"{request_id}-{n}")
+                for n, part in enumerate(parts)
+            )
+        )
+        return _together(judged)
+
+    async def _in_one_conversation(
+        self, writer: Writer, problem: str, parts: Sequence[Sequence[str]], request_id: str
+    ) -> Scores | Failure:
+        judged: list[Scores] = []
+        replies: list[str] = []
+        for number, part in enumerate(parts):
+            turns = question_turns(self.judge, problem, part, replies)
+            begun = filled(self.judge, self.judge.begin, problem, part)
+            scores = await self._once(writer, turns, begun, f"{request_id}-{number}", 0)
+            if isinstance(scores, Failure):
+                return scores
+            one, written = scores
+            replies.append(verdict_reply(self.judge, written, one.of_steps[0]))
+            judged.append(one)
+        return _together(judged)
+
+    async def _judged(
+        self, writer: Writer, problem: str, steps: Sequence[str], request_id: str
+    ) -> Scores | Failure:
+        """One score for these steps."""
+        judge = self.judge
+        turns = question_turns(judge, problem, steps)
+        begun = filled(judge, judge.begin, problem, steps)
+        if judge.read == "probability":
+            once = await asyncio.gather(
+                *(
+                    self._once(writer, turns, begun, f"{request_id}-{seed}", seed)
+                    for seed in range(judge.samples)
+                )
+            )
+            each = [made if isinstance(made, Failure) else made[0] for made in once]
+            return _mean(each)
+        written = await asyncio.gather(
+            *(
+                writer.write(turns, begun, seed=seed, request_id=f"{request_id}-{seed}")
+                for seed in range(judge.samples)
+            )
+        )
+        texts: list[Written] = []
+        for one in written:
+            if isinstance(one, Failure):
+                return one
+            texts.append(one)
+        score = share_of_yes(judge, [begun + one.text for one in texts])
+        return Scores((score,), sum(t.read for t in texts), sum(t.wrote for t in texts))
+
+    async def _once(
+        self, writer: Writer, turns: Sequence[Turn], begun: str, request_id: str, seed: int
+    ) -> tuple[Scores, str] | Failure:
+        """P(yes) after what the judge writes, if it does, and what it wrote."""
+        read = wrote = 0
+        text, known = begun, None
+        if self.judge.think:
+            written = await writer.write(turns, begun, seed=seed, request_id=f"{request_id}-w")
+            if isinstance(written, Failure):
+                return written
+            read, wrote = written.read, written.wrote
+            text = known = begun + written.text
+        weighed = await writer.weigh(
+            turns, text + self.judge.conclude, known=known, request_id=f"{request_id}-v"
+        )
+        if isinstance(weighed, Failure):
+            return weighed
+        score = probability_of_yes(self.judge, weighed.logprobs)
+        return Scores((score,), read + weighed.read, wrote), text
+
+    async def _weighed(
+        self, writer: Writer, turns: Sequence[Turn], request_id: str
+    ) -> Scores | Failure:
+        """A shortest request; what it says does not matter."""
+        weighed = await writer.weigh(turns, "", known=None, request_id=request_id)
+        return weighed if isinstance(weighed, Failure) else Scores((), weighed.read)
+
+    def _ids(self, turns: Sequence[Turn], begun: str) -> list[int]:
+        asked = [turn._asdict() for turn in turns]
+        text = rendered(
+            self.tokenizer,
+            asked,
+            add_generation_prompt=True,
+            **self.judge.chat_template_kwargs,
+        )
+        ids: list[int] = self.tokenizer.encode(text + begun, add_special_tokens=False)
+        return ids
+
+
+def _together(judged: Sequence[Scores | Failure]) -> Scores | Failure:
+    """The scores of parts, one after the other; a failure of one is that of all."""
+    scores: list[Scores] = []
+    for one in judged:
+        if isinstance(one, Failure):
+            return one
+        scores.append(one)
+    return Scores(
+        tuple(score for one in scores for score in one.of_steps),
+        sum(one.read for one in scores),
+        sum(one.wrote for one in scores),
+    )
+
+
+def _mean(judged: Sequence[Scores | Failure]) -> Scores | Failure:
+    """The mean score of several judgements of the same."""
+    all_of_them = _together(judged)
+    if isinstance(all_of_them, Failure):
+        return all_of_them
+    mean = min(1.0, sum(all_of_them.of_steps) / len(judged))
+    return Scores((mean,), all_of_them.read, all_of_them.wrote)

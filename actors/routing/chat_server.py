@@ -1,0 +1,173 @@
+"""A server with an OpenAI-compatible API: sends one request to it, and says what came of that.
+
+Nothing here tries twice. Tries, deadlines over several of them and accounts are the client's
+(`actors.routing.client`); which server gets a request is the transport's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+
+from actors.routing.credentials import Credentials
+from pipeline.config.endpoint import EndpointConfig
+from pipeline.core.errors import ErrorKind
+from pipeline.core.protocol import Failure
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line a request
+
+_BUSY = (429, 503, 529)
+_NO_CREDIT = "insufficient_quota"
+_NO_CREDIT_WAIT_S = 60.0
+_WORDS = 500
+_LOOK_S = 10.0
+_IDLE_S = 2.0  # vLLM closes idle connections after 5 s: a request must not cross that on its way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What came of one request: a reply, or why there is none."""
+
+    reply: dict[str, Any] | None = None
+    """The JSON object of a status 200."""
+    failure: Failure | None = None
+    retry_after_s: float | None = None
+    """Where the server took nothing (`ErrorKind.NOT_TAKEN`): how long it wants to be left alone;
+    None where it does not say."""
+    away: bool = False
+    """Whether the server may be gone, or broken: look whether it lives before sending it more."""
+
+
+def http_client(endpoint: EndpointConfig, credentials: Credentials) -> httpx.AsyncClient:
+    """Connections to all servers of an endpoint, for the running event loop."""
+    return httpx.AsyncClient(
+        headers=credentials.headers,
+        timeout=httpx.Timeout(None, connect=endpoint.connect_timeout_s),
+        limits=httpx.Limits(
+            max_connections=None, max_keepalive_connections=None, keepalive_expiry=_IDLE_S
+        ),
+    )
+
+
+class ChatServer:
+    """One base URL."""
+
+    def __init__(self, url: str, http: httpx.AsyncClient, credentials: Credentials) -> None:
+        self.url = url
+        self._http, self._credentials = http, credentials
+
+    async def complete(self, body: dict[str, Any], deadline_s: float = math.inf) -> Sent:
+        """Ask for a chat completion; cancelling, and a missed deadline, close the connection.
+
+        Args:
+            body: of POST /chat/completions, JSON-able, not streamed.
+            deadline_s: how long the whole request may take.
+        """
+        limit = None if math.isinf(deadline_s) else deadline_s
+        try:
+            async with asyncio.timeout(limit):
+                response = await self._http.post(f"{self.url}/chat/completions", json=body)
+        except TimeoutError:
+            late = f"no completion within {deadline_s:g} s"
+            return Sent(failure=Failure.of(ErrorKind.DEADLINE, late))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            return Sent(failure=self._failure(ErrorKind.NOT_TAKEN, error, 0), away=True)
+        except httpx.TransportError as error:
+            return Sent(failure=self._failure(ErrorKind.REPLICA_LOST, error, None), away=True)
+        except httpx.HTTPError as error:  # such as: what came is not compressed as it says
+            return Sent(failure=self._failure(ErrorKind.ENGINE, error, None))
+        return self._read(response)
+
+    async def look(self) -> str | None:
+        """Why the server cannot be used at this moment; None where it answers."""
+        try:
+            response = await self._http.get(f"{self.url}/models", timeout=_LOOK_S)
+        except httpx.HTTPError as error:
+            return self._said(error)
+        if response.status_code >= 500 or response.status_code == 401:
+            return f"status {response.status_code}: {self._said(_message(response))}"
+        return None
+
+    async def get(self, path: str) -> Any:
+        """The JSON of a path below the base URL; None where there is none."""
+        return _json(await self._http.get(f"{self.url}{path}", timeout=_LOOK_S))
+
+    async def post(self, path: str, body: dict[str, Any]) -> Any:
+        """The same of a POST to a path below the server's root, beside the version."""
+        root = self.url.rpartition("/")[0]
+        return _json(await self._http.post(f"{root}{path}", json=body, timeout=_LOOK_S))
+
+    def _read(self, response: httpx.Response) -> Sent:
+        status, reply = response.status_code, _json(response)
+        if status == 200 and isinstance(reply, dict) and reply.get("choices"):
+            return Sent(reply=reply)
+        error = reply.get("error") if isinstance(reply, dict) else None
+        if status == 200 and isinstance(error, dict):  # as gateways pass on what went wrong behind
+            code = error.get("code")
+            status = code if isinstance(code, int) and code >= 400 else 500
+        words = f"status {status}: {self._said(_message(response))}"
+        if status == 402 or (status == 429 and _NO_CREDIT in response.text):
+            failure = Failure.of(ErrorKind.NOT_TAKEN, words, 0)
+            return Sent(failure=failure, retry_after_s=_NO_CREDIT_WAIT_S)
+        if status in _BUSY:
+            failure = Failure.of(ErrorKind.NOT_TAKEN, words, 0)
+            return Sent(failure=failure, retry_after_s=retry_after_s(response.headers, time.time()))
+        if status == 200:
+            malformed = f"the reply must be JSON with choices, got {self._said(response.text)!r}"
+            return Sent(failure=Failure.of(ErrorKind.ENGINE, malformed))
+        if status < 500 and status not in (408, 425):
+            return Sent(failure=Failure.of(ErrorKind.BAD_REQUEST, words, 0))
+        return Sent(failure=Failure.of(ErrorKind.ENGINE, words), away=True)
+
+    def _failure(self, kind: ErrorKind, error: Exception, tokens: int | None) -> Failure:
+        return Failure.of(kind, f"{self.url}: {self._said(error)}", tokens)
+
+    def _said(self, words: object) -> str:
+        said = " ".join(str(words).split()) or type(words).__name__
+        if isinstance(words, Exception):
+            said = f"{type(words).__name__}: {said}"
+        said = self._credentials.masked(said)
+        return said if len(said) <= _WORDS else f"{said[:_WORDS]} ..."
+
+
+def retry_after_s(headers: httpx.Headers, now: float) -> float | None:
+    """Seconds that a server wants to be left alone, by its Retry-After; None where it says none.
+
+    Args:
+        headers: of its reply; a number of seconds, of milliseconds (``retry-after-ms``), or a date.
+        now: seconds since the epoch.
+    """
+    told = headers.get("retry-after", "")
+    try:
+        if "retry-after-ms" in headers:
+            wait_s = float(headers["retry-after-ms"]) / 1000
+        elif told.replace(".", "", 1).isdigit():
+            wait_s = float(told)
+        else:
+            wait_s = parsedate_to_datetime(told).timestamp() - now
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, wait_s) if math.isfinite(wait_s) else None
+
+
+def _json(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _message(response: httpx.Response) -> str:
+    """What an error reply says, in any of the forms that servers have."""
+    told = _json(response)
+    for name in ("error", "message", "detail"):
+        if isinstance(told, dict) and name in told:
+            told = told[name]
+    return str(told) if told else response.text or response.reason_phrase

@@ -1,0 +1,1 @@
+"""Serving: strategies behind an OpenAI-compatible HTTP endpoint."""

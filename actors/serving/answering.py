@@ -1,0 +1,242 @@
+"""Answers requests: each is a question that the controller's own chains take to its stop.
+
+Ray-free: engines are given. `actors.serving.app` puts it behind HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from actors.controllers.chain_types import Counters, Ended, RunIdentity, Work
+from actors.controllers.chains import Chains
+from actors.routing.calls import EnginePool
+from actors.serving.api_error import ApiError
+from actors.serving.chat_reply import ChatReply, progress_line, reply_of
+from actors.serving.chat_request import ChatRequest
+from actors.serving.record import Record
+from actors.serving.served_models import ServedModel, served_models, template_question
+from pipeline.config.run import RunConfig
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import Completion
+from pipeline.core.seeds import question_seed
+from pipeline.records.journal import QuestionKey
+from pipeline.records.questions import question_of
+from pipeline.records.trajectory import Row
+
+_MOST_RETRY_S = 60
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A request that was taken on."""
+
+    request_id: str
+    created: int
+    asked: ChatRequest
+    model: ServedModel
+    question: Row
+    """As a row of questions.parquet."""
+    progress: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+    """A line for each completion drawn; None at the end."""
+    ended: Ended | None = None
+    answer: asyncio.Task[ChatReply] = field(init=False)
+    """Raises `ApiError` where no answer could be had; cancelling it aborts in the engines."""
+
+
+class Answering:
+    """The requests of one endpoint.
+
+    Args:
+        config: whose strategies are served.
+        identity: names of the run and its models.
+        pools: of engines, by role.
+        in_flight: questions that are worked on at once; `limit` changes it.
+        queue: requests that may wait beyond those; None takes as many as are worked on.
+        record: keeps what was drawn and decided; None keeps nothing.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        identity: RunIdentity,
+        pools: Mapping[str, EnginePool],
+        in_flight: int,
+        queue: int | None = None,
+        record: Record | None = None,
+    ) -> None:
+        science = config.science
+        self.models = served_models(science)
+        self._template = template_question(science)
+        self._seed, self._most_tokens = science.seed, science.decoding.max_tokens
+        self._in_flight, self._queue = in_flight, queue
+        self._record = record
+        self._tickets: dict[QuestionKey, Ticket] = {}
+        self._keeping: set[asyncio.Task[None]] = set()
+        self._chains = Chains(
+            identity=identity,
+            pools=pools,
+            journal=_Rounds(self._tell),
+            grade=_no_gold,
+            recording_of=lambda work: None,
+            in_flight=in_flight,
+            ended=self._end,
+        )
+        self.draining = False
+
+    @property
+    def counters(self) -> Counters:
+        """What the chains counted."""
+        return self._chains.counters
+
+    @property
+    def open(self) -> int:
+        """Requests that are not answered yet."""
+        return len(self._tickets)
+
+    def limit(self, in_flight: int) -> None:
+        """Work on so many questions at once from now on."""
+        self._in_flight = in_flight
+        self._chains.limit(in_flight)
+
+    def take(self, asked: ChatRequest) -> Ticket:
+        """Take a request on, and begin to answer it.
+
+        Raises:
+            ApiError: 404 for a model that is not served, 503 while draining, 429 where the queue is
+                full.
+        """
+        model = self.model(asked.model)
+        if self.draining:
+            raise ApiError(503, "the endpoint is being stopped", "stopping", retry_after_s=5)
+        waiting = self.open - self._in_flight
+        most = self._in_flight if self._queue is None else self._queue
+        if waiting >= most:
+            raise ApiError(
+                429,
+                f"at most {most} requests may wait, {waiting} do",
+                "queue_full",
+                retry_after_s=self._until_room_s(),
+            )
+        request_id = f"chatcmpl-{uuid.uuid4().hex}"
+        own = question_seed(self._seed, self._template["benchmark"], request_id)
+        most_tokens = asked.max_tokens and min(asked.max_tokens, self._most_tokens)
+        question = {
+            **self._template,
+            "question_id": request_id,
+            "text": asked.question,
+            "seed": own if asked.seed is None else asked.seed,
+            "max_tokens": most_tokens,
+        }
+        ticket = Ticket(request_id, int(time.time()), asked, model, question)
+        self._tickets[_key(ticket)] = ticket
+        ticket.answer = asyncio.get_running_loop().create_task(self._answer(ticket))
+        ticket.answer.add_done_callback(lambda task: self._close(ticket))
+        return ticket
+
+    async def _answer(self, ticket: Ticket) -> ChatReply:
+        (phase,) = phases_of(ticket.model.strategy)
+        work = Work(
+            label=ticket.model.label,
+            phase=phase.name,
+            strategy=ticket.model.strategy,
+            question=question_of(ticket.question),
+            gold=None,
+        )
+        row = await self._chains.run(work)
+        if row is None or ticket.ended is None:
+            raise ApiError(503, "the endpoint was stopped", "stopping", retry_after_s=5)
+        if self._record is not None:
+            self._keep(self._record.ended(ticket.question, row))
+        ended = ticket.ended
+        return reply_of(
+            ticket.asked, ticket.model, row, ended.stop, ended.observations, ticket.created
+        )
+
+    async def drain(self, grace_s: float) -> None:
+        """Take nothing more, let what is at work finish for `grace_s`, and cut the rest."""
+        self.draining = True
+        give_up = time.monotonic() + grace_s
+        while self._tickets and time.monotonic() < give_up:
+            await asyncio.sleep(0.05)
+        self._chains.drain()
+        if self._keeping:
+            await asyncio.wait(self._keeping)
+
+    def model(self, name: str) -> ServedModel:
+        """The model of a name.
+
+        Raises:
+            ApiError: 404 where it is not served.
+        """
+        served, refused = self.models.served, self.models.refused
+        if name in served:
+            return served[name]
+        why = f", {refused[name]}" if name in refused else f", got {name!r}"
+        raise ApiError(
+            404,
+            f"model must be one of {', '.join(served)}{why}",
+            "model_not_found",
+            param="model",
+        )
+
+    def _until_room_s(self) -> int:
+        """Seconds in which the questions at work should have made room for one more."""
+        counters = self.counters
+        ended = sum(counters.stops.values())
+        each = counters.held_s / ended if ended else 1.0
+        return max(1, min(_MOST_RETRY_S, ceil(each / self._in_flight)))
+
+    def _tell(self, row: Row) -> None:
+        ticket = self._tickets.get((row["strategy"], row["benchmark"], row["question_id"]))
+        if ticket is not None:
+            ticket.progress.put_nowait(progress_line(row))
+        if self._record is not None:
+            self._record.append(row)
+
+    def _close(self, ticket: Ticket) -> None:
+        del self._tickets[_key(ticket)]
+        ticket.progress.put_nowait(None)
+        if not ticket.answer.cancelled():
+            ticket.answer.exception()  # seen, whether or not anyone still waits for it
+
+    def _end(self, work: Work, ended: Ended) -> None:
+        if work.key in self._tickets:
+            self._tickets[work.key].ended = ended
+
+    def _keep(self, writing: Any) -> None:
+        """Write on after the answer was given; `drain` waits for it."""
+        task = asyncio.get_running_loop().create_task(writing)
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+
+class _Rounds:
+    """The journal of chains whose rounds are shown and perhaps recorded, not waited for."""
+
+    reached = ("", -1)
+
+    def __init__(self, tell: Callable[[Row], None]) -> None:
+        self._tell = tell
+
+    def append(self, row: Row) -> None:
+        """Show a round."""
+        self._tell(row)
+
+    async def durable(self) -> None:
+        """A record is written after the answer (`Record.ended`)."""
+
+
+def _key(ticket: Ticket) -> QuestionKey:
+    question = ticket.question
+    return (ticket.model.label, question["benchmark"], question["question_id"])
+
+
+async def _no_gold(gold: str, completion: Completion) -> str:
+    raise AssertionError("a request has no gold answer")

@@ -1,0 +1,198 @@
+"""What a request is answered: a chat completion, whole or as a stream of chunks. Pure.
+
+The text is that of the completion that the strategy's answer rule chose. What else the strategy did
+stands in the field ``markovscale``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.serving.api_error import ApiError
+from actors.serving.chat_request import ChatRequest
+from actors.serving.served_models import OWNER, ServedModel
+from pipeline.answers import extract
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.errors import ErrorKind
+from pipeline.core.protocol import Completion, Failure, Observation, Pool, Stop, StopReason
+from pipeline.core.thinking import parts
+from pipeline.records.outcome import TOKEN_KINDS
+from pipeline.records.trajectory import Row
+
+_TOLD = (
+    *("stop_reason", "stop_rounds", "completions", "round_answers", "round_scores", "round_tokens"),
+    *("p0", "p0_source", "a", "b", "posterior_path", "verifier_tokens", "wasted_tokens", "seconds"),
+    *(f"answer_{rule.value}" for rule in AnswerRule),
+)
+"""Columns of the outcome that an answer shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatReply:
+    """An answered request."""
+
+    request_id: str
+    created: int
+    """Seconds since 1970."""
+    model: str
+    thinking: str
+    """Of the chosen completion; ``""`` where it did not think."""
+    content: str
+    finish_reason: str
+    usage: dict[str, Any]
+    extension: dict[str, Any]
+    """What the strategy did."""
+
+    def body(self, progress: Sequence[str]) -> dict[str, Any]:
+        """The answer as one object, with what a stream would have told as its reasoning."""
+        message = {
+            "role": "assistant",
+            "content": self.content,
+            "reasoning_content": "".join(progress) + self.thinking,
+        }
+        choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
+        head = {**_head(self.request_id, self.created, self.model), "object": "chat.completion"}
+        return {**head, "choices": [choice], "usage": self.usage, OWNER: self.extension}
+
+    def last_chunks(self, *, include_usage: bool) -> list[dict[str, Any]]:
+        """The chunks of a stream that follow the progress."""
+        deltas: list[dict[str, Any]] = []
+        if self.thinking:
+            deltas.append({"reasoning_content": self.thinking})
+        deltas.append({"content": self.content})
+        chunks = [chunk(self.request_id, self.created, self.model, delta) for delta in deltas]
+        last = chunk(self.request_id, self.created, self.model, {}, self.finish_reason)
+        chunks.append({**last, OWNER: self.extension})
+        if include_usage:
+            chunks.append({**last, "choices": [], "usage": self.usage})
+        return chunks
+
+
+def chunk(
+    request_id: str,
+    created: int,
+    model: str,
+    delta: Mapping[str, Any],
+    finish_reason: str | None = None,
+) -> dict[str, Any]:
+    """One chunk of a stream."""
+    choice = {"index": 0, "delta": dict(delta), "finish_reason": finish_reason}
+    head = {**_head(request_id, created, model), "object": "chat.completion.chunk"}
+    return {**head, "choices": [choice]}
+
+
+def progress_line(row: Row) -> str:
+    """What a finished completion is told as while the others are drawn.
+
+    Args:
+        row: of the journal (`pipeline.records.trajectory`).
+    """
+    sequential = row["pool"] == Pool.SEQUENTIAL.value
+    name = f"round {row['round']}" if sequential else f"sample {row['sample']}"
+    if row["error"] is not None:
+        return f"{name}: failed\n"
+    answer = "no answer" if row["answer"] is None else f"answer {row['answer']}"
+    score = "" if row["score"] is None else f", score {row['score']:.2f}"
+    return f"{name}: {answer}{score}, {row['completion_tokens']} tokens\n"
+
+
+def reply_of(
+    asked: ChatRequest,
+    model: ServedModel,
+    row: Row,
+    stop: Stop,
+    observations: Sequence[Observation],
+    created: int,
+) -> ChatReply:
+    """The answer to a request whose strategy stopped.
+
+    Args:
+        row: its outcome (`pipeline.records.outcome`).
+        stop, observations: what the outcome was made of.
+
+    Raises:
+        ApiError: where the strategy could not go on for want of a completion.
+    """
+    if row["error"] is not None or stop.reason is StopReason.FAILED:
+        raise _failed(row, observations)
+    chosen = apply(model.rule, observations, stop)
+    position = None if chosen is None else chosen.position
+    answer = None if chosen is None else chosen.answer
+    completion = _completion_at(position, stop, observations)
+    thinking, content = _shown(completion, answer)
+    content, cut = _cut(content, asked.stop)
+    spared = completion.finish_reason == "length" and not cut
+    return ChatReply(
+        request_id=row["question_id"],
+        created=created,
+        model=model.name,
+        thinking=thinking,
+        content=content,
+        finish_reason="length" if spared else "stop",
+        usage=_usage(row, completion),
+        extension={
+            "strategy": model.label,
+            "answer_rule": model.rule.value,
+            "answer": answer,
+            "position": position,
+            **{name: row[name] for name in _TOLD},
+            "ignored": list(asked.ignored),
+        },
+    )
+
+
+def _completion_at(
+    position: int | None, stop: Stop, observations: Sequence[Observation]
+) -> Completion:
+    """The chosen completion; the last that the stop rests on where none has an answer."""
+    for place in (position, *reversed(stop.rounds)):
+        if place is not None and isinstance(found := observations[place], Completion):
+            return found
+    return Completion(text="", finish_reason="stop")
+
+
+def _shown(completion: Completion, answer: str | None) -> tuple[str, str]:
+    """(thinking, text) of a completion; the text holds the answer in any case."""
+    thinking, content, _, mark = parts(completion.text)
+    thinking = thinking.removesuffix(mark).strip() if mark else thinking.strip()
+    content = content.strip()
+    if answer is not None and extract(content) != answer:
+        content = f"{content}\n\n\\boxed{{{answer}}}".lstrip()
+    return thinking, content
+
+
+def _cut(content: str, stops: Sequence[str]) -> tuple[str, bool]:
+    ends = [end for stop in stops if (end := content.find(stop)) >= 0]
+    return (content[: min(ends)], True) if ends else (content, False)
+
+
+def _usage(row: Row, shown: Completion) -> dict[str, Any]:
+    """Tokens of all completions drawn and of tries that gave none; the verifier's are apart."""
+    tokens = {kind: row[kind] for kind in TOKEN_KINDS}
+    drawn = tokens["completion_tokens"] + row["wasted_tokens"]
+    visible = shown.completion_tokens - shown.thinking_tokens
+    return {
+        "prompt_tokens": tokens["prompt_tokens"],
+        "completion_tokens": drawn,
+        "total_tokens": tokens["prompt_tokens"] + drawn,
+        "prompt_tokens_details": {"cached_tokens": tokens["cached_prompt_tokens"]},
+        "completion_tokens_details": {"reasoning_tokens": max(0, drawn - visible)},
+    }
+
+
+def _failed(row: Row, observations: Sequence[Observation]) -> ApiError:
+    """Why there is no answer, by whose fault it is."""
+    failures = [o for o in observations if isinstance(o, Failure)]
+    kind = failures[-1].kind if failures else None
+    why = f"the strategy could not be finished: {row['error']}"
+    if kind is ErrorKind.BAD_REQUEST:
+        return ApiError(400, why, "bad_request", param="messages")
+    if kind is ErrorKind.NO_REPLICA:
+        return ApiError(503, why, "no_engine", retry_after_s=10)
+    return ApiError(504 if kind is ErrorKind.DEADLINE else 500, why, kind and kind.value)
+
+
+def _head(request_id: str, created: int, model: str) -> dict[str, Any]:
+    return {"id": request_id, "created": created, "model": model}

@@ -1,0 +1,111 @@
+"""The endpoint as a Ray Serve deployment: one replica, which holds all requests as coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray import serve
+from starlette.applications import Starlette
+
+from actors.cluster.run_monitor import NAMESPACE, monitor_name
+from actors.controllers.chain_types import RunIdentity
+from actors.controllers.chains import spare_collector
+from actors.engines.connect import clients_of
+from actors.routing.address import EnginesAddress
+from actors.serving.answering import Answering
+from actors.serving.app import Endpoint
+from actors.serving.record import Record
+from actors.serving.served_models import served_models
+from pipeline.config.run import RunConfig
+from pipeline.records.epochs import Epoch
+
+logger = logging.getLogger(__name__)
+
+DEPLOYMENT = "endpoint"
+_REPORT_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointPlan:
+    """All that the replica needs to know; picklable."""
+
+    run_id: str
+    config: dict[str, Any]
+    """Fields of `RunConfig`."""
+    engines: EnginesAddress
+    key_digest: str | None
+    """Of the API key (`actors.serving.app.digest_of`): the key itself stays with the driver."""
+    queue: int | None
+    record: str | None
+    """Folder of records."""
+
+
+@serve.ingress()
+class EndpointReplica:
+    """Answers requests until its driver drains it, or is gone."""
+
+    def __init__(self, plan: EndpointPlan) -> None:
+        self._plan = plan
+        self._config = RunConfig.parse(plan.config)
+        self._watch = ray.get_actor(monitor_name(plan.run_id), namespace=NAMESPACE)
+        self._life: int = ray.get(self._watch.enlist.remote(DEPLOYMENT))
+        self._record: Record | None = None
+        self._trouble: str | None = None
+
+    def __serve_build_asgi_app__(self) -> Starlette:
+        """The application; Serve calls it on the event loop that will use it."""
+        spare_collector()
+        plan, runtime, science = self._plan, self._config.runtime, self._config.science
+        if plan.record is not None:
+            labels = [model.label for model in served_models(science).served.values()]
+            self._record = Record(plan.record, labels, self._life, runtime.journal_flush_s)
+        self._answering = Answering(
+            self._config,
+            identity=RunIdentity(
+                run=plan.run_id,
+                attempt=1,
+                models={role: model.model for role, model in science.models.items()},
+            ),
+            pools=clients_of(plan.engines, runtime.requests),
+            in_flight=plan.engines.in_flight,
+            queue=plan.queue,
+            record=self._record,
+        )
+        self._reporting = asyncio.get_running_loop().create_task(self._report())
+        return Endpoint(self._answering, plan.key_digest, self._why_not).app()
+
+    async def drain(self, grace_s: float) -> None:
+        """Take no more requests, let those at work finish for `grace_s`, write the record."""
+        await self._answering.drain(grace_s)
+        if self._record is not None:
+            await self._record.close()
+
+    def _why_not(self) -> str | None:
+        """Why no request can be answered; None while all is well."""
+        return self._trouble or (None if self._record is None else self._record.failure)
+
+    async def _report(self) -> None:
+        """Tell the run monitor how it goes, and take how many questions may be at work."""
+        loop = asyncio.get_running_loop()
+        name = Epoch(1, "000000", 0, DEPLOYMENT, self._life).name
+        number, lag_ms = 0, 0.0
+        while True:
+            counters = {**self._answering.counters.as_dict(), "loop_lag_ms": lag_ms}
+            fatal = None if self._record is None else self._record.failure
+            number += 1
+            try:
+                share = await self._watch.report.remote(name, counters, fatal, number)
+            except ray.exceptions.RayActorError:
+                logger.warning("the endpoint's driver is gone, taking no more requests")
+                self._trouble = "its driver is gone"
+                await self.drain(0.0)
+                return
+            if share is not None:
+                self._answering.limit(share)
+            before = loop.time()
+            await asyncio.sleep(_REPORT_EVERY_S)
+            lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000

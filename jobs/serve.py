@@ -1,0 +1,159 @@
+"""Serve strategies behind an OpenAI-compatible endpoint: a question in, the scaled answer out.
+
+    python -m jobs.serve --config configs/laptop.yaml
+    python -m jobs.serve --config configs/laptop.yaml --port 8080 --record runs/served
+    curl http://127.0.0.1:8000/v1/models
+
+Each strategy of the configuration is a model, such as ``markovscale/chain_asc-8``; docs/serving.md
+tells more. Listens to this machine alone unless --host says otherwise. Where MARKOVSCALE_API_KEY is
+set in the environment, requests must bring that key. SIGTERM or Ctrl-C answers what was taken on
+and ends all that was started. Exits with 0 then, with 2 for a configuration error, with 1 where
+serving failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+
+from jobs.cluster import ClusterError, check_ray_folder, start_ray
+from jobs.logs import log_to_stderr
+from pipeline.config.run import RunConfig
+from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from pipeline.store.storage import resolve
+
+logger = logging.getLogger(__name__)
+
+KEY = "MARKOVSCALE_API_KEY"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(prog="markovscale serve", description=__doc__)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_argument("--config", metavar="FILE", required=True, help="YAML file, as of a run")
+    options.add_argument(
+        "--set",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override one field, dotted, such as science.strategy.tau=0.9 (repeatable)",
+    )
+    options.add_argument("--host", default="127.0.0.1", help="address to listen to (127.0.0.1)")
+    options.add_argument("--port", type=int, default=8000, help="port to listen to (8000)")
+    options.add_argument(
+        "--queue",
+        metavar="N",
+        type=int,
+        help="requests that may wait before others are refused with 429 (as many as are worked on)",
+    )
+    options.add_argument(
+        "--record",
+        metavar="DIR",
+        help="keep what is drawn and decided: a run directory for each model, for jobs.replay",
+    )
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    log_to_stderr()
+    try:
+        return _serve(arguments)
+    except (ConfigError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except (MarkovScaleError, OSError) as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from actors.serving.app import digest_of
+    from actors.serving.record import begin_record
+    from actors.serving.served_models import served_models
+
+    if arguments.queue is not None and arguments.queue < 0:
+        raise ConfigError(f"--queue must be >= 0, got {arguments.queue}")
+    config = RunConfig.load(arguments.config, arguments.overrides)
+    models = served_models(config.science)
+    for sentence in config.warnings():
+        logger.warning("%s", sentence)
+    for name, why in models.refused.items():
+        logger.warning("%s is not served: %s", name, why)
+    key = _key()
+    if key is None and not _is_this_machine(arguments.host):
+        logger.warning("whoever reaches %s can use it: %s is not set", arguments.host, KEY)
+    check_ray_folder(config.runtime)
+    record = arguments.record
+    if record is not None:
+        record = record if "://" in record else resolve(record)[1]
+        begin_record(record, config, models.served)
+    try:
+        start_ray(config.runtime)
+    except ClusterError as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+
+    import ray
+
+    from actors.driver.service import Service
+    from actors.driver.signals import RunInterruptedError
+
+    address = f"http://{_in_url(arguments.host)}:{arguments.port}/v1"
+
+    def ready() -> None:
+        print(f"serving {', '.join(models.served)}\nat {address}", flush=True)
+
+    service = Service(
+        config,
+        f"{config.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}",
+        host=arguments.host,
+        port=arguments.port,
+        key_digest=None if key is None else digest_of(key),
+        queue=arguments.queue,
+        record=record,
+    )
+    try:
+        service.execute(ready)
+    except RunInterruptedError as error:
+        print(f"stopped: {error}", file=sys.stderr)
+    except ray.exceptions.RayError as error:
+        print(f"failed: Ray failed: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
+        return 1
+    finally:
+        ray.shutdown()
+    return 0
+
+
+def _key() -> str | None:
+    """The API key, taken out of the environment, which Ray's processes would inherit.
+
+    Raises:
+        ConfigError: where it is set to nothing: then something that should have set it has failed.
+    """
+    key = os.environ.pop(KEY, None)
+    if key is not None and not key.strip():
+        raise ConfigError(f"{KEY} must hold a key or not be set, it is empty")
+    return None if key is None else key.strip()
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+if __name__ == "__main__":
+    sys.exit(main())

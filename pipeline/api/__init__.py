@@ -1,0 +1,25 @@
+"""The Python API for notebooks: runs as tables, pools, replays, sweeps and plots.
+
+The names below stay as they are (docs/api.md). Tables are `pyarrow.Table`; ``.to_pandas()`` makes
+data frames of them.
+"""
+
+from pipeline.api.fronts import front
+from pipeline.api.plots import plot_accuracy, plot_front, plot_metrics, plot_rounds
+from pipeline.api.pools import open_pool, replay, sweep
+from pipeline.api.rounds import accuracy_by_round
+from pipeline.api.runs import Run, open_run
+
+__all__ = [
+    "Run",
+    "accuracy_by_round",
+    "front",
+    "open_pool",
+    "open_run",
+    "plot_accuracy",
+    "plot_front",
+    "plot_metrics",
+    "plot_rounds",
+    "replay",
+    "sweep",
+]

@@ -1,0 +1,164 @@
+"""Strategies over recorded pools: what they would have decided, answered and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pydantic import ValidationError
+
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.config.errors import described
+from pipeline.config.science import PriorsConfig
+from pipeline.config.sweep import SweepConfig, grid
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
+from pipeline.export.tables import OUTCOME_ROWS
+from pipeline.predictors.sweep_priors import with_priors
+from pipeline.records.outcome import TOKEN_KINDS, counted_verdict, has_failed, outcome_of
+from pipeline.records.trajectory import Row
+from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases
+from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
+from pipeline.replay.sweep import Answers, answers_of
+from pipeline.replay.sweep import sweep as swept
+from pipeline.replay.sweep_table import sweep_table
+
+Setting = str | Mapping[str, Any]
+"""A strategy as in a configuration: ``"base"``, ``{"kind": "esc", "n": 16, "window": 5}``."""
+
+REPLAYED = pa.schema(
+    [
+        field
+        for field in OUTCOME_ROWS
+        if field.name not in ("run", "attempt", "wasted_tokens", "tokens_unknown", "seconds")
+    ]
+)
+
+
+def open_pool(path: str, *, priors: Mapping[str, Any] | None = None) -> CompletionPool:
+    """Open a pool: a run of ``jobs.collect``, or its export, such as ``data/pools/arithmetic``.
+
+    Args:
+        path: of the folder.
+        priors: ``science.priors`` of a configuration, such as ``{"a": 0.06, "b": 0.19}``; None
+            keeps those of the pool. A predictor's are made by ``jobs.sweep``.
+
+    Raises:
+        ConfigError, DataError: where it is no pool, or the priors cannot be.
+    """
+    pool = read_pool(path)
+    if priors is None:
+        return pool
+    try:
+        return with_priors(pool, PriorsConfig.model_validate(dict(priors)))
+    except ValidationError as error:
+        raise ConfigError(described(error, "priors")) from error
+
+
+def replay(strategy: Setting | Strategy[Any], pool: CompletionPool) -> pa.Table:
+    """What a strategy would have decided over a pool, exactly: a row a question.
+
+    Args:
+        strategy: as in a configuration, or an object of any class that a pool can replay.
+        pool: from `open_pool`.
+
+    Returns:
+        The columns of `Run.outcomes` that a replay knows; tokens are those that it would have cost.
+
+    Raises:
+        ConfigError: at a strategy that a pool cannot replay.
+        ReplayMissError: where the pool is not deep enough.
+    """
+    if isinstance(strategy, str | Mapping):
+        built = settings([strategy], pool)
+        if len(built) != 1:
+            raise ConfigError(f"a replay must have one setting, got {len(built)}: use sweep")
+        label, strategy = built[0]
+    else:
+        label = strategy.kind
+    check_replayable(strategy, RecordingKind.POOL)
+    answers = answers_of(pool)
+    rows: list[Row] = []
+    for benchmark in pool.benchmarks:
+        mine = [q for q in pool.questions if q.question.benchmark == benchmark]
+        asked = [q.question for q in mine]
+        ends = replay_phases(strategy, asked, partial(_answer, answers))
+        rows += [_row(label, q, ends[q.question.question_id]) for q in mine]
+    for rule in AnswerRule:  # as summary.json: a rule that could not be applied says nothing
+        name = f"verdict_{rule.value}"
+        alive = [row for row in rows if not row["failed"]] or rows
+        if all(row[name] is None for row in alive):
+            for row in rows:
+                row[name] = None
+    return pa.Table.from_pylist(rows, schema=REPLAYED)
+
+
+def sweep(
+    pool: CompletionPool,
+    strategies: Sequence[Setting],
+    *,
+    choose: Sequence[str] = ("tau", "gamma"),
+    seed: int = 0,
+) -> pa.Table:
+    """Every setting over a pool, and the chosen ones: the table of ``jobs.sweep``.
+
+    Args:
+        pool: from `open_pool`.
+        strategies: as in a configuration; a field that is a list is a list of values to try.
+        choose: fields that are tuned. Rows whose ``chosen_on`` is ``held_out`` were chosen on the
+            other half of the questions, those with ``test`` on the very questions; null is a
+            setting as it stands.
+        seed: of the split into halves.
+
+    Returns:
+        A row a setting, benchmark and answer rule (`pipeline.replay.sweep_table.SCHEMA`): accuracy
+        in [0, 1] with its 95 % interval, completion tokens a question.
+
+    Raises:
+        ConfigError: where a setting needs what the pool cannot give.
+    """
+    return sweep_table(swept(pool, settings(strategies, pool), seed=seed), choose)
+
+
+def settings(
+    strategies: Sequence[Setting], pool: CompletionPool
+) -> list[tuple[str, Strategy[Any]]]:
+    """Labels and strategies, with the prompts and the decoding of the pool."""
+    try:
+        config = SweepConfig.model_validate({"strategies": list(strategies)})
+    except ValidationError as error:
+        raise ConfigError(described(error)) from error
+    return grid(config, pool.science)
+
+
+def _answer(answers: Answers, question: Question, request: Request) -> Observation:
+    return answers[question.benchmark, question.question_id](request)
+
+
+def _row(label: str, question: PoolQuestion, end: Replayed) -> Row:
+    verdicts = question.verdicts()
+    row = outcome_of(
+        run="",
+        attempt=0,
+        strategy=label,
+        phase="",
+        benchmark=question.question.benchmark,
+        question_id=question.question.question_id,
+        level=question.level,
+        stop=end.stop,
+        observations=end.completions,
+        verdicts=[verdicts[request.address] for request in end.requests],
+        wasted_tokens=0,
+        seconds=0.0,
+    )
+    earlier = [seen for seen in end.earlier if isinstance(seen, Completion)]
+    row["completions"] += len(earlier)
+    for kind in TOKEN_KINDS:
+        row[kind] += sum(getattr(seen, kind) for seen in earlier)
+    for rule in AnswerRule:
+        verdict = counted_verdict(row, rule) if question.gold is not None else None
+        row[f"verdict_{rule.value}"] = verdict
+    asked = {"text": question.question.text, "gold": question.gold, "subject": None}
+    return {**row, **asked, "failed": has_failed(row)}

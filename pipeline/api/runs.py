@@ -1,0 +1,97 @@
+"""A run directory as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pipeline.config.run import RunConfig
+from pipeline.export.samples import samples
+from pipeline.export.source import Source, open_source
+from pipeline.export.tables import (
+    ACCURACY_ROWS,
+    COMPLETION_ROWS,
+    OUTCOME_ROWS,
+    RowGroups,
+    accuracy_rows,
+    completion_rows,
+    outcome_row,
+)
+from pipeline.records.metric_columns import flat
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run directory that was opened; every table is read when it is asked for."""
+
+    name: str
+    config: RunConfig = field(repr=False)
+    """The configuration of the newest attempt."""
+    synthetic: bool
+    """Whether scripted engines answered, and no model did."""
+    finished: bool
+    """Whether every question has its outcome under every strategy."""
+    source: Source = field(repr=False)
+
+    def accuracies(self) -> pa.Table:
+        """Accuracy with its 95 % Wilson interval, and the bill: a row a strategy, benchmark and
+        answer rule that could be applied. The numbers are those of summary.json."""
+        return pa.Table.from_pylist(list(accuracy_rows(self.source)), schema=ACCURACY_ROWS)
+
+    def outcomes(self) -> pa.Table:
+        """A row a question and strategy: its stop, the answer and verdict of each rule, its cost.
+
+        ``verdict_RULE`` is what the question counts as (``right``, ``wrong``, ``ungraded``, null),
+        so a failed question is wrong; tokens are the whole bill, of all phases together.
+        """
+        held: list[pa.Table] = []
+        rows = RowGroups(held.append, OUTCOME_ROWS)
+        for cell, found in samples(self.source, texts=False):
+            for sample in found:
+                rows.add(outcome_row(cell, sample))
+        rows.flush()
+        return pa.concat_tables([OUTCOME_ROWS.empty_table(), *held])
+
+    def rounds(self, *, text: bool = True) -> pa.Table:
+        """A row a completion that an outcome rests on, by ``position`` in request order.
+
+        Args:
+            text: whether replies are kept: they are most of a run.
+        """
+        dropped = [] if text else ["text"]
+        held = [COMPLETION_ROWS.empty_table().drop_columns(dropped)]
+        rows = RowGroups(lambda table: held.append(table.drop_columns(dropped)), COMPLETION_ROWS)
+        for _, found in samples(self.source):
+            for sample in found:
+                for row in completion_rows(sample):
+                    rows.add(row)
+        rows.flush()
+        return pa.concat_tables(held)
+
+    def questions(self) -> pa.Table:
+        """A row a question: text, gold answer and priors."""
+        return self.source.questions
+
+    def metrics(self) -> pa.Table:
+        """Counters over time, a row every ten seconds, all of docs/report.md that is a number.
+
+        What is nested has dotted names (`pipeline.records.metric_columns`).
+        """
+        rows = [flat(row) for row in self.source.run.metrics()]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return pa.table({name: [row.get(name) for row in rows] for name in names})
+
+
+def open_run(path: str) -> Run:
+    """Open a run directory, finished or not.
+
+    Args:
+        path: of the directory, local or ``s3://``, ``gs://``.
+
+    Raises:
+        ConfigError: where it is no run directory.
+        DataError: where it cannot be read, or has no outcome yet.
+    """
+    source = open_source(path, 0.0)
+    return Run(source.run.run_id, source.config, source.synthetic, source.finished, source)

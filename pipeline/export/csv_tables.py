@@ -1,0 +1,42 @@
+"""A run as CSV: ``accuracies.csv``, and ``questions.csv`` with a line a question and strategy."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.export.samples import samples
+from pipeline.export.source import Source
+from pipeline.export.tables import ACCURACY_ROWS, accuracy_rows, outcome_row
+from pipeline.store.storage import Folder
+from pipeline.store.streams import writing
+
+_COLUMNS = (
+    *("strategy", "benchmark", "question_id", "level", "subject", "gold"),
+    *(f"{what}_{rule.value}" for rule in AnswerRule for what in ("answer", "verdict")),
+    *("failed", "stop_reason", "completions", "completion_tokens", "thinking_tokens"),
+    *("prompt_tokens", "verifier_tokens", "wasted_tokens", "p0", "a", "b", "seconds", "error"),
+)
+
+
+def write_csv(source: Source, folder: Folder) -> None:
+    """Write both files; one question is in memory at a time."""
+    with writing(folder, "accuracies.csv") as stream:
+        stream.write(_line(ACCURACY_ROWS.names))
+        for row in accuracy_rows(source):
+            stream.write(_line([row[name] for name in ACCURACY_ROWS.names]))
+    with writing(folder, "questions.csv") as stream:
+        stream.write(_line(_COLUMNS))
+        for cell, found in samples(source, texts=False):
+            for sample in found:
+                row = outcome_row(cell, sample)
+                stream.write(_line([row[name] for name in _COLUMNS]))
+
+
+def _line(values: Sequence[Any]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(values)
+    return out.getvalue().encode(errors="replace")

@@ -1,0 +1,96 @@
+"""The card of an exported run: what it is, what came out, how it is loaded."""
+
+from __future__ import annotations
+
+from pipeline.export.source import Cell, Source
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+_TEXT = """\
+---
+pretty_name: {name}
+tags:
+- {tags}
+size_categories:
+- {size}
+configs:
+- config_name: outcomes
+  data_files: data/outcomes.parquet
+  default: true
+- config_name: completions
+  data_files: data/completions.parquet
+- config_name: questions
+  data_files: data/questions.parquet
+---
+# {name}
+{warning}
+`{generator}` answered {questions:,} questions under {strategies} strategies of inference-time
+scaling{verified}. `outcomes` has {outcomes:,} rows, one a question and strategy; `completions`
+{completions:,}, one a completion that an outcome rests on, in the order of `position`.
+
+| benchmark | strategy | N | answer rule | accuracy | 95 % interval | graded | tokens a question |
+|---|---|---|---|---|---|---|---|
+{rows}
+
+Intervals are Wilson's. A question that failed counts as wrong; one that could not be graded counts
+as neither. `verdict_RULE` of `outcomes` says what each question counts as under an answer rule
+(`last`, `prm_argmax`, `vote`, `prm_weighted_vote`), so that the share of `right` among `right` and
+`wrong` is the accuracy. Token columns of `outcomes` are the whole bill of a question.
+
+## Loading
+
+```python
+from datasets import load_dataset
+
+outcomes = load_dataset("FOLDER", split="train")
+completions = load_dataset("FOLDER", "completions", split="train")
+```
+
+## How it was made
+
+Temperature {temperature}, top_p {top_p}, at most {max_tokens:,} tokens a completion, seed {seed},
+grader `{grader}`, with {versions}.
+"""
+
+
+def card_of(source: Source, outcomes: int, completions: int) -> str:
+    """The card as Markdown with the front matter that dataset hubs read.
+
+    Args:
+        source: the run.
+        outcomes, completions: rows written.
+    """
+    science = source.config.science
+    tags = ["inference-time-scaling", *(["synthetic"] if source.synthetic else [])]
+    return _TEXT.format(
+        name=f"MarkovScale run {source.run.run_id}",
+        tags="\n- ".join(tags),
+        size=next((name for most, name in _SIZES if completions < most), "n>1M"),
+        warning="\n**Synthetic: scripted engines made it, no model answered.**\n"
+        if source.synthetic
+        else "",
+        generator=science.generator.model,
+        questions=source.questions.num_rows,
+        strategies=len(source.strategies),
+        verified=f", scored by `{science.verifier.model}`" if science.verifier else "",
+        outcomes=outcomes,
+        completions=completions,
+        rows="\n".join(_row(cell) for cell in source.cells),
+        temperature=science.decoding.temperature,
+        top_p=science.decoding.top_p,
+        max_tokens=science.decoding.max_tokens,
+        seed=science.seed,
+        grader=science.grader,
+        versions=", ".join(f"{name} {version}" for name, version in source.versions.items())
+        or "versions that were not recorded",
+    )
+
+
+def _row(cell: Cell) -> str:
+    accuracy = cell.entry["accuracy"][cell.rule.value]
+    told = ("not graded", "", "0")
+    if accuracy and accuracy["graded"]:
+        low, value, high = (f"{100 * accuracy[name]:.1f}" for name in ("low", "accuracy", "high"))
+        told = (f"{value} %", f"{low} to {high}", f"{accuracy['graded']:,}")
+    cells = (cell.benchmark.name, cell.label, cell.entry["n"], cell.rule.value, *told)
+    return f"| {' | '.join(map(str, cells))} | {cell.entry['tokens_per_question']:,.0f} |"

@@ -1,0 +1,233 @@
+"""Fronts as charts and tables: accuracy at every budget, and against the controls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.core.errors import DataError
+from pipeline.replay.fronts import SCHEMA
+from pipeline.report import words
+from pipeline.report.charts import short, whole_percent
+from pipeline.report.figure import Key, figure, table
+from pipeline.report.html import Child, Html, h
+from pipeline.report.svg import Size, axes, mark, padded, path, picture, plot
+from pipeline.statistics.intervals import Interval
+
+Row = Mapping[str, Any]
+
+_SERIES = 8
+HINT = (
+    "Settings are those on the Pareto hull of one half of the questions, judged on the other half, "
+    "and the halves swapped; between two settings questions are dealt to both at random, so that "
+    "all families spend the same. Intervals (95 %) resample the questions and choose the settings "
+    "anew; the split into halves, and what was fitted before (a, b, weights), are held fixed. They "
+    "are not corrected for how many there are."
+)
+
+
+def fronts_name(sweep: str) -> str:
+    """Where the fronts of a sweep lie: ``sweep-fronts.parquet`` beside ``sweep.parquet``."""
+    return f"{sweep.removesuffix('.parquet')}-fronts.parquet"
+
+
+def read_fronts(made: pa.Table, where: str) -> list[Row]:
+    """Rows of a table of fronts (`pipeline.replay.fronts`).
+
+    Raises:
+        DataError: naming the columns that are missing.
+    """
+    missing = [name for name in SCHEMA.names if name not in made.column_names]
+    if missing:
+        raise DataError(
+            f"fronts must have the columns of pipeline.replay.fronts, {where} lacks "
+            f"{', '.join(missing)}"
+        )
+    rows: list[Row] = made.select(SCHEMA.names).to_pylist()
+    return rows
+
+
+def fronts_section(rows: Sequence[Row], of: str = "") -> list[Child]:
+    """A sentence, a chart and two tables of each benchmark; `of` is the backbone or run."""
+    body: list[Child] = []
+    for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
+        own = [row for row in rows if row["benchmark"] == benchmark]
+        name = f"{benchmark}, {of}" if of else benchmark
+        body += [
+            h("p", sentence(own, name)),
+            _chart(own, name),
+            _means_table(own, name),
+            _budgets_table(own, name),
+        ]
+    return [*body, h("p", HINT, cls="hint")] if body else []
+
+
+def sentence(rows: Sequence[Row], name: str) -> str:
+    """Who leads over all budgets, and by how much over each control."""
+    best, budgets = ranked(rows)[0], [row["tokens"] for row in rows if row["measure"] == "accuracy"]
+    ahead = [
+        f"{words.points(row['value'])} {words.points_range(row['low'], row['high'])} over "
+        f"{row['against']}"
+        for row in rows
+        if row["measure"] == "mean_difference" and row["family"] == best["family"]
+    ]
+    told = f": {'; '.join(ahead)} (points)" if ahead else ""
+    return (
+        f"{name}: over budgets of {words.count(min(budgets))} to {words.count(max(budgets))} "
+        f"tokens a question {best['family']} is most accurate, "
+        f"{words.percent_with(interval_of(best))} in the mean{told}."
+    )
+
+
+def interval_of(row: Row) -> Interval:
+    """The value of a row with its ends."""
+    return Interval(value=row["value"], low=row["low"], high=row["high"])
+
+
+def controls_of(rows: Sequence[Row]) -> list[str]:
+    """The families that all others are held against."""
+    held = {row["against"] for row in rows if row["against"] is not None}
+    return [name for name in dict.fromkeys(row["family"] for row in rows) if name in held]
+
+
+def ranked(rows: Sequence[Row]) -> list[Row]:
+    """Mean accuracy of each family, the highest first."""
+    means = [row for row in rows if row["measure"] == "mean_accuracy"]
+    return sorted(means, key=lambda row: -row["value"])
+
+
+def _chart(rows: Sequence[Row], name: str) -> Html:
+    order = [row["family"] for row in ranked(rows)]
+    controls = controls_of(rows)
+    others = [family for family in order if family not in controls]
+    shown = [f for f in order if f in controls or f in others[: _SERIES - len(controls)]]
+    lines = {
+        family: [
+            (row["tokens"], row["value"])
+            for row in rows
+            if row["family"] == family and row["measure"] == "accuracy"
+        ]
+        for family in shown
+    }
+    place_of = {family: place for place, family in enumerate(shown)}
+    flat = [point for points in lines.values() for point in points]
+    x_ends = (min(t for t, _ in flat) * 0.95, max(t for t, _ in flat) * 1.05)
+    y_ends = padded([v for _, v in flat], within=(0.0, 1.0))
+
+    def draw(size: Size, label: str) -> Html:
+        area = plot(size, x_ends, y_ends, log_x=True)
+        x, y = area.x, area.y
+        drawn = axes(
+            area,
+            x_label="completion tokens a question, log scale",
+            y_label="accuracy on questions that chose nothing",
+            x_text=short,
+            y_text=whole_percent,
+        )
+        for family, points in lines.items():
+            cls = f"s{place_of[family]}"
+            drawn.append(path([(x(t), y(v)) for t, v in points], cls))
+            step = len(points) // 6
+            for t, v in points[place_of[family] % step :: step]:
+                tip = f"{family}: {words.percent(v)} at {words.count(t)} tokens"
+                drawn.append(mark(place_of[family], x(t), y(v), cls, tip))
+        return picture(size, drawn, label=label)
+
+    left = len(order) - len(shown)
+    return figure(
+        f"Fronts: {name}",
+        draw,
+        says="Mean accuracy over budgets: "
+        + "; ".join(f"{r['family']} {words.percent(r['value'])}" for r in ranked(rows)),
+        caption="Each line is a family with its settings tuned on the other half of the questions."
+        + (f" {words.plural(left, 'more family').replace('familys', 'families')} in the tables."
+           if left else ""),
+        keys=[Key(cls=f"s{p} shape{p % 5}", name=family) for family, p in place_of.items()],
+        header=("family", "half judged", "setting on its front", "accuracy", "tokens"),
+        rows=[
+            (
+                row["family"],
+                str(row["half"]),
+                row["setting"],
+                words.percent(row["value"]),
+                words.count(row["tokens"]),
+            )
+            for row in rows
+            if row["measure"] == "setting"
+        ],
+    )  # fmt: skip
+
+
+def _means_table(rows: Sequence[Row], name: str) -> Html:
+    controls = controls_of(rows)
+    header = ["family", "mean accuracy over budgets"]
+    for control in controls:
+        header += [f"minus {control}, points", "its tokens at equal accuracy"]
+    body: list[list[Child]] = []
+    for mean in ranked(rows):
+        value, ends = words.percent(mean["value"]), words.percent_range(interval_of(mean))
+        cells: list[Child] = [mean["family"], _pair(value, ends)]
+        for control in controls:
+            cells += _versus(rows, mean["family"], control)
+        body.append(cells)
+    return table(header, body, caption=f"Over all budgets, {name}")
+
+
+def _versus(rows: Sequence[Row], family: str, control: str) -> list[Child]:
+    found = {
+        row["measure"]: row
+        for row in rows
+        if row["family"] == family and row["against"] == control and row["measure"] != "difference"
+    }
+    if not found:
+        return [words.NONE, words.NONE]
+    gain, ratio = found["mean_difference"], found["tokens_ratio"]
+    return [
+        _pair(words.points(gain["value"]), words.points_range(gain["low"], gain["high"])),
+        [
+            f"× {_factor(ratio['value'])}",
+            h("small", f"[{_factor(ratio['low'])}, {_factor(ratio['high'])}]"),
+            h("small", f"{words.percent(ratio['level'])} with {words.count(ratio['tokens'])} "
+                       f"against {words.count(ratio['control_tokens'])}"),
+        ],
+    ]  # fmt: skip
+
+
+def _budgets_table(rows: Sequence[Row], name: str) -> Html:
+    """Accuracy at single budgets, with the differences from the controls."""
+    marks = sorted({row["tokens"] for row in rows if row["measure"] == "difference"})
+    one = rows[0]["base_tokens"]
+    at = {
+        (row["family"], row["tokens"], row["against"]): row
+        for row in rows
+        if row["measure"] in ("accuracy", "difference")
+    }
+    controls = controls_of(rows)
+    body: list[list[Child]] = []
+    for mean in ranked(rows):
+        family = mean["family"]
+        cells: list[Child] = [family]
+        for tokens in marks:
+            own = at[family, tokens, None]
+            cell = _pair(words.percent(own["value"]), words.percent_range(interval_of(own)))
+            for control in controls:
+                row = at.get((family, tokens, control))
+                if row is not None:
+                    ends = words.points_range(row["low"], row["high"])
+                    sure = row["low"] > 0 or row["high"] < 0
+                    cell.append(h("small", f"{words.points(row['value'])} {ends}, {control}",
+                                  cls="differs" if sure else None))  # fmt: skip
+            cells.append(cell)
+        body.append(cells)
+    header = ["family", *(f"{words.count(t)} tokens ({t / one:.3g} of Base)" for t in marks)]
+    return table(header, body, caption=f"At equal cost, minus each control in points, {name}")
+
+
+def _factor(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def _pair(value: str, ends: str) -> list[Child]:
+    return [value, h("small", ends)]

@@ -1,0 +1,162 @@
+"""The Python API: the numbers of a run's own files, the decisions of a live run, and a notebook."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import pyarrow.compute as pc
+import pytest
+
+from pipeline import api
+from pipeline.core.errors import ConfigError
+from pipeline.records.run_dir import RunDir
+from tests.conftest import ROOT
+from tests.export_runs import RULES, RUNS, counted, told, whole
+from tests.report_runs import made_up_config, question_rows, write_run
+
+mpl.use("Agg")
+
+POOL = str(ROOT / "tests" / "data" / "pool")
+SHIPPED = str(ROOT / "data" / "pools" / "arithmetic")
+PRIORS = {"a": 0.06, "b": 0.19}
+
+
+@pytest.mark.parametrize("made", RUNS)
+def test_a_run_has_the_accuracies_of_its_summary(
+    tmp_path: Path, made: Callable[[Path], RunDir]
+) -> None:
+    """As a table, and by the obvious query over its outcomes; rounds are those of the outcomes."""
+    run = made(tmp_path)
+    known = told(run)
+    opened = api.open_run(run.address)
+    stated = {
+        (row["strategy"], row["benchmark"], row["answer_rule"]): (
+            *(row[name] for name in ("right", "graded", "accuracy")),
+        )
+        for row in opened.accuracies().to_pylist()
+    }
+    outcomes = opened.outcomes().to_pylist()
+    rows = [
+        (row["strategy"], row["benchmark"], rule, row[f"verdict_{rule}"] == "right")
+        for row in outcomes
+        for rule in RULES
+        if row[f"verdict_{rule}"] in ("right", "wrong")
+    ]
+
+    assert stated == counted(rows) == known
+    assert opened.name == run.run_id
+    assert opened.rounds().num_rows == sum(len(row["round_tokens"]) for row in outcomes)
+    assert "text" not in opened.rounds(text=False).column_names
+    assert opened.finished == (made.__name__ != "partial")
+
+
+def test_metrics_are_columns_of_numbers(tmp_path: Path) -> None:
+    """What is nested has dotted names; a row that lacks one has null there; rates can be drawn."""
+    run = write_run(made_up_config(tmp_path), "timed", question_rows(4, ["made-up"]))
+    metrics = api.open_run(run.address).metrics()
+
+    assert metrics.num_rows == 12
+    assert {"time", "rounds", "stops.budget", "generator.running"} <= set(metrics.column_names)
+    assert metrics["generator.replicas"].to_pylist()[-1] == 1
+    line = api.plot_metrics(metrics).lines[0]
+    assert len(line.get_xdata()) == 11
+    assert api.plot_metrics(metrics, "in_flight").get_ylabel() == "in_flight"
+
+
+SETTINGS = (
+    "base",
+    {"kind": "mr_thinking", "n": 2},
+    {"kind": "markovscale_star", "n": 2, "tau": 0.74},
+    {"kind": "markovscale_0", "n": 2, "warm_up": 2},
+    {"kind": "self_consistency", "n": 2},
+)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_a_replay_agrees_with_a_sweep(setting: api.pools.Setting) -> None:
+    """Question by question and as a table: the same accuracy under every rule, the same bill."""
+    pool = api.open_pool(POOL, priors=PRIORS)
+    replayed = api.replay(setting, pool)
+    swept = api.sweep(pool, [setting])
+
+    assert swept.num_rows
+    for row in swept.to_pylist():
+        mine = replayed.filter(pc.equal(replayed["benchmark"], row["benchmark"]))
+        verdicts = mine[f"verdict_{row['answer_rule']}"].to_pylist()
+        assert verdicts.count("right") == row["right"]
+        assert verdicts.count("right") + verdicts.count("wrong") == row["graded"]
+        tokens = pc.mean(mine["completion_tokens"]).as_py()
+        assert tokens == pytest.approx(row["tokens_per_question"])
+
+
+def test_a_front_has_no_setting_that_another_beats() -> None:
+    """Dearer along it is more accurate, and nothing off it is better for as few tokens."""
+    pool = api.open_pool(POOL, priors=PRIORS)
+    entries = ["base", {"kind": "mr_thinking", "n": [1, 2]}, {"kind": "esc", "n": 2, "window": 1}]
+    table = api.sweep(pool, entries)
+    best = api.front(table).to_pylist()
+
+    assert best
+    for before, after in itertools.pairwise(best):
+        assert before["tokens_per_question"] < after["tokens_per_question"]
+        assert before["accuracy"] < after["accuracy"]
+    for row in table.to_pylist():
+        if row["headline"] and row["chosen_on"] is None:
+            assert any(
+                other["accuracy"] >= row["accuracy"]
+                and other["tokens_per_question"] <= row["tokens_per_question"]
+                for other in best
+            )
+    with pytest.raises(ConfigError, match="benchmark must be one of"):
+        api.front(table, "another")
+
+
+def test_what_cannot_be_replayed_is_said_before_anything_is() -> None:
+    """A misspelt field, priors that cannot be, a strategy of its own prompts, several settings."""
+    pool = api.open_pool(POOL)
+    with pytest.raises(ConfigError, match="tua"):
+        api.replay({"kind": "markovscale_star", "tua": 0.9}, pool)
+    with pytest.raises(ConfigError, match="priors"):
+        api.open_pool(POOL, priors={"a": 2})
+    with pytest.raises(ConfigError, match="only ask for completions"):
+        api.replay("budget_forcing", pool)
+    with pytest.raises(ConfigError, match="one setting"):
+        api.replay({"kind": "mr_thinking", "n": [1, 2]}, pool)
+
+
+def test_rounds_of_a_run_and_of_a_pool_are_drawn(tmp_path: Path) -> None:
+    """A row a round with its interval around it; the closed form begins where round 0 does."""
+    run = api.open_run(whole(tmp_path).address)
+    for source in (run, api.open_pool(POOL)):
+        table = api.accuracy_by_round(source)
+        for row in table.to_pylist():
+            assert row["low"] <= row["accuracy"] <= row["high"]
+            if row["round"] == 0 and row["closed_form"] is not None:
+                assert row["closed_form"] == pytest.approx(row["accuracy"])
+        assert len(api.plot_rounds(table).collections) == len(set(table["benchmark"].to_pylist()))
+    assert len(api.plot_accuracy(run.accuracies(), "other").containers) == 7
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda p: p.name)
+def test_notebooks_run(path: Path) -> None:
+    """Every cell over the pool that ships, and every plot draws something."""
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    space: dict[str, object] = {}
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    for cell in cells:
+        source = "".join(cell["source"])
+        exec(compile(ast.parse(source), f"{path.name}, {cell['id']}", "exec"), space)
+
+    plots = "".join("".join(cell["source"]) for cell in cells).count("api.plot_")
+    drawn = [pyplot.figure(number) for number in pyplot.get_fignums()]
+    assert len(drawn) == plots > 0
+    assert all(figure.axes[0].lines for figure in drawn)
+    assert all(cell["outputs"] for cell in cells)
+    pyplot.close("all")

@@ -1,0 +1,179 @@
+"""A request as the body of a chat completion, and a reply as our engines would give it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.engines.chat_wire import ChatWire
+from actors.routing.calls import GenerateCall, Generated
+from pipeline.config.endpoint import EndpointConfig
+from pipeline.core.decoding import RepetitionDetection, Sampling
+from pipeline.core.protocol import Failure
+from pipeline.core.thinking import parts
+from tests.endpoints import asks
+
+ENDPOINT = EndpointConfig(base_urls=("http://host:8000/v1",), extra_body={"user": "us"})
+
+
+def wire(model: dict[str, Any] | None = None, **found: Any) -> ChatWire:
+    return ChatWire({"model": "org/model", **(model or {})}, ENDPOINT, found)
+
+
+def told(
+    message: dict[str, Any],
+    end: str | None = "stop",
+    usage: dict[str, Any] | None = None,
+    of: ChatWire | None = None,
+    **fields: Any,
+) -> Generated | Failure:
+    """What a reply with this message comes to."""
+    usage = usage or {"prompt_tokens": 9, "completion_tokens": 100}
+    reply = {"choices": [{"message": message, "finish_reason": end}], "usage": usage}
+    return (of or wire()).answer(GenerateCall(asks(**fields)), reply)
+
+
+def text_of(*arguments: Any, **named: Any) -> str:
+    answer = told(*arguments, **named)
+    assert isinstance(answer, Generated), answer
+    return answer.text
+
+
+def test_all_sampling_goes_over_the_wire() -> None:
+    """Neutral values too, since a server has defaults of its own; what is refused stays out."""
+    sampling = Sampling(
+        top_k=20,
+        thinking_budget=5,
+        repetition_detection=RepetitionDetection(max_pattern_size=9, min_count=3),
+    )
+    model = {"chat_template_kwargs": {"enable_thinking": False}, "extra_body": {"effort": "low"}}
+    request = asks(sampling=sampling, stop_token_ids=(7,), min_tokens=2, assistant_prefix="So ")
+    body = wire(model, refused=("min_p", "seed")).body(GenerateCall(request))
+
+    assert body == {
+        "model": "org/model",
+        "messages": [
+            {"role": "user", "content": "12+7*3?"},
+            {"role": "assistant", "content": "So "},
+        ],
+        "max_tokens": 200,
+        "temperature": 0.7,
+        "top_p": 0.95,
+        "top_k": 20,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "repetition_penalty": 1.0,
+        "thinking_token_budget": 5,
+        "repetition_detection": {"max_pattern_size": 9, "min_pattern_size": 1, "min_count": 3},
+        "stop_token_ids": [7],
+        "min_tokens": 2,
+        "continue_final_message": True,
+        "add_generation_prompt": False,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "effort": "low",
+        "user": "us",
+    }
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+def test_reasoning_is_put_back_in_front(name: str) -> None:
+    """Between tags that the grader takes apart again; a thought that was cut stays open."""
+    whole = text_of({"content": "\n\nIt is 4.", name: "Two and two."})
+    cut = text_of({"content": None, name: "Two and"}, "length")
+    silent = text_of({"content": "", name: "Two and two."})
+
+    assert parts(whole)[:3] == ("<think>Two and two.</think>", "\n\nIt is 4.", False)
+    assert parts(cut)[:3] == ("<think>Two and", "", True)
+    assert parts(silent)[:3] == ("<think>Two and two.</think>", "", False)
+
+
+def test_a_thought_that_is_continued_is_not_opened_again() -> None:
+    """The prefix has the tag; what came is what follows it."""
+    prefix = "<think>Two and"
+    assert text_of({"content": "4", "reasoning": " two."}, assistant_prefix=prefix) == (
+        " two.</think>4"
+    )
+    assert text_of({"content": " two.</think>4"}, assistant_prefix=prefix) == " two.</think>4"
+
+
+@pytest.mark.parametrize(
+    ("content", "end", "stored"),
+    [
+        ("Two.</think>4", "stop", "<think>\nTwo.</think>4"),
+        ("Two and", "length", "<think>\nTwo and"),
+        ("<think>\nTwo.</think>4", "stop", "<think>\nTwo.</think>4"),
+        ("4", "stop", "4"),  # of a server that splits, where the thought was empty
+    ],
+)
+def test_the_tag_that_the_template_wrote_is_put_back(content: str, end: str, stored: str) -> None:
+    """As with our engines: found out before the run, or named in the configuration."""
+    assert text_of({"content": content}, end, of=wire(opened="<think>\n")) == stored
+    named = wire({"open_thinking": "<think>\n"})
+    assert text_of({"content": content}, end, of=named) == stored
+
+
+def test_own_marks_are_stored_as_the_usual_ones() -> None:
+    """Whatever a model's marks are, a recorded reply has the usual ones."""
+    own = wire({"reasoning": {"open": "[T]", "close": "[/T]"}}, opened="[T]")
+    assert text_of({"content": "Two.[/T]4"}, of=own) == "<think>Two.</think>4"
+    assert text_of({"content": "[T]Two.[/T]4"}, of=own) == "<think>Two.</think>4"
+
+
+def test_tokens_are_those_of_usage() -> None:
+    """Cached and reasoning tokens apart; without the latter, by the share of characters."""
+    usage = {
+        "prompt_tokens": 50,
+        "completion_tokens": 40,
+        "prompt_tokens_details": {"cached_tokens": 48},
+        "completion_tokens_details": {"reasoning_tokens": 31},
+    }
+    answer = told({"content": "4", "reasoning": "Two."}, usage=usage)
+    shared = told({"content": "x" * 25, "reasoning": "y" * 60})
+    cut = told({"content": "", "reasoning": "y" * 60}, "length")
+    plain = told({"content": "4"})
+
+    assert isinstance(answer, Generated)
+    counts = (answer.prompt_tokens, answer.cached_prompt_tokens, answer.completion_tokens)
+    assert (*counts, answer.thinking_tokens) == (50, 48, 40, 31)
+    assert [a.thinking_tokens for a in (shared, cut, plain) if isinstance(a, Generated)] == [
+        75,  # of 100 tokens; the tags count among the characters
+        100,
+        0,
+    ]
+
+
+def test_ends_of_other_servers() -> None:
+    """Their words for stop are known; an end that is none of a completion is the row's error."""
+    assert told({"content": "4"}, "eos_token") == told({"content": "4"}, "stop")
+    filtered = told({"content": ""}, "content_filter")
+    assert filtered == Failure(
+        error="bad_request: the completion ended with 'content_filter'", completion_tokens=100
+    )
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}]},
+        {"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}], "usage": {}},
+        {"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 1}},
+        {"choices": [], "usage": {}},
+        {"choices": "x", "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
+        {
+            "choices": [{"message": {"content": ["4"]}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+        },
+    ],
+)
+def test_what_is_no_reply_is_no_answer(reply: dict[str, Any]) -> None:
+    """It raises one of the errors that the transport makes a failure of."""
+    with pytest.raises((ValueError, TypeError, KeyError, AttributeError, IndexError)):
+        wire().answer(GenerateCall(asks()), reply)
+
+
+@pytest.mark.parametrize("text", ["  ", "a\0b", "\ud800"])
+def test_text_that_no_model_takes_is_refused_here(text: str) -> None:
+    """As our engines refuse it: an error of its row, and no request."""
+    with pytest.raises(ValueError, match="must"):
+        wire().body(GenerateCall(asks(text)))

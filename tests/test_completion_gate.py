@@ -1,0 +1,205 @@
+"""Chains under the caps of a run: what starts, what waits, and what a cut-off leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chains import Chains
+from actors.controllers.completion_gate import CompletionGate
+from actors.controllers.journal_writer import JournalWriter
+from actors.routing.calls import GenerateCall, Generated, Scored
+from pipeline.core.decoding import Decoding
+from pipeline.core.protocol import Completion, Failure, Question
+from pipeline.planning.allotment import Allotment
+from pipeline.planning.schedule import Forecast
+from pipeline.planning.sparing import Prospect
+from pipeline.records.journal import read_journal
+from pipeline.store.storage import Folder
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.self_consistency import SelfConsistency
+
+TOKENS = 10
+
+
+class Generator:
+    """Takes a moment for each completion of ten tokens; notes who was served, and how many at
+    once."""
+
+    def __init__(self) -> None:
+        self.served: Counter[str] = Counter()
+        self.at_work = self.most = 0
+
+    async def call(self, call: GenerateCall) -> Generated | Failure:
+        self.at_work += 1
+        self.most = max(self.most, self.at_work)
+        try:
+            await asyncio.sleep(0.005)
+        finally:
+            self.at_work -= 1
+        self.served[call.session] += 1
+        return Generated(
+            text="so \\boxed{1}",
+            finish_reason="stop",
+            prompt_tokens=1,
+            cached_prompt_tokens=0,
+            completion_tokens=TOKENS,
+            thinking_tokens=0,
+        )
+
+
+class Verifier:
+    """Takes as long, so that chains are often in neither."""
+
+    async def call(self, call: Any) -> Scored | Failure:
+        await asyncio.sleep(0.005)
+        return Scored(step_scores=(0.5,), score=0.5, tokens=1, truncated=False)
+
+
+class Capped:
+    """Chains of one controller under a cap."""
+
+    def __init__(self, folder: Path, cap: float, in_flight: int = 64) -> None:
+        self.allotment = Allotment(1, cap)
+        self.wanted = asyncio.Event()
+        self.gate = CompletionGate(self.wanted.set)
+        self.generator = Generator()
+        self.folder = Folder(str(folder))
+        self.journal = JournalWriter(self.folder, flush_s=0.01)
+        self.chains = Chains(
+            identity=RunIdentity(run="r", attempt=1),
+            pools={"generator": self.gate.guarding(self.generator), "verifier": Verifier()},
+            journal=self.journal,
+            grade=grade,
+            recording_of=lambda work: None,
+            in_flight=in_flight,
+            gate=self.gate,
+        )
+        self.keeping = asyncio.create_task(self.keep())
+
+    async def keep(self) -> None:
+        """What a controller and its monitor say to each other."""
+        while True:
+            await self.wanted.wait()
+            self.wanted.clear()
+            gate, allotment = self.gate, self.allotment
+            held = gate.giving_back()
+            allotted = allotment.ask("c", gate.spent, held, wanting=gate.wanting)
+            gate.allot(allotted, allotment.left)
+            await asyncio.sleep(0.002)
+
+    async def until_still(self) -> None:
+        """Until nothing is in flight and nothing starts any more."""
+        still = 0
+        while still < 20:
+            await asyncio.sleep(0.005)
+            still = 0 if self.generator.at_work else still + 1
+
+
+async def grade(gold: str, completion: Completion) -> str:
+    return "right"
+
+
+def work(name: str, n: int, kind: type = MRThinking, forecast: int | None = None) -> Work:
+    return Work(
+        label="s",
+        phase="p",
+        strategy=kind(n=n, decoding=Decoding(max_tokens=8)),
+        question=Question(benchmark="b", question_id=name, text="?"),
+        gold="1",
+        forecast=Forecast(completions=forecast or n, tokens_each=TOKENS),
+    )
+
+
+async def test_without_a_cap_nearby_nothing_waits(tmp_path: Path) -> None:
+    """All chains end, and as many completions are at work as there are chains."""
+    run = Capped(tmp_path, cap=10_000)
+    rows = await asyncio.gather(*(run.chains.run(work(str(i), 4)) for i in range(30)))
+
+    assert [row["completions"] for row in rows if row] == [4] * 30
+    assert run.gate.spent == 30 * 4 * TOKENS
+    assert run.generator.most == 30
+
+
+async def test_what_is_left_goes_to_whole_chains(tmp_path: Path) -> None:
+    """Forty chains of four rounds and room for ten: about as many end, and hardly any other has
+    begun; what is over is less than what was in flight. The rest is cut off without an outcome, and
+    what it drew is in the journal."""
+    run = Capped(tmp_path, cap=10 * 4 * TOKENS)
+    running = [asyncio.create_task(run.chains.run(work(str(i), 4))) for i in range(40)]
+    await run.until_still()
+    run.chains.draining = True
+    await asyncio.wait_for(run.chains.wind_down(60), 5)
+    rows = await asyncio.gather(*running)
+    await run.journal.close()
+    drawn = Counter(run.generator.served.values())
+
+    assert 8 <= drawn[4] <= 10
+    assert sum(drawn.values()) <= 12
+    assert 400 <= run.gate.spent < 400 + run.generator.most * TOKENS
+    assert [row["completions"] for row in rows if row] == [4] * drawn[4]
+    assert read_journal(run.folder).table.num_rows * TOKENS == run.gate.spent
+
+
+async def test_short_chains_are_not_spared_for_long_ones(tmp_path: Path) -> None:
+    """Of chains that nothing is believed of, the longest still to go wait."""
+    run = Capped(tmp_path, cap=20 * TOKENS)
+    long = [asyncio.create_task(run.chains.run(work(f"long{i}", 9))) for i in range(5)]
+    short = [asyncio.create_task(run.chains.run(work(f"short{i}", 2))) for i in range(10)]
+    rows = await asyncio.gather(*short)
+    await run.until_still()
+    run.chains.drain()
+    await asyncio.gather(*long)
+
+    assert [row["completions"] for row in rows if row] == [2] * 10
+    assert sum(run.generator.served[f"s/b/long{i}"] for i in range(5)) <= 1
+
+
+async def test_samples_side_by_side_pass_the_gate_one_by_one(tmp_path: Path) -> None:
+    """A chain that asks for eight at once is cut off in the middle, and ends without an outcome."""
+    run = Capped(tmp_path, cap=3 * TOKENS, in_flight=2)
+    running = asyncio.create_task(run.chains.run(work("1", 8, SelfConsistency)))
+    await run.until_still()
+    await asyncio.wait_for(run.chains.wind_down(60), 5)
+
+    assert await running is None
+    assert 3 <= run.generator.served["s/b/1"] <= 4
+
+
+async def test_more_room_lets_go_on_what_waits(tmp_path: Path) -> None:
+    """No chain is lost by waiting."""
+    run = Capped(tmp_path, cap=2 * TOKENS)
+    running = [asyncio.create_task(run.chains.run(work(str(i), 3))) for i in range(4)]
+    await run.until_still()
+    stuck = sum(task.done() for task in running)
+    run.allotment.cap = 1_000
+    run.wanted.set()
+    rows = await asyncio.gather(*running)
+
+    assert stuck == 0
+    assert [row["completions"] for row in rows if row] == [3] * 4
+
+
+async def test_a_chain_that_is_cancelled_while_it_waits_leaves_no_trace() -> None:
+    """Its place is free, and the next one goes on."""
+    gate = CompletionGate(lambda: None)
+    gate.expect("a", Prospect(0.5, 1, 10.0), "g", begun=False)
+    gate.expect("b", Prospect(0.5, 2, 10.0), "g", begun=False)
+    first = asyncio.create_task(gate.start("a"))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    gate.forget("a")
+    gate.allot(10, 10)
+    await asyncio.wait_for(gate.start("b"), 1)
+
+    assert gate.to_come == 20.0
+    gate.close()
+    with pytest.raises(asyncio.CancelledError):
+        await gate.start("b")

@@ -1,0 +1,160 @@
+"""What is found out about servers before a run: fields that they refuse or read past, and more."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from pipeline.core.errors import ConfigError, EngineError
+from tests.chat_servers import OPENAI, VLLM, Asked, Faults, Said, ScriptedModel, serving
+from tests.endpoints import endpoint_run, started
+
+CONTINUES = [{"kind": "budget_forcing", "num_ignore": 1}]
+BUSY = Said(429, {"error": {"message": "slow down"}}, {"Retry-After": "0"})
+
+
+def found(answers: Any, endpoint: dict[str, Any] | None = None, **science: Any) -> dict[str, Any]:
+    """What is found out before a run with these settings."""
+    with serving(answers) as server:
+        config = endpoint_run(
+            "runs", {"base_urls": [server.url], "model": "tiny", **(endpoint or {})}, **science
+        )
+        with started(config) as engines:
+            told: dict[str, Any] = engines.address.pools["generator"].at["found"]
+    return told
+
+
+def test_a_server_like_vllm_takes_everything() -> None:
+    """No field is left out, and replies may be continued."""
+    science = {
+        "decoding": {"max_tokens": 256, "top_k": 20, "thinking_budget": 9},
+        "strategies": CONTINUES,
+        "generator": {"model": "m", "chat_template_kwargs": {"enable_thinking": False}},
+    }
+    assert found(ScriptedModel(), **science) == {
+        "limit": "max_tokens",
+        "refused": (),
+        "opened": "",
+    }
+
+
+def test_a_server_like_a_hosted_one_gets_what_it_knows(caplog: pytest.LogCaptureFixture) -> None:
+    """Fields that change nothing are left out, and so is a seed; the limit has its newer name. All
+    of it is named."""
+    caplog.set_level(logging.WARNING)
+    hosted = ScriptedModel(known=OPENAI - {"seed"}, refuses=True, limit="max_completion_tokens")
+    assert found(hosted) == {
+        "limit": "max_completion_tokens",
+        "refused": ("min_p", "repetition_penalty", "seed", "top_k"),
+        "opened": "",
+    }
+    assert "does not take min_p, repetition_penalty, seed, top_k" in caplog.text
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+@pytest.mark.parametrize(
+    ("field", "science"),
+    [
+        ("top_k", {"decoding": {"max_tokens": 256, "top_k": 20}}),
+        ("min_p", {"decoding": {"max_tokens": 256, "min_p": 0.1}}),
+        ("thinking_token_budget", {"decoding": {"max_tokens": 256, "thinking_budget": 9}}),
+        (
+            "chat_template_kwargs",
+            {"generator": {"model": "m", "chat_template_kwargs": {"enable_thinking": False}}},
+        ),
+        ("continue_final_message", {"strategies": CONTINUES}),
+    ],
+)
+def test_what_changes_answers_must_be_taken(
+    refuses: bool, field: str, science: dict[str, Any]
+) -> None:
+    """Whether a server refuses the field or reads past it in silence: the run is refused, by its
+    name, before its first completion."""
+    model = ScriptedModel(known=VLLM - {field}, refuses=refuses)
+    with pytest.raises(ConfigError, match=rf"/v1 must take {field}, which the configuration sets"):
+        found(model, **science)
+    assert model.completion_tokens < 1000
+
+
+def test_a_server_that_looks_at_no_types_is_believed(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing can be found out then, which is said."""
+    caplog.set_level(logging.WARNING)
+    told = found(ScriptedModel(types=False), decoding={"max_tokens": 256, "top_k": 20})
+    assert told["refused"] == ()
+    assert "takes any value for any field: whether it reads" in caplog.text
+
+
+def test_the_model_must_be_there() -> None:
+    """By the name that the server has for it, and with the context that the configuration says."""
+    with pytest.raises(ConfigError, match=r"one that http.*/v1 serves \(other\), got 'tiny'"):
+        found(ScriptedModel(name="other"))
+    with pytest.raises(ConfigError, match=r"max_model_len must be the context of .*, which is 512"):
+        found(ScriptedModel(context=512), generator={"model": "m", "max_model_len": 1024})
+    found(ScriptedModel(context=512), generator={"model": "m", "max_model_len": 512})
+    found(ScriptedModel(), {"model": None}, generator={"model": "tiny"})
+
+
+def test_a_server_without_a_list_of_models_is_asked_for_a_completion() -> None:
+    """Gateways often have none."""
+
+    def gateway(asked: Asked) -> Said:
+        model = ScriptedModel()
+        return Said(404, b"") if asked.path.endswith("/models") else model(asked)
+
+    assert found(gateway)["refused"] == ()
+
+
+def test_a_server_must_say_what_a_completion_cost() -> None:
+    """Else neither tokens nor money could be accounted for."""
+
+    def mute(asked: Asked) -> Said:
+        said = ScriptedModel()(asked)
+        said.body.pop("usage", None)
+        return said
+
+    with pytest.raises(ConfigError, match="must tell usage with each reply, got None"):
+        found(mute)
+
+
+def test_a_wrong_key_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the server's words, without the key."""
+    monkeypatch.setenv("MY_KEY", "sk-wrong-0123")
+    with pytest.raises(EngineError, match=r"status 401: Incorrect API key: Bearer \*\*\*"):
+        found(ScriptedModel(key="right"), {"api_key_env": "MY_KEY"})
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    """A refusal for its load says nothing of the request."""
+    assert found(Faults(ScriptedModel(), iter([BUSY, None] * 4)))["refused"] == ()
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    """All of them: the run ends. Some: it begins, and they may come later."""
+    with serving(ScriptedModel()) as gone:
+        pass
+    config = endpoint_run("runs", {"base_urls": [gone.url], "model": "tiny"})
+    what = rf"no server of the endpoint answers: {gone.url} "
+    with pytest.raises(EngineError, match=what), started(config):
+        pass
+    with serving(ScriptedModel()) as server:
+        config = endpoint_run("runs", {"base_urls": [gone.url, server.url], "model": "tiny"})
+        with started(config) as engines:
+            assert engines.address.in_flight == 1.5 * 2 * 256
+
+
+def test_the_tag_that_the_template_writes_is_found() -> None:
+    """Where a server tells how it renders a prompt, as vLLM does."""
+
+    def thinks(asked: Asked) -> Said:
+        if asked.path == "/tokenize":
+            assert asked.body["add_generation_prompt"]
+            return Said(body={"tokens": [1, 2, 3]})
+        if asked.path == "/detokenize":
+            return Said(body={"prompt": "<|assistant|>\n<think>\n"})
+        return ScriptedModel()(asked)
+
+    assert found(thinks)["opened"] == "<think>\n"
+    named = found(thinks, generator={"model": "m", "open_thinking": ""})
+    assert named["opened"] == ""

@@ -1,0 +1,273 @@
+"""Exports of a run: every accuracy is that of summary.json, and each file opens as its format."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from datasets import load_dataset
+from huggingface_hub import DatasetCard, parse_eval_result_entries
+
+from jobs.export import main
+from jobs.results import write_summary
+from pipeline.export import samples as samples_module
+from pipeline.export.samples import samples
+from pipeline.export.source import open_source
+from pipeline.records.epochs import Epoch
+from pipeline.records.run_dir import RunDir
+from pipeline.records.segments import read_segment, write_segment
+from tests.export_runs import (
+    RULES,
+    RUNS,
+    Accuracies,
+    counted,
+    exported,
+    failed,
+    partial,
+    told,
+    whole,
+)
+from tests.report_runs import made_up_config, question_rows, write_run
+
+
+@pytest.mark.parametrize("made", RUNS)
+def test_inspect_logs_have_the_accuracies_of_the_summary(
+    tmp_path: Path, made: Callable[[Path], RunDir]
+) -> None:
+    """In the header and counted from the samples; a sample a question, a message a round."""
+    run = made(tmp_path)
+    headers: Accuracies = {}
+    rows: list[tuple[str, str, str, bool]] = []
+    for path in exported(run, "inspect", tmp_path / "logs").iterdir():
+        with zipfile.ZipFile(path) as file:
+            header = json.loads(file.read("header.json"))
+            listed = json.loads(file.read("summaries.json"))
+            found = [json.loads(file.read(f"samples/{one['id']}_epoch_1.json")) for one in listed]
+            assert len(file.namelist()) == len(set(file.namelist())) == len(found) + 3
+        strategy = header["eval"]["task_args"]["strategy"]
+        benchmark = header["eval"]["dataset"]["name"]
+        for score in header["results"]["scores"]:
+            value = score["metrics"]["accuracy"]["value"]
+            right = round(value * score["scored_samples"])
+            headers[strategy, benchmark, score["name"]] = (right, score["scored_samples"], value)
+        for sample in found:
+            replies = [m for m in sample["messages"] if m["role"] == "assistant"]
+            assert len(replies) == len(sample["events"])
+            assert len(replies) >= sample["metadata"]["completions"]
+            assert all(reply["metadata"].get("pool") for reply in replies)  # each was found
+            rows += [
+                (strategy, benchmark, rule, score["value"] == "C")
+                for rule, score in sample["scores"].items()
+            ]
+
+    assert headers == counted(rows) == told(run)
+
+
+@pytest.mark.parametrize("made", RUNS)
+def test_data_sets_have_the_accuracies_of_the_summary(
+    tmp_path: Path, made: Callable[[Path], RunDir]
+) -> None:
+    """`datasets` loads the folder by its card, and the obvious query gives the accuracy."""
+    run = made(tmp_path)
+    folder = exported(run, "hf_dataset", tmp_path / "data-set")
+    loaded = {
+        name: load_dataset(str(folder), name, split="train", cache_dir=str(tmp_path / "cache"))
+        for name in ("outcomes", "completions", "questions")
+    }
+    rows = [
+        (row["strategy"], row["benchmark"], rule, row[f"verdict_{rule}"] == "right")
+        for row in loaded["outcomes"]
+        for rule in RULES
+        if row[f"verdict_{rule}"] in ("right", "wrong")
+    ]
+
+    assert counted(rows) == told(run)
+    drawn = sum(len(row["round_tokens"]) for row in loaded["outcomes"])
+    assert len(loaded["completions"]) == drawn
+    assert all(text for text, error in zip(
+        loaded["completions"]["text"], loaded["completions"]["error"], strict=True) if not error
+    )  # fmt: skip
+    card = DatasetCard.load(folder / "README.md")
+    assert [c["config_name"] for c in card.data.to_dict()["configs"]] == list(loaded)
+    assert "synthetic" in card.data.to_dict()["tags"]
+
+
+@pytest.mark.parametrize("made", RUNS)
+def test_every_eval_ever_has_the_accuracies_of_the_summary(
+    tmp_path: Path, made: Callable[[Path], RunDir]
+) -> None:
+    """Scores and intervals of every rule; the lines beside them give the headline rule's."""
+    run = made(tmp_path)
+    folder = exported(run, "every_eval_ever", tmp_path / "eee")
+    intervals = {
+        (entry["strategy"], entry["benchmark"], rule): (counts["low"], counts["high"])
+        for entry in write_summary(run)["strategies"]
+        for rule, counts in entry["accuracy"].items()
+        if counts is not None and counts["graded"]
+    }
+    scores: Accuracies = {}
+    for path in folder.glob("data/*/*/*/*.json"):
+        content = json.loads(path.read_text())
+        detailed = content["detailed_evaluation_results"]
+        data = (folder / detailed["file_path"]).read_bytes()
+        lines = [json.loads(line) for line in data.splitlines()]
+        assert detailed["checksum"] == hashlib.sha256(data).hexdigest()
+        assert detailed["total_rows"] == len(lines)
+        for result in content["evaluation_results"]:
+            benchmark = result["source_data"]["dataset_name"]
+            rule = result["metric_config"]["metric_parameters"]["answer_rule"]
+            strategy = result["evaluation_result_id"][len(benchmark) + 1 : -len(rule) - 1]
+            details, score = result["score_details"]["details"], result["score_details"]["score"]
+            interval = result["score_details"]["uncertainty"]["confidence_interval"]
+            key = (strategy, benchmark, rule)
+            scores[key] = (int(details["right"]), int(details["graded"]), score)
+            assert (interval["lower"], interval["upper"]) == intervals[key]
+            if details["headline"] == "true":
+                own = [x for x in lines if x["evaluation_result_id"].endswith(f"-{rule}")]
+                assert own == lines
+                right = sum(line["evaluation"]["is_correct"] for line in own)
+                assert (right, len(own)) == scores[key][:2]
+
+    assert scores == told(run)
+
+
+@pytest.mark.parametrize("made", RUNS)
+def test_tables_and_results_have_the_accuracies_of_the_summary(
+    tmp_path: Path, made: Callable[[Path], RunDir]
+) -> None:
+    """CSV: both files agree, line by line. YAML: read by `huggingface_hub`, in percent."""
+    run = made(tmp_path)
+    folder = exported(run, "csv", tmp_path / "tables")
+    with (folder / "accuracies.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    with (folder / "questions.csv").open(newline="") as file:
+        questions = list(csv.DictReader(file))
+    rows = [
+        (row["strategy"], row["benchmark"], rule, row[f"verdict_{rule}"] == "right")
+        for row in questions
+        for rule in RULES
+        if row[f"verdict_{rule}"] in ("right", "wrong")
+    ]
+    stated = {
+        (row["strategy"], row["benchmark"], row["answer_rule"]): (
+            *(int(row[name]) for name in ("right", "graded")),
+            float(row["accuracy"]),
+        )
+        for row in table
+    }
+
+    assert stated == counted(rows) == told(run)
+    results = exported(run, "hf_results", tmp_path / "model") / ".eval_results"
+    for path in results.iterdir():
+        headline = [
+            float(row["accuracy"])
+            for row in table
+            if row["benchmark"] == path.stem and row["headline"] == "True"
+        ]
+        entries = parse_eval_result_entries(yaml.safe_load(path.read_text()))
+        assert [entry.value for entry in entries] == pytest.approx([100 * x for x in headline])
+        assert {entry.dataset_id for entry in entries} == {path.stem}
+        assert all("SYNTHETIC" in (entry.notes or "") for entry in entries)
+
+
+def test_results_name_the_data_set_of_a_known_benchmark(tmp_path: Path) -> None:
+    """Id, configuration and revision on the hub, not the run's own name for it."""
+    config = made_up_config(tmp_path, benchmarks=["gsm8k"])
+    science = config.science.model_copy(
+        update={"benchmarks": (type(config.science.benchmarks[0])(name="gsm8k"),)}
+    )
+    config = config.model_copy(update={"science": science})
+    run = write_run(config, "known", question_rows(3, ["gsm8k"]))
+    path = exported(run, "hf_results", tmp_path / "model") / ".eval_results" / "gsm8k.yaml"
+    entry = parse_eval_result_entries(yaml.safe_load(path.read_text()))[0]
+
+    assert (entry.dataset_id, entry.task_id) == ("openai/gsm8k", "main")
+    assert entry.dataset_revision is not None
+
+
+def test_parts_of_any_size_give_the_same_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read a question at a time or all at once, a run has the same samples in the same order, each
+    with the texts that were recorded for it."""
+    run = failed(tmp_path)
+
+    def read() -> list[Any]:
+        source = open_source(run.address, 0.0)
+        return [(cell.name, list(found)) for cell, found in samples(source)]
+
+    at_once = read()
+    monkeypatch.setattr(samples_module, "_ROWS", 1)
+
+    assert read() == at_once
+    order = [
+        (row["benchmark"], row["question_id"])
+        for row in run.folder.read_table("questions.parquet").to_pylist()
+    ]
+    for _, found in at_once:
+        asked = [(s.question["benchmark"], s.question["question_id"]) for s in found]
+        assert asked == sorted(asked, key=order.index)
+        for sample in found:
+            assert [row["question_id"] for row in sample.rounds] == [
+                sample.question["question_id"]
+            ] * len(sample.outcome["round_answers"])
+
+
+def test_work_that_was_redone_is_not_exported_twice(tmp_path: Path) -> None:
+    """Another row of the same request with another text is nobody's message."""
+    run = whole(tmp_path)
+    journal = run.folder.child("journal")
+    again = [
+        {**row, "text": "redone", "completion_tokens": 9_999}
+        for name in journal.names()
+        for row in read_segment(journal, name).to_pylist()
+    ]
+    write_segment(journal, Epoch(1, "abcdef", 0, "w", 1), 2, again)
+    folder = exported(run, "hf_dataset", tmp_path / "data-set")
+    texts = pq.read_table(folder / "data" / "completions.parquet")["text"].to_pylist()
+
+    assert texts
+    assert "redone" not in texts
+
+
+@pytest.mark.parametrize("to", ["inspect", "csv"])
+def test_what_is_there_is_not_written_over(
+    tmp_path: Path, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder or file that exists is refused in one line, status 2, unless one says so."""
+    run = partial(tmp_path)
+    out = tmp_path / "out"
+    arguments = [run.address, "--to", to, "--out", str(out)]
+    out.write_text("mine")
+    assert main(arguments) == 2
+    assert out.read_text() == "mine"
+    out.unlink()
+    assert main(arguments) == 0
+    capsys.readouterr()
+
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main([*arguments, "--overwrite"]) == 0
+    assert "not finished" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [["--to", "csv"], ["--to", "csv", "--push", "me/mine"]])
+def test_what_is_no_run_is_one_line_and_status_2(
+    tmp_path: Path, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As is an upload of what is no data set; nothing is written."""
+    out = tmp_path / "out"
+
+    assert main([str(tmp_path / "nothing"), *more, "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert not out.exists()

@@ -1,0 +1,323 @@
+"""Caps of a whole run: what counts, how controllers share what is left, and which chains go on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.config.limits import LimitsConfig
+from pipeline.config.run import RunConfig
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Completion, Priors, Question
+from pipeline.planning.allotment import Allotment
+from pipeline.planning.phase_work import phase_work
+from pipeline.planning.run_caps import (
+    Spent,
+    most_tokens,
+    reached,
+    spent_in_time,
+    standing,
+    tails,
+    tokens_left,
+)
+from pipeline.planning.schedule import Forecast
+from pipeline.planning.sparing import Prospect, going_on, prospect
+from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
+from pipeline.strategies.base import Base
+from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.theory.markov import accuracy_after
+
+
+def limits(**values: float) -> LimitsConfig:
+    return LimitsConfig.model_validate(values)
+
+
+def run_values(**of_runtime: Any) -> dict[str, Any]:
+    return {
+        "science": {
+            "benchmarks": [{"name": "arithmetic", "size": 4}],
+            "strategies": ["base"],
+            "generator": {"model": "none"},
+        },
+        "runtime": of_runtime,
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"completion_tokens": 0}, "limits.completion_tokens: .* greater than 0, got 0"),
+        ({"completion_tokens": -5}, "limits.completion_tokens: .* greater than 0, got -5"),
+        ({"completion_tokens": 1.5}, "limits.completion_tokens: .* valid integer"),
+        ({"gpu_hours": math.nan}, "limits.gpu_hours: must be a finite number, got nan"),
+        ({"wall_hours": math.inf}, "limits.wall_hours: must be a finite number, got inf"),
+        ({"wall_hours": True}, "limits.wall_hours: must be a number, got true"),
+        ({"usd": 5}, "limits: usd must have a price, .* got 5 and neither"),
+        ({"usd": 5, "price_gpu_hour": 0}, "limits.price_gpu_hour: .* greater than 0, got 0"),
+        ({"tokens": 5}, "limits.tokens is not a field"),
+    ],
+)
+def test_caps_that_cannot_be_are_refused(values: dict[str, Any], words: str) -> None:
+    """One line that names field, what must hold and what came."""
+    with pytest.raises(ConfigError, match=words) as refused:
+        RunConfig.parse(run_values(limits=values))
+    assert "\n" not in str(refused.value)
+
+
+def test_gpu_hours_need_gpus() -> None:
+    """On pools without GPUs the cap would never be reached."""
+    none = {"num_gpus": 0}
+    pools = {"generator": none, "verifier": none}
+    with pytest.raises(ConfigError, match=r"limits\.gpu_hours must come with a pool"):
+        RunConfig.parse(run_values(limits={"gpu_hours": 1}, **pools))
+
+
+def test_caps_are_no_part_of_the_science() -> None:
+    """A resume may set, raise and lift them."""
+    free, capped = (
+        RunConfig.parse(run_values(**of)) for of in ({}, {"limits": {"completion_tokens": 9}})
+    )
+    assert free.science_digest() == capped.science_digest()
+
+
+def test_the_first_cap_that_is_reached_is_named() -> None:
+    """Each in its own unit; money adds up where both prices are given."""
+    spent = Spent(tokens=2e6, gpu_s=7200, wall_s=1800)
+    both = limits(usd=8, price_gpu_hour=2, price_million_tokens=2)
+
+    assert reached(spent, limits()) is None
+    assert reached(spent, limits(completion_tokens=2_000_001, gpu_hours=2.1)) is None
+    assert reached(spent, limits(completion_tokens=2_000_000)) == "completion_tokens"
+    assert reached(spent, limits(gpu_hours=2, wall_hours=0.5)) == "gpu_hours"
+    assert spent.amounts(both) == {"usd": 8.0}
+    assert reached(spent, both) == "usd"
+
+
+def test_what_is_left_is_the_least_of_all_caps() -> None:
+    """Tokens at once, time by the speed of the run; without a speed nothing is said of time."""
+    spent, caps = Spent(tokens=1_000, wall_s=3_000), limits(completion_tokens=9_000, wall_hours=1)
+    timed = limits(usd=2, price_gpu_hour=1, price_million_tokens=100)
+
+    assert most_tokens(spent, caps) == 8_000
+    assert tokens_left(spent, caps, tokens_per_s=0, gpus=1) == 8_000
+    assert tokens_left(spent, caps, tokens_per_s=10, gpus=1) == pytest.approx(6_000)
+    assert most_tokens(spent, limits(wall_hours=1)) == math.inf
+    # 1.9 USD are left; a second costs 1 / 3600 of the GPU and 0.001 for its ten tokens
+    assert tokens_left(spent, timed, tokens_per_s=10, gpus=1) == pytest.approx(
+        10 * 1.9 / (1 / 3600 + 0.001)
+    )
+    assert tokens_left(Spent(tokens=10_000), caps, tokens_per_s=10, gpus=1) == 0
+
+
+def test_time_of_all_attempts_adds_up() -> None:
+    """The last row of each tells what it spent; where a row does not, its times and replicas do."""
+    old = {"attempt": 1, "engines": {"generator": [{}, {}], "verifier": [{}]}}
+    rows = [
+        {**old, "time": 110.0, "phase_seconds": 10.0},
+        {**old, "time": 160.0, "phase_seconds": 60.0},
+        {"attempt": 2, "time": 900.0, "spent": {"gpu_s": 1.0, "wall_s": 2.0}},
+        {"attempt": 2, "time": 950.0, "spent": {"gpu_s": 30.0, "wall_s": 50.0}},
+    ]
+    found = spent_in_time(rows, {"generator": 1.0, "verifier": 0.5})
+
+    assert found == Spent(gpu_s=60 * 2.5 + 30, wall_s=60 + 50)
+    assert spent_in_time([], {}) == Spent()
+
+
+def test_figures_in_words() -> None:
+    """What a progress line and the status say."""
+    told = {
+        "completion_tokens": {"spent": 1_234.0, "expected": 40_000.0, "cap": 20_000.0},
+        "gpu_hours": {"spent": 0.25, "expected": None, "cap": 2.0},
+    }
+    assert standing(told) == (
+        "completion_tokens 1,234 spent, about 40,000 expected, cap 20,000; "
+        "gpu_hours 0.25 spent, about - expected, cap 2"
+    )
+
+
+def test_completions_of_the_chains_to_come() -> None:
+    """Of all, of all but the first, ..., of none."""
+    assert tails([{"expected_completions": n} for n in (8, 4, 1)]) == [13.0, 5.0, 1.0, 0.0]
+
+
+@given(
+    cap=st.integers(1, 2_000),
+    controllers=st.integers(1, 4),
+    moves=st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(["start", "end", "ask"]), st.integers(0, 90)),
+        max_size=200,
+    ),
+)
+def test_a_cap_is_passed_by_no_more_than_what_is_in_flight(
+    cap: int, controllers: int, moves: list[tuple[int, str, int]]
+) -> None:
+    """Whatever controllers do and in whatever order: what they spend stays under the cap, but for
+    completions that began while it was not reached. Once it is reached none begins."""
+    allotment = Allotment(controllers, cap)
+    spent, held = [0] * controllers, [0.0] * controllers
+    flying: list[list[int]] = [[] for _ in range(controllers)]
+    over = 0  # of completions that were in flight when the cap was reached
+    for who, what, tokens in moves:
+        who %= controllers
+        if what == "start" and spent[who] < held[who]:
+            assert sum(spent) < cap
+            flying[who].append(tokens)
+        elif what == "end" and flying[who]:
+            spent[who] += flying[who].pop(0)
+        elif what == "ask":
+            held[who] = allotment.ask(str(who), spent[who], held[who], wanting=True)
+        over = sum(map(sum, flying)) if sum(spent) < cap else over
+        assert sum(spent) <= cap + over
+        assert (
+            sum(max(h, s) for h, s in zip(held, spent, strict=True))
+            <= max(cap, 0) + sum(max(0.0, s - h) for h, s in zip(held, spent, strict=True)) + 1e-6
+        )
+
+
+@given(cap=st.integers(1, 5_000), controllers=st.integers(1, 5), each=st.integers(1, 100))
+def test_a_cap_is_used_up_though_only_one_controller_has_work(
+    cap: int, controllers: int, each: int
+) -> None:
+    """What the others do not need comes to it, and nobody waits for ever below the cap."""
+    allotment = Allotment(controllers, cap)
+    for idle in range(1, controllers):
+        assert allotment.ask(str(idle), 0, 0, wanting=False) == 0
+    spent, held, asked = 0, 0.0, 0
+    while spent < cap:
+        held = allotment.ask(
+            "0", spent, min(held, spent + allotment.left / controllers), wanting=True
+        )
+        assert held > spent
+        while spent < held:
+            spent += each
+        asked += 1
+    assert allotment.ask("0", spent, held, wanting=True) == spent
+    assert asked <= 2 + controllers * math.log(cap + 1) + cap / each
+
+
+def test_what_a_controller_that_is_gone_held_is_free() -> None:
+    """But for what it said that it spent."""
+    allotment = Allotment(2, 100)
+    assert [allotment.ask(name, 0, 0, wanting=True) for name in "ab"] == [50, 50]
+    allotment.ask("a", 20, 50, wanting=True)
+    allotment.end("a")
+
+    assert allotment.left == 80
+    assert allotment.ask("b", 50, 50, wanting=True) == 65
+
+
+prospects = st.dictionaries(
+    st.text("abcdef", min_size=1, max_size=4),
+    st.builds(Prospect, st.floats(0, 1), st.integers(1, 8), st.floats(1, 500)),
+    max_size=30,
+)
+
+
+@given(chains=prospects, left=st.floats(0, 5_000))
+def test_those_that_go_on_fit_what_is_left(chains: dict[str, Prospect], left: float) -> None:
+    """All where all fit, one at least, and else a set that fits: none that was passed over is
+    worth more than those taken and fits beside those that are worth more than it."""
+    taken = going_on(chains, left)
+    need = sum(chains[name].tokens for name in taken)
+
+    assert len(taken) >= min(1, len(chains))
+    assert len(taken) == 1 or need <= left + 1e-6
+    if sum(chain.tokens for chain in chains.values()) <= left:
+        assert taken == chains.keys()
+    for name in chains.keys() - taken:
+        before = sum(chains[o].tokens for o in taken if chains[o].worth >= chains[name].worth)
+        assert before + chains[name].tokens > left - 1e-6 or len(taken) == 1
+
+
+def asked(**priors: float) -> Question:
+    source = {"p0_source": "priors_file"} if "p0" in priors else {}
+    return Question(
+        benchmark="b",
+        question_id="1",
+        text="?",
+        priors=Priors(**priors, **source),  # type: ignore[arg-type]  # by name
+    )
+
+
+def scored(*scores: float) -> list[Completion]:
+    return [Completion(text="", score=score, completion_tokens=10) for score in scores]
+
+
+def test_the_gain_of_a_chain_is_its_own_belief_at_its_stop() -> None:
+    """Eq. 4 from p0 before anything was scored, from the present belief afterwards; 1/2 where the
+    strategy believes nothing."""
+    question, whole = asked(p0=0.3, a=0.1, b=0.3), Forecast(completions=5, tokens_each=20)
+    gate, star = MarkovScaleT(n=5), MarkovScaleStar(n=5, gate=False, tau=1.0)
+    high = prospect(star, question, None, whole, scored(1.0, 1.0))
+    low = prospect(star, question, None, whole, scored(0.0, 0.0))
+
+    assert prospect(gate, question, None, whole) == Prospect(
+        accuracy_after(4, p0=0.3, a=0.1, b=0.3), 5, 20
+    )
+    assert prospect(gate, question, None, whole, scored(0.4)).rounds == 4
+    assert (high.rounds, high.each) == (3, 10)
+    # of a prior of ten observations and two scores the mode is (0.3 10 + 2 - 1) / (12 - 2)
+    assert high.gain == pytest.approx(accuracy_after(3, p0=0.4, a=0.1, b=0.3))
+    assert low.gain == pytest.approx(accuracy_after(3, p0=0.2, a=0.1, b=0.3))
+    assert prospect(MRThinking(n=5), question, None, whole).gain == 0.5
+    assert prospect(star, asked(), None, whole).gain == 0.5  # it cannot begin
+
+
+def rows(golds: list[str | None], **more: Any) -> list[dict[str, Any]]:
+    empty = dict.fromkeys(QUESTION_SCHEMA.names)
+    return [
+        {
+            **empty,
+            "benchmark": "b",
+            "question_id": str(number),
+            "text": "?",
+            "gold": gold,
+            "seed": 0,
+            "p0": number / 10,
+            "p0_source": "priors_file",
+            "a": 0.1,
+            "b": 0.3,
+            **more,
+        }
+        for number, gold in enumerate(golds)
+    ]
+
+
+@given(golds=st.lists(st.sampled_from(["1", "2", None]), min_size=9, max_size=9))
+def test_the_order_does_not_depend_on_gold_answers(golds: list[str | None]) -> None:
+    """Neither with room for all, longest first, nor under a cap, those worth most first."""
+    strategies = {"t": MarkovScaleT(n=4), "mr": MRThinking(n=8), "base": Base()}
+
+    def order(given: list[str | None], left: float) -> list[tuple[str, str]]:
+        work = phase_work(strategies, 0, rows(given), {}, set(), None, left)
+        return [(row["strategy"], row["question_id"]) for row in work]
+
+    for left in (math.inf, 10.0):
+        assert order(golds, left) == order(["1"] * 9, left)
+    assert [label for label, _ in order(golds, math.inf)][:9] == ["mr"] * 9
+    assert [label for label, _ in order(golds, 10.0)][-9:] == ["mr"] * 9
+
+
+def test_under_a_cap_the_chains_that_bring_most_for_their_tokens_begin_first() -> None:
+    """A gated question takes one completion; of the others those believed most go first."""
+    work = phase_work({"t": MarkovScaleT(n=4)}, 0, rows(["1"] * 10), {}, set(), {"b": 10.0}, 50.0)
+    turns = [row["turn"] for row in work]
+
+    assert turns == sorted(turns, reverse=True)
+    assert [row["question_id"] for row in work] == ["9", "8", *map(str, range(7, -1, -1))]
+    assert [row["expected_completions"] for row in work[:3]] == [1, 1, 4]
+
+
+def test_prospects_are_rounds_times_tokens() -> None:
+    """Worth is gain a token."""
+    chain = Prospect(0.5, 4, 25.0)
+
+    assert (chain.tokens, chain.worth) == (100.0, 0.005)
+    assert replace(chain, each=50.0).worth == 0.0025

@@ -1,0 +1,372 @@
+"""The endpoint in process: the app over scripted engines, asked by the real openai client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from actors.controllers.chain_types import RunIdentity
+from actors.engines.script_rules import Script
+from actors.serving.answering import Answering
+from actors.serving.app import Endpoint, digest_of
+from actors.serving.record import Record, begin_record
+from actors.serving.served_models import served_models
+from pipeline.answers import extract
+from pipeline.config.run import RunConfig
+from pipeline.core.errors import ConfigError
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.replay.run import replay_run
+from tests.live import ScriptedGenerator, ScriptedVerifier, config_of, create, live
+
+STAR, CHAIN = "markovscale/markovscale_star-8", "markovscale/chain_asc-8"
+STRATEGIES: list[Any] = [
+    "base",
+    "markovscale_star",
+    "chain_asc",
+    {"kind": "self_consistency", "n": 4, "label": "four"},
+    "markovscale_0",
+    "dsc",
+]
+
+
+@dataclass
+class Served:
+    """An endpoint and ways to ask it."""
+
+    answering: Answering
+    client: openai.AsyncOpenAI
+    http: httpx2.AsyncClient
+
+    async def post(self, **fields: Any) -> httpx2.Response:
+        body = {"model": STAR, "messages": [{"role": "user", "content": "1+1?"}], **fields}
+        headers = {"content-type": "application/json"}
+        return await self.http.post("/chat/completions", content=json.dumps(body), headers=headers)
+
+
+class Slow(ScriptedGenerator):
+    """Answers once it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(Script())
+        self.go, self.cancelled = asyncio.Event(), 0
+
+    async def call(self, call: Any) -> Any:
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return await super().call(call)
+
+
+@asynccontextmanager
+async def endpoint(
+    config: RunConfig,
+    generator: Any = None,
+    record: Path | None = None,
+    key: str | None = None,
+    **settings: Any,
+) -> AsyncIterator[Served]:
+    """An endpoint over scripted engines, until it is drained."""
+    kept = None
+    if record is not None:
+        models = served_models(config.science).served
+        begin_record(str(record), config, models)
+        kept = Record(str(record), [model.label for model in models.values()], 1, flush_s=0.01)
+    answering = Answering(
+        config,
+        identity=RunIdentity(run="serving", attempt=1),
+        pools={
+            "generator": generator or ScriptedGenerator(Script(p0=0.5, a=0.1, b=0.3)),
+            "verifier": ScriptedVerifier(),
+        },
+        record=kept,
+        **{"in_flight": 64, **settings},
+    )
+    app = Endpoint(answering, None if key is None else digest_of(key)).app()
+    transport = httpx2.ASGITransport(app=app)
+    base = "http://test/v1"
+    async with httpx2.AsyncClient(transport=transport, base_url=base) as http:
+        client = openai.AsyncOpenAI(
+            base_url=base, api_key=key or "none", http_client=http, max_retries=0
+        )
+        yield Served(answering, client, http)
+        await answering.drain(5.0)
+    if kept is not None:
+        await kept.close()
+        assert kept.failure is None
+
+
+def config(folder: Path, strategies: list[Any] = STRATEGIES, **science: Any) -> RunConfig:
+    return config_of(str(folder), strategies, **science)
+
+
+async def test_models_are_the_strategies_that_need_no_data_set(tmp_path: Path) -> None:
+    """/v1/models lists kind and budget, or the label; the rest is not found, and is told why."""
+    async with endpoint(config(tmp_path)) as served:
+        listed = [model.id for model in (await served.client.models.list()).data]
+        assert listed == ["markovscale/base", STAR, CHAIN, "markovscale/four"]
+        assert (await served.client.models.retrieve(STAR)).id == STAR
+        for name, why in (("markovscale/dsc-8", "in phases"), ("gpt-9", "gpt-9")):
+            with pytest.raises(openai.NotFoundError, match=why) as found:
+                await served.client.chat.completions.create(
+                    model=name, messages=[{"role": "user", "content": "?"}]
+                )
+            assert (found.value.code, found.value.param) == ("model_not_found", "model")
+
+
+def test_what_can_serve_nothing_is_refused(tmp_path: Path) -> None:
+    """A configuration without a strategy for single questions is an error that says so."""
+    with pytest.raises(ConfigError, match="in phases over a whole data set"):
+        served_models(config(tmp_path, ["dsc"]).science)
+    with pytest.raises(ConfigError, match="needs"):
+        served_models(config(tmp_path, ["markovscale_star"], priors={}).science)
+
+
+async def test_an_answer_is_the_chosen_completion_with_its_bill(tmp_path: Path) -> None:
+    """Text, usage and extension agree with what was drawn, whole and streamed alike."""
+    async with endpoint(config(tmp_path)) as served:
+        ask: dict[str, Any] = {
+            "model": CHAIN,
+            "messages": [{"role": "user", "content": "12+30?"}],
+            "seed": 5,
+            "temperature": 0.0,
+        }
+        whole = await served.client.chat.completions.create(**ask)
+        chunks = [
+            chunk
+            async for chunk in await served.client.chat.completions.create(
+                **ask, stream=True, stream_options={"include_usage": True}
+            )
+        ]
+    told = whole.model_extra["markovscale"]
+    message = whole.choices[0].message
+    assert extract(message.content or "") == told["answer"] == told["answer_vote"]
+    assert told["answer"] == told["round_answers"][told["position"]]
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == sum(told["round_tokens"]) > 0
+    assert told["completions"] == len(told["round_tokens"]) > 1
+    assert told["ignored"] == ["temperature"]
+    deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+    reasoning = "".join(d.model_extra.get("reasoning_content", "") for d in deltas)
+    assert reasoning == message.model_extra["reasoning_content"]
+    assert reasoning.count("\n") == told["completions"]
+    assert "".join(delta.content or "" for delta in deltas) == message.content
+    assert chunks[-1].usage == whole.usage
+    again = chunks[-2].model_extra["markovscale"]
+    assert {**again, "seconds": 0} == {**told, "seconds": 0}
+    assert chunks[-2].choices[0].finish_reason == whole.choices[0].finish_reason == "stop"
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"n": 2}, "n must be 1"),
+    ({"tools": [{"type": "function"}]}, "tools must be"),
+    ({"response_format": {"type": "json_object"}}, "response_format must be"),
+    ({"logprobs": True}, "logprobs must be"),
+    ({"best_answer": 1}, "best_answer is no field"),
+    ({"model": None}, "model must name"),
+    ({"messages": []}, "messages must be"),
+    ({"messages": [{"role": "assistant", "content": "2"}]}, "must end with a message of the user"),
+    ({"messages": [{"role": "tool", "content": "2"}]}, r"messages\[0\].role must be"),
+    ({"messages": [{"role": "user", "content": " "}]}, "not empty"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "type text only"),
+    ({"messages": [{"role": "user", "content": "\ud800"}]}, "half of a character"),
+    ({"\ud800": 1}, "is no field"),
+    ({"messages": [{"role": "user", "content": "?", "tool_calls": [1]}]}, "messages are text"),
+    ({"seed": "x"}, "seed must be a whole number"),
+    ({"max_tokens": 0}, "max_tokens must be a whole number from 1"),
+    ({"stop": 3}, "stop must be"),
+    ({"stream": "yes"}, "stream must be true or false"),
+]
+
+
+@pytest.mark.parametrize(("fields", "why"), BAD)
+async def test_a_bad_request_names_what_must_hold(
+    tmp_path: Path, fields: dict[str, Any], why: str
+) -> None:
+    """400 in OpenAI's format; nothing is drawn."""
+    async with endpoint(config(tmp_path)) as served:
+        answer = await served.post(**fields)
+        error = answer.json()["error"]
+        assert answer.status_code == 400
+        assert error["type"] == "invalid_request_error"
+        with pytest.raises(AssertionError, match=why):
+            raise AssertionError(error["message"])
+        assert served.answering.counters.rounds == 0
+
+
+async def test_other_refusals_have_the_same_format(tmp_path: Path) -> None:
+    """Paths, methods, content types and bodies that cannot be are errors in OpenAI's format."""
+    async with endpoint(config(tmp_path)) as served:
+        http, path = served.http, "/chat/completions"
+        json_type = {"content-type": "application/json"}
+        answers = {
+            404: await http.get("/embeddings"),
+            405: await http.get(path),
+            415: await http.post(path, content=b"{}", headers={"content-type": "text/plain"}),
+            400: await http.post(path, content=b"{", headers=json_type),
+            413: await http.post(path, content=b" " * (5 << 20), headers=json_type),
+        }
+        for status, answer in answers.items():
+            assert answer.status_code == status
+            assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
+
+
+async def test_systems_and_earlier_turns_stand_before_the_question(tmp_path: Path) -> None:
+    """What is asked of the generator holds all messages, in their order."""
+    generator = ScriptedGenerator(Script())
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "1+1?"},
+        {"role": "assistant", "content": "2"},
+        {"role": "user", "content": [{"type": "text", "text": "2+2?"}]},
+    ]
+    async with endpoint(config(tmp_path), generator) as served:
+        await served.post(messages=messages, model="markovscale/base")
+    (asked,) = generator.served
+    assert asked.messages[-1].content == "Be brief.\n\nUser: 1+1?\n\nAssistant: 2\n\nUser: 2+2?"
+
+
+async def test_limits_of_a_request_hold(tmp_path: Path) -> None:
+    """max_tokens limits each completion, never above the configuration's; stop cuts the text."""
+    generator = ScriptedGenerator(Script())
+    async with endpoint(config(tmp_path), generator) as served:
+        await served.post(max_tokens=7, model="markovscale/base")
+        await served.post(max_completion_tokens=10_000, model="markovscale/base")
+        cut = (await served.post(stop=["\\boxed"], model="markovscale/base")).json()
+    assert [request.max_tokens for request in generator.served] == [7, 256, 256]
+    assert "\\boxed" not in cut["choices"][0]["message"]["content"]
+    assert cut["markovscale"]["answer"] is not None
+
+
+async def test_the_key_is_asked_for(tmp_path: Path) -> None:
+    """401 in OpenAI's format without it or with another; health and metrics need none."""
+    async with endpoint(config(tmp_path), key="secret") as served:
+        assert (await served.client.models.list()).data
+        for header in ({}, {"authorization": "Bearer other"}, {"authorization": "Basic secret"}):
+            answer = await served.http.get("/models", headers=header)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
+        assert (await served.http.get("http://test/health")).json() == {"status": "ok"}
+        assert (await served.http.get("http://test/metrics")).status_code == 200
+
+
+async def test_a_full_queue_is_429_and_a_drain_503(tmp_path: Path) -> None:
+    """Who comes too many is told when to come again; those that were taken on are answered."""
+    slow = Slow()
+    async with endpoint(config(tmp_path), slow, in_flight=1, queue=1) as served:
+        taken = [asyncio.create_task(served.post()) for _ in range(2)]
+        while served.answering.open < 2:
+            await asyncio.sleep(0.01)
+        full = await served.post()
+        assert (full.status_code, full.json()["error"]["code"]) == (429, "queue_full")
+        assert int(full.headers["retry-after"]) >= 1
+        draining = asyncio.create_task(served.answering.drain(5.0))
+        await asyncio.sleep(0)
+        assert (await served.post()).status_code == 503
+        assert (await served.http.get("http://test/health")).status_code == 503
+        slow.go.set()
+        assert [answer.status_code for answer in await asyncio.gather(*taken)] == [200, 200]
+        await draining
+        metrics = (await served.http.get("http://test/metrics")).text
+    for status, number in ((200, 2), (429, 1), (503, 1)):
+        line = f'markovscale_requests_total{{model="{STAR}",status="{status}"}} {number}.0'
+        assert line in metrics
+
+
+async def test_a_client_that_goes_is_aborted_in_the_engine(tmp_path: Path) -> None:
+    """Cancelling an answer cancels its calls and frees its place; a drain cuts what takes longer
+    than it may."""
+    slow = Slow()
+    async with endpoint(config(tmp_path), slow) as served:
+        gone, cut = (asyncio.create_task(served.post(model="markovscale/four")) for _ in range(2))
+        while served.answering.counters.samples < 8:
+            await asyncio.sleep(0.01)
+        gone.cancel()
+        while served.answering.open > 1:
+            await asyncio.sleep(0.01)
+        assert slow.cancelled == 4
+        await served.answering.drain(0.0)
+        assert (await cut).status_code == 503
+        assert slow.cancelled == 8
+
+
+async def test_a_failed_strategy_is_an_error(tmp_path: Path) -> None:
+    """An engine that fails is a server's error, whole or in the middle of a stream."""
+
+    class Broken(ScriptedGenerator):
+        async def call(self, call: Any) -> Any:
+            self._fail = (f"{call.session}#0",)
+            return await super().call(call)
+
+    async with endpoint(config(tmp_path), Broken(Script())) as served:
+        with pytest.raises(openai.InternalServerError, match="engine: scripted"):
+            await served.client.chat.completions.create(
+                model=STAR, messages=[{"role": "user", "content": "1+1?"}]
+            )
+        answer = await served.post(stream=True)
+        with pytest.raises(openai.APIError, match="engine: scripted"):
+            async for _ in await served.client.chat.completions.create(
+                model=STAR, messages=[{"role": "user", "content": "1+1?"}], stream=True
+            ):
+                pass
+    assert json.loads(answer.text.split("data: ")[-1])["error"]["type"] == "server_error"
+
+
+async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> None:
+    """500 questions with the seeds of a batch run: the same completions, stops and answers; and
+    the record replays to the same decisions. Takes seconds: both sides draw some 2,000 times."""
+    kind = "markovscale_star"
+    batch_config = config(tmp_path, [kind], size=500)
+    run = create(batch_config)
+    await live(run)
+    outcomes = {row["question_id"]: row for row in rows_of(run.outcomes())}
+    questions = rows_of(run.folder.read_table("questions.parquet"))
+    async with endpoint(batch_config, record=tmp_path / "record", queue=500) as served:
+        answers = await asyncio.gather(
+            *(
+                served.client.chat.completions.create(
+                    model=STAR,
+                    messages=[{"role": "user", "content": row["text"]}],
+                    seed=row["seed"],
+                )
+                for row in questions
+            )
+        )
+    assert len(answers) == 500
+    for row, answer in zip(questions, answers, strict=True):
+        told = answer.model_extra["markovscale"]
+        decided = outcomes[row["question_id"]]
+        names = ("stop_reason", "stop_rounds", "round_answers", "round_scores", "posterior_path")
+        assert {n: told[n] for n in names} == {n: decided[n] for n in names}
+        rule = told["answer_rule"]
+        assert told["answer"] == decided[f"answer_{rule}"]
+        assert answer.usage is not None
+        assert answer.usage.completion_tokens == decided["completion_tokens"]
+    replayed = replay_run(RunDir.open(str(tmp_path / "record" / kind)))
+    assert (replayed.outcomes, replayed.unused, replayed.differences) == (500, 0, ())
+
+
+async def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
+    """A second life of an endpoint adds to the record of the first; another configuration must
+    not."""
+    place = tmp_path / "record"
+    for _ in range(2):
+        async with endpoint(config(tmp_path), record=place) as served:
+            await asyncio.gather(*(served.post(model=CHAIN) for _ in range(3)))
+    replayed = replay_run(RunDir.open(str(place / "chain_asc")))
+    assert (replayed.outcomes, replayed.differences) == (6, ())
+    with pytest.raises(ConfigError, match=r"science\.seed"):
+        begin_record(
+            str(place),
+            config(tmp_path, seed=7),
+            served_models(config(tmp_path).science).served,
+        )

@@ -1,0 +1,149 @@
+"""``jobs.serve`` as a user starts it: a process, Serve's HTTP proxy, the real openai client."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import openai
+import psutil
+import pytest
+import yaml
+
+from jobs.replay import main as replay
+from tests.conftest import ROOT
+from tests.live import config_of
+
+pytestmark = pytest.mark.ray
+
+CHAIN = "markovscale/chain_asc-8"
+HANGS = "hang 5+5?"
+
+
+def config_file(folder: Path) -> Path:
+    """Scripted engines in Ray actors; one question never gets its completion."""
+    values = config_of(str(folder), ["chain_asc", "dsc"]).model_dump(mode="json")
+    pool = {"num_gpus": 0, "num_cpus": 0.3}
+    values["runtime"] = {
+        "host": "actors",
+        "generator": pool,
+        "verifier": pool,
+        "controllers": {"num_cpus": 0.3},
+        "scripted": {
+            "faults": {"hang": "hang"},
+            "tokens_per_s": 200,
+            "witness": str(folder / "witness"),
+        },
+    }
+    (folder / "witness").mkdir()
+    path = folder / "serve.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The job and its address, once it serves."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    job = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "jobs.serve", "--config", str(config_file(folder))),
+            *("--port", str(port), "--record", str(folder / "record")),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MARKOVSCALE_API_KEY": "secret"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert job.stdout is not None
+        assert CHAIN in job.stdout.readline()
+        yield job, job.stdout.readline().removeprefix("at ").strip()
+    finally:
+        if job.poll() is None:
+            job.send_signal(signal.SIGINT)
+            job.wait(60)
+        job.stdout.close()
+
+
+def ask(client: openai.OpenAI, question: str, **more: object) -> openai.types.chat.ChatCompletion:
+    messages = [{"role": "user", "content": question}]
+    return client.chat.completions.create(model=CHAIN, messages=messages, **more)
+
+
+def test_a_job_serves_aborts_drains_and_leaves_nothing(tmp_path: Path) -> None:
+    """Whole and streamed answers come through Serve's proxy; a client that goes away is aborted in
+    the engine; SIGTERM answers what was taken on, then all processes are gone and the record
+    replays. Takes 20 s: Ray and Serve start and end."""
+    with (
+        serving(tmp_path) as (job, address),
+        openai.OpenAI(base_url=address, api_key="secret", max_retries=0) as client,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        assert [model.id for model in client.models.list()] == [CHAIN]
+        with pytest.raises(openai.AuthenticationError):
+            openai.OpenAI(base_url=address, api_key="other", max_retries=0).models.list()
+        whole = threads.submit(ask, client, "12+30?")
+        began = time.monotonic()
+        arrivals, text = [], ""
+        for chunk in ask(client, "12+31?", stream=True):
+            delta = chunk.choices[0].delta
+            if (delta.model_extra or {}).get("reasoning_content"):
+                arrivals.append(time.monotonic() - began)
+            text += delta.content or ""
+        assert "boxed" in text
+        assert len(arrivals) > 1
+        assert arrivals[-1] - arrivals[0] > 0.2  # each round as it came, not all at the end
+        assert "boxed" in (whole.result().choices[0].message.content or "")
+
+        hanging = ask(client, HANGS, stream=True)
+        next(iter(hanging))
+        hanging.close()
+        with pytest.raises(openai.APITimeoutError):
+            ask(client, HANGS, timeout=0.5)
+        metrics = address.removesuffix("/v1") + "/metrics"
+        gone = f'markovscale_requests_total{{model="{CHAIN}",status="499"}} 2.0'
+        until(lambda: gone in httpx2.get(metrics).text)
+        witness = tmp_path / "witness"
+        until(
+            lambda: lines(witness) == rounds(metrics) + 2
+        )  # the two that hung have ended in the engine
+
+        late = threads.submit(ask, client, "12+33?")
+        until(lambda: "markovscale_in_flight 1.0" in httpx2.get(metrics).text)
+        processes = psutil.Process(job.pid).children(recursive=True)
+        job.send_signal(signal.SIGTERM)
+        assert "boxed" in (late.result().choices[0].message.content or "")
+        assert job.wait(60) == 0
+        _, alive = psutil.wait_procs(processes, timeout=10)
+        assert alive == []
+    assert replay([str(tmp_path / "record" / "chain_asc")]) == 0
+
+
+def until(holds: Callable[[], bool], within_s: float = 10.0) -> None:
+    """Wait for something to become true."""
+    give_up = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def rounds(metrics: str) -> int:
+    """Completions that the endpoint was given by engines."""
+    found = [x for x in httpx2.get(metrics).text.splitlines() if x.startswith("markovscale_rounds")]
+    return int(float(found[0].split()[-1]))
+
+
+def lines(witness: Path) -> int:
+    """Completions that generators say they ended, whole or cut."""
+    return sum(len(path.read_text().splitlines()) for path in witness.iterdir())

@@ -1,0 +1,99 @@
+"""The account of an attempt, by a clock that is turned by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.driver.spending import RunCappedError, Spending
+from pipeline.config.runtime import RuntimeConfig
+from pipeline.records.run_dir import RunDir
+from tests.live import config_of, create
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def totals(tokens: int, **more: Any) -> dict[str, Any]:
+    told = {"completion_tokens": tokens, "wasted_tokens": 0, "rounds": 10, "in_flight": 1}
+    return {**told, "tokens_to_come": 0.0, **more}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    """A run without a journal, whose first attempt took an hour on two GPUs."""
+    made = create(config_of(str(tmp_path), ["base"]))
+    made.write_metrics(
+        [{"attempt": 1, "time": 0.0, "spent": {"gpu_s": 7_200.0, "wall_s": 3_600.0}}]
+    )
+    return made
+
+
+def runtime(**limits: float) -> RuntimeConfig:
+    return RuntimeConfig.model_validate(
+        {"generator": {"num_gpus": 2, "replicas": 2}, "verifier": {"num_gpus": 0}, "limits": limits}
+    )
+
+
+def test_gpus_count_from_the_start_of_the_engines(run: RunDir) -> None:
+    """Those of all replicas, whether or not they answer yet; wall time from the start of the
+    attempt; both go on from the attempts before."""
+    clock = Clock()
+    account = Spending(run, runtime(gpu_hours=10, wall_hours=9), ["generator", "verifier"], clock)
+    clock.now += 600
+    account.engines_start()
+    clock.now += 3_600
+    account.look(totals(0), {})
+    told = account.figures()
+
+    assert told["spent"] == {"gpu_s": 4 * 3_600.0, "wall_s": 4_200.0}
+    assert told["limits"]["gpu_hours"]["spent"] == pytest.approx(6.0)
+    assert told["limits"]["wall_hours"]["spent"] == pytest.approx(1 + 4_200 / 3_600)
+    assert account.reason() is None
+    clock.now += 3_600
+    account.look(totals(5), {})
+    with pytest.raises(RunCappedError, match=r"gpu_hours 10 of 10 spent; go on with --resume"):
+        raise account.reason()  # type: ignore[misc]  # it is one
+
+
+def test_what_is_expected_follows_from_the_speed(run: RunDir) -> None:
+    """Ten tokens a second and 3,600 still to come are six minutes of four GPUs; before anything was
+    drawn nothing is expected of time."""
+    clock = Clock()
+    account = Spending(
+        run, runtime(completion_tokens=10_000, gpu_hours=9, usd=90, price_gpu_hour=2),
+        ["generator"], clock,
+    )  # fmt: skip
+    account.engines_start()
+    account.look(totals(0, rounds=0, tokens_to_come=50.0), {})
+    early = account.figures()["limits"]
+    clock.now += 60
+    account.look(totals(600, tokens_to_come=3_000.0), {}, rounds_to_come=10)
+    told = account.figures()["limits"]
+
+    assert (early["completion_tokens"]["expected"], early["gpu_hours"]["expected"]) == (50.0, None)
+    assert told["completion_tokens"] == {"spent": 600.0, "expected": 4_200.0, "cap": 10_000.0}
+    assert told["gpu_hours"]["expected"] == pytest.approx(2 + 4 * 420 / 3_600)
+    assert told["usd"]["expected"] == pytest.approx(2 * (2 + 4 * 420 / 3_600))
+    assert account.room == 10_000
+    assert account.left == 9_400
+
+
+def test_without_caps_only_the_time_is_noted(run: RunDir) -> None:
+    """So that a later attempt with caps knows it."""
+    clock = Clock()
+    account = Spending(run, runtime(), ["generator"], clock)
+    account.engines_start()
+    clock.now += 10
+
+    assert account.figures() == {"spent": {"gpu_s": 40.0, "wall_s": 10.0}}
+    assert account.room == account.left == float("inf")
+    assert account.reason() is None

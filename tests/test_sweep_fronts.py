@@ -1,0 +1,244 @@
+"""Fronts of sweeps and of the paper's page: which families, which controls, what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.synthetic_pool import write_synthetic_pool
+from jobs import sweep as sweep_job
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.errors import DataError
+from pipeline.core.protocol import Action, Observation, StopReason
+from pipeline.paper.beliefs import from_other_half
+from pipeline.paper.evaluation import Evaluation, evaluate
+from pipeline.paper.fronts import agree_weights, fronts_of, policies
+from pipeline.paper.settings import Maker
+from pipeline.predictors.agreement_fit import fit_agreement
+from pipeline.replay.chain_arrays import RIGHT
+from pipeline.replay.front_families import budgets, control_settings, named, sweep_fronts
+from pipeline.replay.fronts import MARKS, SCHEMA
+from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.replay.sweep import judged_by_state_machine, rights, sweep
+from pipeline.report.fronts import fronts_name, fronts_section, read_fronts
+from pipeline.report.html import join
+from pipeline.strategies.agree import Agree
+from pipeline.strategies.chain_asc import ChainASC
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.revisions import Revisions, ask_again, stop, tell
+
+POOL = "tests/data/pool"
+CONTROLS = ("chain_asc (vote)", "mr_thinking (vote)", "markovscale_star (vote)")
+GRIDS = """
+strategies:
+  - {kind: asc, n: [2, 4]}
+priors: {a: 0.06, b: 0.3}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stable(ChainASC):
+    """A user's own chain strategy: stops where two answers in a row are the same."""
+
+    kind: ClassVar[str] = "stable"
+    default_rule: ClassVar[str] = "last"
+
+    def step(
+        self, state: Revisions, observations: Sequence[Observation]
+    ) -> tuple[Revisions, Action]:
+        """Stop on two equal answers, or at N."""
+        told = tell(state, observations)
+        if told is None:
+            return stop(state, StopReason.FAILED)
+        if told.drawn > 1 and told.answers[-1] == told.answers[-2]:
+            return stop(told, StopReason.AGREED)
+        if told.drawn >= self.n:
+            return stop(told, StopReason.BUDGET)
+        return ask_again(told, observations[0], self)
+
+
+@lru_cache(maxsize=1)
+def made() -> Evaluation:
+    """The evaluation of the small recorded pool."""
+    return evaluation(read_pool(POOL))
+
+
+def evaluation(pool: CompletionPool) -> Evaluation:
+    believed = from_other_half(pool)
+    return evaluate(believed, "tiny", Maker(pool.science, "paper", believed.p0_source))
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An exported pool of 240 made-up questions, with fewer samples than rounds."""
+    address = str(tmp_path_factory.mktemp("fronts") / "pool")
+    write_synthetic_pool(address, questions=240, rounds=8, samples=4)
+    return address
+
+
+@pytest.fixture(scope="module")
+def swept(pool: str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Rows that ``jobs.sweep`` writes for a grid without any control."""
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "grids.yaml").write_text(GRIDS)
+    command = ["--pool", pool, "--config", str(folder / "grids.yaml"), "--quiet"]
+    assert sweep_job.main([*command, "--out", str(folder / "sweep.parquet")]) == 0
+    table = pq.read_table(folder / "sweep.parquet")
+    assert set(table["strategy"].to_pylist()) == {"asc"}
+    fronts = pq.read_table(folder / fronts_name("sweep.parquet"))
+    assert fronts.schema.equals(SCHEMA)
+    rows: list[dict[str, Any]] = fronts.to_pylist()
+    return rows
+
+
+def test_the_controls_are_always_there(swept: list[dict[str, Any]]) -> None:
+    """A grid of one strategy has all three beside it, and is held against each, at every mark and
+    in the mean, on every benchmark; none is held against itself."""
+    benchmarks = {row["benchmark"] for row in swept}
+    assert benchmarks
+    for benchmark in benchmarks:
+        own = [row for row in swept if row["benchmark"] == benchmark]
+        assert {*CONTROLS, "asc (vote)"} <= {row["family"] for row in own}
+        for measure in ("mean_difference", "tokens_ratio"):
+            pairs = [(r["family"], r["against"]) for r in own if r["measure"] == measure]
+            assert {against for family, against in pairs if family == "asc (vote)"} == {*CONTROLS}
+            assert all(family != against for family, against in pairs)
+            assert len(pairs) == len(set(pairs))
+
+
+def test_differences_are_those_of_the_accuracies(swept: list[dict[str, Any]]) -> None:
+    """At every marked budget and in the mean, and turned around they change sign; accuracies are
+    shares within their intervals."""
+    at = {(r["benchmark"], r["family"], r["against"], r["measure"], r["tokens"]): r for r in swept}
+    for (benchmark, family, against, measure, tokens), row in at.items():
+        if row["low"] is not None:
+            assert row["low"] <= row["value"] <= row["high"]
+        if measure not in ("difference", "mean_difference"):
+            continue
+        kind = measure.replace("difference", "accuracy")
+        mine, theirs = (at[benchmark, f, None, kind, tokens]["value"] for f in (family, against))
+        assert row["value"] == pytest.approx(mine - theirs)
+        if (benchmark, against, family, measure, tokens) in at:
+            back = at[benchmark, against, family, measure, tokens]
+            assert back["value"] == pytest.approx(-row["value"])
+            assert back["low"] == pytest.approx(-row["high"])
+    marks = {
+        round(r["tokens"] / r["base_tokens"], 6) for r in swept if r["measure"] == "difference"
+    }
+    assert marks <= {float(mark) for mark in MARKS}
+
+
+def test_a_setting_on_a_front_is_what_the_state_machine_gives() -> None:
+    """Tokens and accuracy of every setting shown are those of the half that it is judged on."""
+    pool = read_pool(POOL)
+    tried = [*control_settings(pool), ("mine", MRThinking(n=3, **shared(pool)))]
+    result = sweep(pool, tried)
+    rows = [r for r in sweep_fronts(result) if r["family"] == "mine (last)"]
+    exact = judged_by_state_machine(pool, tried[-1][1])
+    found = [r for r in rows if r["measure"] == "setting" and r["setting"] != "base"]
+    for row in found:
+        mine = result.group_Q % 2 == row["half"]
+        assert row["tokens"] == pytest.approx(exact.tokens_Q[mine].mean())
+        assert row["value"] == pytest.approx(rights(exact, AnswerRule.LAST)[mine].mean())
+    assert rows
+
+
+def shared(pool: CompletionPool) -> dict[str, Any]:
+    return {"decoding": pool.science.decoding, "prompts": pool.science.prompts}
+
+
+def test_a_new_chain_strategy_is_swept_as_deep_as_the_chains(pool: str) -> None:
+    """Depth goes by what a strategy asks for first, not by its class: N = 8 over 8 rounds and 4
+    samples. It is judged by its own decisions, not by those of the class that it is derived from,
+    and it has a front of its own."""
+    read = read_pool(pool)
+    settings = [("stable", Stable(n=n, **shared(read))) for n in (2, 4, 8)]
+    result = sweep(read, [*control_settings(read), *settings])
+    assert "stable (last)" in {row["family"] for row in sweep_fronts(result)}
+    for tally, (_, strategy) in zip(result.tallies[-3:], settings, strict=True):
+        exact = judged_by_state_machine(read, strategy)
+        np.testing.assert_array_equal(tally.judged.completions_Q, exact.completions_Q)
+        np.testing.assert_array_equal(tally.judged.verdict_RQ, exact.verdict_RQ)
+
+
+def test_controls_need_what_they_read() -> None:
+    """Without a and b there is no MarkovScale^*; without chains there are none."""
+    pool = read_pool(POOL)
+    assert {label for label, _ in control_settings(pool)} == {"base", "mr_thinking", "chain_asc"}
+    assert {label for label, _ in control_settings(made().believed.judged)} == {
+        "base", "mr_thinking", "chain_asc", "markovscale_star",
+    }  # fmt: skip
+    assert budgets(8) == [2, 3, 4, 6, 8]
+    assert budgets(20) == [2, 3, 4, 6, 8, 12, 16, 20]
+    assert named("mine", AnswerRule.VOTE) == "mine (vote)"
+
+
+def test_few_questions_have_no_front(tmp_path: Path) -> None:
+    """Where a half cannot choose, nothing is shown rather than something that means nothing."""
+    write_synthetic_pool(str(tmp_path), questions=24, rounds=4, samples=4)
+    pool = read_pool(str(tmp_path))
+    assert sweep_fronts(sweep(pool, control_settings(pool))) == []
+
+
+def test_a_section_shows_every_family_and_says_who_leads(swept: list[dict[str, Any]]) -> None:
+    """The sentence names the highest mean; each family stands in the tables, with each control."""
+    page = str(join(fronts_section(swept)))
+    for family in {row["family"] for row in swept}:
+        assert escape(family, quote=False) in page
+    for benchmark in {row["benchmark"] for row in swept}:
+        means = [
+            row
+            for row in swept
+            if row["measure"] == "mean_accuracy" and row["benchmark"] == benchmark
+        ]
+        best = max(means, key=lambda row: row["value"])["family"]
+        assert f"tokens a question {best} is most accurate" in page
+    assert all(f"minus {control}, points" in page for control in CONTROLS)
+    assert fronts_section([]) == []
+
+
+def test_another_table_is_no_fronts() -> None:
+    """The columns that are missing are named."""
+    with pytest.raises(DataError, match=r"fronts must have the columns .* x lacks benchmark, fam"):
+        read_fronts(pa.table({"tokens": [1.0]}), "x")
+
+
+def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
+    """A policy's answers of a half are those of the state machine with weights of the other."""
+    weights = agree_weights(made())
+    assert weights is not None
+    chains, half_Q = made().replays.chains, made().believed.half_Q
+    for half in (0, 1):
+        at = half_Q == half
+        assert weights[half] == fit_agreement(
+            chains.form_QT[at], chains.score_QT[at], (chains.verdict_QT == RIGHT)[at],
+            chains.length_Q[at],
+        )  # fmt: skip
+    (column,) = [c for c in policies(made(), weights) if c.kind == "agree"]
+    for half in (0, 1):
+        strategy = Agree(n=8, tau=0.9, weights=weights[1 - half], **shared(made().pool))
+        exact = judged_by_state_machine(made().pool, strategy)
+        mine = half_Q == half
+        np.testing.assert_array_equal(column.right_Q[mine], rights(exact, AnswerRule.VOTE)[mine])
+        np.testing.assert_array_equal(column.tokens_Q[mine], exact.tokens_Q[mine])
+
+
+def test_the_paper_has_all_families_and_the_star_by_its_own_rule_as_a_control() -> None:
+    """Chains, variants, agree and samplers; differences from the four controls."""
+    rows = fronts_of(made(), agree_weights(made()))
+    assert {"Chain ASC", "Agree", "MR-Thinking", "MarkovScale*", "ASC", "Best-of-N"} <= {
+        row["family"] for row in rows
+    }
+    assert {row["against"] for row in rows if row["against"]} == {
+        "Chain ASC", "MR-Thinking, vote", "MarkovScale*, vote", "MarkovScale*",
+    }  # fmt: skip
+    assert {row["backbone"] for row in rows} == {"tiny"}
