@@ -35,7 +35,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--tensor-parallel", type=int, default=1)
     parser.add_argument("--sequences", default="1,8,32,64,128,256")
     parser.add_argument("--held", default="256,4096,16384", help="tokens of each prompt")
-    parser.add_argument("--most-held", type=int, default=400_000, help="of a batch; others are skipped")
+    parser.add_argument("--most-held", type=int, default=400_000, help="of a batch, else skipped")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="few and short, for a CPU")
     return parser

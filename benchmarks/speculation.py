@@ -163,9 +163,7 @@ async def _chain(engine: Any, item: Any, options: argparse.Namespace) -> Chain:
         tokens += made.completion_tokens
         answer = extract(made.text)
         right += answer is not None and grade(item.gold, answer) is Verdict.RIGHT
-        told = Completion(
-            text=made.text, answer=answer, completion_tokens=made.completion_tokens
-        )
+        told = Completion(text=made.text, answer=answer, completion_tokens=made.completion_tokens)
         try:
             requests = loop.send([told])
         except StopIteration:

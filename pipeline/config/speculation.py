@@ -37,6 +37,8 @@ class SpeculationConfig(Section):
         if (self.method in _NAMES) != (self.model is not None):
             needed = "must be given" if self.method in _NAMES else "must not be given"
             raise ValueError(f"model {needed} for method {self.method}, got {self.model!r}")
+        if self.method == "suffix" and self.most_sequences is not None:
+            raise ValueError("most_sequences must not be given for method suffix: it drafts always")
         if not 1 <= self.lookup[0] <= self.lookup[1]:
             raise ValueError(f"lookup must be 1 <= fewest <= most, got {list(self.lookup)}")
         if self.method == "custom_class" and "." not in (self.model or ""):
