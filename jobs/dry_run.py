@@ -16,6 +16,7 @@ from pipeline.config.runtime import PoolConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pool_plan import PoolPlan
+from pipeline.planning.proposal import proposal_of
 from pipeline.planning.run_plan import RunPlan, plan_of
 from pipeline.planning.sizing import gib
 from pipeline.report.pilot_forecast import planned_from
@@ -49,6 +50,8 @@ def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:
         print(line)
     Console(width=120).print(load_table(planned))
     for line in hour_lines(plan, planned):
+        print(line)
+    for line in proposal_lines(config):
         print(line)
 
 
@@ -171,7 +174,7 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
     speed = (
         f"{plan.tokens_per_s:,g} tokens/s of a full replica, as stated"
         if plan.tokens_per_s is not None
-        else f"{plan.bandwidth_efficiency:.0%} of the memory bandwidth"
+        else f"{plan.bandwidth_efficiency:.0%} of the memory bandwidth (measured on an H200)"
     )
     yield (
         f"assumed, not measured: decoding at {speed}, reading at "
@@ -180,9 +183,9 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
         f"{plan.overhead_gib:g} GiB overhead a GPU (fields of runtime.plan)"
     )
     parts = {
-        "generating": planned.generate_h,
+        "generating with full batches": planned.generate_h,
         "scoring, meanwhile,": planned.verify_h,
-        "the longest chain": planned.chain_h,
+        "the longest chain, were it alone,": planned.chain_h,
     }
     slowest = max(parts, key=lambda name: parts[name])
     yield ", ".join(f"{name} takes {hours:,.1f} h" for name, hours in parts.items())
@@ -190,6 +193,26 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
         f"about {planned.hours:,.1f} h, decided by {slowest.split(',')[0]}, "
         f"and {planned.gpu_hours:,.0f} GPU hours on {planned.gpus:g} GPUs"
     )
+
+
+def proposal_lines(config: RunConfig) -> Iterator[str]:
+    """The split of the same GPUs that would take fewer hours, and how to use it."""
+    found = proposal_of(config)
+    if found is None:
+        return
+    pools = ", ".join(
+        f"{pool.replicas} {pool.kind}{'s' if pool.replicas > 1 else ''} of {pool.gpus:g} "
+        f"GPU{'s' if pool.gpus > 1 else ''}"
+        for pool in found.plan.pools
+    )
+    settings = " ".join(f"--set runtime.{name}={value}" for name, value in found.changes.items())
+    yield (
+        f"a better split of these GPUs: {pools}, {found.plan.pools[0].slots} sequences a "
+        f"generator: about {found.plan.hours:,.1f} h (full batches {found.plan.generate_h:,.1f} h, "
+        f"scoring {found.plan.verify_h:,.1f} h, the longest chain alone "
+        f"{found.plan.chain_h:,.1f} h)"
+    )
+    yield f"  use it with {settings}, or with --set runtime.plan.apply=true"
 
 
 def _unreached(pool: PoolPlan) -> str:

@@ -19,6 +19,7 @@ from jobs.priors import keep_predictions, predictor_of
 from pipeline.benchmarks import describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError
+from pipeline.planning.proposal import applied
 from pipeline.records.questions import questions_table
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import encodable
@@ -83,6 +84,8 @@ def opened_run(
         ConfigError, DataError: before anything was started or written.
     """
     config = _config(arguments, shape)
+    if not arguments.dry_run:
+        config = applied(config)
     if arguments.pilot is not None and not arguments.dry_run:
         raise ConfigError("--pilot must be given with --dry-run: a run takes nothing from a pilot")
     if arguments.dry_run:

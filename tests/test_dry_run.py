@@ -26,7 +26,7 @@ def test_the_plan_names_memory_placement_and_hours(capsys):
     assert "node 4 (pool=verifier): 4 verifiers" in printed
     assert "elastic: from 2 to 4 nodes" in printed
     assert "admission: 368 chains work at once at first, then 368 to 736, controllers" in printed
-    assert "assumed, not measured: decoding at 50% of the memory bandwidth" in printed
+    assert "assumed, not measured: decoding at 85% of the memory bandwidth" in printed
     assert "GPU hours on 16 GPUs" in printed
 
 
@@ -47,6 +47,19 @@ def test_the_printed_configuration_is_the_resolved_one(capsys, tmp_path):
 
     assert yaml.safe_load(again.read_text())["science"]["strategy"]["tau"] == 0.5
     assert RunConfig.load(str(again)) == RunConfig.load("configs/qwen-7b.yaml", [override])
+
+
+def test_a_better_split_is_named_with_what_sets_it(capsys):
+    """The settings that are printed make the run that is proposed."""
+    few = ("--set", "runtime.generator.max_replicas=2", "--config", "configs/qwen-7b-4-nodes.yaml")
+    printed = dry_run(capsys, *few)
+    said = printed.partition("a better split of these GPUs: ")[2]
+    hours = said.partition("about ")[2].partition(" h")[0]
+    settings = said.partition("use it with ")[2].partition(", or")[0].split()
+    again = dry_run(capsys, *few, *settings)
+
+    assert f"about {hours} h, decided by" in again
+    assert "a better split" not in again
 
 
 def test_a_config_without_a_plan_is_checked_all_the_same(capsys):

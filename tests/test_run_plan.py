@@ -154,12 +154,14 @@ def test_rounds_without_a_score_take_nothing_of_the_verifier():
 
 
 def test_hours_follow_from_the_stated_speed():
-    """With a stated speed, hours are tokens over speed and replicas, GPU hours times four."""
+    """With a stated speed, full batches take tokens over speed and replicas; GPU hours are four
+    times the hours, which are those until the last chain ends."""
     plan = plan_of(load("configs/qwen-7b.yaml", "runtime.plan.tokens_per_s=2000"))
     tokens = sum(load.tokens for load in plan.loads)
 
     assert plan.generate_h == pytest.approx(tokens / (3 * 2000) / 3600)
-    assert plan.hours == max(plan.generate_h, plan.verify_h, plan.chain_h)
+    assert plan.hours == max(plan.chains_h, plan.verify_h)
+    assert plan.chains_h >= max(plan.generate_h, plan.chain_h)
     assert plan.gpu_hours == pytest.approx(4 * plan.hours)
 
 
@@ -178,11 +180,11 @@ LIMITS = [f"science.benchmarks.{i}.limit=10" for i in range(3)]
 
 def test_a_pool_grows_only_as_far_as_its_chains_call_for():
     """180 chains at a target of 64 a replica are three replicas, whatever the largest size."""
-    config = "configs/qwen-7b-aime-4-nodes.yaml"
+    config = "configs/llama-8b-aime-4-nodes.yaml"
     plan = plan_of(load(config, "runtime.generator.target_ongoing_requests=64"))
 
-    assert (plan.pools[0].replicas, plan.pools[0].reached) == (12, 3)
-    assert plan.gpus == 3 + 4
+    assert (plan.pools[0].replicas, plan.pools[0].reached) == (7, 3)
+    assert plan.gpus == 3 * 2 + 2
 
 
 def test_pools_of_different_labels_share_no_node():

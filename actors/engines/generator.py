@@ -56,6 +56,7 @@ class GeneratorEngine(VllmEngine):
             pool_config,
             enable_prefix_caching=True,
             **vllm_setup.reasoning_args(self._model.reasoning),
+            **vllm_setup.speculation_args(pool_config),
         )
         self._load(arguments, pool_config)
         self._prompter = Prompter(

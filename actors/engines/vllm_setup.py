@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,26 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
     return {**defaults, **decided, **engine.extra}
 
 
+def speculation_args(pool: PoolConfig) -> dict[str, Any]:
+    """Arguments for a pool that drafts tokens ahead.
+
+    Raises:
+        ConfigError: where the package that drafts is not installed.
+    """
+    chosen = pool.speculation
+    if chosen is None:
+        return {}
+    if chosen.method == "suffix" and not find_spec("arctic_inference"):
+        raise ConfigError(
+            "runtime.generator.speculation.method suffix needs the package arctic-inference on "
+            "every node of a generator, got none; ngram needs no package"
+        )
+    fields = chosen.vllm_fields(pool.engine.max_num_seqs)
+    if chosen.method not in {"custom_class", "mtp"} and chosen.model is not None:
+        fields["model"] = located(chosen.model)
+    return {"speculative_config": fields}
+
+
 def reasoning_args(reasoning: Reasoning | None) -> dict[str, Any]:
     """Arguments that tell vLLM what ends the thinking of a model with marks of its own."""
     if reasoning is None:
@@ -161,6 +182,11 @@ def start(arguments: dict[str, Any], pool: PoolConfig, meter: Meter) -> Any:
                     scheduler_stats.num_waiting_reqs,
                     scheduler_stats.kv_cache_usage,
                 )
+                drafted = getattr(scheduler_stats, "spec_decoding_stats", None)
+                if drafted is not None:
+                    meter.drafts += drafted.num_drafts
+                    meter.draft_tokens += drafted.num_draft_tokens
+                    meter.accepted_tokens += drafted.num_accepted_tokens
 
         def log_engine_initialized(self) -> None:
             """Nothing to say."""

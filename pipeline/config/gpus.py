@@ -16,6 +16,8 @@ class Gpu(NamedTuple):
     """Memory bandwidth, 10^9 bytes/s."""
     tflops: int
     """Dense 16-bit matrix throughput, 10^12 operations/s."""
+    link_gb_s: int
+    """To another GPU of its node, one way, 10^9 bytes/s: NVLink, or half of what PCIe states."""
 
     @property
     def memory_bytes(self) -> int:
@@ -24,14 +26,14 @@ class Gpu(NamedTuple):
 
 
 GPUS: dict[str, Gpu] = {
-    "A10G": Gpu(23_028, 600, 70),
-    "L4": Gpu(23_034, 300, 121),
-    "L40S": Gpu(46_068, 864, 362),
-    "A100-40GB": Gpu(40_960, 1_555, 312),
-    "A100-80GB": Gpu(81_920, 2_039, 312),
-    "H20": Gpu(97_871, 4_000, 148),
-    "H100": Gpu(81_559, 3_350, 989),
-    "H200": Gpu(143_771, 4_800, 989),
-    "B200": Gpu(183_359, 8_000, 2_250),
+    "A10G": Gpu(23_028, 600, 70, 16),
+    "L4": Gpu(23_034, 300, 121, 16),
+    "L40S": Gpu(46_068, 864, 362, 16),
+    "A100-40GB": Gpu(40_960, 1_555, 312, 300),
+    "A100-80GB": Gpu(81_920, 2_039, 312, 300),
+    "H20": Gpu(97_871, 4_000, 148, 450),
+    "H100": Gpu(81_559, 3_350, 989, 450),
+    "H200": Gpu(143_771, 4_800, 989, 450),
+    "B200": Gpu(183_359, 8_000, 2_250, 900),
 }
 """The GPUs that a plan may name."""

@@ -19,7 +19,8 @@ class BenchmarkPlan(Section):
 
 
 class PlanConfig(Section):
-    """The hardware that a configuration was written for. Nothing but `--dry-run` reads it."""
+    """The hardware that a configuration was written for. But for `apply`, only `--dry-run` reads
+    it."""
 
     gpu: str
     """Kind of GPU, one of `pipeline.config.gpus.GPUS`."""
@@ -29,14 +30,20 @@ class PlanConfig(Section):
     overhead_gib: float = Field(3.0, ge=0)
     """Memory of each GPU, inside `gpu_memory_utilization`, that neither weights nor KV cache have:
     activations, CUDA graphs, buffers."""
-    bandwidth_efficiency: float = Field(0.5, gt=0, le=1)
-    """Share of the memory bandwidth that decoding reaches, scheduling and tensor parallelism
-    included."""
+    bandwidth_efficiency: float = Field(0.85, gt=0, le=1)
+    """Share of the memory bandwidth that reading weights and KV cache reaches in a step of decoding
+    (`pipeline.planning.speed`); measured on an H200."""
+    all_reduce_us: float = Field(20, ge=0)
+    """Microseconds before each of the two sums over GPUs in a layer, with tensor parallelism, moves
+    anything; an assumption."""
     compute_efficiency: float = Field(0.4, gt=0, le=1)
-    """Share of the GPU's matrix throughput that prefill and large batches reach."""
+    """Share of the GPU's matrix throughput that reading prompts reaches; an assumption."""
     tokens_per_s: float | None = Field(None, gt=0)
     """Completion tokens a second of one generator replica that is full; None takes the lower of
     what bandwidth and compute allow. Set it to a measured value where there is one."""
+    apply: bool = False
+    """Run with the replicas, tensor parallelism and slots that `--dry-run` proposes for `nodes`,
+    in place of those of the pools."""
     scored_tokens: float = Field(1_000, gt=0)
     """Mean tokens that the verifier reads for one score."""
     benchmarks: dict[str, BenchmarkPlan] = Field(default_factory=dict)

@@ -10,6 +10,7 @@ from pipeline.config.limits import LimitsConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 from pipeline.config.secrets import without_credentials, without_secrets
+from pipeline.config.speculation import SpeculationConfig
 
 _MOST_CALLS = 1_024
 
@@ -64,6 +65,8 @@ class PoolConfig(Section):
     health_timeout_s: float = Field(120, gt=0)
     """A replica whose engine has work but makes no step for this long is replaced."""
     engine: EngineConfig = EngineConfig()
+    speculation: SpeculationConfig | None = None
+    """Draft tokens ahead, for generators only; None drafts nothing (docs/performance.md)."""
     endpoint: EndpointConfig | None = None
     """Servers that run already, in place of replicas: then nothing else of this section but
     `start_timeout_s` is read (docs/endpoints.md)."""
@@ -203,10 +206,17 @@ class RuntimeConfig(Section):
     limits: LimitsConfig = LimitsConfig()
     """What the whole run may spend."""
     plan: PlanConfig | None = None
-    """Hardware and assumptions of `--dry-run`; a run itself does not read them."""
+    """Hardware and assumptions of `--dry-run`; a run reads them where `plan.apply` is true."""
     scripted: dict[str, Any] | None = None
     """Settings of scripted engines in place of real ones: for tests and load measurements. The run
     is marked synthetic."""
+
+    @model_validator(mode="after")
+    def _only_generators_draft(self) -> "RuntimeConfig":
+        for name, pool in self.pools.items():
+            if pool.speculation is not None and name != "generator":
+                raise ValueError(f"speculation must stand under generator, got it under {name}")
+        return self
 
     @model_validator(mode="after")
     def _spends_what_is_capped(self) -> "RuntimeConfig":

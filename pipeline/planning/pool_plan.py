@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from pipeline.config.runtime import PoolConfig
 from pipeline.config.science import ScienceConfig
 from pipeline.core.errors import ConfigError
 from pipeline.planning.sizing import GIB, Fit, fitted, least_tensor_parallel, shape_of, slots
+from pipeline.planning.speed import step_s
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -41,6 +42,8 @@ class PoolPlan:
     """Sequences that it has at the start of this run: fewer than `slots` where chains are few."""
     per_s: float
     """Of one replica that is as busy: completion tokens for a generator, scores for a verifier."""
+    step_s: Callable[[float], float]
+    """Seconds of a step of one replica, by the sequences in its batch; of a verifier a batch."""
     labels: Labels
     """Labels that its nodes must have."""
 
@@ -84,11 +87,13 @@ def generator_plan(
     if pool.max_replicas is not None:
         reached = min(pool.max_replicas, math.ceil(chains / pool.target_requests))
     busy = min(places, math.ceil(chains / reached))
-    if plan.tokens_per_s is not None:
-        speed = plan.tokens_per_s * busy / places
-    else:
-        speed = decode_per_s(model, fit, plan, busy, held_tokens) * pool.gpu_share
-    planned = _pool("generator", model, pool, fit, least, places, busy, speed)
+
+    def step(sequences: float) -> float:
+        if plan.tokens_per_s is not None:
+            return places / plan.tokens_per_s
+        return step_s(model, fit, plan, sequences, held_tokens) / pool.gpu_share
+
+    planned = _pool("generator", model, pool, fit, least, places, busy, step)
     return replace(planned, reached=reached)
 
 
@@ -109,23 +114,7 @@ def verifier_plan(model: VerifierModel, pool: PoolConfig, plan: PlanConfig) -> P
     per_gpu = GPUS[plan.gpu].tflops * 1e12 * plan.compute_efficiency * pool.gpu_share
     speed = per_gpu * fit.tensor_parallel / operations
     places = pool.engine.max_num_seqs
-    return _pool("verifier", model, pool, fit, least, places, places, speed)
-
-
-def decode_per_s(
-    model: ModelConfig, fit: Fit, plan: PlanConfig, sequences: int, held_tokens: float
-) -> float:
-    """Completion tokens/s of one replica, by its slower of memory and compute.
-
-    A step makes one token a sequence. It reads all weights and all that the sequences hold, and
-    costs two operations a parameter and sequence.
-    """
-    gpu = GPUS[plan.gpu]
-    read_bytes = fit.weight_bytes + sequences * held_tokens * fit.kv_bytes_per_token
-    reading_s = read_bytes / (gpu.bandwidth_gb_s * 1e9 * plan.bandwidth_efficiency)
-    parameters = shape_of(model, "science.generator").parameters / fit.tensor_parallel
-    computing_s = 2 * parameters * sequences / (gpu.tflops * 1e12 * plan.compute_efficiency)
-    return sequences / max(reading_s, computing_s)
+    return _pool("verifier", model, pool, fit, least, places, places, lambda _: places / speed)
 
 
 def place(pools: Sequence[PoolPlan], plan: PlanConfig) -> list[Node]:
@@ -196,7 +185,7 @@ def _pool(
     least_parallel: int,
     places: int,
     busy: int,
-    per_s: float,
+    step: Callable[[float], float],
 ) -> PoolPlan:
     elastic = pool.max_replicas is not None
     least = 1 if pool.min_replicas is None else pool.min_replicas
@@ -211,6 +200,7 @@ def _pool(
         least_parallel=least_parallel,
         slots=places,
         busy=busy,
-        per_s=per_s,
+        per_s=busy / step(busy),
+        step_s=step,
         labels=tuple(sorted(pool.label_selector.items())),
     )

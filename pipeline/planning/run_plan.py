@@ -20,6 +20,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.phases import phases_of, prepared
 from pipeline.core.protocol import Generate, Priors, Question, Strategy
 from pipeline.planning.admission_bounds import ELASTIC_MARGIN, rule_of, usual
+from pipeline.planning.makespan import Chains, makespan_s
 from pipeline.planning.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
 from pipeline.planning.schedule import expected_completions
 
@@ -61,12 +62,15 @@ class RunPlan:
     verify_h: float
     """Hours that the verifier pool needs for all scores; they overlap with `generate_h`."""
     chain_h: float
-    """Hours of the longest chain: its completions are made one after the other."""
+    """Hours of the longest chain were it alone: its completions are made one after the other."""
+    chains_h: float
+    """Hours until the last chain ends, longest first (`pipeline.planning.makespan`): at least
+    `generate_h` and `chain_h`."""
 
     @property
     def hours(self) -> float:
-        """How long the run takes: the slowest of the three."""
-        return max(self.generate_h, self.verify_h, self.chain_h)
+        """How long the run takes: until the last chain ends, or all is scored."""
+        return max(self.chains_h, self.verify_h)
 
     @property
     def gpus(self) -> float:
@@ -104,7 +108,6 @@ def plan_of(config: RunConfig) -> RunPlan:
         verifier = verifier_plan(science.verifier, runtime.verifier, plan)
         pools.append(verifier)
         verify_h = sum(load.scored for load in loads) / (verifier.replicas * verifier.per_s) / 3600
-    sequence_per_s = generator.per_s / generator.busy
     return RunPlan(
         pools=tuple(pools),
         nodes=tuple(place(pools, plan)),
@@ -115,7 +118,14 @@ def plan_of(config: RunConfig) -> RunPlan:
         loads=loads,
         generate_h=tokens / (generator.reached * generator.per_s) / 3600,
         verify_h=verify_h,
-        chain_h=max(load.chain_tokens for load in loads) / sequence_per_s / 3600,
+        chain_h=max(load.chain_tokens for load in loads) * generator.step_s(1) / 3600,
+        chains_h=makespan_s(
+            (Chains(load.tokens / load.chain_tokens, load.chain_tokens) for load in loads),
+            replicas=generator.reached,
+            places=generator.slots,
+            step_s=generator.step_s,
+        )
+        / 3600,
     )
 
 

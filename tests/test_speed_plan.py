@@ -1,0 +1,121 @@
+"""The model of speed, the makespan of chains, and the split that is proposed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.config.run import RunConfig
+from pipeline.planning.makespan import Chains, makespan_s
+from pipeline.planning.pool_plan import generator_plan
+from pipeline.planning.proposal import applied, proposal_of
+from pipeline.planning.run_plan import plan_of
+
+CLASSES = st.lists(
+    st.builds(Chains, count=st.integers(1, 50), tokens=st.integers(1, 5_000)),
+    min_size=1,
+    max_size=5,
+)
+
+
+def step(sequences: float) -> float:
+    """A step that a fuller batch makes slower."""
+    return 1.0 + 0.1 * sequences
+
+
+@given(CLASSES, st.integers(1, 4), st.integers(1, 30))
+def test_no_run_is_shorter_than_its_longest_chain_or_its_tokens(chains, replicas, places):
+    """The two bounds that a plan must respect, and no more than one after the other."""
+    got = makespan_s(chains, replicas=replicas, places=places, step_s=step)
+    tokens = sum(c.count * c.tokens for c in chains)
+    longest = max(c.tokens for c in chains)
+
+    assert got >= longest * step(1) * (1 - 1e-9)
+    assert got >= tokens / (replicas * places / step(places)) * (1 - 1e-9)
+    assert got <= tokens * step(1) * (1 + 1e-9)
+
+
+@given(CLASSES, st.integers(1, 4), st.integers(1, 30))
+def test_more_replicas_take_no_longer_with_equal_chains(chains, replicas, places):
+    """Chains of one length: a replica more never harms."""
+    same = [Chains(c.count, 100) for c in chains]
+    few, more = (
+        makespan_s(same, replicas=r, places=places, step_s=step) for r in (replicas, replicas + 1)
+    )
+
+    assert more <= few * (1 + 1e-9)
+
+
+def test_a_makespan_by_hand():
+    """Chains of 10, 10 and 30 tokens in two places: 20 steps with two in the batch, 10 with one."""
+    chains = [Chains(2, 10), Chains(1, 30)]
+
+    got = makespan_s(chains, replicas=1, places=2, step_s=step)
+
+    assert got == pytest.approx(20 * step(2) + 10 * step(1))
+
+
+MEASURED = [  # sequences, tokens held, milliseconds a step: benchmarks.decode_speed, 7B on an H200
+    (1, 336, 4.808),
+    (32, 336, 5.274),
+    (128, 336, 6.473),
+    (256, 336, 9.742),
+    (1, 16464, 5.062),
+    (8, 16464, 6.862),
+    (64, 4176, 9.145),
+]
+
+
+@pytest.mark.parametrize(("sequences", "held", "measured"), MEASURED)
+def test_the_model_of_speed_meets_what_was_measured(sequences, held, measured):
+    """Within 3 % on the card that it was fitted to."""
+    config = RunConfig.load(
+        "configs/qwen-7b.yaml",
+        ["runtime.plan.gpu=H200", f"runtime.generator.engine.max_num_seqs={max(sequences, 2)}"],
+    )
+    pool = generator_plan(
+        config.science,
+        config.runtime.generator,
+        config.runtime.plan,
+        chains=sequences,
+        held_tokens=held,
+    )
+
+    assert 1_000 * pool.step_s(sequences) == pytest.approx(measured, rel=0.03)
+
+
+def test_a_long_chain_calls_for_tensor_parallelism():
+    """One GPU a replica, 64 rounds of 10,000 tokens, 16 GPUs: fewer, wider replicas are proposed,
+    and the figures of the proposal are those of a dry run of it."""
+    config = RunConfig.load(
+        "configs/qwen-7b-aime-4-nodes.yaml",
+        [
+            "runtime.generator.engine.tensor_parallel_size=1",
+            "runtime.generator.max_replicas=12",
+            "runtime.generator.target_ongoing_requests=12",
+        ],
+    )
+    found = proposal_of(config)
+
+    assert found is not None
+    assert found.changes["generator.engine.tensor_parallel_size"] > 1
+    assert found.plan.hours < 0.7 * plan_of(config).hours
+    assert plan_of(found.config).hours == found.plan.hours
+    assert found.config.science_digest() == config.science_digest()
+
+
+def test_a_proposal_is_used_where_that_is_asked_for():
+    """`plan.apply` alone decides; what is proposed then proposes nothing further."""
+    loose = "runtime.generator.max_replicas=2"
+    plain = RunConfig.load("configs/qwen-7b-4-nodes.yaml", [loose])
+    asked = RunConfig.load("configs/qwen-7b-4-nodes.yaml", [loose, "runtime.plan.apply=true"])
+
+    assert applied(plain) == plain
+    assert plan_of(applied(asked)).hours < plan_of(plain).hours
+    assert proposal_of(applied(asked)) is None
+
+
+@pytest.mark.parametrize("name", ["qwen-7b", "llama-8b", "qwq-32b"])
+@pytest.mark.parametrize("size", ["", "-4-nodes"])
+def test_the_configurations_of_aime_are_the_best_of_their_gpus(name, size):
+    """No other split of the GPUs that they name is clearly shorter."""
+    assert proposal_of(RunConfig.load(f"configs/{name}-aime{size}.yaml")) is None
