@@ -2,7 +2,8 @@
 
 Each controller is allotted a number of tokens, counted from its start, and begins a completion only
 while it has spent less. Allotments that are not spent never add up to more than what is left, so
-the cap is passed by no more than each controller had in flight when it had spent its own. What a controller does not need it gives back with its next word.
+the cap is passed by no more than each controller had in flight when it had spent its own. What it
+does not need it gives back with its next word.
 """
 
 from __future__ import annotations
