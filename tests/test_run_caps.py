@@ -133,7 +133,7 @@ def test_time_of_all_attempts_adds_up() -> None:
 
 def test_figures_in_words() -> None:
     """What a progress line and the status say."""
-    told = {
+    told: dict[str, dict[str, float | None]] = {
         "completion_tokens": {"spent": 1_234.0, "expected": 40_000.0, "cap": 20_000.0},
         "gpu_hours": {"spent": 0.25, "expected": None, "cap": 2.0},
     }
@@ -290,7 +290,7 @@ def rows(golds: list[str | None], **more: Any) -> list[dict[str, Any]]:
 @given(golds=st.lists(st.sampled_from(["1", "2", None]), min_size=9, max_size=9))
 def test_the_order_does_not_depend_on_gold_answers(golds: list[str | None]) -> None:
     """Neither with room for all, longest first, nor under a cap, those worth most first."""
-    strategies = {"t": MarkovScaleT(n=4), "mr": MRThinking(n=8), "base": Base()}
+    strategies: dict[str, Any] = {"t": MarkovScaleT(n=4), "mr": MRThinking(n=8), "base": Base()}
 
     def order(given: list[str | None], left: float) -> list[tuple[str, str]]:
         work = phase_work(strategies, 0, rows(given), {}, set(), None, left)
@@ -314,7 +314,7 @@ def test_under_a_cap_the_chains_that_bring_most_for_their_tokens_begin_first() -
 
 def test_a_warm_up_is_worth_no_more_than_the_answer_that_it_leads_to() -> None:
     """Four rounds without an answer stand behind eight rounds with one: nine are to come."""
-    strategies = {"0": MarkovScale0(n=9), "mr": MRThinking(n=8)}
+    strategies: dict[str, Any] = {"0": MarkovScale0(n=9), "mr": MRThinking(n=8)}
     work = phase_work(strategies, 0, rows(["1"]), {}, set(), {"b": 10.0}, 1.0)
 
     assert [row["strategy"] for row in work] == ["mr", "0"]
