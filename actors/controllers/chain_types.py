@@ -27,6 +27,8 @@ class Work:
     statistics: Statistics | None = None
     forecast: Forecast | None = None
     """What the chain is expected to take; whose most is still to come is served first."""
+    later: int = 0
+    """Completions of later phases, where the chain has no answer before their stop."""
     turn: float | None = None
     """Of the chains that wait to begin, who has most is let in first; None takes the tokens of the
     whole chain."""

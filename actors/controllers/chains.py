@@ -229,7 +229,9 @@ class Chains:
         """Where the run has caps, tell what a chain brings and takes from now on."""
         if self._gate is None or work.forecast is None:
             return
-        expected = prospect(work.strategy, work.question, work.statistics, work.forecast, drawn)
+        expected = prospect(
+            work.strategy, work.question, work.statistics, work.forecast, drawn, work.later
+        )
         self._gate.expect(work.session, expected, work.question.benchmark, begun=bool(drawn))
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:

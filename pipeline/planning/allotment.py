@@ -1,8 +1,9 @@
 """How a cap on tokens is kept by several controllers that each know only their own spending.
 
 Each controller is allotted a number of tokens, counted from its start, and begins a completion only
-while it has spent less. The allotments never add up to more than the cap, so the cap is passed by
-no more than what was in flight. What a controller does not need it gives back with its next word.
+while it has spent less. Allotments that are not spent never add up to more than what is left, so
+the cap is passed by no more than each controller had in flight when it had spent its own. What it
+does not need it gives back with its next word.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.core.errors import DataError
-from pipeline.core.phases import Phase, QuestionRecord, phases_of, prepared, record_of
+from pipeline.core.phases import Phase, QuestionRecord, answers, phases_of, prepared, record_of
 from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy
 from pipeline.planning.schedule import forecast
 from pipeline.planning.sparing import prospect
@@ -25,6 +25,7 @@ SCHEMA = pa.schema(
         *QUESTION_SCHEMA,
         pa.field("expected_completions", pa.int32(), nullable=False),
         pa.field("expected_tokens", pa.float64(), nullable=False),  # of the whole chain
+        pa.field("later_completions", pa.int32(), nullable=False),  # until it has an answer
         pa.field("turn", pa.float64(), nullable=False),  # who has most is let in first
     ]
 )
@@ -79,8 +80,10 @@ def phase_work(
             expected = forecast(
                 current.strategy, question, of_benchmark, means.get(row["benchmark"])
             )
+            whole = expected.completions if answers(current) else int(getattr(strategy, "n", 1))
+            later = max(0, whole - expected.completions)
             if not math.isinf(tokens_left):
-                believed = prospect(current.strategy, question, of_benchmark, expected)
+                believed = prospect(current.strategy, question, of_benchmark, expected, later=later)
                 worth.append(believed.worth)
             rows.append(
                 {
@@ -88,6 +91,7 @@ def phase_work(
                     "strategy": label,
                     "expected_completions": expected.completions,
                     "expected_tokens": expected.tokens,
+                    "later_completions": later,
                     "turn": expected.tokens,
                 }
             )

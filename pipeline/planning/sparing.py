@@ -50,6 +50,7 @@ def prospect(
     statistics: Statistics | None,
     forecast: Forecast,
     drawn: Sequence[Observation] = (),
+    later: int = 0,
 ) -> Prospect:
     """What is expected of a chain that has drawn so much.
 
@@ -59,14 +60,15 @@ def prospect(
         statistics: what the strategy was started with.
         forecast: what the whole chain is expected to take.
         drawn: observations so far, in request order.
+        later: completions of later phases, where only their stop is an answer.
     """
     made = sum(isinstance(observation, Completion) for observation in drawn)
     rounds = max(1, forecast.completions - made)
     try:
-        gain = _gain(strategy, question, statistics, drawn, rounds)
+        gain = _gain(strategy, question, statistics, drawn, rounds + later)
     except MarkovScaleError:  # it cannot begin, and will say so itself
         gain = _UNKNOWN
-    return Prospect(gain, rounds, forecast.remaining(drawn) / rounds)
+    return Prospect(gain, rounds + later, forecast.remaining(drawn) / rounds)
 
 
 def going_on(chains: Mapping[str, Prospect], left: float) -> frozenset[str]:
