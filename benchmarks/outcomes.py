@@ -1,12 +1,14 @@
-"""What it takes to find what is left of a run: seconds and memory, by the number of its outcomes.
+"""What it takes to find what is left of a run, and to sum it up: seconds and memory, by the number
+of its outcomes.
 
     python -m benchmarks.outcomes --quick
     python -m benchmarks.outcomes --questions 1000000 --rounds 64
 
 A run directory is made in which all questions but one have their outcome. A new process then reads
-the outcomes as the driver does at the start of an attempt and of each phase. ``peak_mib`` is the
-most that it held, with Python, all its modules and the list of questions; ``outcomes_mib`` is what
-the outcomes added to the peak before. The last line is one JSON object.
+the outcomes as the driver does at the start of an attempt and of each phase, and another writes the
+summary as the driver does at the end. ``peak_mib`` and ``summary_mib`` are the most that they held,
+with Python, all modules and the list of questions; ``outcomes_mib`` is what the outcomes added to
+the first. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from benchmarks.machine import described
 from benchmarks.product import questions_of, scripted_config
 from benchmarks.resume import _peak_mib
 from benchmarks.workload import Job
+from jobs.results import write_summary
 from pipeline.config.run import RunConfig
 from pipeline.records.outcome import SCHEMA
 from pipeline.records.outcome_files import write_outcomes
@@ -103,6 +106,15 @@ def _left(address: str) -> dict[str, float]:
     }
 
 
+def _summed(address: str) -> dict[str, float]:
+    """What a driver does at the end."""
+    began = time.perf_counter()
+    summary = write_summary(RunDir.open(address))
+    assert summary["chains_done"] == summary["chains"] - 1, "one question is left"
+    seconds = round(time.perf_counter() - began, 2)
+    return {"summary_s": seconds, "summary_mib": round(_peak_mib())}
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="benchmarks.outcomes", description=__doc__)
@@ -115,8 +127,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(described())
     with tempfile.TemporaryDirectory() as folder:
         address = _made(folder, questions, options.rounds)
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            figures = pool.apply(_left, (address,))
+        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+            figures = pool.apply(_left, (address,)) | pool.apply(_summed, (address,))
     print(json.dumps({"questions": questions, "rounds": options.rounds, **figures}))
 
 

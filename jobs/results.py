@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
-from pipeline.records.outcome import final_outcomes
-from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.outcome_files import FINAL, final_rows
+from pipeline.records.run_dir import RunDir
+from pipeline.records.trajectory import Row
 from pipeline.report.capped import Capped, NotRun, not_run
 from pipeline.report.cautions import cautions
-from pipeline.report.summary import SUMMARY_VERSION, SUMMED, chain_fits, summarise
+from pipeline.report.summary import FITTED, SUMMARY_VERSION, SUMMED, chain_fits, summarise
 from pipeline.report.token_audit import ledger
 from pipeline.report.utilisation import pool_report
 
@@ -26,12 +27,15 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
     config = run.config()
     strategies = strategies_of(config.science)
     rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
-    outcomes = final_outcomes(rows_of(run.outcomes(columns=SUMMED)), strategies)
+
+    def final(columns: Sequence[str]) -> Iterator[Row]:
+        yield from final_rows(run.outcomes(columns=columns), strategies)
+
     asked = run.folder.read_table("questions.parquet")
     questions = asked.num_rows
     keys = [*zip(asked["benchmark"].to_pylist(), asked["question_id"].to_pylist(), strict=True)]
     done: dict[tuple[str, str], set[str]] = {}
-    for row in outcomes:
+    for row in final(FINAL):
         done.setdefault((row["strategy"], row["benchmark"]), set()).add(row["question_id"])
     left = not_run(strategies, keys, done)
     no_gold = frozenset(
@@ -39,19 +43,20 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
     )
     metrics, runtime, attempts = run.metrics(), config.runtime, len(run.attempts())
     a_replica = {role: pool.gpus for role, pool in runtime.pools.items()}
+    entries = summarise(final(SUMMED), strategies, rules, no_gold)
     summary = {
         "version": SUMMARY_VERSION,
         "run": run.run_id,
         "synthetic": config.runtime.scripted is not None,
         "questions": questions,
         "chains": questions * len(strategies),
-        "chains_done": len(outcomes),
+        "chains_done": sum(entry["questions"] for entry in entries),
         "attempts": attempts,
         "capped": capped and {**asdict(capped), "attempt": run.newest().number},
         "not_run": [each.as_dict() for each in left],
-        "warnings": list(cautions(run, config, outcomes)),
-        "strategies": _with_not_run(summarise(outcomes, strategies, rules, no_gold), left),
-        "chain_fits": chain_fits(outcomes, strategies),
+        "warnings": list(cautions(run, config, final(FINAL))),
+        "strategies": _with_not_run(entries, left),
+        "chain_fits": chain_fits(final(FITTED), strategies),
         "ledger": ledger(metrics, _with_engines(run) or attempts, run.journal),
         "pools": pool_report(metrics, a_replica),
     }

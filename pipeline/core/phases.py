@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pipeline.core.protocol import Completion, Observation, Question, Statistics, Stop, Strategy
 
@@ -25,21 +25,9 @@ class QuestionRecord:
 
     question: Question
     completions: tuple[Observation, ...]
-    """In request order of the phase, those found in the journal included; without texts and step
-    scores, so that those of all questions fit into memory."""
+    """In request order of the phase, those found in the journal included."""
     stop: Stop | None
     """None where the question did not get to its stop."""
-
-
-def record_of(
-    question: Question, drawn: Sequence[Observation], stop: Stop | None
-) -> QuestionRecord:
-    """The record of a question for which `drawn` was drawn."""
-    lean = (
-        replace(each, text="", step_scores=None) if isinstance(each, Completion) else each
-        for each in drawn
-    )
-    return QuestionRecord(question=question, completions=tuple(lean), stop=stop)
 
 
 class Phase(Protocol):
@@ -77,6 +65,7 @@ class WholePhase:
 
     name: str
     strategy: Strategy[Any]
+    reads_texts: ClassVar[bool] = False
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Every question takes part."""
@@ -102,6 +91,22 @@ def stream_of(phase: Phase) -> str | None:
 def answers(phase: Phase) -> bool:
     """Whether a phase's stop may be a question's answer: class attribute ``answers``, else True."""
     return bool(getattr(phase, "answers", True))
+
+
+def record_of(
+    phase: Phase, question: Question, drawn: Sequence[Observation], stop: Stop | None
+) -> QuestionRecord:
+    """What a phase drew for a question.
+
+    Texts and step scores are left out where the phase's class attribute ``reads_texts`` (else True)
+    says that its fold needs none: those of all questions may not fit into memory.
+    """
+    if not getattr(phase, "reads_texts", True):
+        drawn = [
+            replace(each, text="", step_scores=None) if isinstance(each, Completion) else each
+            for each in drawn
+        ]
+    return QuestionRecord(question=question, completions=tuple(drawn), stop=stop)
 
 
 @runtime_checkable

@@ -137,7 +137,7 @@ def folded_statistics(
         known = before.get(benchmark)
         records = {
             row["question_id"]: _record(
-                current.strategy, question_of(row), known, recorded(_key(label, row))
+                current, question_of(row), known, recorded(_key(label, row))
             )
             for row in rows
             if current.selects(row["question_id"], known)
@@ -161,7 +161,7 @@ def taking_part(
 
 
 def _record(
-    strategy: Strategy[Any], question: Question, known: Statistics | None, rows: Sequence[Row]
+    phase: Phase, question: Question, known: Statistics | None, rows: Sequence[Row]
 ) -> QuestionRecord:
     """Drive the phase over what is recorded."""
     recording = Recording(rows)
@@ -175,8 +175,8 @@ def _record(
             )
         return told
 
-    played = drive(strategy, question, answer, known)
-    return record_of(question, played.completions, played.stop)
+    played = drive(phase.strategy, question, answer, known)
+    return record_of(phase, question, played.completions, played.stop)
 
 
 def _key(label: str, row: Row) -> QuestionKey:

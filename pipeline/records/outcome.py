@@ -186,7 +186,8 @@ def final_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy[An
     ]
 
 
-_BILL = ("completions", *TOKEN_KINDS, "wasted_tokens", "tokens_unknown")
+BILL = ("completions", *TOKEN_KINDS, "wasted_tokens", "tokens_unknown")
+"""What all phases of a question cost together."""
 
 
 def _by_question(
@@ -226,6 +227,6 @@ def _billed(rows: Sequence[tuple[Phase, Row]]) -> Row:
     seconds = [row["seconds"] for _, row in rows if row["seconds"] is not None]
     return {
         **last,
-        **{name: sum(row[name] for row in deepest.values()) for name in _BILL},
+        **{name: sum(row[name] for row in deepest.values()) for name in BILL},
         "seconds": sum(seconds) if seconds else None,
     }

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import StopReason
+from pipeline.core.protocol import StopReason, Strategy
 from pipeline.records.epochs import Fences
 from pipeline.records.journal import Corrupt
-from pipeline.records.outcome import SCHEMA
+from pipeline.records.outcome import BILL, SCHEMA, final_outcomes
+from pipeline.records.trajectory import Row
 from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_table
 
 _CHECKED = re.compile(r"outcomes-.+-(?P<sum>[0-9a-f]{16})\.parquet")
 _KEY = ("strategy", "phase", "benchmark", "question_id")
+_QUESTION = ("strategy", "benchmark", "question_id")
+FINAL = (*_KEY, *BILL, "seconds")
+"""Columns that final outcomes are made of, besides those that one wants to see."""
+_ROWS_AT_ONCE = 4_096
 _JUDGED = ("epoch", "sequence", "attempt", "stop_reason")
 _DRAWN = "drawn"
 
@@ -108,8 +114,39 @@ def standing(
         drawn = pc.list_value_length(table["round_answers"])
         tables.append(table.select(needed).append_column(schema.field(_DRAWN), drawn))
     table = pa.concat_tables(tables)
-    table = table.filter(_count(table, fences))
-    return table.take(_best(table, depths)).select(columns)
+    counting = _count(table, fences)
+    if not pc.all(counting).as_py():
+        table = table.filter(counting)
+    best = _best(table, depths)
+    # taking them all would only copy them
+    return (table if len(best) == table.num_rows else table.take(best)).select(columns)
+
+
+def final_rows(table: pa.Table, strategies: Mapping[str, Strategy[Any]]) -> Iterator[Row]:
+    """As `pipeline.records.outcome.final_outcomes`, in that order, a few thousand rows in memory.
+
+    Args:
+        table: at least `FINAL` of the outcomes that stand.
+        strategies: by label.
+    """
+    keys = _numbered(table, _QUESTION)
+    _, first, at = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first[at], kind="stable")  # rows of one question side by side
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    ends = [*starts[_ROWS_AT_ONCE::_ROWS_AT_ONCE].tolist(), len(order)]
+    begin = 0
+    for end in ends:
+        yield from final_outcomes(table.take(pa.array(order[begin:end])).to_pylist(), strategies)
+        begin = end
+
+
+def _numbered(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    """A number a row, the same for rows with the same values."""
+    keys = np.zeros(table.num_rows, dtype=np.int64)
+    for column in columns:
+        codes, values = _codes(table[column])
+        _, keys = np.unique(keys * max(1, len(values)) + codes, return_inverse=True)
+    return keys
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
@@ -130,11 +167,8 @@ def _count(table: pa.Table, fences: Fences) -> pa.Array:
 def _best(table: pa.Table, depths: Mapping[str, int]) -> pa.Array:
     """Rows of the newest outcome of each key, then the deepest, then the first; those of pools
     that are to become deeper are left out."""
-    keys = np.zeros(table.num_rows, dtype=np.int64)
+    keys = _numbered(table, _KEY)
     labels, names = _codes(table["strategy"])
-    for column in _KEY:
-        codes, values = _codes(table[column])
-        _, keys = np.unique(keys * max(1, len(values)) + codes, return_inverse=True)
     drawn, attempt = (table[name].to_numpy() for name in (_DRAWN, "attempt"))
     wanted = np.array([depths.get(str(name), 0) for name in names], dtype=np.int64)
     ended = pc.equal(table["stop_reason"], StopReason.BUDGET.value).to_numpy()

@@ -242,6 +242,8 @@ def replay_phases(
             )
             if stream_of(phase) is not None:
                 before.update(drawn)
-            records[question.question_id] = record_of(question, outcome.completions, outcome.stop)
+            records[question.question_id] = record_of(
+                phase, question, outcome.completions, outcome.stop
+            )
         statistics = phase.fold(records, statistics)
     return outcomes

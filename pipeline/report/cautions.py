@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.config.run import RunConfig
@@ -12,7 +12,7 @@ from pipeline.records.trajectory import Row
 _SLACK = 32  # tokens of the marks, and of the words with which an engine ends a thought
 
 
-def cautions(run: RunDir, config: RunConfig, outcomes: Sequence[Row]) -> tuple[str, ...]:
+def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Row]) -> tuple[str, ...]:
     """One sentence a matter; none where all is well."""
     skipped = run.folder.read_json("skipped.json") if run.folder.has("skipped.json") else []
     warnings = run.folder.read_json("warnings.json") if run.folder.has("warnings.json") else []
@@ -33,12 +33,15 @@ def left_out(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def _over_budget(budget: int, outcomes: Sequence[Row]) -> tuple[str, ...]:
-    over = sum(row["thinking_tokens"] > row["completions"] * (budget + _SLACK) for row in outcomes)
+def _over_budget(budget: int, outcomes: Iterable[Row]) -> tuple[str, ...]:
+    chains = over = 0
+    for row in outcomes:
+        chains += 1
+        over += row["thinking_tokens"] > row["completions"] * (budget + _SLACK)
     if not over:
         return ()
     return (
         f"the engine ignored the thinking budget of {budget:,} tokens: {over:,} of "
-        f"{len(outcomes):,} chains thought longer; name what ends the thinking in "
+        f"{chains:,} chains thought longer; name what ends the thinking in "
         "science.generator.reasoning, or set vLLM's reasoning_parser",
     )

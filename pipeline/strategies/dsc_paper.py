@@ -25,6 +25,7 @@ class Difficulty:
     strategy: DifficultyAdaptiveSelfConsistency
     name: str = "difficulty"
     stream: ClassVar[str] = "samples"
+    reads_texts: ClassVar[bool] = False
     answers: ClassVar[bool] = False
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
@@ -75,6 +76,7 @@ class Split:
     strategy: DifficultyAdaptiveSelfConsistency
     name: str = "split"
     stream: ClassVar[str] = "samples"
+    reads_texts: ClassVar[bool] = False
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Every question that has a place."""

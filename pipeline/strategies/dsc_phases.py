@@ -81,6 +81,7 @@ class Judge:
     wave: int
     """0 is the hardest."""
     stream: ClassVar[str] = "samples"
+    reads_texts: ClassVar[bool] = False
     answers: ClassVar[bool] = False
 
     @property
@@ -124,6 +125,7 @@ class Wave:
     wave: int
     """0 is the easiest."""
     stream: ClassVar[str] = "samples"
+    reads_texts: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -174,6 +176,7 @@ class Settle:
     strategy: DifficultyAdaptiveSelfConsistency
     name: str = "settle"
     stream: ClassVar[str] = "samples"
+    reads_texts: ClassVar[bool] = False
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Whether the question was judged and is not of the hard part."""
@@ -193,6 +196,7 @@ class Greedy:
     strategy: DifficultyAdaptiveSelfConsistency
     name: str = "greedy"
     stream: ClassVar[str] = "greedy"
+    reads_texts: ClassVar[bool] = False
 
     def selects(self, question_id: str, statistics: Statistics | None) -> bool:
         """Whether nothing was drawn for the question."""

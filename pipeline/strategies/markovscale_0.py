@@ -136,6 +136,7 @@ class WarmUp:
 
     name: ClassVar[str] = "warm_up"
     answers: ClassVar[bool] = False
+    reads_texts: ClassVar[bool] = False
     strategy: MRThinking
     right_from: float
     calibration: CalibrationMap | None = None
