@@ -72,6 +72,19 @@ async def test_a_server_that_is_busy_costs_no_try(fault: Said) -> None:
     assert transport.limits[server.url].limit < 32
 
 
+async def test_want_of_credit_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever pays in time loses nothing; a Retry-After of such a refusal says nothing."""
+    monkeypatch.setattr("actors.routing.chat_server._NO_CREDIT_WAIT_S", 0.1)
+    quota = {"error": {"message": "exceeded", "code": "insufficient_quota"}}
+    unpaid = [Said(402, {"error": {"message": "no credit"}}), Said(429, quota)]
+    with serving(Faults(ScriptedModel(), iter(unpaid * 2))) as server:
+        async with client_of([server.url], attempts=1) as (client, _):
+            made = await outcome(client)
+
+    assert isinstance(made, Generated), made
+    assert made.attempts == 1
+
+
 async def test_retry_after_is_kept() -> None:
     """Nothing at all is sent to the server before that time."""
     busy = Said(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.5"})
