@@ -135,11 +135,15 @@ class EndpointTransport:
         await self._http.aclose()
 
     async def _revive(self, url: str) -> None:
-        wait_s = _LOOK_FIRST_S
+        wait_s, said = _LOOK_FIRST_S, None
         while (why := await self.servers[url].look()) is not None:
-            logger.warning("%s cannot be used: %s", url, why)
+            if why != said:
+                logger.warning("%s cannot be used: %s", url, why)
+            said = why
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _LOOK_MOST_S)
+        if said is not None:
+            logger.warning("%s can be used again", url)
         del self._reviving[url]
 
 
