@@ -139,6 +139,19 @@ async def test_the_end_of_the_context_is_the_end_of_a_completion() -> None:
     assert long.error.startswith("bad_request: status 400: maximum context length is 100 tokens")
 
 
+async def test_a_limit_is_kept_whatever_a_server_says_of_it() -> None:
+    """A refusal that only sounds like one for the context does not let a completion grow."""
+    odd = Said(400, {"error": {"message": "max_tokens must be odd"}})
+    model = ScriptedModel(script=Script(tokens=500))
+    with serving(Faults(model, iter([odd]))) as server:
+        async with client_of([server.url]) as (client, _):
+            made = await outcome(client, max_tokens=10)
+
+    assert isinstance(made, Failure), made
+    assert made.error == "bad_request: status 400: max_tokens must be odd"
+    assert made.completion_tokens == model.completion_tokens > 10
+
+
 async def test_a_deadline_and_a_cancellation_close_the_connection() -> None:
     """That is what makes a server stop; what it had made by then it does not say."""
     with serving(ScriptedModel(wait_s=30)) as server:
