@@ -40,6 +40,9 @@ def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:
     if plan is None:
         print("\nno runtime.plan: the configuration is valid, and names no GPUs to fit")
         return
+    if config.runtime.generator.endpoint is not None:
+        print("\nruntime.generator.endpoint answers: the configuration is valid, nothing to fit")
+        return
     if pilot is not None:
         plan = with_pilot(config, plan, pilot)
         runtime = config.runtime.model_copy(update={"plan": plan})

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.report.capped import Capped, NotRun, first_words
+from pipeline.report.endpoint_usage import usage_words
 from pipeline.report.token_audit import as_sentence
 from pipeline.report.utilisation_text import as_lines
 
@@ -35,7 +36,9 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
     console.print("all rules are in summary.json")
     for fit in summary["chain_fits"]:
         console.print(_chain(fit), soft_wrap=True)
-    console.print(as_sentence(summary["ledger"]), soft_wrap=True)
+    used = summary.get("usage")
+    said = as_sentence(summary["ledger"]) if used is None else usage_words(used)
+    console.print(said, soft_wrap=True, highlight=False)
     if summary["pools"] is not None:
         for line in as_lines(summary["pools"]):
             console.print(line, soft_wrap=True)

@@ -92,7 +92,7 @@ def tiny_engines(local_ray: None) -> Iterator[Engines]:
 
     engines = start_pools(
         {
-            "generator": GeneratorModel.model_validate(TINY_GENERATOR),
+            "generator": GeneratorModel.model_validate({**TINY_GENERATOR, "logprobs": True}),
             "verifier": VerifierModel.model_validate(TINY_VERIFIER),
         },
         RuntimeConfig.model_validate(

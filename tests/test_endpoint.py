@@ -72,6 +72,19 @@ async def test_a_server_that_is_busy_costs_no_try(fault: Said) -> None:
     assert transport.limits[server.url].limit < 32
 
 
+async def test_want_of_credit_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever pays in time loses nothing; a Retry-After of such a refusal says nothing."""
+    monkeypatch.setattr("actors.routing.chat_server._NO_CREDIT_WAIT_S", 0.1)
+    quota = {"error": {"message": "exceeded", "code": "insufficient_quota"}}
+    unpaid = [Said(402, {"error": {"message": "no credit"}}), Said(429, quota)]
+    with serving(Faults(ScriptedModel(), iter(unpaid * 2))) as server:
+        async with client_of([server.url], attempts=1) as (client, _):
+            made = await outcome(client)
+
+    assert isinstance(made, Generated), made
+    assert made.attempts == 1
+
+
 async def test_retry_after_is_kept() -> None:
     """Nothing at all is sent to the server before that time."""
     busy = Said(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.5"})
@@ -124,6 +137,19 @@ async def test_the_end_of_the_context_is_the_end_of_a_completion() -> None:
     assert (made.finish_reason, made.completion_tokens) == ("length", 100 - len("12+7*3?"))
     assert isinstance(long, Failure)
     assert long.error.startswith("bad_request: status 400: maximum context length is 100 tokens")
+
+
+async def test_a_limit_is_kept_whatever_a_server_says_of_it() -> None:
+    """A refusal that only sounds like one for the context does not let a completion grow."""
+    odd = Said(400, {"error": {"message": "max_tokens must be odd"}})
+    model = ScriptedModel(script=Script(tokens=500))
+    with serving(Faults(model, iter([odd]))) as server:
+        async with client_of([server.url]) as (client, _):
+            made = await outcome(client, max_tokens=10)
+
+    assert isinstance(made, Failure), made
+    assert made.error == "bad_request: status 400: max_tokens must be odd"
+    assert made.completion_tokens == model.completion_tokens > 10
 
 
 async def test_a_deadline_and_a_cancellation_close_the_connection() -> None:

@@ -52,7 +52,8 @@ async def wait_for(servers: Sequence[ChatServer], seconds: float) -> list[ChatSe
     while True:
         why = await asyncio.gather(*(server.look() for server in servers))
         alive = [server for server, reason in zip(servers, why, strict=True) if reason is None]
-        if len(alive) == len(servers) or time.monotonic() >= give_up:
+        waits = any(reason and not reason.startswith("status 401") for reason in why)
+        if not waits or time.monotonic() >= give_up:  # another key does not come by waiting
             break
         await asyncio.sleep(_WAIT_S)
     gone = [f"{s.url} ({reason})" for s, reason in zip(servers, why, strict=True) if reason]

@@ -15,6 +15,7 @@ import os
 import random
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any, Generic, Protocol
 
@@ -33,6 +34,10 @@ from pipeline.core.protocol import Failure
 
 logger = logging.getLogger(__name__)
 
+_LENGTHS = (
+    "context", "max_tokens", "max_completion_tokens", "max_new_tokens", "max_total_tokens",
+    "max_model_len", "maximum length",
+)  # fmt: skip
 _LOOK_FIRST_S = 0.2
 _LOOK_MOST_S = 5.0
 
@@ -135,11 +140,15 @@ class EndpointTransport:
         await self._http.aclose()
 
     async def _revive(self, url: str) -> None:
-        wait_s = _LOOK_FIRST_S
+        wait_s, said = _LOOK_FIRST_S, None
         while (why := await self.servers[url].look()) is not None:
-            logger.warning("%s cannot be used: %s", url, why)
+            if why != said:
+                logger.warning("%s cannot be used: %s", url, why)
+            said = why
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, _LOOK_MOST_S)
+        if said is not None:
+            logger.warning("%s can be used again", url)
         del self._reviving[url]
 
 
@@ -183,16 +192,18 @@ class EndpointCall(Generic[A]):
         began = time.monotonic()
         sent = await server.complete(body, deadline_s)
         limits = body.keys() & {"max_tokens", "max_completion_tokens"}
-        if limits and sent.failure is not None and _past_context(sent.failure):
-            # without a limit a server goes on to the end of its context, as our engines do
-            unlimited = {name: value for name, value in body.items() if name not in limits}
-            sent = await server.complete(unlimited, deadline_s - (time.monotonic() - began))
-        return sent
+        if not limits or sent.failure is None or not _past_context(sent.failure):
+            return sent
+        # without a limit a server goes on to the end of its context, as our engines do
+        unlimited = {name: value for name, value in body.items() if name not in limits}
+        again = await server.complete(unlimited, deadline_s - (time.monotonic() - began))
+        made = ((again.reply or {}).get("usage") or {}).get("completion_tokens")
+        if isinstance(made, int) and made > min(body[name] for name in limits):
+            return Sent(failure=replace(sent.failure, completion_tokens=made))  # it was not that
+        return again
 
 
 def _past_context(failure: Failure) -> bool:
     """Whether prompt and limit of tokens together were too long, in a server's words."""
     words = failure.error.lower()
-    return failure.kind is ErrorKind.BAD_REQUEST and (
-        "context" in words or "max_total_tokens" in words or "max_new_tokens" in words
-    )
+    return failure.kind is ErrorKind.BAD_REQUEST and any(name in words for name in _LENGTHS)

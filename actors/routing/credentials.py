@@ -40,7 +40,7 @@ def credentials_of(endpoint: EndpointConfig, environment: Mapping[str, str]) -> 
         if not value:
             raise ConfigError(
                 f"the environment variable {variable} must be set where controllers run: "
-                f"runtime.generator.endpoint sends it as {header}"
+                f"an endpoint of the run sends it as {header}"
             )
         if not value.isascii() or not value.isprintable():
             raise ConfigError(f"the environment variable {variable} must be one line of ASCII")

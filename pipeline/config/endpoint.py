@@ -55,6 +55,15 @@ def _variable(name: str) -> str:
     return name
 
 
+class Prices(Section):
+    """What a million tokens cost, in USD."""
+
+    prompt: float = Field(ge=0)
+    completion: float = Field(ge=0)
+    cached_prompt: float | None = Field(None, ge=0)
+    """Of prompt tokens that the server had in its cache; None takes that of the others."""
+
+
 class EndpointConfig(Section):
     """Servers with an OpenAI-compatible API that all serve one model (docs/endpoints.md)."""
 
@@ -77,6 +86,8 @@ class EndpointConfig(Section):
     """Requests at once at each address, over all controllers. Fewer where the server says that it
     is too many (429)."""
     connect_timeout_s: float = Field(10, gt=0)
+    usd_per_million: Prices | None = None
+    """For the bill at the end of a run (``usage`` in summary.json)."""
 
     @field_validator("extra_body")
     @classmethod

@@ -127,7 +127,7 @@ def observation_of(row: Mapping[str, Any]) -> Observation:
     """The observation that a row records; the inverse of `row_of`."""
     if row["error"] is not None:
         return Failure(error=row["error"], completion_tokens=row["completion_tokens"])
-    values = {n: row.get(n) if n in LATER else row[n] for n in _COMPLETION_FIELDS}
+    values: dict[str, Any] = {n: row.get(n) if n in LATER else row[n] for n in _COMPLETION_FIELDS}
     if values["step_scores"] is not None:
         values["step_scores"] = tuple(values["step_scores"])
     return Completion(**values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline.config.runtime import RuntimeConfig
 from pipeline.report import words
 from pipeline.report.failures import Trouble
 from pipeline.report.figure import facts, table
@@ -85,7 +86,7 @@ def run_facts(run: RunData) -> Html:
         ("run seed", str(science.seed)),
         ("science digest", h("code", run.config.science_digest())),
         ("attempts", str(len(run.attempts))),
-        ("engines", f"{runtime.host}, {runtime.generator.replicas} generator replicas"),
+        ("engines", _engines(runtime)),
     ]
     for attempt, environment in sorted(run.environments.items()):
         for name, values in environment.items():
@@ -104,3 +105,10 @@ def run_facts(run: RunData) -> Html:
 
 def _model(name: str, revision: str | None) -> str:
     return name if revision is None else f"{name} at {revision}"
+
+
+def _engines(runtime: RuntimeConfig) -> str:
+    endpoint = runtime.generator.endpoint
+    if endpoint is None:
+        return f"{runtime.host}, {runtime.generator.replicas} generator replicas"
+    return f"generator behind an endpoint, {words.count(len(endpoint.base_urls))} address(es)"

@@ -1,0 +1,62 @@
+"""What an endpoint says that a run used: its tokens by kind, and what they cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from pipeline.config.endpoint import Prices
+from pipeline.core.errors import DataError
+from pipeline.records.segments import segment_of
+from pipeline.store.storage import Folder
+
+_KINDS = (
+    "prompt_tokens", "cached_prompt_tokens", "completion_tokens", "thinking_tokens",
+    "wasted_tokens", "unknown_tries",
+)  # fmt: skip
+
+
+def endpoint_usage(journal: Folder, prices: Prices | None) -> dict[str, Any]:
+    """The sums of ``usage`` over all replies that were paid for, those that do not count included.
+
+    Cached prompt tokens are part of prompt tokens, thinking ones of completion tokens. Replies that
+    were lost on their way told nothing: they are counted as ``unknown_tries``, and their tokens are
+    in no sum.
+
+    Args:
+        journal: the folder of segments; those that cannot be read are left out.
+        prices: for ``usd``; None leaves that out.
+    """
+    used = dict.fromkeys(("completions", *_KINDS), 0)
+    for name in journal.names():
+        if segment_of(name) is None:
+            continue
+        try:
+            table = journal.read_columns(name, list(_KINDS))
+        except DataError:
+            continue
+        used["completions"] += table.num_rows
+        for kind in _KINDS:
+            used[kind] += int(pc.sum(table[kind]).as_py() or 0)
+    return used if prices is None else {**used, "usd": _usd(used, prices)}
+
+
+def _usd(used: dict[str, int], prices: Prices) -> float:
+    cached_price = prices.prompt if prices.cached_prompt is None else prices.cached_prompt
+    cached = used["cached_prompt_tokens"]
+    made = used["completion_tokens"] + used["wasted_tokens"]
+    fresh = used["prompt_tokens"] - cached
+    return (fresh * prices.prompt + cached * cached_price + made * prices.completion) / 1e6
+
+
+def usage_words(used: dict[str, Any]) -> str:
+    """The usage in words, for the terminal."""
+    made = used["completion_tokens"] + used["wasted_tokens"]
+    lost = used["unknown_tries"]
+    return (
+        f"usage, as the endpoint says: {used['prompt_tokens']:,} prompt tokens "
+        f"({used['cached_prompt_tokens']:,} of them cached), {made:,} completion tokens"
+        + (f"; {lost:,} lost replies not counted" if lost else "")
+        + (f"; ${used['usd']:,.2f}" if "usd" in used else "")
+    )
