@@ -74,8 +74,8 @@ PROFILES: dict[str, dict[str, dict[str, Any]]] = {
             "until": ["</analyze>"],
             "conclude": "</analyze>\n<output>\n**Judgement**: $\\boxed{",
             "close": "}$\n</output>\n",
-            "yes": ["Yes"],
-            "no": ["No"],
+            "right": ["Yes"],
+            "wrong": ["No"],
             "temperature": 0.6,
             "top_p": 0.95,
         },
@@ -89,8 +89,8 @@ PROFILES: dict[str, dict[str, dict[str, Any]]] = {
             "begin": "Let's verify step by step:",
             "until": ["Is the solution correct?", "</think>"],
             "conclude": "\nIs the solution correct?",
-            "yes": [" Yes"],
-            "no": [" No"],
+            "right": [" Yes"],
+            "wrong": [" No"],
             "max_tokens": 8192,
             "temperature": 0.7,
         },
@@ -99,8 +99,8 @@ PROFILES: dict[str, dict[str, dict[str, Any]]] = {
             "ask": "Question:\n{question}\n\nSolution:\n{solution}\n\n"
             "Is the final answer of this solution right? Answer with Yes or No only.",
             "think": False,
-            "yes": ["Yes"],
-            "no": ["No"],
+            "right": ["Yes"],
+            "wrong": ["No"],
         },
         # any model that reasons: the share of Yes among its verdicts
         "judge_votes": {

@@ -45,7 +45,7 @@ class Writer(Protocol):
     async def weigh(
         self, turns: Sequence[Turn], begun: str, *, known: str | None, request_id: str
     ) -> Weighed | Failure:
-        """Log-probabilities of the words of yes and no after `begun`.
+        """Log-probabilities of the words of right and wrong after `begun`.
 
         Args:
             known: the start of `begun` that was read before, and does not count; None for nothing.
@@ -60,7 +60,7 @@ class VllmWriter:
         running: the engine.
         judge: what it is asked.
         ids: makes the tokens of a conversation whose next turn has begun.
-        words: the token of each word of yes and no.
+        words: the token of each word of right and wrong.
     """
 
     def __init__(
