@@ -1,6 +1,7 @@
 """What a generative verifier needs of a language model: to write, and to weigh the next word.
 
-`VllmWriter` is an engine of our own. Another server is another class with these two methods.
+`VllmWriter` is an engine of our own; a server is asked for a verdict in one request instead
+(`actors.engines.judge_wire`).
 """
 
 from __future__ import annotations
