@@ -26,7 +26,7 @@ from pipeline.core.judging import (
 from pipeline.core.protocol import Failure
 from pipeline.core.step_format import Turn
 
-STEPS = ("one {question}", "two", "three")
+STEPS = ("one {question}", "Step 7: two", "three")
 JUDGE = Judge(ask="{question}|{solution}|{step}|{number}")
 
 
@@ -41,7 +41,7 @@ def test_what_is_asked() -> None:
     """Fields are filled once; what a reply says is no field."""
     asked = question_turns(replace(JUDGE, numbered=True), "q", STEPS[:2])
 
-    assert asked == [Turn("user", "q|Step 1: one {question}\nStep 2: two|two|2")]
+    assert asked == [Turn("user", "q|Step 1: one {question}\nStep 2: two|Step 7: two|2")]
     assert judged_parts(JUDGE, STEPS) == [STEPS]
     assert judged_parts(replace(JUDGE, per="step"), STEPS) == [STEPS[:1], STEPS[:2], STEPS]
 
@@ -52,7 +52,7 @@ def test_one_conversation_shows_the_judgements_so_far() -> None:
     turns = question_turns(judge, "q", STEPS[:2], ["fine"])
 
     assert [turn.role for turn in turns] == ["system", "user", "assistant", "user"]
-    assert [turn.content for turn in turns[1:]] == [f"Question: q\n\n{STEPS[0]}", "fine", "two"]
+    assert [turn.content for turn in turns[1:]] == [f"Question: q\n\n{STEPS[0]}", "fine", STEPS[1]]
 
 
 @given(st.dictionaries(st.sampled_from(["Yes", "yes", "No"]), st.floats(-80, 0), min_size=1))

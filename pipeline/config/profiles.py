@@ -86,7 +86,7 @@ PROFILES: dict[str, dict[str, dict[str, Any]]] = {
             "Review and critique each step in the proposed solution to determine whether each step "
             "is correct. If the solution is incomplete, only verify the provided steps.",
             "numbered": True,
-            "begin": "Let's verify step by step:",
+            "begin": "\nLet's verify step by step:",
             "until": ["Is the solution correct?", "</think>"],
             "conclude": "\nIs the solution correct?",
             "right": [" Yes"],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from pipeline.core.errors import VerifierError
-from pipeline.core.step_format import Turn
+from pipeline.core.step_format import Turn, unnumbered
 from pipeline.core.thinking import after_thinking
 
 _FIELD = re.compile(r"\{(question|solution|step|number)\}")
@@ -39,7 +39,7 @@ class Judge:
     per: Literal["solution", "step"] = "solution"
     """Whether the solution gets one score, or each step, judged with those before it, its own."""
     numbered: bool = False
-    """Whether ``{solution}`` has "Step 1: " and so on before its steps."""
+    """Whether ``{solution}`` has "Step 1: " and so on before its steps, in place of their own."""
     begin: str = ""
     """How the judge's reply begins: given, not generated."""
     think: bool = True
@@ -134,7 +134,9 @@ def question_turns(
 
 def filled(judge: Judge, text: str, question: str, steps: Sequence[str]) -> str:
     """A text of the judge with its fields filled in, each once: what a reply says is no field."""
-    shown = [f"Step {n}: {step}" for n, step in enumerate(steps, 1)] if judge.numbered else steps
+    shown = steps
+    if judge.numbered:
+        shown = [f"Step {n}: {unnumbered(step)}" for n, step in enumerate(steps, 1)]
     values = {
         "question": question,
         "solution": ("\n" if judge.numbered else "\n\n").join(shown),
