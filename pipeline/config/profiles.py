@@ -21,7 +21,7 @@ _LINE = {"layout": "text", "tag": "\n", "split": "lines", "pieces": True, "bos":
 
 PROFILES: dict[str, dict[str, dict[str, Any]]] = {
     "qwen_prm": {
-        # Qwen2.5-Math-PRM-7B and 72B, Qwen2.5-Math-7B-PRM800K, ReasonFlux-PRM
+        # Qwen2.5-Math-PRM-7B and 72B, Qwen2.5-Math-7B-PRM800K
         "qwen2.5_math_prm": {"tag": "<extra_0>", "system": _QWEN_SYSTEM},
         # TRL's PRMTrainer with its default separator
         "trl": {"layout": "text", "tag": "\n", "pieces": True, "bos": True},
