@@ -19,14 +19,14 @@ from pipeline.core.errors import VerifierError
 from pipeline.core.judging import (
     Judge,
     judged_parts,
-    probability_of_yes,
+    probability_of_right,
     question_turns,
-    share_of_yes,
+    share_of_right,
 )
 from pipeline.core.protocol import Failure
 from pipeline.core.step_format import Turn
 
-STEPS = ("one {question}", "two", "three")
+STEPS = ("one {question}", "Step 7: two", "three")
 JUDGE = Judge(ask="{question}|{solution}|{step}|{number}")
 
 
@@ -41,7 +41,7 @@ def test_what_is_asked() -> None:
     """Fields are filled once; what a reply says is no field."""
     asked = question_turns(replace(JUDGE, numbered=True), "q", STEPS[:2])
 
-    assert asked == [Turn("user", "q|Step 1: one {question}\nStep 2: two|two|2")]
+    assert asked == [Turn("user", "q|Step 1: one {question}\nStep 2: two|Step 7: two|2")]
     assert judged_parts(JUDGE, STEPS) == [STEPS]
     assert judged_parts(replace(JUDGE, per="step"), STEPS) == [STEPS[:1], STEPS[:2], STEPS]
 
@@ -52,14 +52,14 @@ def test_one_conversation_shows_the_judgements_so_far() -> None:
     turns = question_turns(judge, "q", STEPS[:2], ["fine"])
 
     assert [turn.role for turn in turns] == ["system", "user", "assistant", "user"]
-    assert [turn.content for turn in turns[1:]] == [f"Question: q\n\n{STEPS[0]}", "fine", "two"]
+    assert [turn.content for turn in turns[1:]] == [f"Question: q\n\n{STEPS[0]}", "fine", STEPS[1]]
 
 
 @given(st.dictionaries(st.sampled_from(["Yes", "yes", "No"]), st.floats(-80, 0), min_size=1))
 def test_p_yes_is_a_share(logprobs: dict[str, float]) -> None:
     """Of what yes and no have together; several spellings add up."""
-    judge = replace(JUDGE, yes=("Yes", "yes"))
-    score = probability_of_yes(judge, logprobs)
+    judge = replace(JUDGE, right=("Yes", "yes"))
+    score = probability_of_right(judge, logprobs)
     yes = sum(math.exp(v) for word, v in logprobs.items() if word != "No")
     every = sum(math.exp(v) for v in logprobs.values())
 
@@ -71,12 +71,12 @@ def test_calibration_draws_p_yes_to_a_half() -> None:
     """Where its temperature is above 1."""
     sure = {"Yes": math.log(0.9), "No": math.log(0.1)}
 
-    assert probability_of_yes(JUDGE, sure) == pytest.approx(0.9)
-    assert probability_of_yes(replace(JUDGE, calibration_temperature=2.0), sure) == pytest.approx(
+    assert probability_of_right(JUDGE, sure) == pytest.approx(0.9)
+    assert probability_of_right(replace(JUDGE, calibration_temperature=2.0), sure) == pytest.approx(
         0.75
     )
     with pytest.raises(VerifierError, match="one of 'Yes', 'No' must have a probability"):
-        probability_of_yes(JUDGE, {"Yes": -math.inf})
+        probability_of_right(JUDGE, {"Yes": -math.inf})
 
 
 @pytest.mark.parametrize(
@@ -91,19 +91,19 @@ def test_the_last_verdict_of_each_reply_counts(replies: list[str], score: float)
     """As a whole word after the thinking, in any case; a reply without one does not count."""
     judge = replace(JUDGE, read="verdicts")
 
-    assert share_of_yes(judge, replies) == score
+    assert share_of_right(judge, replies) == score
 
 
 def test_no_verdict_at_all_is_no_score() -> None:
     """It says how the last reply ended."""
     with pytest.raises(VerifierError, match=r"one of 2 replies must say 'Yes' or 'No'.*'hm'"):
-        share_of_yes(JUDGE, ["<think>Yes", "hm"])
+        share_of_right(JUDGE, ["<think>Yes", "hm"])
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"yes": ("No",)}, "yes and no must differ"),
+        ({"right": ("No",)}, "right and wrong must differ"),
         ({"samples": 0}, "samples and max_tokens must be >= 1"),
         ({"samples": 2}, "several samples must come of thinking"),
         ({"read": "verdicts", "think": False}, "verdicts must be written"),
@@ -176,7 +176,7 @@ async def test_each_step_in_a_conversation_of_its_own() -> None:
 
 
 async def test_a_solution_gets_one_score() -> None:
-    """P(yes), or the share of verdicts; several judgements are averaged."""
+    """P(right), or the share of verdicts; several judgements are averaged."""
     whole = replace(profile("thinkprm"), ask="{step}", samples=2)
     votes = profile("judge_votes")
     mean = await judged(whole, Scripted(CHANCES, ["a", "b"]))

@@ -260,6 +260,10 @@ def test_a_generator_on_half_a_gpu_is_half_as_fast():
             ["runtime.verifier.num_gpus=0.5", "runtime.verifier.engine.gpu_memory_utilization=0.9"],
             "gpu_memory_utilization of a replica with num_gpus 0.5 must be at most that, got 0.9",
         ),
+        (
+            ["science.verifier={model: m, kind: generative, profile: judge}"],
+            "science.verifier.kind must be one that only reads to be sized: .* got generative",
+        ),
         (["runtime.verifier.num_gpus=0"], "runtime.plan is for pools on GPUs, got num_gpus 0"),
     ],
 )

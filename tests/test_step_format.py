@@ -43,7 +43,7 @@ def test_the_layouts() -> None:
         Turn("assistant", MARK),
     ]
     assert text_of(TEXT, "q", ["a", "Step 2: b"]) == f"q Step 1: a {MARK}\nStep 2: b {MARK}\n"
-    assert text_of(TEXT, "q", ["**Step 7.** a"]) == f"q Step 1: ** a {MARK}\n"
+    assert text_of(TEXT, "q", ["**Step 7.** a"]) == f"q Step 1: a {MARK}\n"
 
 
 def test_a_prompt_for_the_last_step_alone_has_one_tag() -> None:

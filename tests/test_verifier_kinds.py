@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from actors.engines import vllm_setup
 from actors.engines.verifier import VerifierEngine
@@ -21,6 +23,7 @@ from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.prm import Fitted
+from tests.conftest import ROOT
 from tests.tiny_verifiers import tokenizer
 
 KINDS: dict[str, type[StepReader]] = {
@@ -92,6 +95,20 @@ def test_the_digest_of_a_verifier_of_before_is_what_it_was() -> None:
     assert config(kind="qwen_prm").science_digest() == (
         "9e83d88b14a23245ac19542d17afdafca8537d92f2c8dbbfe39ca2ad9af55a17"
     )
+
+
+def test_the_verifiers_of_the_page_can_be() -> None:
+    """Every example of docs/verifiers.md is a verifier, and every profile stands in its table."""
+    page = (ROOT / "docs" / "verifiers.md").read_text()
+    examples = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    models = [
+        yaml.safe_load(text.replace("science:\n", "").split("runtime:")[0]) for text in examples
+    ]
+    kinds = {VerifierModel.model_validate(model["verifier"]).kind for model in models}
+
+    assert kinds == {"token_pair", "one_column", "generative"}
+    for profiles in PROFILES.values():
+        assert all(f"`{name}`" in page for name in profiles)
 
 
 def test_a_profile_is_another_with_some_fields_changed() -> None:
@@ -217,8 +234,8 @@ SEQUENCE, CAUSAL = "LlamaForSequenceClassification", "LlamaForCausalLM"
             CAUSAL,
             {},
             "generative",
-            {"like": "judge", "yes": ["Certainly"]},
-            "one token as a word of yes or no, 'Certainly', .*has 9 tokens",
+            {"like": "judge", "right": ["Certainly"]},
+            "one token as a word of right or wrong, 'Certainly', .*has 9 tokens",
         ),
     ],
 )
@@ -247,3 +264,19 @@ def test_two_tokens_of_a_head_that_is_spread_over_gpus_are_refused(tmp_path: Pat
     )
     with pytest.raises(ConfigError, match="tensor_parallel_size of the verifier must be 1"):
         VerifierEngine(model.model_dump(mode="json"), pool.model_dump(mode="json"))
+
+
+def test_a_verdict_inside_a_thought_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A template that opens a thought must be told not to, or the thought be closed."""
+    monkeypatch.delattr(vllm_setup, "start")
+    folder = stored(tmp_path, CAUSAL)
+    template = tmp_path / "chat_template.jinja"
+    opens = "{% if enable_thinking is not defined %}<think>\n{% endif %}"
+    template.write_text(template.read_text() + opens)
+    with pytest.raises(ConfigError, match=r"opens a thought, '<think>\\n', which begin must close"):
+        started(folder, kind="generative", profile="judge")
+    for fields in ({"begin": "</think>"}, {"chat_template_kwargs": {"enable_thinking": False}}):
+        with pytest.raises(AttributeError, match="start"):  # it would load now
+            started(folder, kind="generative", profile={"like": "judge", **fields})

@@ -137,10 +137,7 @@ async def test_scores_are_those_of_plain_transformers(
     pool = PoolConfig.model_validate({**TINY_POOL, "num_cpus": 1})
     for name, value in vllm_setup.environment(pool).items():
         monkeypatch.setenv(name, value)
-    # a process that is forked has no modules to import; one architecture is vLLM's only where its
-    # own processes learn of it, so it gets a new one
-    method = "spawn" if architecture == "Qwen2ForPrmModel" else "fork"
-    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", method)
+    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # Ray's threads forbid a fork
     model = save(tmp_path, architecture, **fields)
     engine = VerifierEngine(
         {
@@ -162,6 +159,7 @@ async def test_scores_are_those_of_plain_transformers(
         await engine.health()
         wanted = expected(model, engine._kind.tokenizer)  # type: ignore[attr-defined]
     finally:
+        engine._llm.shutdown(timeout=0.5)  # its process would be waited for until it is killed
         engine.shutdown()
 
     assert isinstance(scored, Scored), scored

@@ -50,6 +50,9 @@ class ChatWire:
         if self._opened is None:
             self._opened = self._found.opened
 
+    def known(self, call: GenerateCall) -> None:
+        """See `Wire.known`: each is asked for."""
+
     def body(self, call: GenerateCall) -> dict[str, Any]:
         """See `Wire.body`; fields that the servers refuse are left out."""
         request = call.request

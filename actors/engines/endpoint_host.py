@@ -74,7 +74,7 @@ class EndpointHost:
             limit_s = min(self._spec.pool.start_timeout_s, _START_MOST_S)
             alive = await probe.wait_for(servers, limit_s)
             for server in alive:
-                await probe.check_model(server, self._name, model.max_model_len)
+                await probe.check_model(server, self._name, model.max_model_len, self._spec.role)
             wire: Wire = resolve_name(WIRES[self._spec.role])(
                 self._at["model"], self._endpoint, self._at["found"]
             )

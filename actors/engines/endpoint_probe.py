@@ -64,7 +64,9 @@ async def wait_for(servers: Sequence[ChatServer], seconds: float) -> list[ChatSe
     return alive
 
 
-async def check_model(server: ChatServer, name: str, context: int | None) -> None:
+async def check_model(
+    server: ChatServer, name: str, context: int | None, role: str = "generator"
+) -> None:
     """That a server has the model, and the context that the configuration says.
 
     Raises:
@@ -77,13 +79,13 @@ async def check_model(server: ChatServer, name: str, context: int | None) -> Non
     models = {entry["id"]: entry for entry in entries if isinstance(entry, dict) and "id" in entry}
     if models and name not in models:
         raise ConfigError(
-            f"runtime.generator.endpoint.model must be one that {server.url} serves "
+            f"runtime.{role}.endpoint.model must be one that {server.url} serves "
             f"({', '.join(sorted(models)[:20])}), got {name!r}"
         )
     has = models.get(name, {}).get("max_model_len")
     if context is not None and isinstance(has, int) and has != context:
         raise ConfigError(
-            f"science.generator.max_model_len must be the context of {server.url}, which is {has}, "
+            f"science.{role}.max_model_len must be the context of {server.url}, which is {has}, "
             f"got {context}"
         )
 

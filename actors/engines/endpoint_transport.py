@@ -24,7 +24,7 @@ from actors.routing.calls import A, Answer, Call
 from actors.routing.chat_server import ChatServer, Sent, http_client
 from actors.routing.credentials import credentials_of
 from actors.routing.rate_limit import RateLimit
-from actors.routing.roles import GENERATOR
+from actors.routing.roles import GENERATOR, VERIFIER
 from actors.routing.router import RouterStats, StickyLeastLoaded
 from actors.routing.transport import NoReplicaError, ReplicaLostError
 from pipeline.config.endpoint import EndpointConfig
@@ -46,6 +46,10 @@ class Wire(Protocol):
     """From calls of one role to requests, and from replies to answers. Made with the fields of the
     model's section, the name that the servers have for it, and what was found out about them."""
 
+    def known(self, call: Any) -> Answer | None:
+        """The answer of a call that no model needs to be asked for; None of any other."""
+        ...
+
     def body(self, call: Any) -> dict[str, Any]:
         """The body of POST /chat/completions.
 
@@ -63,7 +67,10 @@ class Wire(Protocol):
         ...
 
 
-WIRES = {GENERATOR: "actors.engines.chat_wire:ChatWire"}
+WIRES = {
+    GENERATOR: "actors.engines.chat_wire:ChatWire",
+    VERIFIER: "actors.engines.judge_wire:JudgeWire",
+}
 """``module:class`` of each role's `Wire`."""
 
 
@@ -163,6 +170,10 @@ class EndpointCall(Generic[A]):
         """What the server answered; see `Placed.result`."""
         sent, sent_at = None, time.monotonic()
         try:
+            known: Any = self._transport.wire.known(self._call)
+            if known is not None:
+                answer: A = known
+                return answer
             body = self._transport.wire.body(self._call)
             sent = await self._sent(body)
         except ValueError as error:
@@ -175,14 +186,14 @@ class EndpointCall(Generic[A]):
             return sent.failure
         assert sent.reply is not None  # neither a failure nor a reply is not sent
         try:
-            answer: Any = self._transport.wire.answer(self._call, sent.reply)
+            told: Any = self._transport.wire.answer(self._call, sent.reply)
         except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             malformed = f"the reply is not one: {type(error).__name__}: {error}"
             return Failure.of(ErrorKind.ENGINE, malformed)
-        if isinstance(answer, Failure):
-            return answer
-        told: A = answer
-        return told
+        if isinstance(told, Failure):
+            return told
+        answer = told
+        return answer
 
     def abort(self) -> None:
         """Cancelling `result` has closed the connection, which aborts in the server."""

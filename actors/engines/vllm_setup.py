@@ -1,4 +1,4 @@
-"""How this project starts vLLM. It and `vllm_calls` alone know vLLM's names and versions.
+"""How this project starts vLLM. It, `vllm_calls` and `vllm_value_head` alone know vLLM's names.
 
 Tested with 0.32 (CPU) and 0.26 (GPU). Everything used in the two exists in both versions under the
 same name, unless a comment says otherwise.

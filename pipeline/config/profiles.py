@@ -21,7 +21,7 @@ _LINE = {"layout": "text", "tag": "\n", "split": "lines", "pieces": True, "bos":
 
 PROFILES: dict[str, dict[str, dict[str, Any]]] = {
     "qwen_prm": {
-        # Qwen2.5-Math-PRM-7B and 72B, Qwen2.5-Math-7B-PRM800K, ReasonFlux-PRM
+        # Qwen2.5-Math-PRM-7B and 72B, Qwen2.5-Math-7B-PRM800K
         "qwen2.5_math_prm": {"tag": "<extra_0>", "system": _QWEN_SYSTEM},
         # TRL's PRMTrainer with its default separator
         "trl": {"layout": "text", "tag": "\n", "pieces": True, "bos": True},
@@ -74,8 +74,8 @@ PROFILES: dict[str, dict[str, dict[str, Any]]] = {
             "until": ["</analyze>"],
             "conclude": "</analyze>\n<output>\n**Judgement**: $\\boxed{",
             "close": "}$\n</output>\n",
-            "yes": ["Yes"],
-            "no": ["No"],
+            "right": ["Yes"],
+            "wrong": ["No"],
             "temperature": 0.6,
             "top_p": 0.95,
         },
@@ -86,11 +86,11 @@ PROFILES: dict[str, dict[str, dict[str, Any]]] = {
             "Review and critique each step in the proposed solution to determine whether each step "
             "is correct. If the solution is incomplete, only verify the provided steps.",
             "numbered": True,
-            "begin": "Let's verify step by step:",
+            "begin": "\nLet's verify step by step:",
             "until": ["Is the solution correct?", "</think>"],
             "conclude": "\nIs the solution correct?",
-            "yes": [" Yes"],
-            "no": [" No"],
+            "right": [" Yes"],
+            "wrong": [" No"],
             "max_tokens": 8192,
             "temperature": 0.7,
         },
@@ -99,8 +99,8 @@ PROFILES: dict[str, dict[str, dict[str, Any]]] = {
             "ask": "Question:\n{question}\n\nSolution:\n{solution}\n\n"
             "Is the final answer of this solution right? Answer with Yes or No only.",
             "think": False,
-            "yes": ["Yes"],
-            "no": ["No"],
+            "right": ["Yes"],
+            "wrong": ["No"],
         },
         # any model that reasons: the share of Yes among its verdicts
         "judge_votes": {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from pipeline.core.errors import VerifierError
-from pipeline.core.step_format import Turn
+from pipeline.core.step_format import Turn, unnumbered
 from pipeline.core.thinking import after_thinking
 
 _FIELD = re.compile(r"\{(question|solution|step|number)\}")
@@ -39,7 +39,7 @@ class Judge:
     per: Literal["solution", "step"] = "solution"
     """Whether the solution gets one score, or each step, judged with those before it, its own."""
     numbered: bool = False
-    """Whether ``{solution}`` has "Step 1: " and so on before its steps."""
+    """Whether ``{solution}`` has "Step 1: " and so on before its steps, in place of their own."""
     begin: str = ""
     """How the judge's reply begins: given, not generated."""
     think: bool = True
@@ -51,11 +51,11 @@ class Judge:
     close: str = ""
     """Put after the verdict, in a conversation that goes on (`ask_next`)."""
     read: Literal["probability", "verdicts"] = "probability"
-    """``probability``: P(yes) among the words of `yes` and `no`, each one token, as the next token.
-    ``verdicts``: the last such word in each of `samples` replies, and the share of yes."""
-    yes: tuple[str, ...] = ("Yes",)
+    """``probability``: P(right) among the words of `right` and `wrong`, each one token, as the next
+    token. ``verdicts``: the last such word in each of `samples` replies, and the share of right."""
+    right: tuple[str, ...] = ("Yes",)
     """Words for "it is right"; a blank before them counts in ``probability``."""
-    no: tuple[str, ...] = ("No",)
+    wrong: tuple[str, ...] = ("No",)
     """Words for "it is wrong"."""
     samples: int = 1
     """Judgements that are averaged, >= 1."""
@@ -66,15 +66,13 @@ class Judge:
     top_p: float = 1.0
     """Of the writing."""
     calibration_temperature: float = 1.0
-    """Divides the log-probabilities of yes and no."""
+    """Divides the log-probabilities of right and wrong."""
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     """Variables that the chat template knows, such as ``enable_thinking: false``."""
 
     def __post_init__(self) -> None:
-        for name in ("yes", "no", "until"):  # a YAML list
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.yes or not self.no or {*self.yes} & {*self.no}:
-            raise ValueError(f"yes and no must differ, got {self.yes} and {self.no}")
+        if not self.right or not self.wrong or {*self.right} & {*self.wrong}:
+            raise ValueError(f"right and wrong must differ, got {self.right} and {self.wrong}")
         if self.samples < 1 or self.max_tokens < 1:
             raise ValueError(
                 f"samples and max_tokens must be >= 1, got {self.samples} and {self.max_tokens}"
@@ -101,9 +99,9 @@ def verdict_reply(judge: Judge, written: str, score: float) -> str:
 
     Args:
         written: what it wrote, with how it began.
-        score: P(yes).
+        score: P(right).
     """
-    said = (judge.yes if score >= 0.5 else judge.no)[0]
+    said = (judge.right if score >= 0.5 else judge.wrong)[0]
     return written + judge.conclude + said + judge.close
 
 
@@ -136,7 +134,9 @@ def question_turns(
 
 def filled(judge: Judge, text: str, question: str, steps: Sequence[str]) -> str:
     """A text of the judge with its fields filled in, each once: what a reply says is no field."""
-    shown = [f"Step {n}: {step}" for n, step in enumerate(steps, 1)] if judge.numbered else steps
+    shown = steps
+    if judge.numbered:
+        shown = [f"Step {n}: {unnumbered(step)}" for n, step in enumerate(steps, 1)]
     values = {
         "question": question,
         "solution": ("\n" if judge.numbered else "\n\n").join(shown),
@@ -146,8 +146,8 @@ def filled(judge: Judge, text: str, question: str, steps: Sequence[str]) -> str:
     return _FIELD.sub(lambda found: values[found[1]], text)
 
 
-def probability_of_yes(judge: Judge, logprobs: Mapping[str, float]) -> float:
-    """P(yes) among the words of yes and no.
+def probability_of_right(judge: Judge, logprobs: Mapping[str, float]) -> float:
+    """P(right) among the words of right and wrong.
 
     Args:
         logprobs: by word; a word that is missing has probability 0.
@@ -158,20 +158,20 @@ def probability_of_yes(judge: Judge, logprobs: Mapping[str, float]) -> float:
     told = {word: value for word, value in logprobs.items() if value > -math.inf}
     if not told or any(math.isnan(value) for value in told.values()):
         raise VerifierError(
-            f"nan: one of {', '.join(map(repr, (*judge.yes, *judge.no)))} must have a probability, "
-            f"got {dict(logprobs)}"
+            f"nan: one of {', '.join(map(repr, (*judge.right, *judge.wrong)))} must have a "
+            f"probability, got {dict(logprobs)}"
         )
     top = max(told.values())
     weights = {
         word: math.exp((value - top) / judge.calibration_temperature)
         for word, value in told.items()
     }
-    yes = math.fsum(weights.get(word, 0.0) for word in judge.yes)
-    return yes / (yes + math.fsum(weights.get(word, 0.0) for word in judge.no))
+    yes = math.fsum(weights.get(word, 0.0) for word in judge.right)
+    return yes / (yes + math.fsum(weights.get(word, 0.0) for word in judge.wrong))
 
 
-def share_of_yes(judge: Judge, replies: Sequence[str]) -> float:
-    """The share of yes among the verdicts of replies; those without a verdict do not count.
+def share_of_right(judge: Judge, replies: Sequence[str]) -> float:
+    """The share of right ones among the verdicts of replies; those without a verdict do not count.
 
     Raises:
         VerifierError: where none has a verdict.
@@ -180,16 +180,16 @@ def share_of_yes(judge: Judge, replies: Sequence[str]) -> float:
     if not verdicts:
         raise VerifierError(
             f"verdict: one of {len(replies)} replies must say "
-            f"{' or '.join(map(repr, (*judge.yes, *judge.no)))}, the last ends with "
+            f"{' or '.join(map(repr, (*judge.right, *judge.wrong)))}, the last ends with "
             f"{replies[-1][-60:]!r}"
         )
     return sum(verdicts) / len(verdicts)
 
 
 def _verdict(judge: Judge, reply: str) -> bool | None:
-    """The last word of yes or no after the thinking; None where there is none."""
-    yes = {word.strip().lower() for word in judge.yes}
-    words = sorted({*yes, *(word.strip().lower() for word in judge.no)}, key=len, reverse=True)
+    """The last word of right or wrong after the thinking; None where there is none."""
+    yes = {word.strip().lower() for word in judge.right}
+    words = sorted({*yes, *(word.strip().lower() for word in judge.wrong)}, key=len, reverse=True)
     pattern = r"(?<!\w)(?:" + "|".join(map(re.escape, words)) + r")(?!\w)"
     found = re.findall(pattern, after_thinking(reply), re.IGNORECASE)
     return found[-1].lower() in yes if found else None

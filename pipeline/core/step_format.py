@@ -16,7 +16,7 @@ from pipeline.core.prm import Split, without
 
 MARK = "\ue000"
 """Stands for a tag until the tags' places are known; a private character that no text may hold."""
-_NUMBERED = re.compile(r"\A\W*step\s+\d+\s*[:.]\s*", re.IGNORECASE)
+_NUMBERED = re.compile(r"\A[\s#*]*step\s+\d+\s*[:.][*\s]*", re.IGNORECASE)
 _FIELD = re.compile(r"\{(question|step|number|tag)\}")
 
 
@@ -130,12 +130,17 @@ def clean(form: StepFormat, text: str) -> str:
     return without(text, form.tag) if len(form.tag.strip()) > 1 else text
 
 
+def unnumbered(step: str) -> str:
+    """A step without a "Step 3:" of its own at its start."""
+    return _NUMBERED.sub("", step)
+
+
 def _steps(form: StepFormat, steps: Sequence[str]) -> list[str]:
     numbered = "{number}" in form.step
     return [
         _filled(
             form.step,
-            step=clean(form, _NUMBERED.sub("", step) if numbered else step),
+            step=clean(form, unnumbered(step) if numbered else step),
             number=str(number),
             tag="" if form.one_by_one and number < len(steps) else MARK,
         )

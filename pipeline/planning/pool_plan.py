@@ -101,8 +101,13 @@ def verifier_plan(model: VerifierModel, pool: PoolConfig, plan: PlanConfig) -> P
     """The verifier pool: bound by reading, so by compute.
 
     Raises:
-        ConfigError: where it does not fit, or one step cannot hold its longest sequence.
+        ConfigError: where it does not fit, one step cannot hold its longest sequence, or it writes.
     """
+    if model.kind == "generative":
+        raise ConfigError(
+            "science.verifier.kind must be one that only reads to be sized: a generative verifier "
+            "writes as long as it likes, got generative"
+        )
     fit, least = _fit(model, pool, plan, "science.verifier")
     if pool.engine.max_num_batched_tokens < fit.context:
         raise ConfigError(

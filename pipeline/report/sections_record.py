@@ -76,7 +76,8 @@ def run_facts(run: RunData) -> Html:
             "verifier",
             "none"
             if science.verifier is None
-            else _model(science.verifier.model, science.verifier.revision),
+            else f"{_model(science.verifier.model, science.verifier.revision)}, "
+            f"{science.verifier.kind}",
         ),
         ("benchmarks", ", ".join(source.name for source in science.benchmarks)),
         ("questions", f"{len(run.questions):,}"),

@@ -20,14 +20,15 @@ from pipeline.core import prm
 from pipeline.core.judging import (
     filled,
     judged_parts,
-    probability_of_yes,
+    probability_of_right,
     question_turns,
-    share_of_yes,
+    share_of_right,
     verdict_reply,
 )
 from pipeline.core.prm import Fitted
 from pipeline.core.protocol import Failure
 from pipeline.core.step_format import MARK, Turn
+from pipeline.core.thinking import is_open, opened_by
 
 
 class Generative:
@@ -40,8 +41,8 @@ class Generative:
             raise refused(model, told(has), "a language model head (...ForCausalLM)")
         self.words: dict[str, int] = {}
         if self.judge.read == "probability":
-            words = (*self.judge.yes, *self.judge.no)
-            self.words = tokens_of(model, tokenizer, words, "a word of yes or no")
+            words = (*self.judge.right, *self.judge.wrong)
+            self.words = tokens_of(model, tokenizer, words, "a word of right or wrong")
         self.probe = Solution("", ("",), truncated=False)
 
     def arguments(self) -> dict[str, Any]:
@@ -68,6 +69,13 @@ class Generative:
 
     def solution(self, problem: str, fitted: Fitted) -> Solution:
         """See `Kind.solution`."""
+        judge = self.judge
+        opened = opened_by(self._text(question_turns(judge, problem, fitted.steps)))
+        if not judge.think and is_open(opened + judge.begin + judge.conclude):
+            raise ValueError(
+                f"the chat template opens a thought, {opened!r}, which begin must close where "
+                "think is false, or chat_template_kwargs must keep from opening"
+            )
         return Solution(problem, fitted.steps, fitted.truncated)
 
     def writer(self, running: Running) -> Writer:
@@ -133,13 +141,13 @@ class Generative:
             if isinstance(one, Failure):
                 return one
             texts.append(one)
-        score = share_of_yes(judge, [begun + one.text for one in texts])
+        score = share_of_right(judge, [begun + one.text for one in texts])
         return Scores((score,), sum(t.read for t in texts), sum(t.wrote for t in texts))
 
     async def _once(
         self, writer: Writer, turns: Sequence[Turn], begun: str, request_id: str, seed: int
     ) -> tuple[Scores, str] | Failure:
-        """P(yes) after what the judge writes, if it does, and what it wrote."""
+        """P(right) after what the judge writes, if it does, and what it wrote."""
         read = wrote = 0
         text, known = begun, None
         if self.judge.think:
@@ -153,7 +161,7 @@ class Generative:
         )
         if isinstance(weighed, Failure):
             return weighed
-        score = probability_of_yes(self.judge, weighed.logprobs)
+        score = probability_of_right(self.judge, weighed.logprobs)
         return Scores((score,), read + weighed.read, wrote), text
 
     async def _weighed(
@@ -164,15 +172,14 @@ class Generative:
         return weighed if isinstance(weighed, Failure) else Scores((), weighed.read)
 
     def _ids(self, turns: Sequence[Turn], begun: str) -> list[int]:
-        asked = [turn._asdict() for turn in turns]
-        text = rendered(
-            self.tokenizer,
-            asked,
-            add_generation_prompt=True,
-            **self.judge.chat_template_kwargs,
-        )
-        ids: list[int] = self.tokenizer.encode(text + begun, add_special_tokens=False)
+        text = self._text(turns) + begun
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
         return ids
+
+    def _text(self, turns: Sequence[Turn]) -> str:
+        asked = [turn._asdict() for turn in turns]
+        known = self.judge.chat_template_kwargs
+        return rendered(self.tokenizer, asked, add_generation_prompt=True, **known)
 
 
 def _together(judged: Sequence[Scores | Failure]) -> Scores | Failure:

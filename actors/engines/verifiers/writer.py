@@ -1,6 +1,7 @@
 """What a generative verifier needs of a language model: to write, and to weigh the next word.
 
-`VllmWriter` is an engine of our own. Another server is another class with these two methods.
+`VllmWriter` is an engine of our own; a server is asked for a verdict in one request instead
+(`actors.engines.judge_wire`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Writer(Protocol):
     async def weigh(
         self, turns: Sequence[Turn], begun: str, *, known: str | None, request_id: str
     ) -> Weighed | Failure:
-        """Log-probabilities of the words of yes and no after `begun`.
+        """Log-probabilities of the words of right and wrong after `begun`.
 
         Args:
             known: the start of `begun` that was read before, and does not count; None for nothing.
@@ -60,7 +61,7 @@ class VllmWriter:
         running: the engine.
         judge: what it is asked.
         ids: makes the tokens of a conversation whose next turn has begun.
-        words: the token of each word of yes and no.
+        words: the token of each word of right and wrong.
     """
 
     def __init__(

@@ -1,0 +1,120 @@
+"""Verdicts over the wire: a generative verifier behind an OpenAI-compatible API.
+
+A call is one request, so that it suits profiles whose verdict comes in one: P(right) as the first
+word of the reply, or the share of right among several replies. What continues a reply (`begin`,
+`conclude`) or takes a request a step needs engines of our own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from actors.engines.chat_wire import Found
+from actors.engines.prompting import check_text
+from actors.routing.calls import ScoreCall, Scored
+from pipeline.config.endpoint import EndpointConfig
+from pipeline.config.models import VerifierModel
+from pipeline.core import prm
+from pipeline.core.confidence import TOP_LOGPROBS
+from pipeline.core.errors import ConfigError, ErrorKind, VerifierError
+from pipeline.core.judging import probability_of_right, question_turns, share_of_right
+from pipeline.core.protocol import Failure
+from pipeline.core.step_format import MARK
+
+
+class JudgeWire:
+    """A `Wire` (`actors.engines.endpoint_transport`) for verdicts of a judge.
+
+    Raises:
+        ConfigError: where the profile takes more than one request.
+    """
+
+    def __init__(
+        self, model: Mapping[str, Any], endpoint: EndpointConfig, found: Mapping[str, Any]
+    ) -> None:
+        self._model = VerifierModel.model_validate(model)
+        self._endpoint, self._found = endpoint, Found(**found)
+        if self._model.kind != "generative":
+            raise ConfigError(
+                "science.verifier.kind must be generative where runtime.verifier.endpoint is set, "
+                f"got {self._model.kind}"
+            )
+        self._judge = judge = self._model.judge
+        more = {
+            "per": judge.per != "solution",
+            "begin": bool(judge.begin),
+            "conclude": bool(judge.conclude),
+            "think": judge.think and judge.read == "probability",
+            "until": bool(judge.until),
+        }
+        if unfit := [name for name, is_more in more.items() if is_more]:
+            raise ConfigError(
+                "science.verifier.profile must need one request a solution where "
+                "runtime.verifier.endpoint is set, such as judge or judge_votes: its "
+                f"{', '.join(unfit)} takes engines of our own"
+            )
+
+    def known(self, call: ScoreCall) -> Scored | None:
+        """See `Wire.known`: a reply without text to judge."""
+        if self._steps(call):
+            return None
+        score = prm.aggregate((), self._model.aggregation)
+        return Scored(step_scores=(), score=score, tokens=0, truncated=False)
+
+    def body(self, call: ScoreCall) -> dict[str, Any]:
+        """See `Wire.body`; fields that the servers refuse are left out."""
+        check_text(call.question, "question")
+        check_text(call.reply, "reply")
+        judge = self._judge
+        turns = question_turns(judge, call.question, self._steps(call))
+        fields: dict[str, Any] = {"temperature": judge.temperature, "top_p": judge.top_p}
+        if judge.read == "probability":
+            fields |= {self._found.limit: 1, "logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        else:
+            fields |= {self._found.limit: judge.max_tokens, "seed": 0}
+        if judge.samples > 1:
+            fields["n"] = judge.samples
+        if judge.chat_template_kwargs:
+            fields["chat_template_kwargs"] = judge.chat_template_kwargs
+        fields |= self._endpoint.extra_body
+        kept = {name: value for name, value in fields.items() if name not in self._found.refused}
+        messages = [turn._asdict() for turn in turns]
+        return {"model": self._endpoint.model or self._model.model, "messages": messages, **kept}
+
+    def answer(self, call: ScoreCall, reply: Mapping[str, Any]) -> Scored | Failure:
+        """See `Wire.answer`."""
+        usage = reply.get("usage") or {}
+        made, read = usage.get("completion_tokens"), usage.get("prompt_tokens")
+        if not isinstance(made, int) or not isinstance(read, int):
+            raise ValueError(f"usage must tell prompt_tokens and completion_tokens, got {usage!r}")
+        choices = reply["choices"]
+        if len(choices) != self._judge.samples:
+            raise ValueError(f"choices must be {self._judge.samples}, got {len(choices)}")
+        try:
+            score = self._score(choices)
+        except VerifierError as error:
+            return Failure.of(ErrorKind.VERIFIER, error)
+        scores = (score,)
+        return Scored(
+            step_scores=scores,
+            score=prm.aggregate(scores, self._model.aggregation),
+            tokens=read + made,
+            truncated=False,
+        )
+
+    def _score(self, choices: list[Mapping[str, Any]]) -> float:
+        judge = self._judge
+        if judge.read == "verdicts":
+            return share_of_right(judge, [each["message"].get("content") or "" for each in choices])
+        tops = choices[0]["logprobs"]["content"][0]["top_logprobs"]
+        logprobs: dict[str, float] = {}
+        for word in (*judge.right, *judge.wrong):
+            # servers differ in whether a token's text has the blank before it
+            found = [top["logprob"] for top in tops if top["token"].strip() == word.strip()]
+            logprobs[word] = max(found, default=-math.inf)
+        return probability_of_right(judge, logprobs)
+
+    def _steps(self, call: ScoreCall) -> tuple[str, ...]:
+        return prm.split_steps(call.reply, separator=MARK, text=self._model.text)

@@ -1,0 +1,150 @@
+"""A judge behind an OpenAI-compatible API: requests and replies on real sockets, no engine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from actors.engines.endpoint_host import EndpointHost
+from actors.engines.endpoint_transport import EndpointTransport
+from actors.engines.hosts import PoolSpec
+from actors.routing.calls import ScoreCall, Scored
+from actors.routing.client import EngineClient
+from pipeline.config.models import VerifierModel
+from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Failure
+from tests.chat_servers import Asked, Said, serving
+from tests.endpoints import QUICK
+
+CALL = ScoreCall("1+1?", "1+1=2\n\n\\boxed{2}", session="s")
+
+
+@dataclass
+class Judging:
+    """A server whose model says Yes with a probability, and of several replies some."""
+
+    p_yes: float = 0.8
+    says: tuple[str, ...] = ("Yes", "no", "well: Yes", "?")
+    tells: bool = True
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, asked: Asked) -> Said:
+        if asked.path.endswith("/models"):
+            return Said(body={"data": [{"id": "judge"}]})
+        body = asked.body
+        if "no such value" in body.values():
+            return Said(400, {"error": {"message": "wrong type"}})
+        self.bodies.append(body)
+        words = {" Yes": self.p_yes, "No": (1 - self.p_yes) / 2, "Maybe": (1 - self.p_yes) / 2}
+        tops = [{"token": w, "logprob": math.log(p)} for w, p in words.items() if p]
+        told = {"content": [{"token": "Yes", "logprob": 0.0, "top_logprobs": tops}]}
+        choices = [
+            {
+                "message": {"content": said, "reasoning": "No"},
+                "finish_reason": "length",
+                "logprobs": told if body.get("logprobs") and self.tells else None,
+            }
+            for said in self.says[: body.get("n", 1)]
+        ]
+        return Said(
+            body={"choices": choices, "usage": {"prompt_tokens": 9, "completion_tokens": 2}}
+        )
+
+
+def host(url: str, profile: Any, kind: str = "generative") -> EndpointHost:
+    """The pool of a verifier."""
+    pool = PoolConfig.model_validate(
+        {"endpoint": {"base_urls": [url], "model": "judge"}, "start_timeout_s": 1}
+    )
+    return EndpointHost(
+        PoolSpec(
+            role="verifier",
+            model=VerifierModel.model_validate({"model": "j", "kind": kind, "profile": profile}),
+            pool=pool,
+            runtime=RuntimeConfig(verifier=pool),
+            run_id="judge",
+            samples=(CALL,),
+        )
+    )
+
+
+async def scored(server: Judging, profile: Any, *calls: ScoreCall) -> list[Scored | Failure]:
+    """What a client is told, once the servers were looked at as before a run."""
+    settings = RequestConfig.model_validate(QUICK)
+    with serving(server) as at:
+        pool = host(at.url, profile)
+        pool.wait()
+        server.bodies.clear()
+        transport = EndpointTransport(pool.address, settings)
+        client = EngineClient(transport, settings, "verifier")
+        told = [await client.call(call) for call in calls]
+        await transport.close()
+    return told
+
+
+async def test_p_yes_of_the_first_word() -> None:
+    """Among Yes and No, in one request that writes one token; tokens are those of usage."""
+    server = Judging(p_yes=0.8)
+    (told,) = await scored(server, "judge", CALL)
+
+    assert isinstance(told, Scored), told
+    assert told.step_scores == pytest.approx((0.8 / 0.9,))
+    assert (told.score, told.tokens) == (told.step_scores[0], 11)
+    (body,) = server.bodies
+    assert (body["max_tokens"], body["logprobs"], body["top_logprobs"]) == (1, True, 20)
+    assert "1+1=2\n\n\\boxed{2}" in body["messages"][0]["content"]
+
+
+async def test_the_share_of_several_verdicts() -> None:
+    """One request for all of them; what was thought does not count."""
+    server = Judging()
+    (told,) = await scored(server, "judge_votes", CALL)
+
+    assert isinstance(told, Scored), told
+    assert told.step_scores == pytest.approx((2 / 3,))
+    assert server.bodies[0]["n"] == 4
+
+
+async def test_a_reply_without_text_is_not_asked_about() -> None:
+    """It has score 0 by rule, as from engines of our own."""
+    server = Judging()
+    (told,) = await scored(server, "judge", ScoreCall("1+1?", "<think>hm", session="s"))
+
+    assert isinstance(told, Scored), told
+    assert (told.step_scores, told.score, told.tokens) == ((), 0.0, 0)
+    assert server.bodies == []
+
+
+async def test_what_is_no_verdict_is_a_failure() -> None:
+    """Never a score that was made up."""
+    silent = Judging(says=("?",) * 4)
+    (told,) = await scored(silent, "judge_votes", CALL)
+
+    assert isinstance(told, Failure)
+    assert told.error.startswith("verifier: verdict: one of 4 replies must say 'Yes' or 'No'")
+
+
+def test_a_server_without_log_probabilities_is_refused_before_the_run() -> None:
+    """It takes the field, but its reply has none."""
+    with serving(Judging(tells=False)) as at, pytest.raises(ConfigError, match="must take logprob"):
+        host(at.url, "judge").wait()
+
+
+@pytest.mark.parametrize(
+    ("kind", "profile", "message"),
+    [
+        ("generative", "genprm", "its per, begin, conclude, think, until takes engines of our own"),
+        ("generative", "thinkprm", "its begin, conclude, think, until takes engines of our own"),
+        ("token_pair", "rlhflow", "kind must be generative where runtime.verifier.endpoint is set"),
+    ],
+)
+def test_profiles_that_take_more_than_one_request_are_refused(
+    kind: str, profile: str, message: str
+) -> None:
+    """By name of what takes them."""
+    with serving(Judging()) as at, pytest.raises(ConfigError, match=message):
+        host(at.url, profile, kind).wait()
