@@ -19,7 +19,7 @@ from actors.serving.served_models import BENCHMARK, ServedModel
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.run import RunConfig
 from pipeline.records.epochs import Epoch
-from pipeline.records.journal import survey
+from pipeline.records.journal import counting
 from pipeline.records.outcome import SCHEMA as OUTCOMES
 from pipeline.records.outcome_files import write_outcomes
 from pipeline.records.questions import SCHEMA as QUESTIONS
@@ -89,7 +89,7 @@ class _Kept:
         self._run = RunDir.open(address)
         newest = self._run.newest()
         self._attempt, self._flush_s = newest.number, flush_s
-        base = listed(survey(self._run.journal, ["benchmark"]).names)
+        base = listed(counting(self._run.journal))
         self._journal = JournalWriter(
             self._run.journal,
             flush_s=flush_s,
