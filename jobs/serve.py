@@ -83,6 +83,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     if arguments.queue is not None and arguments.queue < 0:
         raise ConfigError(f"--queue must be >= 0, got {arguments.queue}")
     config = RunConfig.load(arguments.config, arguments.overrides)
+    if caps := config.runtime.limits.caps:
+        raise ConfigError(
+            f"runtime.limits must have no caps, an endpoint has no end of its own, got "
+            f"{', '.join(caps)}"
+        )
     models = served_models(config.science)
     predictor = predictor_of(config)
     for sentence in config.warnings():
