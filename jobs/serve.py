@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
 from jobs.logs import log_to_stderr
+from jobs.priors import predictor_of
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.store.storage import resolve
@@ -82,7 +83,13 @@ def _serve(arguments: argparse.Namespace) -> int:
     if arguments.queue is not None and arguments.queue < 0:
         raise ConfigError(f"--queue must be >= 0, got {arguments.queue}")
     config = RunConfig.load(arguments.config, arguments.overrides)
+    if caps := config.runtime.limits.caps:
+        raise ConfigError(
+            f"runtime.limits must have no caps, an endpoint has no end of its own, got "
+            f"{', '.join(caps)}"
+        )
     models = served_models(config.science)
+    predictor = predictor_of(config)
     for sentence in config.warnings():
         logger.warning("%s", sentence)
     for name, why in models.refused.items():
@@ -119,6 +126,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         key_digest=None if key is None else digest_of(key),
         queue=arguments.queue,
         record=record,
+        predictor=predictor,
     )
     try:
         service.execute(ready)

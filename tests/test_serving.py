@@ -20,6 +20,7 @@ from actors.serving.answering import Answering
 from actors.serving.app import Endpoint, digest_of
 from actors.serving.record import Record, begin_record
 from actors.serving.served_models import served_models
+from jobs.serve import main as serve
 from pipeline.answers import extract
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
@@ -130,6 +131,32 @@ def test_what_can_serve_nothing_is_refused(tmp_path: Path) -> None:
         served_models(config(tmp_path, ["dsc"]).science)
     with pytest.raises(ConfigError, match="needs"):
         served_models(config(tmp_path, ["markovscale_star"], priors={}).science)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "why"),
+    [
+        (["--set", "runtime.limits.completion_tokens=9"], "k", "runtime.limits must have no caps"),
+        (["--queue", "-1"], "k", "--queue must be >= 0"),
+        ([], " ", "must hold a key or not be set"),
+        (["--set", "science.strategies=[dsc]"], "k", "one that can be served"),
+        (["--set", "science.priors.file=priors.csv"], "k", "must be JSON with a and b"),
+    ],
+)
+def test_what_cannot_be_served_is_told_before_anything_starts(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    key: str,
+    why: str,
+) -> None:
+    """Status 2 and one line; no Ray."""
+    path = tmp_path / "serve.yaml"
+    path.write_text(json.dumps(config(tmp_path).model_dump(mode="json")))
+    monkeypatch.setenv("MARKOVSCALE_API_KEY", key)
+    assert serve(["--config", str(path), *arguments]) == 2
+    assert why in capsys.readouterr().err
 
 
 async def test_an_answer_is_the_chosen_completion_with_its_bill(tmp_path: Path) -> None:
@@ -353,6 +380,22 @@ async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> No
         assert answer.usage.completion_tokens == decided["completion_tokens"]
     replayed = replay_run(RunDir.open(str(tmp_path / "record" / kind)))
     assert (replayed.outcomes, replayed.unused, replayed.differences) == (500, 0, ())
+
+
+async def test_a_predictor_is_asked_for_each_question(tmp_path: Path) -> None:
+    """Its p0, a and b are those that the strategy believes, and those of the record."""
+
+    async def fill(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "p0": len(row["text"]) / 10, "p0_source": "predictor", "a": 0.2, "b": 0.4}
+
+    own = config(tmp_path, ["markovscale_star"], priors={"predictor": "some"})
+    async with endpoint(own, record=tmp_path / "record", priors=fill) as served:
+        for text in ("1+1?", "1+1+1?"):
+            answer = (await served.post(messages=[{"role": "user", "content": text}])).json()
+            told = answer["markovscale"]
+            believed = (len(text) / 10, "predictor", 0.2, 0.4)
+            assert tuple(told[n] for n in ("p0", "p0_source", "a", "b")) == believed
+    assert not replay_run(RunDir.open(str(tmp_path / "record" / "markovscale_star"))).differences
 
 
 async def test_a_record_is_gone_on_with(tmp_path: Path) -> None:

@@ -17,12 +17,15 @@ from actors.driver.abort_policy import RunFailedError
 from actors.driver.admission_control import AdmissionControl
 from actors.driver.signals import Signals, reap_orphans, stop_grace_s, watching
 from actors.driver.stats_poller import StatsPoller
-from actors.engines.capacity_check import require_room_for
+from actors.engines.capacity_check import require_room, require_room_for
 from actors.engines.launch import Engines, start_engines
 from actors.serving.deployment import DEPLOYMENT, EndpointPlan, EndpointReplica
+from actors.serving.priors_actor import pool_of, start_priors
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import ConfigError
+from pipeline.planning.capacity import asks_of, pool_ask
+from pipeline.predictors.heads import Predictor
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +45,7 @@ class Service:
         key_digest: of the API key; None asks for none.
         queue: see `actors.serving.answering.Answering`.
         record: folder of records, made before (`actors.serving.record.begin_record`).
+        predictor: of priors, for the configuration's generator; None where it has none.
     """
 
     def __init__(
@@ -54,10 +58,12 @@ class Service:
         key_digest: str | None = None,
         queue: int | None = None,
         record: str | None = None,
+        predictor: Predictor | None = None,
     ) -> None:
         self._config, self._run_id = config, run_id
         self._host, self._port = host, port
         self._key_digest, self._queue, self._record = key_digest, queue, record
+        self._predictor = predictor
         self._signals = Signals("requests at work, if any, were cut")
 
     def execute(self, ready: Callable[[], object]) -> None:
@@ -73,13 +79,14 @@ class Service:
             ConfigError: where the cluster or its Serve cannot do what is asked for.
         """
         reap_orphans()
-        require_room_for(self._config)
+        self._require_room()
         with (
             self._signals.installed(),
             watching(self._run_id) as watch,
             _proxy(self._host, self._port),
+            self._priors() as priors,
             self._engines() as engines,
-            self._endpoint(engines) as handle,
+            self._endpoint(engines, priors) as handle,
         ):
             self._signals.raising = False
             account = StatsPoller(engines)
@@ -120,6 +127,26 @@ class Service:
                     totals["completion_tokens"],
                 )
 
+    def _require_room(self) -> None:
+        runtime = self._config.runtime
+        require_room_for(self._config)
+        if self._predictor is not None:
+            models = self._config.science.models
+            own = pool_ask("feature actor", "runtime.features.pool", pool_of(runtime))
+            require_room([*asks_of(runtime, models), own])
+
+    @contextmanager
+    def _priors(self) -> Iterator[str | None]:
+        """The name of the actor that knows the predictor; it loads while engines do."""
+        if self._predictor is None:
+            yield None
+            return
+        name, actor = start_priors(self._config, self._predictor, self._run_id)
+        try:
+            yield name
+        finally:
+            ray.kill(actor)
+
     @contextmanager
     def _engines(self) -> Iterator[Engines]:
         engines = start_engines(self._config.science, self._config.runtime, self._run_id)
@@ -129,7 +156,7 @@ class Service:
             engines.stop()
 
     @contextmanager
-    def _endpoint(self, engines: Engines) -> Iterator[Any]:
+    def _endpoint(self, engines: Engines, priors: str | None) -> Iterator[Any]:
         controllers = self._config.runtime.controllers
         plan = EndpointPlan(
             run_id=self._run_id,
@@ -138,6 +165,7 @@ class Service:
             key_digest=self._key_digest,
             queue=self._queue,
             record=self._record,
+            priors=priors,
         )
         options: dict[str, Any] = {"num_cpus": controllers.num_cpus}
         if controllers.label_selector:

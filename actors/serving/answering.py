@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -59,6 +59,7 @@ class Answering:
         in_flight: questions that are worked on at once; `limit` changes it.
         queue: requests that may wait beyond those; None takes as many as are worked on.
         record: keeps what was drawn and decided; None keeps nothing.
+        priors: fills in what a predictor says of a question; None where there is none.
     """
 
     def __init__(
@@ -70,13 +71,14 @@ class Answering:
         in_flight: int,
         queue: int | None = None,
         record: Record | None = None,
+        priors: Callable[[Row], Awaitable[Row]] | None = None,
     ) -> None:
         science = config.science
         self.models = served_models(science)
         self._template = template_question(science)
         self._seed, self._most_tokens = science.seed, science.decoding.max_tokens
         self._in_flight, self._queue = in_flight, queue
-        self._record = record
+        self._record, self._priors = record, priors
         self._tickets: dict[QuestionKey, Ticket] = {}
         self._keeping: set[asyncio.Task[None]] = set()
         self._chains = Chains(
@@ -141,6 +143,8 @@ class Answering:
         return ticket
 
     async def _answer(self, ticket: Ticket) -> ChatReply:
+        if self._priors is not None:
+            ticket.question = await self._priors(ticket.question)
         (phase,) = phases_of(ticket.model.strategy)
         work = Work(
             label=ticket.model.label,

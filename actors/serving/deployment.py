@@ -18,6 +18,7 @@ from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.serving.answering import Answering
 from actors.serving.app import Endpoint
+from actors.serving.priors_actor import priors_by
 from actors.serving.record import Record
 from actors.serving.served_models import served_models
 from pipeline.config.run import RunConfig
@@ -42,6 +43,8 @@ class EndpointPlan:
     queue: int | None
     record: str | None
     """Folder of records."""
+    priors: str | None = None
+    """Name of the actor that knows a predictor (`actors.serving.priors_actor`)."""
 
 
 @serve.ingress()
@@ -74,6 +77,7 @@ class EndpointReplica:
             in_flight=plan.engines.in_flight,
             queue=plan.queue,
             record=self._record,
+            priors=None if plan.priors is None else priors_by(plan.priors),
         )
         self._reporting = asyncio.get_running_loop().create_task(self._report())
         return Endpoint(self._answering, plan.key_digest, self._why_not).app()

@@ -56,7 +56,10 @@ def served_models(science: ScienceConfig) -> ServedModels:
     Raises:
         ConfigError: where nothing can be served.
     """
-    question = question_of(template_question(science))
+    template = template_question(science)
+    if science.priors.predictor is not None:
+        template |= {"p0": 0.5, "a": 0.5, "b": 0.5}  # it has some for every question
+    question = question_of(template)
     served: dict[str, ServedModel] = {}
     refused: dict[str, str] = {}
     for label, strategy in strategies_of(science).items():
@@ -77,18 +80,13 @@ def served_models(science: ScienceConfig) -> ServedModels:
 
 
 def template_question(science: ScienceConfig) -> Row:
-    """A row of questions.parquet with the priors that every request has.
+    """A row of questions.parquet with the priors of every request, as far as no predictor tells.
 
     Raises:
         ConfigError: where the priors are of single questions that are known beforehand.
         DataError: where the file of priors cannot be read.
     """
     priors = science.priors
-    if priors.predictor is not None:
-        raise ConfigError(
-            "science.priors.predictor must be absent: its features are made for a whole data set "
-            "before the engines start; without it p0 is the first score of the verifier"
-        )
     if priors.file is not None and not priors.file.endswith(".json"):
         raise ConfigError(
             "science.priors.file must be JSON with a and b for every question, requests are not "
