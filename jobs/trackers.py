@@ -117,7 +117,7 @@ class MLflow:
         self.log(figures)
         if page is not None:
             self._client.log_artifact(self._id, str(page))
-        ends = {0: "FINISHED", 75: "KILLED"}
+        ends = {0: "FINISHED", 3: "KILLED", 75: "KILLED"}  # 3: a cap ended it, 75: a signal
         self._client.set_terminated(self._id, ends.get(status, "FAILED"))
 
 

@@ -235,7 +235,7 @@ def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:
     headline = {"scorer": cell.rule.value, "metric": "accuracy"}
     return {
         "version": _VERSION,
-        "status": "success" if done == asked else "cancelled",
+        "status": "cancelled" if source.not_run(cell) else "success",
         "eval": spec,
         "plan": plan,
         "results": {
