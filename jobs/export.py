@@ -64,8 +64,14 @@ def _push(folder: str, repository: str) -> None:
     from huggingface_hub import HfApi
 
     api = HfApi()
-    api.create_repo(repository, repo_type="dataset", private=True, exist_ok=True)
-    api.upload_folder(folder_path=folder, repo_id=repository, repo_type="dataset")
+    try:
+        api.create_repo(repository, repo_type="dataset", private=True, exist_ok=True)
+        api.upload_folder(folder_path=folder, repo_id=repository, repo_type="dataset")
+    except Exception as error:  # of whichever library speaks to the hub
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{folder} is whole but could not be pushed to {repository}: {why}") from (
+            error
+        )
 
 
 if __name__ == "__main__":

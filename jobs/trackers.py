@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from jobs import report
 from pipeline.config.run import RunConfig
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ConfigError, MarkovScaleError
 from pipeline.records.metric_columns import flat
 from pipeline.records.run_dir import RunDir
+from pipeline.report.build import build, write_report
+from pipeline.report.run_data import read_run
+from pipeline.store.storage import Folder
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +117,7 @@ class MLflow:
         self.log(figures)
         if page is not None:
             self._client.log_artifact(self._id, str(page))
-        ends = {0: "FINISHED", 75: "KILLED"}
+        ends = {0: "FINISHED", 3: "KILLED", 75: "KILLED"}  # 3: a cap ended it, 75: a signal
         self._client.set_terminated(self._id, ends.get(status, "FAILED"))
 
 
@@ -212,7 +214,11 @@ def final_figures(summary: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _report(run: RunDir, path: Path) -> Path | None:
-    if report.main([run.address, "--out", str(path)]) != 0:
+    try:
+        page, more = build([read_run(run.address)])
+        write_report(page, more, Folder(str(path.parent)), path.name)
+    except (MarkovScaleError, OSError) as error:
+        logger.warning("no report for the tracker: %s", error)
         return None
     return path
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jobs.export import main
 from jobs.results import write_summary
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.records.run_dir import RunDir
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
@@ -17,7 +18,7 @@ STRATEGIES = (
 )
 BENCHMARKS = ("made-up", "other")
 ODD = ["../../x", "<b>&", "q 3", "é\n"]
-RULES = ("last", "prm_argmax", "vote", "prm_weighted_vote")
+RULES = tuple(rule.value for rule in AnswerRule)
 
 Accuracies = dict[tuple[str, str, str], tuple[int, int, float]]
 """(right, graded, accuracy) by strategy, benchmark and answer rule."""

@@ -116,6 +116,23 @@ def test_a_front_has_no_setting_that_another_beats() -> None:
         api.front(table, "another")
 
 
+def test_fronts_hold_strategies_against_the_controls() -> None:
+    """Each family has a budget by budget accuracy within its interval and a difference to each
+    control; all of them are drawn."""
+    pool = api.open_pool(POOL)
+    table = api.fronts(pool, [{"kind": "self_consistency", "n": [2, 3, 4]}])
+    rows = table.to_pylist()
+    families = {row["family"] for row in rows}
+    held = {row["against"] for row in rows if row["family"] == "self_consistency (vote)"}
+
+    assert {"self_consistency (vote)", "chain_asc (vote)", "mr_thinking (vote)"} <= families
+    assert {"chain_asc (vote)", "mr_thinking (vote)"} <= held
+    assert all(r["low"] <= r["value"] <= r["high"] for r in rows if r["measure"] == "accuracy")
+    assert len(api.plot_fronts(table).lines) == len(families)
+    with pytest.raises(ConfigError, match="benchmark must be one of"):
+        api.plot_fronts(table, "another")
+
+
 def test_what_cannot_be_replayed_is_said_before_anything_is() -> None:
     """A misspelt field, priors that cannot be, a strategy of its own prompts, several settings."""
     pool = api.open_pool(POOL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ from pipeline.export.source import open_source
 from pipeline.records.epochs import Epoch
 from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import read_segment, write_segment
+from tests.conftest import ROOT
 from tests.export_runs import (
     RULES,
     RUNS,
@@ -36,6 +38,8 @@ from tests.export_runs import (
     whole,
 )
 from tests.report_runs import made_up_config, question_rows, write_run
+
+GOLDEN = ROOT / "tests" / "data" / "golden" / "387e40f"
 
 
 @pytest.mark.parametrize("made", RUNS)
@@ -176,6 +180,26 @@ def test_tables_and_results_have_the_accuracies_of_the_summary(
         assert [entry.value for entry in entries] == pytest.approx([100 * x for x in headline])
         assert {entry.dataset_id for entry in entries} == {path.stem}
         assert all("SYNTHETIC" in (entry.notes or "") for entry in entries)
+
+
+@pytest.mark.parametrize("name", sorted(p.parent.name for p in GOLDEN.glob("*/config.json")))
+def test_runs_of_an_earlier_version_are_exported(tmp_path: Path, name: str) -> None:
+    """Resumed, retried, in phases, partial: the accuracies are those of their summaries, and every
+    completion is found in the journal."""
+    run = RunDir.open(str(shutil.copytree(GOLDEN / name, tmp_path / name)))
+    data = exported(run, "hf_dataset", tmp_path / "out") / "data"
+    outcomes = pq.read_table(data / "outcomes.parquet").to_pylist()
+    rows = [
+        (row["strategy"], row["benchmark"], rule, row[f"verdict_{rule}"] == "right")
+        for row in outcomes
+        for rule in RULES
+        if row[f"verdict_{rule}"] in ("right", "wrong")
+    ]
+    completions = pq.read_table(data / "completions.parquet")
+
+    assert counted(rows) == told(run)
+    assert completions.num_rows == sum(len(row["round_tokens"]) for row in outcomes)
+    assert completions["request_digest"].null_count == 0
 
 
 def test_results_name_the_data_set_of_a_known_benchmark(tmp_path: Path) -> None:

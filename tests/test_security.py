@@ -255,9 +255,12 @@ async def test_model_output_is_data(tmp_path):
 
 
 def test_no_archive_is_unpacked():
-    """Nothing of ours opens archives, so none can be hostile."""
+    """Nothing of ours opens archives, so none can be hostile; exports write some."""
     users = [
         p for p in OURS if any(w in p.read_text() for w in ("import zipfile", "import tarfile"))
     ]
 
-    assert users == []
+    assert [p.name for p in users] == ["streams.py"]
+    written = users[0].read_text()
+    assert written.count('zipfile.ZipFile(stream, "w")') == 1
+    assert written.count("ZipFile(") == 1

@@ -8,6 +8,7 @@ Without an endpoint nothing is imported, and a call costs one comparison.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import os
@@ -78,12 +79,16 @@ class Spans:
 
     @contextmanager
     def of(self, call: Call[Any], model: str) -> Iterator[CallSpan]:
-        """The span of a call; where that is cancelled it ends there."""
+        """The span of a call; where that is cancelled it ends there and says so."""
         operation = "chat" if isinstance(call, GenerateCall) else "score"
         with self._tracer.start_as_current_span(
             f"{operation} {model}", kind=self._kind, attributes=_asked(call, operation, model)
         ) as span:
-            yield CallSpan(span)
+            try:
+                yield CallSpan(span)
+            except asyncio.CancelledError:
+                span.set_attribute("error.type", "cancelled")
+                raise
 
 
 class CallSpan:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.api.fronts import as_they_stand, front
+from pipeline.api.pareto import as_they_stand, front, one_of
 
 Axes = Any
 """`matplotlib.axes.Axes`."""
@@ -56,6 +56,29 @@ def plot_front(
     )
     ax.set_xscale("log")
     return _labelled(ax, "completion tokens a question", "accuracy")
+
+
+def plot_fronts(table: pa.Table, benchmark: str | None = None, ax: Axes = None) -> Axes:
+    """Accuracy of each family at every budget, tuned on one half and judged on the other.
+
+    Args:
+        table: of `fronts`.
+        benchmark: one of the table's; None where it has one.
+        ax: where to draw.
+
+    Raises:
+        ConfigError: naming the benchmarks, where one must be named.
+    """
+    ax = ax or _axes()
+    rows = table.filter(pc.equal(table["benchmark"], one_of(table, benchmark)))
+    rows = rows.filter(pc.equal(rows["measure"], "accuracy"))
+    for family in pc.unique(rows["family"]).to_pylist():
+        mine = rows.filter(pc.equal(rows["family"], family))
+        tokens, value, low, high = _columns(mine, "tokens", "value", "low", "high")
+        (line,) = ax.plot(tokens, value, label=family)
+        ax.fill_between(tokens, low, high, alpha=0.1, color=line.get_color())
+    ax.set_xscale("log")
+    return _labelled(ax, "completion tokens a question", "accuracy, 95 % interval")
 
 
 def plot_rounds(table: pa.Table, ax: Axes = None) -> Axes:

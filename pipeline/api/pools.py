@@ -20,6 +20,8 @@ from pipeline.predictors.sweep_priors import with_priors
 from pipeline.records.outcome import TOKEN_KINDS, counted_verdict, has_failed, outcome_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases
+from pipeline.replay.front_families import control_settings, sweep_fronts
+from pipeline.replay.fronts import SCHEMA as FRONTS
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import Answers, answers_of
 from pipeline.replay.sweep import sweep as swept
@@ -120,6 +122,29 @@ def sweep(
         ConfigError: where a setting needs what the pool cannot give.
     """
     return sweep_table(swept(pool, settings(strategies, pool), seed=seed), choose)
+
+
+def fronts(pool: CompletionPool, strategies: Sequence[Setting] = (), *, seed: int = 0) -> pa.Table:
+    """What strategies give at every budget when their settings are tuned on one half of the
+    questions and judged on the other, beside the controls.
+
+    Args:
+        pool: from `open_pool`, with chains, and with 20 graded questions or more in each half.
+        strategies: as in `sweep`; the settings of one label are a family. Chain ASC, MR-Thinking
+            and, where the pool has priors, MarkovScale^* are always there.
+        seed: of the split into halves.
+
+    Returns:
+        A row a benchmark, family and budget, difference or setting (`pipeline.replay.fronts`):
+        ``measure`` says which; ``tokens`` are completion tokens a question, ``value``, ``low`` and
+        ``high`` shares with their 95 % interval.
+
+    Raises:
+        ConfigError: where a setting needs what the pool cannot give.
+    """
+    own = settings(strategies, pool) if strategies else []
+    own += [one for one in control_settings(pool) if one not in own]
+    return pa.Table.from_pylist(sweep_fronts(swept(pool, own, seed=seed)), schema=FRONTS)
 
 
 def settings(

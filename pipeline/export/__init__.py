@@ -1,1 +1,1 @@
-"""Exports of a run into the formats of others; imports whatever a report may import."""
+"""A run in the formats of others: logs, data sets, results, tables."""

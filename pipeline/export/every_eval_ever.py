@@ -105,6 +105,7 @@ def _result(source: Source, cell: Cell, rule: AnswerRule) -> Json:
                 "graded": str(accuracy["graded"]),
                 "ungraded": str(accuracy["ungraded"]),
                 "failed": str(cell.entry["failed"]),
+                "not_run": str(source.not_run(cell)),
                 "completion_tokens_per_question": repr(cell.entry["tokens_per_question"]),
             },
             "uncertainty": {

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.export.source import Cell, Source
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+_SYNTHETIC = "\n**Synthetic: scripted engines made it, no model answered.**\n"
+_PARTIAL = (
+    "\n**Not finished: figures are of the finished questions alone, which are a biased sample: "
+    "short chains end first.**\n"
+)
 
 _TEXT = """\
 ---
@@ -34,7 +41,7 @@ scaling{verified}. `outcomes` has {outcomes:,} rows, one a question and strategy
 
 Intervals are Wilson's. A question that failed counts as wrong; one that could not be graded counts
 as neither. `verdict_RULE` of `outcomes` says what each question counts as under an answer rule
-(`last`, `prm_argmax`, `vote`, `prm_weighted_vote`), so that the share of `right` among `right` and
+({rules}), so that the share of `right` among `right` and
 `wrong` is the accuracy. Token columns of `outcomes` are the whole bill of a question.
 
 ## Loading
@@ -66,9 +73,7 @@ def card_of(source: Source, outcomes: int, completions: int) -> str:
         name=f"MarkovScale run {source.run.run_id}",
         tags="\n- ".join(tags),
         size=next((name for most, name in _SIZES if completions < most), "n>1M"),
-        warning="\n**Synthetic: scripted engines made it, no model answered.**\n"
-        if source.synthetic
-        else "",
+        warning=_SYNTHETIC * source.synthetic + _PARTIAL * (not source.finished),
         generator=science.generator.model,
         questions=source.questions.num_rows,
         strategies=len(source.strategies),
@@ -76,6 +81,7 @@ def card_of(source: Source, outcomes: int, completions: int) -> str:
         outcomes=outcomes,
         completions=completions,
         rows="\n".join(_row(cell) for cell in source.cells),
+        rules=", ".join(f"`{rule.value}`" for rule in AnswerRule),
         temperature=science.decoding.temperature,
         top_p=science.decoding.top_p,
         max_tokens=science.decoding.max_tokens,

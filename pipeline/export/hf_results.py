@@ -29,8 +29,7 @@ def _entry(source: Source, cell: Cell) -> dict[str, Any]:
     dataset, config, _, revision = hub or (cell.benchmark.name, None, None, None)
     accuracy = cell.entry["accuracy"][cell.rule.value]
     low, value, high = (round(100 * accuracy[name], 6) for name in ("low", "accuracy", "high"))
-    asked = source.asked(cell.benchmark.name)
-    partial = "" if cell.entry["questions"] == asked else f" of {asked:,}"
+    partial = f" of {source.asked(cell.benchmark.name):,}" if source.not_run(cell) else ""
     return {
         "dataset": {
             "id": dataset,

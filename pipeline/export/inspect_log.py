@@ -214,7 +214,7 @@ def _spec(source: Source, cell: Cell) -> Json:
         },
         "config": {"epochs": 1},
         "packages": dict(source.versions),
-        "scorers": [{"name": rule.value} for rule in cell.rules()],
+        "scorers": [{"name": rule.value} for rule in _headline_first(cell)],
         "metadata": {
             "run": source.run.run_id,
             "synthetic": source.synthetic,
@@ -232,15 +232,17 @@ def _plan(cell: Cell) -> Json:
 
 def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:
     asked, done = source.asked(cell.benchmark.name), cell.entry["questions"]
+    headline = {"scorer": cell.rule.value, "metric": "accuracy"}
     return {
         "version": _VERSION,
-        "status": "success" if done == asked else "cancelled",
+        "status": "cancelled" if source.not_run(cell) else "success",
         "eval": spec,
         "plan": plan,
         "results": {
             "total_samples": asked,
             "completed_samples": done - cell.entry["failed"],
-            "scores": [_score(cell, rule) for rule in cell.rules()],
+            "scores": [_score(cell, rule) for rule in _headline_first(cell)],
+            **({"headline": headline} if cell.rule in cell.rules() else {}),
         },
         "stats": {
             "started_at": _time(source.times[0]),
@@ -248,6 +250,11 @@ def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:
             "model_usage": {source.config.science.generator.model: _usage(cell.entry["tokens"])},
         },
     }
+
+
+def _headline_first(cell: Cell) -> list[AnswerRule]:
+    """Rules in the order in which a viewer shows them."""
+    return sorted(cell.rules(), key=lambda rule: rule is not cell.rule)
 
 
 def _score(cell: Cell, rule: AnswerRule) -> Json:

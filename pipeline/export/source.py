@@ -98,6 +98,10 @@ class Source:
         names = folder.names()
         return folder.read_json(names[-1]).get("versions", {}) if names else {}
 
+    def not_run(self, cell: Cell) -> int:
+        """Questions of a cell that have no final outcome."""
+        return self.asked(cell.benchmark.name) - int(cell.entry["questions"])
+
     def asked(self, benchmark: str) -> int:
         """Questions that a benchmark has in this run."""
         return int(pc.sum(pc.equal(self.questions["benchmark"], benchmark)).as_py() or 0)

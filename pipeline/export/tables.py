@@ -40,7 +40,7 @@ ACCURACY_ROWS = pa.schema(
         pa.field("headline", pa.bool_()),  # whether it is the strategy's own rule
         *(pa.field(name, pa.int64()) for name in ("right", "graded", "ungraded")),
         *(pa.field(name, pa.float64()) for name in ("accuracy", "low", "high")),
-        *(pa.field(name, pa.int64()) for name in ("questions", "failed", "completions")),
+        *(pa.field(name, pa.int64()) for name in ("questions", "not_run", "failed", "completions")),
         *(pa.field(name, pa.float64()) for name in ("tokens_per_question", "tokens_saved")),
     ]
 )
@@ -55,6 +55,7 @@ def accuracy_rows(source: Source) -> Iterator[Row]:
                 "benchmark": cell.benchmark.name,
                 "answer_rule": rule.value,
                 "headline": rule is cell.rule,
+                "not_run": source.not_run(cell),
                 **cell.entry["accuracy"][rule.value],
             }
 

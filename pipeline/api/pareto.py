@@ -31,13 +31,19 @@ def front(table: pa.Table, benchmark: str | None = None, *, rule: str | None = N
     return rows.take(pa.array(pareto(list(points)), pa.int64()))
 
 
-def as_they_stand(table: pa.Table, benchmark: str | None, rule: str | None) -> pa.Table:
-    """Settings of one benchmark under one rule that were not chosen, with an accuracy."""
+def one_of(table: pa.Table, benchmark: str | None) -> str:
+    """The benchmark that is meant: the one that is named, or the only one."""
     names = pc.unique(table["benchmark"]).to_pylist()
     if benchmark is None and len(names) == 1:
-        benchmark = names[0]
-    if benchmark not in names:
+        return str(names[0])
+    if benchmark is None or benchmark not in names:
         raise ConfigError(f"benchmark must be one of {', '.join(names)}, got {benchmark!r}")
-    wanted = pc.and_(pc.is_null(table["chosen_on"]), pc.equal(table["benchmark"], benchmark))
+    return benchmark
+
+
+def as_they_stand(table: pa.Table, benchmark: str | None, rule: str | None) -> pa.Table:
+    """Settings of one benchmark under one rule that were not chosen, with an accuracy."""
+    name = one_of(table, benchmark)
+    wanted = pc.and_(pc.is_null(table["chosen_on"]), pc.equal(table["benchmark"], name))
     own = table["headline"] if rule is None else pc.equal(table["answer_rule"], rule)
     return table.filter(pc.and_(pc.and_(wanted, own), pc.is_valid(table["accuracy"])))
