@@ -75,7 +75,7 @@ async def pids(engines: Engines) -> list[int]:
     """Processes of the replicas."""
     from ray import serve
 
-    from actors.routing.serve_transport import DEPLOYMENT
+    from actors.routing.serve_replicas import DEPLOYMENT
 
     app = engines.address.pools["generator"].at["app"]
     handle = serve.get_deployment_handle(DEPLOYMENT, app)
