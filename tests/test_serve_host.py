@@ -161,8 +161,8 @@ async def test_requests_over_the_limit_wait_in_the_router() -> None:
 
 
 async def test_calls_in_replicas_and_calls_that_wait_make_the_pool_grow() -> None:
-    """Serve's autoscaler is told of calls that go past its router: two that one replica holds and
-    those that wait for room bring a second one, which takes some of them; it counts none for ever."""
+    """Serve's autoscaler is told of calls that go past its router: two that a replica holds and
+    those that wait bring a second one, which takes some of them; none is counted for ever."""
     pool = {
         "min_replicas": 1,
         "max_replicas": 2,

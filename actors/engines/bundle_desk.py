@@ -103,13 +103,13 @@ class Side:
                 self._begin(call)
 
     async def something(self, tick_s: float) -> None:
-        """Wait until there is an answer, or a newer exchange, but not for ever."""
+        """Wait until there is an answer, no call or a newer exchange, but not for ever."""
         self._tick_s = tick_s
         older = self._waiting
         waiting = self._waiting = self._loop.create_future()
         if older is not None and not older.done():
             older.set_result(None)  # it takes what is ready
-        elif self._ready:
+        elif self._ready or not self.tasks:
             self._ring()
         limit = self._loop.call_later(_WAIT_MOST_S, _done, waiting)
         try:
@@ -138,6 +138,7 @@ class Side:
             del self.tasks[request_id]
             if not task.cancelled():
                 self._ready.append((request_id, task.result()))
+            if self._ready or not self.tasks:
                 self._ring()
 
         self._desk.held += 1
@@ -156,7 +157,7 @@ class Side:
 
     def _rung(self) -> None:
         self._bell = None
-        if self._ready and self._waiting is not None:
+        if self._waiting is not None and (self._ready or not self.tasks):
             _done(self._waiting)
 
 

@@ -163,10 +163,6 @@ class EngineHost:
         outcome: A | Failure = await self._alive(self._engine.serve(call))
         return outcome if isinstance(outcome, Failure) else replace(outcome, replica=self._replica)
 
-    async def abort(self, request_id: str) -> int | None:
-        """Stop a request; its tokens so far, None where it does not run here."""
-        return await self._alive(self._engine.abort(request_id))
-
     async def ping(self) -> int:
         """Answer once the engine is loaded and warm; the process id.
 
