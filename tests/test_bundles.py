@@ -172,7 +172,7 @@ async def test_a_lost_replica_ends_its_own_calls_and_no_others() -> None:
     callers = [Caller(replica) for replica in replicas]
     hanging = [callers[0].hand("hangs")[1] for _ in range(20)]
     others = [callers[1].hand() for _ in range(20)]
-    await asyncio.sleep(0.02)
+    assert await settled(lambda: any(side._waiting for side in replicas[0].desk._sides.values()))
     replicas[0].lose(dies=True)
     told = await asyncio.gather(*(each.result() for each in hanging), return_exceptions=True)
 
@@ -247,8 +247,8 @@ async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.Monkey
     replica = Replica(random.Random(0))
     asleep, awake = Caller(replica), Caller(replica)
     _, placed = asleep.hand("hangs")
-    await asyncio.sleep(0.03)
-    monkeypatch.setattr(bundle_desk, "_SILENT_S", 0.02)
+    await asyncio.sleep(0.4)
+    monkeypatch.setattr(bundle_desk, "_SILENT_S", 0.2)
     await awake.hand()[1].result()
 
     assert await settled(lambda: replica.desk.held == 0)

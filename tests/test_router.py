@@ -94,7 +94,8 @@ def test_no_choice_is_more_than_the_margin_above_the_least(
     events: list[tuple[int, bool]], margin: int, seed: int
 ) -> None:
     """Whatever was sent and ended before."""
-    router, open_requests = policy(margin, seed), []
+    router = policy(margin, seed)
+    open_requests: list[str] = []
     for session, ends in events:
         if ends and open_requests:
             router.done(open_requests.pop())

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import pickle
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.routing.bundles import Bundle, Reply, unpacked
+from actors.routing.bundles import UNDER_WAY, WAITING, Bundle, Reply, unpacked
 from actors.routing.calls import Call
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
@@ -36,8 +37,8 @@ class Desk:
         """Calls that have not ended."""
 
     async def exchange(self, *chunks: bytes) -> bytes:
-        """Take calls and aborts; return with answers once there are any, or when a newer exchange
-        of the caller comes."""
+        """Take calls and aborts; return with answers once there are any, or when newer exchanges of
+        the caller wait."""
         bundle = unpacked(chunks)
         self._forget_the_silent()
         side = self._sides.get(bundle.caller)
@@ -79,36 +80,37 @@ class Side:
         self._desk = desk
         self._loop = asyncio.get_running_loop()
         self._ready: list[tuple[str, Any]] = []
-        self._early: set[str] = set()
-        self._waiting: asyncio.Future[None] | None = None
+        self._early: deque[set[str]] = deque(maxlen=UNDER_WAY - 1)
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._bell: asyncio.Handle | None = None
         self._tick_s = self._given_at = 0.0
 
     def take(self, bundle: Bundle) -> None:
         """Begin calls, and stop those that are given up.
 
-        Of two exchanges under way Ray may deliver the later one first, with the abort of a call
-        that only then comes.
+        Of the exchanges under way Ray may deliver a later one first, with the abort of a call that
+        only then comes.
         """
         self.seen = time.monotonic()
-        early, self._early = self._early, set()
+        unknown = set()
         for request_id in bundle.aborts:
             task = self.tasks.get(request_id)
             if task is None:
-                self._early.add(request_id)
+                unknown.add(request_id)
             else:
                 task.cancel()
         for call in bundle.calls:
-            if call.request_id not in early:
+            if not any(call.request_id in aborted for aborted in self._early):
                 self._begin(call)
+        self._early.append(unknown)
 
     async def something(self, tick_s: float) -> None:
-        """Wait until there is an answer, no call or a newer exchange, but not for ever."""
+        """Wait until there is an answer, no call or enough newer exchanges, but not for ever."""
         self._tick_s = tick_s
-        older = self._waiting
-        waiting = self._waiting = self._loop.create_future()
-        if older is not None and not older.done():
-            older.set_result(None)  # it takes what is ready
+        waiting = self._loop.create_future()
+        self._waiting.append(waiting)
+        if len(self._waiting) > WAITING:
+            self._send_back()  # with what is ready
         elif self._ready or not self.tasks:
             self._ring()
         limit = self._loop.call_later(_WAIT_MOST_S, _done, waiting)
@@ -116,6 +118,8 @@ class Side:
             await waiting
         finally:
             limit.cancel()
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
 
     def given(self) -> list[tuple[str, Any]]:
         """What is ready; it is the caller's from now on."""
@@ -127,8 +131,7 @@ class Side:
         """Stop all calls."""
         for task in self.tasks.values():
             task.cancel()
-        if self._waiting is not None:
-            _done(self._waiting)
+        self._send_all_back()
 
     def _begin(self, call: Call[Any]) -> None:
         request_id = call.request_id
@@ -157,8 +160,19 @@ class Side:
 
     def _rung(self) -> None:
         self._bell = None
-        if self._waiting is not None and (self._ready or not self.tasks):
-            _done(self._waiting)
+        if self._ready:
+            self._send_back()
+        if not self.tasks:
+            self._send_all_back()
+
+    def _send_back(self) -> None:
+        """The exchange that has waited longest."""
+        if self._waiting:
+            _done(self._waiting.popleft())
+
+    def _send_all_back(self) -> None:
+        while self._waiting:
+            self._send_back()
 
 
 def _done(waiting: asyncio.Future[None]) -> None:

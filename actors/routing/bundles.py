@@ -1,9 +1,9 @@
 """Calls of one replica and their answers in bundles: a call of Ray costs as much as dozens of ours.
 
 One exchange carries the calls and aborts that came up since the last one, and brings answers back.
-While the replica holds calls of ours one exchange waits there for an answer; a newer one sends it
-back with what is ready. An exchange leaves at once unless the last one left less than a tick ago,
-so a lone call waits for nothing, and under load each tick costs two Ray calls at most.
+While the replica holds calls of ours an exchange or two wait there for an answer; a third sends the
+oldest back with what is ready. An exchange leaves at once unless the last one left less than a tick
+ago: a lone call waits for nothing, few calls take one exchange each, and many share one a tick.
 `actors.engines.bundle_desk` is the other end.
 """
 
@@ -27,7 +27,9 @@ logger = logging.getLogger(__name__)
 
 _EXCHANGES_PER_S = 200
 _TICK_MOST_S = 0.05
-_UNDER_WAY = 2
+WAITING = 2
+"""Exchanges of one caller that wait at a replica at once."""
+UNDER_WAY = WAITING + 1
 _CHUNK = 64 * 1024  # Ray sends arguments of up to 100 KiB along with the call
 
 
@@ -110,7 +112,7 @@ class Link:
         self._calls: dict[str, Call[Any]] = {}
         self._aborts: list[str] = []
         self._timer: asyncio.Handle | None = None
-        self._sent_at = 0.0
+        self._due = self._sent_at = 0.0
         self._under_way = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.others = 0
@@ -150,20 +152,31 @@ class Link:
 
     def _soon(self) -> None:
         """See to it that an exchange leaves, if one is needed, when the pace allows it."""
-        if self._timer is not None or self._under_way >= (_UNDER_WAY if self._known else 1):
+        if self._under_way >= (UNDER_WAY if self._known else 1):
             return  # what is under way comes here again when it returns
-        if not (self._calls or self._aborts or (self._held and not self._under_way)):
+        now = self._loop.time()
+        if self._calls or self._aborts:
+            due = max(now, self._sent_at + self._pace.tick_s)
+        elif self._held and not self._under_way:
+            due = now + self._pace.tick_s  # a call may well come before that, and bring it along
+        else:
             return
-        wait_s = self._sent_at + self._pace.tick_s - self._loop.time()
+        if self._timer is not None:
+            if self._due <= due:
+                return
+            self._timer.cancel()
+        self._due = due
         # call_soon as well: whoever hands calls over in this turn of the loop shares the exchange
         self._timer = (
-            self._loop.call_later(wait_s, self._send)
-            if wait_s > 0
+            self._loop.call_later(due - now, self._send)
+            if due > now
             else self._loop.call_soon(self._send)
         )
 
     def _send(self) -> None:
         self._timer = None
+        if not (self._calls or self._aborts or (self._held and not self._under_way)):
+            return  # what was to leave has ended meanwhile
         self._sent_at = self._loop.time()
         calls, self._calls = list(self._calls.values()), {}
         aborts, self._aborts = self._aborts, []
