@@ -40,7 +40,7 @@ class RouterStats:
 
 @dataclass
 class StickyLeastLoaded:
-    """The policy; `choose` decides, `sent` and `done` keep the counts."""
+    """The policy; `choose` decides, `sent`, `expect` and `done` keep the counts."""
 
     margin: int = 8
     """A session leaves its replica once that has more than this many requests above the least."""
@@ -84,8 +84,12 @@ class StickyLeastLoaded:
         self._loads[replica] += 1
         self._sent[replica] += 1
 
+    def expect(self, replica: str) -> None:
+        """Note that a request is on its way to `replica`; `done` must follow, then `sent`."""
+        self._loads[replica] += 1
+
     def done(self, replica: str) -> None:
-        """Note that a request sent to `replica` ended, in whatever way."""
+        """Note that a request sent to `replica`, or expected there, ended, in whatever way."""
         self._loads[replica] -= 1
 
     def stats(self) -> RouterStats:
