@@ -239,12 +239,15 @@ def _sample_until(sampler: Sampler, condition: Any, timeout_s: float, what: str)
 
 def _replicas(run: str) -> int:
     import ray
+    from ray import serve
 
-    from actors.routing.serve_transport import running_replicas
+    from actors.routing.serve_replicas import DEPLOYMENT
 
     with contextlib.suppress(ValueError):  # no run has started Serve yet
         ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
-        return running_replicas(f"markovscale-{run}-generator")
+        status = serve.status().applications.get(f"markovscale-{run}-generator")
+        if status is not None and DEPLOYMENT in status.deployments:
+            return int(status.deployments[DEPLOYMENT].replica_states.get("RUNNING", 0))
     return 0
 
 

@@ -41,7 +41,8 @@ async def _grade(gold: str, completion: Completion) -> str:
     return "right" if completion.answer == gold else "wrong"
 
 
-def _works(chains: int, rounds: int) -> list[Work]:
+def works_of(chains: int, rounds: int) -> list[Work]:
+    """Questions of `rounds` scored rounds each."""
     strategy = MRThinking(
         n=rounds,
         decoding=Decoding(max_tokens=64),
@@ -59,13 +60,16 @@ def _works(chains: int, rounds: int) -> list[Work]:
     ]
 
 
-async def _run(
-    works: list[Work], in_flight: int, script: dict[str, Any], folder: str
-) -> dict[str, Any]:
+def in_process(in_flight: int, script: dict[str, Any]) -> EnginesAddress:
+    """Scripted engines in this process."""
     pools = {
         role: PoolAddress(host="process", role=role, at={"scripted": script}) for role in ROLES
     }
-    engines = EnginesAddress(pools=pools, in_flight=in_flight, most=in_flight)
+    return EnginesAddress(pools=pools, in_flight=in_flight, most=in_flight)
+
+
+async def run(works: list[Work], engines: EnginesAddress, folder: str) -> dict[str, Any]:
+    """All chains of `works` by one controller; `engines.in_flight` of them at once."""
     journal = JournalWriter(Folder(folder), flush_s=5.0)
     chains = Chains(
         identity=RunIdentity(run="benchmark", attempt=1),
@@ -73,13 +77,13 @@ async def _run(
         journal=journal,
         grade=_grade,
         recording_of=lambda work: None,
-        in_flight=in_flight,
+        in_flight=engines.in_flight,
     )
     lags: list[float] = []
     watching = asyncio.create_task(_watch(lags))
     spare_collector()
     before = _rss()
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     running = []
     for number, work in enumerate(works):  # Ray Data hands over a few blocks at a time as well
         running.append(asyncio.create_task(chains.run(work)))
@@ -89,7 +93,7 @@ async def _run(
     while chains.counters.rounds < rounds:
         peak = max(peak, _rss())
         await asyncio.sleep(0.01)
-    seconds = time.perf_counter() - began
+    seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
     watching.cancel()
     await journal.close()
     lost = sum(row is None for row in await asyncio.gather(*running))
@@ -97,6 +101,7 @@ async def _run(
         "rounds": chains.counters.rounds,
         "rounds_per_s": chains.counters.rounds / seconds,
         "seconds": seconds,
+        "cpu_us_a_round": 1e6 * cpu_s / rounds,
         "lost": lost,
         "bytes_per_chain": max(0, peak - before) / len(works),
         "loop_lag_p99_ms": 1_000 * _quantile(lags, 0.99),
@@ -137,16 +142,17 @@ def main() -> None:
     repeats = 1 if arguments.quick else arguments.repeats
     print(described())
     with tempfile.TemporaryDirectory() as folder:
-        rates = []
+        rates, cpu = [], []
         for repeat in range(repeats):
-            works = _works(1_000, arguments.rounds)
-            got = asyncio.run(_run(works, 256, {}, f"{folder}/rate-{repeat}"))
+            works = works_of(1_000, arguments.rounds)
+            got = asyncio.run(run(works, in_process(256, {}), f"{folder}/rate-{repeat}"))
             rates.append(got["rounds_per_s"])
+            cpu.append(got["cpu_us_a_round"])
             print(f"rate: {got['rounds']} rounds, {got['rounds_per_s']:,.0f}/s, lost {got['lost']}")
         rounds = 2 if arguments.quick else arguments.rounds
-        works = _works(arguments.chains, rounds)
+        works = works_of(arguments.chains, rounds)
         script = {"tokens": 55, "tokens_per_s": 55 / arguments.latency, "slots": arguments.chains}
-        held = asyncio.run(_run(works, arguments.chains, script, f"{folder}/held"))
+        held = asyncio.run(run(works, in_process(arguments.chains, script), f"{folder}/held"))
         print(f"held: {arguments.chains} chains in flight, {held}")
     spread = statistics.pstdev(rates) / statistics.mean(rates) if len(rates) > 1 else 0.0
     print(
@@ -154,6 +160,7 @@ def main() -> None:
             {
                 "rounds_per_s": round(statistics.median(rates), 1),
                 "rounds_per_s_spread": round(spread, 4),
+                "cpu_us_a_round": round(statistics.median(cpu), 1),
                 "chains_in_flight": arguments.chains,
                 "bytes_per_chain": round(held["bytes_per_chain"]),
                 "loop_lag_p99_ms": round(held["loop_lag_p99_ms"], 2),

@@ -3,10 +3,11 @@
     python -m benchmarks.hops --quick
     python -m benchmarks.hops --calls 20000 --prompt-bytes 20000
 
-A scripted generator answers at once, and one process calls it through the product's own client:
-one call at a time for latency, many at once for calls a second. What Ray and Serve add is the
-difference to the engine in the calling process. A round is one such call, and another where it is
-scored. The last line is one JSON object.
+Scripted engines answer at once, and one process calls them through the product's own client: calls
+that come one at a time for latency, 64 at once for calls a second, and then chains of scored rounds
+(two calls each) as a controller drives them, 256 at once. Beside rates stand CPU times, which say
+more on a machine that has other work: of the caller, and of the replicas. The last line is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -14,15 +15,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
+import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from benchmarks.control_plane import run, works_of
 from benchmarks.machine import described
+from benchmarks.running import titled
 
 HOSTS = ("process", "actors", "serve")
 _AT_ONCE = 64
+_CHAINS_AT_ONCE, _ROUNDS = 256, 8
+_APART_S = 0.02
 
 
 async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str, float]:
@@ -53,6 +61,7 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
         await call(number)
     latencies = []
     for number in range(alone):
+        await asyncio.sleep(_APART_S)
         began = time.perf_counter()
         await call(number)
         latencies.append(time.perf_counter() - began)
@@ -62,6 +71,7 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
         for number in numbers:
             await call(number)
 
+    held_s = replicas_cpu_s()
     began, cpu_began = time.perf_counter(), time.process_time()
     await asyncio.gather(*(worker() for _ in range(_AT_ONCE)))
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
@@ -70,24 +80,51 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
         "latency_p50_ms": 1e3 * statistics.median(latencies),
         "latency_p99_ms": 1e3 * latencies[int(0.99 * len(latencies))],
         "calls_per_s": calls / seconds,
-        "caller_cpu_ms": 1e3 * cpu_s / calls,
+        "caller_cpu_us": 1e6 * cpu_s / calls,
+        "replica_cpu_us": 1e6 * (replicas_cpu_s() - held_s) / calls,
     }
 
 
+def rounds_of(engines: Any, chains: int) -> dict[str, float]:
+    """Scored rounds of one controller: a second, and what they take of it and of the replicas."""
+    at_once = replace(engines, in_flight=_CHAINS_AT_ONCE, most=_CHAINS_AT_ONCE)
+    held_s = replicas_cpu_s()
+    with tempfile.TemporaryDirectory() as folder:
+        got = asyncio.run(run(works_of(chains, _ROUNDS), at_once, folder))
+    assert not got["lost"], got
+    return {
+        "rounds_per_s": got["rounds_per_s"],
+        "round_cpu_us": got["cpu_us_a_round"],
+        "round_replicas_cpu_us": 1e6 * (replicas_cpu_s() - held_s) / got["rounds"],
+    }
+
+
+def replicas_cpu_s() -> float:
+    """CPU time that the replicas' processes have taken so far."""
+    replicas = titled(os.getpid(), "ray::EngineHost") | titled(os.getpid(), "ray::ServeReplica")
+    return sum(sum(replica.cpu_times()[:2]) for replica in replicas.values())
+
+
 def started(host: str) -> Any:
-    """A pool of one scripted generator that answers at once."""
+    """A scripted generator and a verifier that answer at once."""
     from actors.engines.launch import start_pools
-    from pipeline.config.models import GeneratorModel
+    from pipeline.config.models import GeneratorModel, VerifierModel
     from pipeline.config.runtime import RuntimeConfig
 
+    pool = {"num_gpus": 0, "num_cpus": 0.2, "engine": {"max_num_seqs": 256}}
     runtime = RuntimeConfig.model_validate(
         {
             "host": "actors" if host == "process" else host,
-            "generator": {"num_gpus": 0, "num_cpus": 0.2, "engine": {"max_num_seqs": 256}},
+            "generator": pool,
+            "verifier": pool,
             "scripted": {"in_process": host == "process"},
         }
     )
-    return start_pools({"generator": GeneratorModel(model="scripted")}, runtime, "hops", 1_000)
+    models = {
+        "generator": GeneratorModel(model="scripted"),
+        "verifier": VerifierModel(model="scripted"),
+    }
+    return start_pools(models, runtime, "hops", 1_000)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -113,9 +150,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         for host in options.hosts.split(","):
             engines = started(host)
             try:
-                figures[host] = asyncio.run(
-                    measure(engines.address, calls, max(100, calls // 10), prompt)
-                )
+                figures[host] = asyncio.run(measure(engines.address, calls, 100, prompt))
+                figures[host] |= rounds_of(engines.address, max(100, calls // 10))
             finally:
                 engines.stop()
             print(host, figures[host], flush=True)

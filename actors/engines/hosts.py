@@ -75,7 +75,7 @@ class Hosting(NamedTuple):
 
 HOSTS = {
     "actors": Hosting(
-        "actors.engines.actor_host:ActorHost", "actors.routing.transport:ActorTransport"
+        "actors.engines.actor_host:ActorHost", "actors.routing.actor_transport:ActorTransport"
     ),
     "serve": Hosting(
         "actors.engines.serve_host:ServeHost", "actors.routing.serve_transport:ServeTransport"

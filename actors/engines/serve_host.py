@@ -14,7 +14,7 @@ from typing import Any
 
 import ray
 from ray import serve
-from ray.serve.config import AutoscalingConfig, RequestRouterConfig
+from ray.serve.config import AutoscalingConfig
 
 from actors.cluster.run_monitor import monitor_name
 from actors.engines.actor_host import not_started, ray_options
@@ -23,7 +23,7 @@ from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.routing.address import NAMESPACE, PoolAddress
 from actors.routing.roles import ROLES
-from actors.routing.serve_transport import DEPLOYMENT
+from actors.routing.serve_replicas import DEPLOYMENT
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineError
 
@@ -33,29 +33,30 @@ _APP = re.compile(rf"markovscale-(?P<run>.+)-(?:{'|'.join(ROLES)}|endpoint)")
 _POLL_S = 0.5
 _STATS_S = 5.0
 _CONSTRUCTOR_TRIES = 3
+_EXCHANGES_AT_ONCE = 10_000  # of one replica; how many calls it holds is the transport's business
 
 
 class ServeHost:
     """One pool as a Serve application of its own."""
 
     def __init__(self, spec: PoolSpec) -> None:
-        pool, margin = spec.pool, spec.runtime.requests.affinity_margin
+        pool = spec.pool
         self._app = f"markovscale-{spec.run_id}-{spec.role}"
         self._timeout_s = pool.start_timeout_s
-        self.address = PoolAddress(host="serve", role=spec.role, at={"app": self._app})
+        most = pool.max_ongoing_requests or 2 * pool.engine.max_num_seqs
+        self.address = PoolAddress(
+            host="serve", role=spec.role, at={"app": self._app, "most": most}
+        )
         serve.start(proxy_location="Disabled")
         if self._app in serve.status().applications:  # of an attempt that was killed
             serve.delete(self._app)
         deployment = serve.deployment(EngineHost).options(
             name=DEPLOYMENT,
             ray_actor_options=ray_options(pool),
-            max_ongoing_requests=pool.max_ongoing_requests or 2 * pool.engine.max_num_seqs,
+            max_ongoing_requests=_EXCHANGES_AT_ONCE,
+            logging_config={"enable_access_log": False},
             max_constructor_retry_count=_CONSTRUCTOR_TRIES,
             graceful_shutdown_timeout_s=20,
-            request_router_config=RequestRouterConfig(
-                request_router_class="actors.routing.serve_router:StickyRouter",
-                request_router_kwargs={"margin": margin},
-            ),
             **scaling(pool),
         )
         target = deployment.bind("", *engine_fields(spec))

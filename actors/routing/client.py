@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import uuid
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
+from actors.routing.bundles import fresh_id
 from actors.routing.calls import A, Call
 from actors.routing.roles import ROLES
 from actors.routing.spans import spans
@@ -96,6 +96,8 @@ class EngineClient:
             else:
                 turned_away = None
             if not isinstance(outcome, Failure):
+                if account.attempts == 1:
+                    return outcome
                 return replace(
                     outcome,
                     wasted_tokens=account.tokens,
@@ -146,7 +148,7 @@ class EngineClient:
 
     async def _try(self, account: TryAccount, call: Call[A], avoid: set[str]) -> A | Failure:
         deadline_s = self._deadline_s
-        call = replace(call, request_id=f"{self._role}-{uuid.uuid4().hex}", deadline_s=deadline_s)
+        call = replace(call, request_id=fresh_id(self._role), deadline_s=deadline_s)
         try:
             placed = await self._place(call, avoid)
         except NoReplicaError as error:

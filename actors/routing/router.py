@@ -9,13 +9,14 @@ pile onto one replica. The state is one caller's own view; no call is made to le
 from __future__ import annotations
 
 import random
+import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from weakref import WeakValueDictionary
 
-POLICIES: WeakValueDictionary[str, StickyLeastLoaded] = WeakValueDictionary()
-"""The policies that Serve made in this process, by application, for their figures."""
+import ray
+
+from pipeline.config.runtime import RequestConfig
 
 _PINS_KEPT = 200_000  # the oldest sessions are forgotten: they only lose their cached prefix
 
@@ -91,14 +92,13 @@ class StickyLeastLoaded:
         """Note that a request sent to `replica`, or expected there, ended, in whatever way."""
         self._loads[replica] -= 1
 
-    def pinned(self, session: str) -> str | None:
-        """The replica that a session went to last."""
-        return self._pins.get(session)
-
-    def load(self, replica: str) -> int:
-        """Requests that `replica` holds of this caller's."""
-        return self._loads[replica]
-
     def stats(self) -> RouterStats:
         """The counts so far."""
         return RouterStats(sent=dict(self._sent), returning=self._returning, stayed=self._stayed)
+
+
+def policy_of(settings: RequestConfig) -> StickyLeastLoaded:
+    """The routing policy of one caller."""
+    # callers must not break ties alike, and a run should not depend on the clock
+    seed = zlib.crc32(ray.get_runtime_context().get_worker_id().encode())
+    return StickyLeastLoaded(settings.affinity_margin, random.Random(seed))  # noqa: S311 (no secret)

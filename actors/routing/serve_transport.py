@@ -3,81 +3,128 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Collection
-from typing import Any, Generic
-
-import ray
-from ray import serve
-from ray.serve.exceptions import RayServeException
+from functools import partial
+from typing import Any, NamedTuple
 
 from actors.routing.address import PoolAddress
+from actors.routing.bundles import BundledCall, Link, Pace
 from actors.routing.calls import A, Call
-from actors.routing.router import POLICIES, RouterStats
-from actors.routing.serve_router import ELSEWHERE
-from actors.routing.transport import NoReplicaError, answer_of
+from actors.routing.revival import Revival
+from actors.routing.router import RouterStats, policy_of
+from actors.routing.serve_replicas import ServeReplicas
+from actors.routing.transport import NoReplicaError
 from pipeline.config.runtime import RequestConfig
-from pipeline.core.protocol import Failure
 
-DEPLOYMENT = "engine"
+_LOOK_S = 0.1
 
-_RUNNING_POLL_S = 5.0
+
+class Waiting(NamedTuple):
+    """A call for which no replica has room."""
+
+    call: Call[Any]
+    avoid: Collection[str]
+    since: float
+    turn: asyncio.Future[BundledCall[Any]]
 
 
 class ServeTransport:
-    """One Serve application; calls wait in its router while every replica is full."""
+    """One Serve application; calls wait here, as they came, while every replica is full.
+
+    A replica is full when it holds `most` calls. Those of other callers are known as of the last
+    exchange: what several callers send in one tick may go over it.
+    """
 
     def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
-        self._app = address.at["app"]
-        self._handle = serve.get_deployment_handle(DEPLOYMENT, self._app)
+        self._replicas = ServeReplicas(address.at["app"])
+        self._most = int(address.at["most"])
         self._no_replica_timeout_s = settings.no_replica_timeout_s
+        self._policy = policy_of(settings)
+        self._pace = Pace()
+        self._links: dict[str, tuple[Link, Any]] = {}
+        self._revival = Revival(self._ping)
+        self._waiting: deque[Waiting] = deque()
+        self._looking: asyncio.Task[None] | None = None
 
-    async def place(self, call: Call[A], *, avoid: Collection[str]) -> ServeCall[A]:
-        """Wait for a replica that has room; see `Transport.place`."""
-        handle = self._handle.options(
-            method_name="serve", session_id=call.session + ELSEWHERE if avoid else call.session
-        )
-        response = handle.remote(call)  # Serve carries a cancellation to the replica itself
-        placed = asyncio.ensure_future(response._to_object_ref())
+    async def place(self, call: Call[A], *, avoid: Collection[str]) -> BundledCall[A]:
+        """Hand a call to a replica that has room, once there is one; see `Transport.place`."""
+        if not self._waiting and (placed := self._placed(call, avoid)) is not None:
+            return placed
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[BundledCall[A]] = loop.create_future()
+        self._waiting.append(Waiting(call, avoid, time.monotonic(), turn))
+        self._replicas.queued()
+        if self._looking is None:
+            self._looking = loop.create_task(self._look())
         try:
-            while True:
-                done, _ = await asyncio.wait({placed}, timeout=self._no_replica_timeout_s)
-                if done:
-                    return ServeCall(self._app, response, placed.result())
-                if not await asyncio.to_thread(running_replicas, self._app):
-                    raise NoReplicaError
-        except (ray.exceptions.RayActorError, RayServeException) as error:
-            raise NoReplicaError from error
-        finally:
-            if not placed.done():
-                response.cancel()
-                placed.cancel()
+            return await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and turn.exception() is None:
+                turn.result().abort()
+            raise
 
-    def router_stats(self) -> RouterStats | None:
+    def router_stats(self) -> RouterStats:
         """How routing went from this process."""
-        policy = POLICIES.get(self._app)
-        return None if policy is None else policy.stats()
+        return self._policy.stats()
 
+    def _placed(self, call: Call[A], avoid: Collection[str]) -> BundledCall[A] | None:
+        running = self._replicas.running()
+        roomy = [name for name in running if name not in self._revival and self._has_room(name)]
+        name = self._policy.choose(call.session, roomy, avoid)
+        if name is None:
+            return None
+        self._policy.sent(call.session, name)
+        self._replicas.began(running[name])
+        return self._link(name)[0].hand(call)
 
-class ServeCall(Generic[A]):
-    """A call that a Serve replica holds."""
+    def _has_room(self, name: str) -> bool:
+        link = self._links.get(name)
+        return link is None or len(link[0]) + link[0].others < self._most
 
-    def __init__(self, replica: str, response: Any, ref: Any) -> None:
-        self.replica = replica  # which of them, only the answer says
-        self._response, self._ref = response, ref
+    def _link(self, name: str) -> tuple[Link, Any]:
+        if name not in self._links:
+            running = self._replicas.running()
+            for gone in [each for each in self._links if each not in running]:
+                if not len(self._links[gone][0]):
+                    del self._links[gone]
+            replica = running[name]
+            carry = partial(self._replicas.ask, replica, "exchange")
+            link = Link(name, carry, self._pace, self._ended, self._revival.lost)
+            self._links[name] = (link, replica)
+        return self._links[name]
 
-    async def result(self) -> A | Failure:
-        """What the engine answered; see `Placed.result`."""
-        answer: A | Failure = await answer_of(self._ref, self.replica)
-        return answer
+    def _ended(self, name: str) -> None:
+        self._policy.done(name)
+        self._replicas.ended(self._links[name][1])
+        if self._waiting:
+            self._let_in()
 
-    def abort(self) -> None:
-        """Stop it in the engine."""
-        self._response.cancel()
+    async def _ping(self, name: str) -> None:
+        await self._replicas.ask(self._replicas.running()[name], "ping")
 
+    def _let_in(self) -> None:
+        while self._waiting:
+            first = self._waiting[0]
+            if not first.turn.done():  # else its caller has given up
+                placed = self._placed(first.call, first.avoid)
+                if placed is None:
+                    return
+                first.turn.set_result(placed)
+            self._waiting.popleft()
+            self._replicas.unqueued()
 
-def running_replicas(app: str) -> int:
-    """Replicas of an application that serve at this moment."""
-    status = serve.status().applications.get(app)
-    if status is None or DEPLOYMENT not in status.deployments:
-        return 0
-    return int(status.deployments[DEPLOYMENT].replica_states.get("RUNNING", 0))
+    async def _look(self) -> None:
+        """While calls wait, see whether replicas have come, or none is left."""
+        while self._waiting:
+            self._let_in()
+            if not any(name not in self._revival for name in self._replicas.running()):
+                limit = time.monotonic() - self._no_replica_timeout_s
+                while self._waiting and self._waiting[0].since <= limit:
+                    turn = self._waiting.popleft().turn
+                    self._replicas.unqueued()
+                    if not turn.done():
+                        turn.set_exception(NoReplicaError())
+            await asyncio.sleep(_LOOK_S)
+        self._looking = None

@@ -1,0 +1,256 @@
+"""Bundles of calls and answers: both ends in this process, with a network that delays and loses."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+import ray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.engines import bundle_desk
+from actors.engines.bundle_desk import Desk
+from actors.routing.bundles import Bundle, BundledCall, Link, Pace, fresh_id, unpacked
+from actors.routing.calls import Call, ScoreCall
+from actors.routing.transport import ReplicaLostError
+from pipeline.core.protocol import Failure
+
+
+class Replica:
+    """An engine that repeats what it is asked, and the way to it.
+
+    Args:
+        dice: decides how long everything takes.
+        slow_s: most seconds that an exchange is on its way, and that an answer takes.
+    """
+
+    def __init__(self, dice: random.Random, slow_s: float = 0.003) -> None:
+        self.dice, self.slow_s = dice, slow_s
+        self.desk = Desk(self._serve)
+        self.gone = asyncio.Event()
+        self.begun: Counter[str] = Counter()
+        self.stopped: set[str] = set()
+        self.carried: list[int] = []
+
+    async def _serve(self, call: Call[Any]) -> str:
+        assert isinstance(call, ScoreCall)
+        self.begun[call.request_id] += 1
+        try:
+            if call.question == "hangs":
+                await asyncio.Event().wait()
+            if call.question == "raises":
+                raise ValueError("odd")
+            await asyncio.sleep(self.dice.random() * self.slow_s)
+        except asyncio.CancelledError:
+            self.stopped.add(call.request_id)
+            raise
+        return call.reply
+
+    async def carry(self, *chunks: bytes) -> bytes:
+        """One exchange; what was under way when the replica goes away ends with Ray's error."""
+        self.carried.append(len(unpacked(chunks).calls))
+        desk, gone = self.desk, self.gone
+
+        async def there_and_back() -> bytes:
+            await asyncio.sleep(self.dice.random() * self.slow_s)
+            reply = await desk.exchange(*chunks)
+            await asyncio.sleep(self.dice.random() * self.slow_s)
+            return reply
+
+        way = asyncio.ensure_future(there_and_back())
+        lost = asyncio.ensure_future(gone.wait())
+        await asyncio.wait({way, lost}, return_when=asyncio.FIRST_COMPLETED)
+        lost.cancel()
+        if gone.is_set():
+            way.add_done_callback(lambda task: task.cancelled() or task.exception())
+            raise ray.exceptions.ActorUnavailableError("gone", None)
+        return way.result()
+
+    def lose(self, *, dies: bool) -> None:
+        """Cut the connection; a replica that dies comes back with nothing in it."""
+        self.gone.set()
+        self.gone = asyncio.Event()
+        if dies:
+            for side in self.desk._sides.values():
+                side.close()
+            self.desk = Desk(self._serve)
+
+
+class Caller:
+    """A link, and what became of its calls."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.handed = self.ended = self.losses = 0
+        self.link = Link("r", replica.carry, Pace(), self._one_ended, self._one_lost)
+
+    def _one_ended(self, name: str) -> None:
+        assert name == "r"
+        self.ended += 1
+
+    def _one_lost(self, name: str) -> None:
+        self.losses += 1
+
+    def hand(self, question: str = "what?") -> tuple[str, BundledCall[Any]]:
+        """Hand a call over that is answered by its own id."""
+        number = fresh_id("t")
+        self.handed += 1
+        call = ScoreCall(question, number, request_id=number, deadline_s=9.0)
+        return number, self.link.hand(call)
+
+
+async def settled(condition: Any, within_s: float = 2.0) -> bool:
+    """Whether `condition` comes to hold in time."""
+    for _ in range(int(within_s / 0.005)):
+        if condition():
+            return True
+        await asyncio.sleep(0.005)
+    return bool(condition())
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.sampled_from(["call", "hang", "abort", "pause", "cut", "die"]), max_size=40),
+    st.integers(0, 2**32),
+)
+def test_every_call_has_one_end_whatever_the_order_and_whatever_is_lost(
+    events: list[str], seed: int
+) -> None:
+    """Its own answer, an abort that stops it in the engine, or the loss of its replica, of which
+    nothing is left there; the pool is told of each end once, and the engine begins none twice."""
+
+    async def play() -> None:
+        dice = random.Random(seed)
+        replica = Replica(dice)
+        caller = Caller(replica)
+        calls: dict[str, BundledCall[Any]] = {}
+        aborted: set[str] = set()
+        for event in events:
+            if event == "call":
+                calls |= [caller.hand()]
+            elif event == "hang":
+                calls |= [caller.hand("hangs")]
+            elif event == "abort" and calls:
+                number = dice.choice(list(calls))
+                aborted.add(number)
+                calls[number].abort()
+            elif event == "pause":
+                await asyncio.sleep(dice.random() * 0.012)
+            elif event in ("cut", "die"):
+                replica.lose(dies=event == "die")
+        await asyncio.sleep(0.03)
+        for number, placed in calls.items():  # those that hang, or were sent to a replica cut off
+            aborted.add(number)
+            placed.abort()
+        told = await asyncio.gather(
+            *(placed.result() for placed in calls.values()), return_exceptions=True
+        )
+        for number, outcome in zip(calls, told, strict=True):
+            if isinstance(outcome, ReplicaLostError):
+                assert {"cut", "die"} & set(events)
+            elif isinstance(outcome, asyncio.CancelledError):
+                assert number in aborted
+            else:
+                assert outcome == number
+        assert caller.handed == caller.ended
+        assert set(replica.begun.values()) <= {1}
+        assert len(caller.link) == 0
+        _, last = caller.hand()  # one more exchange tells a replica that was cut off
+        assert isinstance(await last.result(), str)
+        assert await settled(lambda: replica.desk.held == 0)
+
+    asyncio.run(play())
+
+
+async def test_a_lost_replica_ends_its_own_calls_and_no_others() -> None:
+    """All that it held, with the loss; the other replica's are answered."""
+    replicas = [Replica(random.Random(i)) for i in range(2)]
+    callers = [Caller(replica) for replica in replicas]
+    hanging = [callers[0].hand("hangs")[1] for _ in range(20)]
+    others = [callers[1].hand() for _ in range(20)]
+    assert await settled(lambda: any(side._waiting for side in replicas[0].desk._sides.values()))
+    replicas[0].lose(dies=True)
+    told = await asyncio.gather(*(each.result() for each in hanging), return_exceptions=True)
+
+    assert [type(each) for each in told] == 20 * [ReplicaLostError]
+    assert [await placed.result() for _, placed in others] == [number for number, _ in others]
+    assert [caller.losses for caller in callers] == [1, 0]
+
+
+async def test_a_process_begun_anew_between_two_exchanges_is_seen() -> None:
+    """Nothing was under way when it died, so that no error of Ray says so. What it held is lost,
+    what only then comes is not."""
+    replica = Replica(random.Random(0), slow_s=0.0)
+    caller = Caller(replica)
+    _, before = caller.hand("hangs")
+    await asyncio.sleep(0.02)
+    replica.desk = Desk(replica._serve)
+    number, after = caller.hand()
+
+    assert await after.result() == number
+    with pytest.raises(ReplicaLostError, match="begun anew"):
+        await before.result()
+    assert replica.begun[number] == 1
+
+
+async def test_an_abort_that_overtakes_its_call_keeps_it_from_beginning() -> None:
+    """Ray may deliver two exchanges in the wrong order."""
+    desk = Desk(Replica(random.Random(0))._serve)
+    side = bundle_desk.Side(desk, 0)
+    call = ScoreCall("hangs", "x", request_id="x")
+    other = ScoreCall("hangs", "y", request_id="y")
+    bundle = Bundle("me", 0, False, 0.005, [], [])
+    side.take(bundle._replace(aborts=["x"]))
+    side.take(bundle._replace(calls=[call, other]))
+
+    assert side.tasks.keys() == {"y"}
+    side.close()
+
+
+async def test_what_an_engine_raises_ends_that_call_alone() -> None:
+    """As a failure that names it."""
+    caller = Caller(Replica(random.Random(0)))
+    odd, fine = caller.hand("raises")[1], caller.hand()
+    outcome = await odd.result()
+
+    assert isinstance(outcome, Failure)
+    assert outcome.error == "engine: ValueError('odd')"
+    assert await fine[1].result() == fine[0]
+
+
+async def test_a_lone_call_waits_for_no_tick_and_many_share_their_exchanges() -> None:
+    """One call is on its way in the same turn of the loop; 1,000 at once take a few exchanges."""
+    replica = Replica(random.Random(0), slow_s=0.0)
+    caller = Caller(replica)
+    await caller.hand()[1].result()
+    await asyncio.sleep(2 * Pace().tick_s)
+    replica.carried = []
+    began = asyncio.get_running_loop().time()
+    await caller.hand()[1].result()
+    alone_s = asyncio.get_running_loop().time() - began
+    await asyncio.sleep(2 * Pace().tick_s)
+    lone, replica.carried = replica.carried, []
+    await asyncio.gather(*(caller.hand()[1].result() for _ in range(1_000)))
+
+    assert lone == [1]
+    assert alone_s < Pace().tick_s
+    assert sum(replica.carried) == 1_000
+    assert len(replica.carried) <= 5
+
+
+async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would take their answers; a caller that was only asleep is told that they are lost."""
+    replica = Replica(random.Random(0))
+    asleep, awake = Caller(replica), Caller(replica)
+    _, placed = asleep.hand("hangs")
+    await asyncio.sleep(0.4)
+    monkeypatch.setattr(bundle_desk, "_SILENT_S", 0.2)
+    await awake.hand()[1].result()
+
+    assert await settled(lambda: replica.desk.held == 0)
+    with pytest.raises(ReplicaLostError):
+        await asyncio.wait_for(placed.result(), 2)
