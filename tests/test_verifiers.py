@@ -159,7 +159,6 @@ async def test_scores_are_those_of_plain_transformers(
         await engine.health()
         wanted = expected(model, engine._kind.tokenizer)  # type: ignore[attr-defined]
     finally:
-        engine._llm.shutdown(timeout=0.5)  # its process would be waited for until it is killed
         engine.shutdown()
 
     assert isinstance(scored, Scored), scored
