@@ -32,7 +32,7 @@ FloatArray = NDArray[np.float64]
 JEFFREYS = BetaPosterior(0.5, 0.5)
 """The prior of a and of b unless another is given: half an observation of each kind."""
 
-_CHUNK = 256  # questions-by-draws weights held at once, in draws
+_CHUNK, _WEIGHTS = 256, 2**22  # draws, and questions-by-draws weights, held at once at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +120,11 @@ def estimate_clustered(
     ).reshape(-1, 4)
     prior = np.array([prior_a.alpha, prior_a.beta, prior_b.alpha, prior_b.beta])
     rng = np.random.default_rng(seed)
+    at_once = max(1, min(_CHUNK, _WEIGHTS // max(1, len(table))))
     weighed = np.concatenate(
         [
-            rng.exponential(size=(min(_CHUNK, draws - start), len(table))) @ table + prior
-            for start in range(0, draws, _CHUNK)
+            rng.exponential(size=(min(at_once, draws - start), len(table))) @ table + prior
+            for start in range(0, draws, at_once)
         ]
     )
     drawn_a = weighed[:, 0] / (weighed[:, 0] + weighed[:, 1])
