@@ -16,8 +16,9 @@ from actors.engines.endpoint_transport import WIRES, Wire
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.routing.address import PoolAddress
-from actors.routing.chat_server import ChatServer, http_client
+from actors.routing.chat_server import ChatServer
 from actors.routing.credentials import credentials_of
+from actors.routing.http_connections import HttpConnections
 from pipeline.config.models import GeneratorModel
 from pipeline.core.errors import ConfigError
 from pipeline.core.thinking import opened_by
@@ -69,7 +70,7 @@ class EndpointHost:
 
     async def _look(self) -> Found:
         model, urls = self._spec.model, self._endpoint.base_urls
-        async with http_client(self._endpoint, self._credentials) as http:
+        async with HttpConnections(self._endpoint, self._credentials) as http:
             servers = [ChatServer(url, http, self._credentials) for url in urls]
             limit_s = min(self._spec.pool.start_timeout_s, _START_MOST_S)
             alive = await probe.wait_for(servers, limit_s)

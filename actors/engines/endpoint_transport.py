@@ -21,8 +21,9 @@ from typing import Any, Generic, Protocol
 
 from actors.routing.address import PoolAddress
 from actors.routing.calls import A, Answer, Call
-from actors.routing.chat_server import ChatServer, Sent, http_client
+from actors.routing.chat_server import ChatServer, Sent
 from actors.routing.credentials import credentials_of
+from actors.routing.http_connections import HttpConnections
 from actors.routing.rate_limit import RateLimit
 from actors.routing.roles import GENERATOR, VERIFIER
 from actors.routing.router import RouterStats, StickyLeastLoaded
@@ -80,7 +81,7 @@ class EndpointTransport:
     def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
         endpoint = EndpointConfig.model_validate(address.at["endpoint"])
         credentials = credentials_of(endpoint, os.environ)
-        self._http = http_client(endpoint, credentials)
+        self._http = HttpConnections(endpoint, credentials)
         self.servers = {url: ChatServer(url, self._http, credentials) for url in endpoint.base_urls}
         share = -(-endpoint.max_concurrency // address.at["controllers"])
         self.limits = {url: RateLimit(share) for url in self.servers}

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from actors.routing.credentials import Credentials
-from pipeline.config.endpoint import EndpointConfig
+from actors.routing.http_connections import HttpConnections
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
 
@@ -28,7 +28,6 @@ _NO_CREDIT = "insufficient_quota"
 _NO_CREDIT_WAIT_S = 60.0
 _WORDS = 500
 _LOOK_S = 10.0
-_IDLE_S = 2.0  # vLLM closes idle connections after 5 s: a request must not cross that on its way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,21 +44,10 @@ class Sent:
     """Whether the server may be gone, or broken: look whether it lives before sending it more."""
 
 
-def http_client(endpoint: EndpointConfig, credentials: Credentials) -> httpx.AsyncClient:
-    """Connections to all servers of an endpoint, for the running event loop."""
-    return httpx.AsyncClient(
-        headers=credentials.headers,
-        timeout=httpx.Timeout(None, connect=endpoint.connect_timeout_s),
-        limits=httpx.Limits(
-            max_connections=None, max_keepalive_connections=None, keepalive_expiry=_IDLE_S
-        ),
-    )
-
-
 class ChatServer:
     """One base URL."""
 
-    def __init__(self, url: str, http: httpx.AsyncClient, credentials: Credentials) -> None:
+    def __init__(self, url: str, http: HttpConnections, credentials: Credentials) -> None:
         self.url = url
         self._http, self._credentials = http, credentials
 
@@ -73,7 +61,7 @@ class ChatServer:
         limit = None if math.isinf(deadline_s) else deadline_s
         try:
             async with asyncio.timeout(limit):
-                response = await self._http.post(f"{self.url}/chat/completions", json=body)
+                response = await self._http.send("POST", f"{self.url}/chat/completions", json=body)
         except TimeoutError:
             late = f"no completion within {deadline_s:g} s"
             return Sent(failure=Failure.of(ErrorKind.DEADLINE, late))
@@ -88,7 +76,7 @@ class ChatServer:
     async def look(self) -> str | None:
         """Why the server cannot be used at this moment; None where it answers."""
         try:
-            response = await self._http.get(f"{self.url}/models", timeout=_LOOK_S)
+            response = await self._http.send("GET", f"{self.url}/models", timeout=_LOOK_S)
         except httpx.HTTPError as error:
             return self._said(error)
         if response.status_code >= 500 or response.status_code == 401:
@@ -97,12 +85,12 @@ class ChatServer:
 
     async def get(self, path: str) -> Any:
         """The JSON of a path below the base URL; None where there is none."""
-        return _json(await self._http.get(f"{self.url}{path}", timeout=_LOOK_S))
+        return _json(await self._http.send("GET", f"{self.url}{path}", timeout=_LOOK_S))
 
     async def post(self, path: str, body: dict[str, Any]) -> Any:
         """The same of a POST to a path below the server's root, beside the version."""
         root = self.url.rpartition("/")[0]
-        return _json(await self._http.post(f"{root}{path}", json=body, timeout=_LOOK_S))
+        return _json(await self._http.send("POST", f"{root}{path}", json=body, timeout=_LOOK_S))
 
     def _read(self, response: httpx.Response) -> Sent:
         status, reply = response.status_code, _json(response)
