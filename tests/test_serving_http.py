@@ -115,9 +115,8 @@ def test_a_job_serves_aborts_drains_and_leaves_nothing(tmp_path: Path) -> None:
         gone = f'markovscale_requests_total{{model="{CHAIN}",status="499"}} 2.0'
         until(lambda: gone in httpx2.get(metrics).text)
         witness = tmp_path / "witness"
-        until(
-            lambda: lines(witness) == rounds(metrics) + 2
-        )  # the two that hung have ended in the engine
+        # the two that hung have ended in the engine
+        until(lambda: lines(witness) == rounds(metrics) + 2)
 
         late = threads.submit(ask, client, "12+33?")
         until(lambda: "markovscale_in_flight 1.0" in httpx2.get(metrics).text)
