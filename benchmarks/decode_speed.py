@@ -80,9 +80,7 @@ def measure(
     os.environ.update(vllm_setup.environment(pool))
     from vllm import LLM, SamplingParams, TokensPrompt
 
-    arguments = vllm_setup.engine_args(
-        model, pool, enable_prefix_caching=True, **vllm_setup.graph_args(pool)
-    )
+    arguments = vllm_setup.engine_args(model, pool, enable_prefix_caching=True)
     llm = LLM(**arguments)
     vocabulary = 1_000 if options.shape != "tiny" else 20
     rng = np.random.default_rng(0)

@@ -59,7 +59,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--chains", type=int, default=2, help="chains for each one in flight")
     parser.add_argument("--least", type=int, default=12, help="chains of each count at least")
     parser.add_argument("--temperature", type=float, default=0.7)
-    parser.add_argument("--cudagraphs", choices=["auto", "full", "vllm"], default="vllm")
+    parser.add_argument("--cudagraphs", help="vLLM's cudagraph_mode, else its default")
     parser.add_argument("--quick", action="store_true", help="in flight 1 and 4, two rounds")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser
@@ -75,7 +75,9 @@ async def measure(options: argparse.Namespace, method: str) -> dict[str, Any]:
             "max_num_seqs": max(_counts(options)),
             "max_num_batched_tokens": 16_384 if options.gpu else 4_096,
             "enforce_eager": not options.gpu,
-            "cudagraphs": options.cudagraphs,
+            "extra": {"compilation_config": {"cudagraph_mode": options.cudagraphs}}
+            if options.cudagraphs
+            else {},
         },
         "speculation": SPECULATION[method],
         "num_gpus": None if options.gpu else 0,

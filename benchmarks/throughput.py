@@ -63,7 +63,7 @@ def _options() -> argparse.ArgumentParser:
         "--adaptive", action="store_true", help="the product finds out how many chains may work"
     )
     parser.add_argument(
-        "--cudagraphs", help="vLLM's cudagraph_mode, such as FULL, else what the product chooses"
+        "--cudagraphs", help="vLLM's cudagraph_mode, such as FULL, else its default for the GPU"
     )
     parser.add_argument("--models", help="keep the models here, so that what is compiled is too")
     parser.add_argument("--bare-only", help=argparse.SUPPRESS)
@@ -139,9 +139,7 @@ async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> d
     config = RunConfig.parse(_config(options, models))
     pool = config.runtime.generator
     os.environ.update(vllm_setup.environment(pool))
-    arguments = vllm_setup.engine_args(
-        config.science.generator, pool, enable_prefix_caching=True, **vllm_setup.graph_args(pool)
-    )
+    arguments = vllm_setup.engine_args(config.science.generator, pool, enable_prefix_caching=True)
     began = time.perf_counter()
     meter = Meter(options.slots)
     with _gpu(0, options):

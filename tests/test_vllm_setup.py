@@ -14,7 +14,6 @@ from actors.engines.vllm_setup import (
     PROJECT,
     engine_args,
     environment,
-    graph_args,
     located,
     speculation_args,
 )
@@ -208,29 +207,6 @@ def test_decoding_that_drafting_would_ignore_is_refused(field: str) -> None:
                 f"science.decoding.{field}",
             ],
         )
-
-
-@pytest.mark.parametrize(
-    ("hopper", "fields", "full"),
-    [
-        (True, {}, True),
-        (False, {}, False),
-        (False, {"engine": {"cudagraphs": "full"}}, True),
-        (True, {"engine": {"cudagraphs": "vllm"}}, False),
-        (True, {"engine": {"enforce_eager": True}}, False),
-        (True, {"engine": {"extra": {"compilation_config": {"level": 0}}}}, False),
-        (True, {"speculation": {"method": "ngram", "tokens": 3}}, False),
-        (True, {"num_gpus": 0}, False),
-    ],
-)
-def test_whole_steps_are_graphs_where_the_gpu_allows_it(
-    monkeypatch: pytest.MonkeyPatch, hopper: bool, fields: dict[str, Any], full: bool
-) -> None:
-    """By the GPU, unless the configuration says otherwise."""
-    monkeypatch.setattr("actors.engines.vllm_setup._on_hopper", lambda: hopper)
-    asked = {"compilation_config": {"cudagraph_mode": "FULL"}}
-
-    assert graph_args(pool(**fields)) == (asked if full else {})
 
 
 def test_only_generators_draft() -> None:

@@ -57,7 +57,6 @@ class GeneratorEngine(VllmEngine):
             enable_prefix_caching=True,
             **vllm_setup.reasoning_args(self._model.reasoning),
             **vllm_setup.speculation_args(pool_config),
-            **vllm_setup.graph_args(pool_config),
         )
         self._load(arguments, pool_config)
         self._prompter = Prompter(

@@ -94,25 +94,6 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
     return {**defaults, **decided, **engine.extra}
 
 
-def graph_args(pool: PoolConfig) -> dict[str, Any]:
-    """Arguments that make every step of a generator one CUDA graph, where that is wanted and can be
-    (docs/performance.md)."""
-    engine = pool.engine
-    if engine.cudagraphs == "vllm" or engine.enforce_eager or on_cpu(pool):
-        return {}
-    if "compilation_config" in engine.extra:
-        return {}
-    if engine.cudagraphs == "auto" and (pool.speculation is not None or not _on_hopper()):
-        return {}
-    return {"compilation_config": {"cudagraph_mode": "FULL"}}
-
-
-def _on_hopper() -> bool:
-    from vllm.platforms import current_platform
-
-    return bool(current_platform.is_cuda() and current_platform.is_device_capability_family(90))
-
-
 def speculation_args(pool: PoolConfig) -> dict[str, Any]:
     """Arguments for a pool that drafts tokens ahead.
 

@@ -105,16 +105,24 @@ class RunConfig(Section):
         return hashlib.sha256(_canonical(_fixed_science(self)).encode()).hexdigest()
 
     def warnings(self) -> tuple[str, ...]:
-        """What of the configuration will not have the effect that it seems to ask for."""
+        """What of the configuration will not do what it seems to ask for."""
         generator, extra = self.science.generator, self.runtime.generator.engine.extra
         named = generator.reasoning or extra.keys() & {"reasoning_parser", "reasoning_config"}
-        if self.science.decoding.thinking_budget is None or named:
-            return ()
-        return (
-            "science.decoding.thinking_budget will be ignored: vLLM is not told what ends the "
-            "thinking; name it in science.generator.reasoning, or set reasoning_parser in "
-            "runtime.generator.engine.extra",
-        )
+        said = []
+        if self.science.decoding.thinking_budget is not None and not named:
+            said.append(
+                "science.decoding.thinking_budget will be ignored: vLLM is not told what ends the "
+                "thinking; name it in science.generator.reasoning, or set reasoning_parser in "
+                "runtime.generator.engine.extra"
+            )
+        compiled = extra.get("compilation_config")
+        if isinstance(compiled, dict) and str(compiled.get("cudagraph_mode")).upper() == "FULL":
+            said.append(
+                "runtime.generator.engine.extra asks for cudagraph_mode FULL, with which vLLM 0.26 "
+                "wrote completions of other lengths on an H200 (docs/performance.md): compare a "
+                "few hundred with those of its default before results rest on it"
+            )
+        return tuple(said)
 
     def differing_science(self, other: RunConfig) -> list[str]:
         """Dotted names of science fields that differ, ``ours -> theirs`` beside them."""

@@ -29,10 +29,6 @@ class EngineConfig(Section):
     """Tokens a step. vLLM's default inside an actor is 2,048."""
     enforce_eager: bool = False
     """Skip CUDA graphs: a faster start, slower steps."""
-    cudagraphs: Literal["auto", "full", "vllm"] = "auto"
-    """Which steps of a generator run as one CUDA graph: `full` all of them, `vllm` those of vLLM's
-    own default, which leaves out steps that read prompts. `auto` takes `full` on Hopper GPUs, whose
-    attention kernels allow it, where no tokens are drafted and `extra` does not say otherwise."""
     extra: Annotated[dict[str, Any], AfterValidator(without_secrets)] = Field(default_factory=dict)
     """Further fields of vLLM's AsyncEngineArgs, by name. No secrets: they would be written to
     config.json."""
