@@ -25,6 +25,7 @@ from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.records.run_dir import RunDir
+from pipeline.strategies.registry import own_modules
 
 EXIT_CAPPED = 3
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
@@ -61,7 +62,7 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
     from jobs.cluster import ClusterError, start_ray
 
     try:
-        start_ray(config.runtime)
+        start_ray(config.runtime, own_modules(e.kind for e in config.science.strategies))
     except ClusterError as error:
         print(f"stopped: {error}; resume with --resume {run.address}", file=sys.stderr)
         return EXIT_RESUMABLE

@@ -26,6 +26,7 @@ from jobs.priors import predictor_of
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.store.storage import resolve
+from pipeline.strategies.registry import own_modules
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         record = record if "://" in record else resolve(record)[1]
         begin_record(record, config, models.served)
     try:
-        start_ray(config.runtime)
+        start_ray(config.runtime, own_modules(e.kind for e in config.science.strategies))
     except ClusterError as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1
