@@ -84,9 +84,9 @@ class BenchmarkSource:
                 f"seed must be of {' or '.join(GENERATED)} or of shuffled choices, "
                 f"got {self.name!r}"
             )
-        if self.path is not None and any(value is not None for value in outside[1:]):
-            raise ValueError("a benchmark must have one of path, data set and loader, got several")
-        if self.loader is not None and (self.hf_dataset or self.revision):
+        if self.path is not None and any(value is not None for value in outside[1:-1]):
+            raise ValueError("a benchmark must have a path or a data set, got both")
+        if self.loader is not None and any(value is not None for value in outside[:-1]):
             raise ValueError("a benchmark must have one of path, data set and loader, got several")
         nowhere = self.path is None and self.hf_dataset is None and self.loader is None
         if nowhere and known_of(self.name) is None:

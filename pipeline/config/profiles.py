@@ -156,8 +156,7 @@ def _named(kind: VerifierKind, name: Any) -> dict[str, Any]:
         others = [other for other, known in PROFILES.items() if name in known]
         of_another = f", which is one of the kind {others[0]}" if others else ""
         raise ValueError(
-            f"must be a profile of the kind {kind}: {', '.join(PROFILES[kind])}, or "
-            f"package.module:NAME, "
+            f"must be a profile of the kind {kind}: {', '.join(PROFILES[kind])}, "
             f"got {name!r}{of_another}"
         )
     return PROFILES[kind][name]
