@@ -21,7 +21,7 @@ import sys
 from datetime import UTC, datetime
 
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.priors import predictor_of
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale serve", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     options.add_argument("--config", metavar="FILE", required=True, help="YAML file, as of a run")
     options.add_argument(
         "--set",
@@ -65,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     try:
         return _serve(arguments)
     except (ConfigError, DataError) as error:

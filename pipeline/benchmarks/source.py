@@ -29,14 +29,14 @@ class BenchmarkSource:
     """A known benchmark (`pipeline.benchmarks.known`), a generated one, or one's own name."""
     path: str | None = None
     """A JSONL, JSON, CSV or Parquet file, or a folder that holds the benchmark's file."""
-    loader: str | None = None
-    """``package.module:function`` of one's own: without arguments, gives a mapping a row."""
     hf_dataset: str | None = None
     """A data set on Hugging Face, in place of the known one."""
     hf_config: str | None = None
     hf_split: str | None = None
     revision: str | None = None
     """Commit or tag of the data set."""
+    loader: str | None = None
+    """``package.module:function`` of one's own: without arguments, gives a mapping a row."""
     fields: Fields = Fields()
     """Where rows hold what; a known benchmark has its own mapping, over which these are put."""
     limit: int | None = None

@@ -93,7 +93,8 @@ def with_budget(strategy: Strategy[Any], n: int) -> Strategy[Any]:
 def promised(strategy: Any) -> int:
     """Completions that a strategy promises not to exceed for one question."""
     most = getattr(strategy, "max_requests", getattr(strategy, "n", None))
-    _must(most is not None, "it must have n, or max_requests: the most that a question may cost")
+    if most is None:
+        raise ContractError("it must have n, or max_requests: the most that a question may cost")
     return int(most)
 
 

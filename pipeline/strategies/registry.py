@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
@@ -51,7 +51,8 @@ def _missing(found: Any) -> str:
     """What a class lacks to be a strategy, in words; nothing where it is one."""
     if not isinstance(found, type):
         return f"a class, got {type(found).__name__}"
-    if not is_dataclass(found) or not found.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    parameters = getattr(found, "__dataclass_params__", None)
+    if parameters is None or not parameters.frozen:
         return "a dataclass(frozen=True), whose fields are its configuration"
     for name in ("start", "step"):
         if not callable(getattr(found, name, None)):
@@ -59,7 +60,7 @@ def _missing(found: Any) -> str:
     for name in ("kind", "needs_score", "default_rule"):
         if not hasattr(found, name):
             return f"it must have a class attribute {name}"
-    kind, rule = found.kind, found.default_rule
+    kind, rule = getattr(found, "kind", None), getattr(found, "default_rule", None)
     if not isinstance(kind, str) or kind in STRATEGIES or not _KIND.fullmatch(kind):
         return f"its kind must be a name of its own (letters, digits, . _ -), got {kind!r}"
     if isinstance(rule, str) and rule not in set(AnswerRule):
