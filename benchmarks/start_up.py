@@ -78,7 +78,7 @@ class _Milestones(logging.Handler):
         self.phase_at: float | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage().startswith("phase 0:"):
+        if record.getMessage().startswith("phase 1 of "):
             self.phase_at = time.time()
 
 

@@ -15,6 +15,7 @@ VERBS = {
     "paper": "every table and figure of the paper from recorded pools, offline",
     "miniature": "the paper's experiments in miniature on the embedded models",
     "replay": "take a run's decisions again from its journal, or another strategy's",
+    "check_strategy": "check that a strategy of your own keeps the contract",
     "suite": "run several configurations as one submission",
     "report": "write one HTML page for a run or several",
     "export": "write a run as logs, data sets or tables that others read",
@@ -40,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: a verb must be one of those below, got {arguments[0]!r}", file=stream)
     print("usage: markovscale VERB ...    (markovscale VERB --help tells more)\n", file=stream)
     for verb, purpose in VERBS.items():
-        print(f"  {verb:<11} {purpose}", file=stream)
+        print(f"  {verb:<14} {purpose}", file=stream)
     return 0 if asked else 2
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,12 @@ class ClusterError(MarkovScaleError, RuntimeError):
     """Ray could not be started or joined."""
 
 
-def start_ray(runtime: RuntimeConfig) -> None:
+def start_ray(runtime: RuntimeConfig, own: Sequence[str] = ()) -> None:
     """Join the cluster that the configuration or the environment names, else start Ray here.
+
+    Args:
+        runtime: names the cluster.
+        own: top-level modules of the user that workers import too.
 
     A cluster of its own listens on the loopback interface only, without dashboard and without token
     authentication. On a cluster, ``RAY_AUTH_MODE`` is the cluster's (docs/operations.md).
@@ -52,7 +58,7 @@ def start_ray(runtime: RuntimeConfig) -> None:
     if ray.is_initialized():
         return
     try:
-        _init(ray, runtime, joins)
+        _init(ray, runtime, joins, [_place_of(name) for name in own])
     except Exception as error:  # Ray raises a bare Exception where its processes do not come up
         what = f"join the Ray cluster at {joins}" if joins else "start Ray on this machine"
         raise ClusterError(f"could not {what}: {error}") from error
@@ -98,11 +104,23 @@ def cpus_of(runtime: RuntimeConfig, cores: int) -> int:
     return max(cores, ceil(asked + 1))
 
 
-def _init(ray: Any, runtime: RuntimeConfig, joins: str | None) -> None:
+def _place_of(module: str) -> Path:
+    """The folder of a package, or the file of a module."""
+    file = sys.modules[module].__file__
+    if file is None:  # a package without __init__.py
+        return Path(next(iter(sys.modules[module].__path__)))
+    return Path(file).parent if Path(file).name == "__init__.py" else Path(file)
+
+
+def _init(ray: Any, runtime: RuntimeConfig, joins: str | None, own: Sequence[Path]) -> None:
     if joins:
         _check_reachable(joins)  # Ray itself would try for ten minutes
         submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
-        environment = None if submitted else {"working_dir": str(_ROOT), "excludes": [*_NOT_SENT]}
+        environment: dict[str, Any] | None = None
+        if not submitted:
+            environment = {"working_dir": str(_ROOT), "excludes": [*_NOT_SENT]}
+            if sent := [str(path) for path in own if "site-packages" not in path.parts]:
+                environment["py_modules"] = sent
         try:
             ray.init(
                 address=joins, runtime_env=environment, log_to_driver=False, logging_level="warning"
@@ -113,7 +131,7 @@ def _init(ray: Any, runtime: RuntimeConfig, joins: str | None) -> None:
                 f"{error} (RAY_AUTH_MODE must be that of the cluster, it is {mode} here)"
             ) from error
     else:
-        _importable_by_workers()
+        _importable_by_workers(own)
         ray.init(
             address="local",
             num_cpus=cpus_of(runtime, os.cpu_count() or 1),
@@ -142,7 +160,12 @@ def _check_reachable(address: str) -> None:
             raise ConnectionError("what listens there is not Ray, whose port is 6379 unless set")
 
 
-def _importable_by_workers() -> None:
+def _importable_by_workers(own: Sequence[Path]) -> None:
     """Worker processes inherit the environment of the Ray that this process starts."""
-    paths = [str(_ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    folders = [str(path.parent) for path in own if "site-packages" not in path.parts]
+    paths = [
+        str(_ROOT),
+        *folders,
+        *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
+    ]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))

@@ -20,7 +20,7 @@ import sys
 from functools import partial
 
 from jobs.evaluate import execute
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.run_options import add_run_options, opened_run
 from pipeline.config.collection import make_collection
 from pipeline.core.errors import ConfigError, DataError
@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale collect", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     add_run_options(options)
     options.add_argument(
         "--rounds", type=int, metavar="R", help="completions a chain (64; on a resume, as before)"
@@ -58,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     try:
         if arguments.export:
             source, target = arguments.export

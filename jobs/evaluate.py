@@ -14,17 +14,23 @@ ended it, with 75 where it was stopped; capped and stopped ones can be resumed.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from typing import Any
 
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
 from jobs.tables import print_summary
 from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
 from pipeline.config.run import RunConfig
+from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from pipeline.planning.phase_work import phase_count
 from pipeline.records.run_dir import RunDir
+from pipeline.strategies.registry import own_modules
+
+logger = logging.getLogger("jobs.evaluate")
 
 EXIT_CAPPED = 3
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
@@ -34,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale evaluate", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     add_run_options(options)
     options.add_argument(
         "--tracker",
@@ -46,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     try:
         tracker = tracker_of(arguments.tracker)
         run, config, attempt = opened_run(arguments)
@@ -61,7 +68,7 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
     from jobs.cluster import ClusterError, start_ray
 
     try:
-        start_ray(config.runtime)
+        start_ray(config.runtime, own_modules(e.kind for e in config.science.strategies))
     except ClusterError as error:
         print(f"stopped: {error}; resume with --resume {run.address}", file=sys.stderr)
         return EXIT_RESUMABLE
@@ -72,7 +79,8 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
     from jobs.progress import Progress
     from jobs.results import write_summary
 
-    progress, status, capped = Progress(run.address), 0, None
+    phases = phase_count(strategies_of(config.science))
+    progress, status, capped = Progress(run.address, phases), 0, None
     tracking = Tracking(tracker, run, config)
 
     def tell(row: dict[str, Any]) -> None:
@@ -107,7 +115,7 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
         return status or 1
     tracking.close(summary, status)
     if status in (0, EXIT_CAPPED):
-        print_summary(summary, run.address)
+        print_summary(summary, run.address, verbose=logger.isEnabledFor(logging.DEBUG))
     return status
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.pool_config import pool_config
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.features import POOLINGS
@@ -24,13 +24,14 @@ def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     options = argparse.ArgumentParser(prog="markovscale features", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     options.add_argument("--run", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument(
         "--config", metavar="FILE", help="of an export: run configuration with a runtime section"
     )
     options.add_argument("--pooling", choices=POOLINGS, default="last")
     arguments = options.parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     try:
         config = pool_config(arguments.run, arguments.config, [])
         rows = rows_of(Folder(arguments.run).read_table("questions.parquet"))

@@ -1,5 +1,6 @@
-"""Log lines of jobs: time, level, module, on standard error."""
+"""Log lines of jobs: time, level, module, on standard error; ``-q`` and ``-v`` say how many."""
 
+import argparse
 import logging
 import sys
 from typing import TextIO
@@ -12,6 +13,28 @@ class _ToStderr(logging.StreamHandler[TextIO]):
         """Write one line."""
         self.stream = sys.stderr
         super().emit(record)
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """``-q`` and ``-v``, as `level`."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "-q",
+        "--quiet",
+        action="store_const",
+        const=logging.WARNING,
+        dest="level",
+        help="no progress, only warnings and the result",
+    )
+    which.add_argument(
+        "-v",
+        "--verbose",
+        action="store_const",
+        const=logging.DEBUG,
+        dest="level",
+        help="tell more",
+    )
+    parser.set_defaults(level=logging.INFO)
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:

@@ -17,7 +17,7 @@ import logging
 import sys
 import time
 
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.pool_priors import predicted_pool
 from pipeline.config.science import PriorsConfig
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
@@ -38,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale paper", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     options.add_argument(
         "--pool", action="append", required=True, metavar="POOL", help="run or export (repeatable)"
     )
@@ -64,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     started = time.perf_counter()
     try:
         paper = None if arguments.paper is None else read_paper(arguments.paper)

@@ -1,58 +1,85 @@
-"""One line every ten seconds: rewritten in place on a terminal, a log line elsewhere."""
+"""How far a run is: a bar with the time left on a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 
 import logging
-import sys
 from typing import Any
 
 from rich.console import Console
-from rich.status import Status
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
 from pipeline.planning.run_caps import standing
+from pipeline.report import words
 
 logger = logging.getLogger(__name__)
 
+_LEAST_SHARE = 0.05
+"""Of a phase's chains that must be done before a time left is told."""
+
 
 class Progress:
-    """Shows the totals of a run while it goes on."""
+    """Shows the totals of a run while it goes on.
 
-    def __init__(self, address: str) -> None:
+    Args:
+        address: of the run directory.
+        phases: how many the run has.
+    """
+
+    def __init__(self, address: str, phases: int) -> None:
         logger.info("run directory: %s", address)
-        console = Console(stderr=True)
-        self._status: Status | None = None
-        if console.is_terminal:
-            self._status = console.status("starting engines")
-            self._status.start()
+        self._phases = phases
         self._rounds = 0
         self._tokens = 0
         self._seconds = 0.0
+        self._bar: Bar | None = None
+        console = Console(stderr=True)
+        if console.is_terminal and logger.isEnabledFor(logging.INFO):
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=20),
+                TextColumn("{task.fields[told]}"),
+                TimeElapsedColumn(),
+                console=console,
+            )
+            self._task = self._bar.add_task("starting engines", total=None, told="")
+            self._bar.start()
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Show one row of metrics."""
         if row["phase_seconds"] < self._seconds:
             self._seconds = 0.0
         span = max(row["phase_seconds"] - self._seconds, 1e-9)
-        line = (
-            f"phase {row['phase']}: {row['chains_stopped']} of {row['chains']} chains stopped "
-            f"({_stops(row['stops'])}), {row['in_flight']} in flight, {row['rounds']} rounds "
-            f"({(row['rounds'] - self._rounds) / span:.1f}/s), "
-            f"{(row['completion_tokens'] - self._tokens) / span:.0f} tokens/s"
-        )
-        if row.get("limits"):
-            line += f"; {standing(row['limits'])}"
+        rounds, tokens = row["rounds"] - self._rounds, row["completion_tokens"] - self._tokens
         self._rounds, self._tokens = row["rounds"], row["completion_tokens"]
         self._seconds = row["phase_seconds"]
-        if self._status is not None:
-            self._status.update(line)
-        else:
-            logger.info("%s", line)
+        phase = f"phase {row['phase'] + 1} of {self._phases}"
+        done, chains = row["chains_stopped"], row["chains"]
+        caps = f"; {standing(row['limits'])}" if row.get("limits") else ""
+        if self._bar is None:
+            logger.info(
+                f"{phase}: {done} of {chains} chains stopped ({_stops(row['stops'])}), "
+                f"{row['in_flight']} in flight, {row['rounds']} rounds ({rounds / span:.1f}/s), "
+                f"{tokens / span:.0f} tokens/s{caps}"
+            )
+            return
+        told = f"{done:,} of {chains:,} chains, {tokens / span:,.0f} tokens/s{_left(row)}{caps}"
+        if done >= chains and row["phase"] + 1 < self._phases:
+            told = f"{chains:,} chains done, counting what the next phase needs"
+        self._bar.update(self._task, description=phase, completed=done, total=chains, told=told)
 
     def close(self) -> None:
         """Leave the terminal clean."""
-        if self._status is not None:
-            self._status.stop()
-            sys.stderr.flush()
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _left(row: dict[str, Any]) -> str:
+    """The time left of a phase at the mean speed of its chains so far; they start longest first."""
+    done, chains = row["chains_stopped"], row["chains"]
+    if not chains or done < max(1, _LEAST_SHARE * chains) or done >= chains:
+        return ""
+    return f", at most about {words.duration(row['phase_seconds'] * (chains - done) / done)} left"
 
 
 def _stops(stops: dict[str, int]) -> str:

@@ -16,7 +16,7 @@ import sys
 from dataclasses import fields
 from typing import Any
 
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.tables import print_strategies
 from pipeline.config.strategies import rule_of
 from pipeline.config.sweep import SweepConfig, grid
@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale replay", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--strategy", metavar="FILE", help="YAML file of strategies (jobs.sweep)")
     options.add_argument(
@@ -48,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     try:
         run = RunDir.open(arguments.run)
         if arguments.strategy is None:

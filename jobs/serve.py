@@ -21,11 +21,12 @@ import sys
 from datetime import UTC, datetime
 
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.priors import predictor_of
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.store.storage import resolve
+from pipeline.strategies.registry import own_modules
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale serve", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     options.add_argument("--config", metavar="FILE", required=True, help="YAML file, as of a run")
     options.add_argument(
         "--set",
@@ -64,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     try:
         return _serve(arguments)
     except (ConfigError, DataError) as error:
@@ -103,7 +105,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         record = record if "://" in record else resolve(record)[1]
         begin_record(record, config, models.served)
     try:
-        start_ray(config.runtime)
+        start_ray(config.runtime, own_modules(e.kind for e in config.science.strategies))
     except ClusterError as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1

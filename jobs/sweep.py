@@ -25,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.pool_priors import predicted_pool
 from jobs.sweep_tables import print_fronts, print_sweep
 from pipeline.config.sweep import SweepConfig, grid
@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale sweep", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument("--config", required=True, metavar="FILE", help="YAML file of grids")
     options.add_argument(
@@ -62,7 +63,6 @@ def parser() -> argparse.ArgumentParser:
         dest="overrides",
         help="override one field, such as priors.predictor=FOLDER (repeatable)",
     )
-    options.add_argument("--quiet", action="store_true", help="print no table")
     options.add_argument("--out", metavar="FILE", help="Parquet file to write (RUN/sweep.parquet)")
     return options
 
@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     try:
         config = SweepConfig.load(arguments.config, arguments.overrides)
         pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     folder.write_table(name, table)
     beside = fronts_name(name)
     folder.write_table(beside, pa.Table.from_pylist(fronts, schema=SCHEMA))
-    if not arguments.quiet:
+    if arguments.level < logging.WARNING:  # -q: the last line alone
         print_sweep(table, config.choose, synthetic=pool.synthetic)
         print_fronts(fronts)
     print(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from pipeline.answers.answer_rules import AnswerRule
@@ -15,12 +18,14 @@ from pipeline.report.endpoint_usage import usage_words
 from pipeline.report.token_audit import as_sentence
 from pipeline.report.utilisation_text import as_lines
 
+_UNBOUND = 10_000
 _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
 """Rules that get a column always; others only where they are some strategy's headline."""
 
 
-def print_summary(summary: dict[str, Any], address: str) -> None:
-    """One table a benchmark, the fitted chains, how busy the pools were, and where it all is."""
+def print_summary(summary: dict[str, Any], address: str, *, verbose: bool = False) -> None:
+    """One table a benchmark, the fitted chains, the bill and where it all is; `verbose` also tells
+    how busy the pools were."""
     console = _console()
     if summary["capped"] is not None:
         cap = {name: summary["capped"][name] for name in ("name", "spent", "cap")}
@@ -39,7 +44,7 @@ def print_summary(summary: dict[str, Any], address: str) -> None:
     used = summary.get("usage")
     said = as_sentence(summary["ledger"]) if used is None else usage_words(used)
     console.print(said, soft_wrap=True, highlight=False)
-    if summary["pools"] is not None:
+    if verbose and summary["pools"] is not None:
         for line in as_lines(summary["pools"]):
             console.print(line, soft_wrap=True)
     console.print(f"run directory: {address}", soft_wrap=True)
@@ -51,7 +56,11 @@ def print_strategies(entries: Sequence[dict[str, Any]], *, synthetic: bool) -> N
     if synthetic:
         console.print("SYNTHETIC: scripted engines made these figures, no model did")
     for benchmark in dict.fromkeys(entry["benchmark"] for entry in entries):
-        console.print(_table(benchmark, [e for e in entries if e["benchmark"] == benchmark]))
+        of_benchmark = [e for e in entries if e["benchmark"] == benchmark]
+        table, dropped = _fitting(benchmark, of_benchmark, console)
+        console.print(table)
+        if dropped:
+            console.print(f"not shown for want of width: {', '.join(dropped)}")
     console.print("* the rule that defines the strategy's answer")
 
 
@@ -74,8 +83,34 @@ def _chain(fit: dict[str, Any]) -> str:
     )
 
 
-def _table(benchmark: str, entries: list[dict[str, Any]]) -> Table:
-    table = Table(title=f"{benchmark}: {entries[0]['questions']} questions", title_justify="left")
+@dataclass(frozen=True)
+class _Column:
+    title: str
+    cell: Callable[[dict[str, Any]], str]
+    drop: int = 0
+    """The higher, the earlier it gives way where the terminal is narrow; 0 never does."""
+    right: bool = True
+
+
+def _fitting(
+    benchmark: str, entries: list[dict[str, Any]], console: Console
+) -> tuple[Table, list[str]]:
+    """The table with as many columns as the console is wide enough for, and what was left out.
+
+    The name of a strategy and its accuracy by its own rule always stand there in full.
+    """
+    columns, dropped = _columns(entries), []
+    while True:
+        table = _table(benchmark, entries, columns)
+        needed = Measurement.get(console, console.options.update(width=_UNBOUND), table).maximum
+        most = max(columns, key=lambda column: column.drop)
+        if needed <= console.width or not most.drop:
+            return table, dropped
+        columns.remove(most)
+        dropped.append(most.title.partition("\n")[0])
+
+
+def _columns(entries: list[dict[str, Any]]) -> list[_Column]:
     headlines = {entry["headline_rule"] for entry in entries}
     rules = [
         rule
@@ -83,36 +118,51 @@ def _table(benchmark: str, entries: list[dict[str, Any]]) -> Table:
         if (rule in _SHOWN or rule.value in headlines)
         and any(entry["accuracy"][rule.value] for entry in entries)
     ]
-    table.add_column("strategy")
-    table.add_column("N", justify="right")
-    for rule in rules:
-        table.add_column(f"accuracy, {rule.value}\n[95 % interval]", justify="right")
-    left = any(entry.get("not_run") for entry in entries)
-    for name in (
-        *("completions", "tokens a\nquestion", "tokens saved\nagainst MR", "failed"),
-        *(["not run"] if left else []),
-    ):
-        table.add_column(name, justify="right")
-    table.add_column("p0 from")
-    for entry in entries:
-        saved = entry["tokens_saved"]
-        table.add_row(
-            entry["strategy"],
-            str(entry["n"]),
-            *(_accuracy(entry, rule) for rule in rules),
-            f"{entry['completions']:,}",
-            f"{entry['tokens_per_question']:,.0f}",
-            "-" if saved is None else f"{saved:.1%}",
-            str(entry["failed"]),
-            *([f"{entry['not_run']:,}"] if left else []),
-            ", ".join(entry["p0_sources"]) or "-",
+    found = [
+        _Column("strategy", lambda entry: escape(entry["strategy"]), right=False),
+        _Column("N", lambda entry: str(entry["n"]), drop=3),
+    ]
+    found += [
+        _Column(
+            f"accuracy, {rule.value}\n[95 % interval]",
+            partial(_accuracy, rule=rule),
+            drop=0 if rule.value in headlines else 2,
         )
+        for rule in rules
+    ]
+    failed = any(entry["failed"] for entry in entries)
+    found += [
+        _Column("completions", lambda entry: f"{entry['completions']:,}", drop=6),
+        _Column("tokens a\nquestion", lambda entry: f"{entry['tokens_per_question']:,.0f}"),
+        _Column("tokens saved\nagainst MR", _saved, drop=1),
+        _Column("failed", lambda entry: str(entry["failed"]), drop=1 if failed else 5),
+    ]
+    if any(entry.get("not_run") for entry in entries):
+        found.append(_Column("not run", lambda entry: f"{entry['not_run']:,}", drop=1))
+    sources = _Column(
+        "p0 from", lambda entry: ", ".join(entry["p0_sources"]) or "-", drop=7, right=False
+    )
+    return [*found, sources]
+
+
+def _table(benchmark: str, entries: list[dict[str, Any]], columns: list[_Column]) -> Table:
+    table = Table(title=f"{benchmark}: {entries[0]['questions']} questions", title_justify="left")
+    for column in columns:
+        justify: JustifyMethod = "right" if column.right else "left"
+        table.add_column(column.title, justify=justify, overflow="fold")
+    for entry in entries:
+        table.add_row(*(column.cell(entry) for column in columns))
     return table
 
 
-def _accuracy(entry: dict[str, Any], rule: AnswerRule) -> str:
+def _saved(entry: dict[str, Any]) -> str:
+    saved = entry["tokens_saved"]
+    return "-" if saved is None else f"{saved:.1%}"
+
+
+def _accuracy(entry: dict[str, Any], *, rule: AnswerRule) -> str:
     value = entry["accuracy"][rule.value]
     if value is None or value["accuracy"] is None:
         return "-"
-    mark = " *" if entry["headline_rule"] == rule.value else ""
+    mark = "*" if entry["headline_rule"] == rule.value else ""
     return f"{value['accuracy']:.3f} [{value['low']:.3f}, {value['high']:.3f}]{mark}"

@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from jobs.logs import log_to_stderr
+from jobs.logs import add_log_options, log_to_stderr
 from jobs.pool_config import pool_config
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.agreement_training import train_agreement
@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale train", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_log_options(options)
     options.add_argument(
         "--pool", required=True, metavar="POOL", help="run of jobs.collect, or its export"
     )
@@ -73,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    log_to_stderr()
+    log_to_stderr(arguments.level)
     try:
         pool = read_pool(arguments.pool).of_benchmarks(arguments.benchmark)
         lines = []

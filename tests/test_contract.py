@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, fields, replace
 from functools import partial
 from typing import Any
@@ -14,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.decoding import Decoding
-from pipeline.core.errors import ConfigError, ProtocolError
+from pipeline.core.errors import ConfigError
 from pipeline.core.phases import Phase, QuestionRecord, phases_of, prepared, stream_of
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Completion,
-    Failure,
     Generate,
     Observation,
     Question,
@@ -36,6 +34,7 @@ from pipeline.records.journal import Recording as Resumed
 from pipeline.records.outcome import final_outcomes, outcome_of
 from pipeline.records.segments import write_segment
 from pipeline.records.trajectory import Row, row_of
+from pipeline.replay import contract
 from pipeline.replay.exact import (
     Recorded,
     Recording,
@@ -48,7 +47,7 @@ from pipeline.replay.exact import (
 from pipeline.store.storage import Folder
 from pipeline.strategies import STRATEGIES
 from tests.codec import decode, encode
-from tests.generators import Answerer, answerers, completion, question, statistics
+from tests.generators import Answerer, answerers, question, statistics
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "markovscale_t": [{"p0_source": "first_score"}],
@@ -96,30 +95,6 @@ def build(kind: str, settings: dict[str, Any], n: int) -> Strategy[Any]:
     return strategy
 
 
-def bound(strategy: Any) -> int:
-    """Completions that the strategy promises not to exceed for one question."""
-    return int(getattr(strategy, "max_requests", strategy.n))
-
-
-def stages(
-    strategy: Strategy[Any], questions: Sequence[Question], answer: Answerer
-) -> list[tuple[Strategy[Any], Question, Statistics | None]]:
-    """Every (strategy, question, statistics) that a run goes through, phase by phase."""
-    known = prepared(strategy, questions)
-    found: list[tuple[Strategy[Any], Question, Statistics | None]] = []
-    for phase in phases_of(strategy):
-        records = {}
-        for asked in questions:
-            if phase.selects(asked.question_id, known):
-                found.append((phase.strategy, asked, known))
-                done = drive(phase.strategy, asked, partial(answer, asked), known)
-                records[asked.question_id] = QuestionRecord(
-                    question=asked, completions=done.completions, stop=done.stop
-                )
-        known = phase.fold(records, known)
-    return found
-
-
 QUESTIONS = [question(number) for number in range(5)]
 
 
@@ -131,26 +106,7 @@ def test_strategy_terminates_within_its_budget_on_positions_that_exist(
 ) -> None:
     """Every question stops; over all phases it has at most the promised addresses, each once a
     phase; its stop rests on completions that were had, and its answer rule can be applied."""
-    strategy = build(kind, variant, n)
-    paid: dict[str, set[tuple[Any, ...]]] = {asked.question_id: set() for asked in QUESTIONS}
-
-    def counted(asked: Question, request: Request) -> Observation:
-        paid[asked.question_id].add((request.address, request.digest()))
-        return answer(asked, request)
-
-    outcomes = replay_phases(strategy, QUESTIONS, counted)
-
-    assert set(outcomes) == {asked.question_id for asked in QUESTIONS}
-    for question_id, outcome in outcomes.items():
-        addresses = [request.address for request in outcome.requests]
-        assert len(paid[question_id]) == len({address for address, _ in paid[question_id]})
-        assert len(paid[question_id]) <= bound(strategy)
-        assert len(addresses) == len(set(addresses)) == len(outcome.completions)
-        assert list(outcome.stop.rounds) == sorted(set(outcome.stop.rounds))
-        rested_on = [outcome.completions[position] for position in outcome.stop.rounds]
-        assert not any(isinstance(observation, Failure) for observation in rested_on)
-        rule = AnswerRule(strategy.default_rule)
-        assert apply(rule, outcome.completions, outcome.stop) is not None
+    contract.stops_within_its_budget(build(kind, variant, n), QUESTIONS, answer)
 
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
@@ -160,19 +116,10 @@ def test_states_survive_json_and_pickle_at_every_step(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:
     """A state that went through JSON or pickle is equal and takes the same next step."""
-    for strategy, asked, known in stages(build(kind, variant, n), QUESTIONS[:3], answer):
+    strategy = build(kind, variant, n)
+    contract.survives_storage(strategy, QUESTIONS[:3], answer)
+    for _, _, known in contract.stages(strategy, QUESTIONS[:3], answer):
         assert decode(Statistics, encode(known or statistics())) == (known or statistics())
-        state, action = strategy.start(asked, known)
-        while isinstance(action, Generate):
-            observations = [answer(asked, request) for request in action.requests]
-            copies = [decode(type(state), encode(state)), pickle.loads(pickle.dumps(state))]
-
-            assert copies == [state, state]
-            assert len(encode(state).encode()) < 20_000
-            following = strategy.step(state, observations)
-            assert [strategy.step(copy, observations) for copy in copies] == [following] * 2
-            state, action = following
-        assert decode(type(state), encode(state)) == pickle.loads(pickle.dumps(state)) == state
 
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
@@ -183,24 +130,8 @@ def test_observations_that_do_not_answer_are_refused_unchanged(
 ) -> None:
     """A wrong number or type of observations raises, the state stays as it was, and the right
     observations are then still taken; so does anything told to a stopped question."""
-    for strategy, asked, known in stages(build(kind, variant, n), QUESTIONS[:2], answer):
-        state, action = strategy.start(asked, known)
-        while isinstance(action, Generate):
-            observations = [answer(asked, request) for request in action.requests]
-            before = encode(state)
-            for wrong in (
-                [],
-                observations[:-1],
-                [*observations, completion("1")],
-                [junk, *observations[1:]],
-            ):
-                with pytest.raises(ProtocolError, match="observation"):
-                    strategy.step(state, wrong)
-
-            assert encode(state) == before
-            state, action = strategy.step(state, observations)
-        with pytest.raises(ProtocolError, match="stopped"):
-            strategy.step(state, [completion("1")])
+    strategy = build(kind, variant, n)
+    contract.refuses_what_does_not_answer(strategy, QUESTIONS[:2], answer, junk)
 
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
@@ -210,25 +141,7 @@ def test_scores_that_decide_must_be_scores(
 ) -> None:
     """A strategy that decides by scores refuses a completion without one, or with one outside
     [0, 1]; the others do not look at it."""
-    strategy = build(kind, variant, 2)
-    told = completion("1", score, text="")
-
-    def answer(asked: Question, request: Request) -> Observation:
-        return told
-
-    if strategy.needs_score:
-        with pytest.raises(ProtocolError, match="score"):
-            _to_the_stop(strategy, answer)
-    else:
-        assert isinstance(_to_the_stop(strategy, answer), Stop)
-
-
-def _to_the_stop(strategy: Strategy[Any], answer: Answerer) -> Stop:
-    known = statistics() if strategy.kind == "markovscale_0" else None
-    asked = question(0, priors=replace(question().priors, p0=None, p0_source=None))
-    if strategy.kind == "markovscale_star":  # p0 known, so that the score decides the stop alone
-        asked = question()
-    return drive(strategy, asked, partial(answer, asked), known).stop
+    contract.heeds_scores(build(kind, variant, 2), QUESTIONS, score)
 
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
@@ -254,7 +167,7 @@ def test_arrival_order_cannot_matter(
 
     straight = replay_phases(strategy, QUESTIONS, answer)
     stops: dict[str, Stop] = {}
-    for stage, asked, known in stages(strategy, shuffled, answer):
+    for stage, asked, known in contract.stages(strategy, shuffled, answer):
         stops[asked.question_id] = out_of_order(stage, asked, known)
 
     assert stops == {key: outcome.stop for key, outcome in straight.items()}
@@ -382,17 +295,20 @@ def test_addresses_and_seeds_do_not_depend_on_the_budget(
     kind: str, variant: dict[str, Any], answer: Answerer
 ) -> None:
     """Where two budgets ask for a completion of one address with one prompt, the seed is one."""
-    seeds: dict[tuple[Any, ...], set[int]] = {}
-    for n in (3, 8):
+    contract.seeds_by_address(build(kind, variant, 3), QUESTIONS[:2], answer, (3, 8))
 
-        def noting(asked: Question, request: Request) -> Observation:
-            key = (asked.question_id, request.address, request.digest())
-            seeds.setdefault(key, set()).add(request.seed)
-            return answer(asked, request)
 
-        replay_phases(build(kind, variant, n), QUESTIONS[:2], noting)
-
-    assert {len(found) for found in seeds.values()} == {1}
+@pytest.mark.parametrize(("kind", "variant"), CASES)
+@given(n=BUDGETS, answer=answerers())
+@settings(max_examples=3, deadline=None)
+def test_pools_hold_what_those_that_say_so_ask_for(
+    kind: str, variant: dict[str, Any], n: int, answer: Answerer
+) -> None:
+    """A strategy that says `pool_replayable` can be replayed from rounds of MR-Thinking and samples
+    of Self-Consistency, whatever they are, and decides alike whenever it is asked."""
+    strategy = build(kind, variant, n)
+    contract.replays_from_a_pool(strategy, QUESTIONS[:3], answer)
+    contract.decides_alike(strategy, QUESTIONS[:3], answer)
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)

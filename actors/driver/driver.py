@@ -136,7 +136,9 @@ class Attempt:
 
     def _phase(self, phase: int, watch: Any, engines: Any) -> None:
         work = self._phases.work(phase, self._spending.left)
-        logger.info("phase %d: %d chains to run", phase, len(work))
+        logger.info(
+            "phase %d of %d: %d chains to run", phase + 1, self._phases.count, len(work)
+        )
         if work:
             before, to_come = ray.get(watch.totals.remote()), tails(work)
             self._spend(watch, before, to_come, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,11 @@ from pipeline.benchmarks.known import KNOWN, known_of
 from pipeline.benchmarks.rows import Item, has_id, item_of
 from pipeline.benchmarks.source import GENERATED, BenchmarkSource
 from pipeline.core.errors import DataError
+from pipeline.core.plugins import imported
 from pipeline.store.row_files import RawRow, Row, find_file, read_rows
+
+GROUP = "markovscale.benchmarks"
+"""The group of entry points in which a package names its loaders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +163,8 @@ def _understood(
 def _raw_rows(source: BenchmarkSource) -> Iterator[RawRow]:
     if source.name in GENERATED:
         return _generated(source)
+    if source.loader is not None:
+        return _own(source.loader)
     if source.path is not None:
         file = find_file(source.path, source.name)
         return read_rows(
@@ -177,6 +183,24 @@ def _generated(source: BenchmarkSource) -> Iterator[RawRow]:
     for number, question in enumerate(made, 1):
         row = {"id": question.question_id, "question": question.text, "answer": question.gold}
         yield RawRow(f"{source.name}, question {number}", row)
+
+
+def _own(loader: str) -> Iterator[RawRow]:
+    """Rows of a user's own function."""
+    made = imported(loader, GROUP)
+    if not callable(made):
+        raise DataError(f"loader must be a function, package.module:function, got {loader!r}")
+    number = 0
+    try:
+        for number, row in enumerate(made(), 1):
+            ours = isinstance(row, Mapping)
+            problem = None if ours else f"a row must be a mapping, got {type(row).__name__}"
+            yield RawRow(f"{loader}, row {number}", dict(row) if ours else None, problem)
+    except Exception as error:  # whatever the user's function raises
+        raise DataError(
+            f"loader {loader} must give rows, got {type(error).__name__} after row {number}: "
+            f"{error}"
+        ) from error
 
 
 def _from_hub(source: BenchmarkSource) -> Iterator[RawRow]:

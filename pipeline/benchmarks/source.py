@@ -35,6 +35,8 @@ class BenchmarkSource:
     hf_split: str | None = None
     revision: str | None = None
     """Commit or tag of the data set."""
+    loader: str | None = None
+    """``package.module:function`` of one's own: without arguments, gives a mapping a row."""
     fields: Fields = Fields()
     """Where rows hold what; a known benchmark has its own mapping, over which these are put."""
     limit: int | None = None
@@ -67,6 +69,7 @@ class BenchmarkSource:
         if self.seed is not None and self.seed < 0:
             raise ValueError(f"seed must be >= 0, got {self.seed!r}")
         outside = [self.path, self.hf_dataset, self.hf_config, self.hf_split, self.revision]
+        outside.append(self.loader)
         generated = [self.size, self.split]
         if self.name in GENERATED:
             if any(value is not None for value in outside):
@@ -81,12 +84,15 @@ class BenchmarkSource:
                 f"seed must be of {' or '.join(GENERATED)} or of shuffled choices, "
                 f"got {self.name!r}"
             )
-        if self.path is not None and any(value is not None for value in outside[1:]):
+        if self.path is not None and any(value is not None for value in outside[1:-1]):
             raise ValueError("a benchmark must have a path or a data set, got both")
-        if self.path is None and self.hf_dataset is None and known_of(self.name) is None:
+        if self.loader is not None and any(value is not None for value in outside[:-1]):
+            raise ValueError("a benchmark must have one of path, data set and loader, got several")
+        nowhere = self.path is None and self.hf_dataset is None and self.loader is None
+        if nowhere and known_of(self.name) is None:
             raise ValueError(
                 f"a benchmark must be one of {', '.join([*KNOWN, *GENERATED, *PUBLISHED])} "
-                f"or have a path or hf_dataset, got {self.name!r}"
+                f"or have a path, hf_dataset or loader, got {self.name!r}"
             )
 
     @property

@@ -116,7 +116,8 @@ class VerifierModel(ModelConfig):
     model. ``one_column``: the sigmoid of a head's single column. ``generative``: a language model
     that is asked (docs/verifiers.md)."""
     profile: StepFormat | Judge | None = None
-    """How the model is asked and read: the name of a profile of `pipeline.config.profiles`, or its
+    """How the model is asked and read: the name of a profile of `pipeline.config.profiles`, or
+    ``package.module:NAME`` of one's own, or its
     fields; ``like: NAME`` among them takes what they leave out from that profile. None is for
     ``qwen_prm``, whose prompt the two fields below make."""
     step_separator: str = "<extra_0>"

@@ -7,12 +7,17 @@ digest is made, so a name and the same fields are the same science, and a change
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.core.judging import Judge
+from pipeline.core.plugins import imported
 from pipeline.core.step_format import StepFormat
+
+GROUP = "markovscale.verifier_profiles"
+"""The group of entry points in which a package names its profiles."""
 
 VerifierKind = Literal["qwen_prm", "token_pair", "one_column", "generative"]
 
@@ -143,6 +148,11 @@ def profile_of(kind: VerifierKind, value: Any) -> StepFormat | Judge | None:
 
 def _named(kind: VerifierKind, name: Any) -> dict[str, Any]:
     if name not in PROFILES[kind]:
+        own = imported(name, GROUP) if isinstance(name, str) else None
+        if isinstance(own, Mapping):
+            return dict(own)
+        if own is not None:
+            raise ValueError(f"{name} must be a mapping of a profile's fields, got {own!r}")
         others = [other for other, known in PROFILES.items() if name in known]
         of_another = f", which is one of the kind {others[0]}" if others else ""
         raise ValueError(

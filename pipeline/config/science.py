@@ -11,8 +11,9 @@ from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
 from pipeline.config.schema import Section
 from pipeline.config.weights import with_weights
 from pipeline.core.decoding import Decoding
+from pipeline.core.plugins import short_name
 from pipeline.core.prompts import Prompts
-from pipeline.strategies import STRATEGIES
+from pipeline.strategies.registry import strategy_class
 
 
 class PriorsConfig(Section):
@@ -43,8 +44,9 @@ class StrategyEntry(Section):
     """One strategy of a run: its registered kind, a label, and fields of its own."""
 
     kind: str
+    """A registered name, an entry point's, or ``package.module:Class`` of one's own."""
     label: str = Field("", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$|^$")
-    """Names the strategy in journal and tables; defaults to its kind."""
+    """Names the strategy in journal and tables; defaults to its kind, or to the class's name."""
     fields: dict[str, Any] = Field(default_factory=dict)
     """Fields of the strategy, over those of ``science.strategy``."""
 
@@ -53,19 +55,18 @@ class StrategyEntry(Section):
     def _short_forms(cls, value: Any) -> Any:
         """``mr_thinking`` and ``{kind: mr_thinking, n: 16}`` as well as the full form."""
         if isinstance(value, str):
-            return {"kind": value, "label": value}
+            return {"kind": value, "label": short_name(value)}
         if isinstance(value, dict):
             own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
             known = {k: v for k, v in value.items() if k in ("kind", "label")}
-            known.setdefault("label", value.get("kind", ""))
+            known.setdefault("label", short_name(str(value.get("kind", ""))))
             return {**known, "fields": with_weights({**value.get("fields", {}), **own})}
         return value
 
     @field_validator("kind")
     @classmethod
     def _registered(cls, kind: str) -> str:
-        if kind not in STRATEGIES:
-            raise ValueError(f"a strategy must be one of {', '.join(STRATEGIES)}")
+        strategy_class(kind)
         return kind
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.errors import described
@@ -14,6 +14,7 @@ from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Pool, Strategy
 from pipeline.strategies import STRATEGIES
+from pipeline.strategies.registry import strategy_class
 
 POOL_OF: dict[str, Pool] = {
     "mr_thinking": Pool.SEQUENTIAL,
@@ -30,7 +31,8 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
     Raises:
         ConfigError: naming the field, what must hold and what came.
     """
-    known = {name for kind in STRATEGIES for name in _field_names(kind)}
+    kinds = dict.fromkeys([*STRATEGIES, *(entry.kind for entry in science.strategies)])
+    known = {name for kind in kinds for name in _field_names(kind)}
     for name in science.strategy:
         if name not in known:  # of any kind: the list of strategies may be narrowed for one run
             raise ConfigError(
@@ -57,7 +59,7 @@ def rule_of(science: ScienceConfig, strategy: Strategy[Any]) -> AnswerRule:
 
 
 def _field_names(kind: str) -> set[str]:
-    own = {field.name for field in fields(STRATEGIES[kind])}
+    own = {field.name for field in fields(strategy_class(kind))}
     return own - {"decoding", "prompts", "score"}
 
 
@@ -72,7 +74,8 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
                 f"{', '.join(sorted(names)) or 'none'}"
             )
     places = {name: f"science.strategy.{name}" for name in shared if name not in entry.fields}
-    hints = get_type_hints(STRATEGIES[entry.kind])
+    kind = strategy_class(entry.kind)
+    hints = get_type_hints(kind)
     for name, value in {**shared, **entry.fields}.items():
         try:
             check_numbers(hints[name], value)
@@ -86,9 +89,11 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
         "score": science.verifier is not None,
     }
     try:
-        strategy: Strategy[Any] = TypeAdapter(STRATEGIES[entry.kind]).validate_python(values)
+        strategy: Strategy[Any] = TypeAdapter(kind).validate_python(values)
     except ValidationError as error:
         raise ConfigError(described(error, where, places)) from error
+    except PydanticUserError as error:  # of a user's own class
+        raise ConfigError(f"{where} must have fields of JSON types: {error.message}") from error
     return strategy
 
 

@@ -90,5 +90,5 @@ def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strateg
                 raise ConfigError(described(error, f"strategies.{entry.kind}")) from error
             alone = science.model_copy(update={"strategies": (one,), "strategy": {}})
             (strategy,) = strategies_of(alone).values()
-            built.append((entry.label or entry.kind, strategy))
+            built.append((entry.label or one.label, strategy))
     return built

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from pipeline.answers.answer_rules import apply
-from pipeline.core.protocol import Completion, Stop, StopReason
+from pipeline.core.protocol import Completion, Pool, Stop, StopReason
 from pipeline.records.outcome import counted_verdict
 from pipeline.records.trajectory import Row
 from pipeline.report import words
 from pipeline.report.figure import facts
 from pipeline.report.html import Html, h
-from pipeline.report.run_data import OURS, Cell
+from pipeline.report.run_data import Cell
 from pipeline.report.svg import Size, line, mark, path, picture, plot, text
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.stopping import why_stopped
 
 _VERDICTS = {"right": "✓ right", "wrong": "✗ wrong", "ungraded": "? ungraded"}
-_CHAINS = OURS | {"base", "mr_thinking"}
 _CHAIN = Size(width=340, height=104, narrow=False)
 
 
@@ -125,7 +124,8 @@ def _round(
 ) -> Html:
     score, path = row["round_scores"][r], row["posterior_path"]
     last = r == len(row["round_answers"]) - 1
-    which = f"round {r}" if cell.kind in _CHAINS else f"sample {r}"
+    sampled = recorded is not None and recorded["pool"] == Pool.PARALLEL
+    which = f"sample {r}" if sampled else f"round {r}"
     told = [h("span", which, cls="which")]
     told.append(h("span", "answer ", _isolated(row["round_answers"][r] or "none"), cls="answer"))
     told.append(_badge(row["round_verdicts"][r]))

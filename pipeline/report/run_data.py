@@ -71,6 +71,8 @@ class Cell:
     @property
     def method(self) -> str:
         """The method's name, with the label where that says more."""
+        if self.kind not in METHODS:  # a user's own
+            return self.label
         name = METHODS[self.kind]
         return name if self.label == self.kind else f"{name} ({self.label})"
 

@@ -1,0 +1,292 @@
+"""What every strategy must hold to, as checks that raise `ContractError`.
+
+The tests run them over every registered strategy with engines that Hypothesis makes up,
+``jobs.check_strategy`` over a user's own with the engines of `engine`. None of them needs a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import FrozenInstanceError, fields, replace
+from functools import partial
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.core.errors import MarkovScaleError, ProtocolError, ReplayMissError
+from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.protocol import (
+    Completion,
+    Failure,
+    Generate,
+    Observation,
+    Priors,
+    Question,
+    Request,
+    Statistics,
+    Stop,
+    Strategy,
+)
+from pipeline.core.seeds import question_seed
+from pipeline.replay.exact import Recorded, Recording, RecordingKind, drive, replay_phases
+from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.self_consistency import SelfConsistency
+
+Answerer = Callable[[Question, Request], Observation]
+"""An engine: it answers the same request of a question alike, whenever it is asked."""
+
+STATE_BYTES = 20_000
+"""A state that is larger holds what it should not, such as texts."""
+
+
+class ContractError(MarkovScaleError, AssertionError):
+    """A strategy does what no strategy may."""
+
+
+def questions(number: int = 5) -> list[Question]:
+    """Made-up questions of which everything is known that a strategy may want to know."""
+    priors = Priors(p0=0.4, p0_source="predictor", a=0.1, b=0.3)
+    return [
+        Question(
+            benchmark="made-up",
+            question_id=f"q{i}",
+            text=f"{i} + 1?",
+            seed=question_seed(0, "made-up", f"q{i}"),
+            priors=priors,
+        )
+        for i in range(number)
+    ]
+
+
+def engine(number: int) -> Answerer:
+    """An engine that picks what it answers by a hash: few distinct answers, none at all, replies
+    cut short, any score, and, in every third engine, failures."""
+
+    def answer(asked: Question, request: Request) -> Observation:
+        key = f"{number} {asked.question_id} {request.address} {request.digest()}"
+        dice = hashlib.sha256(key.encode()).digest()
+        if number % 3 == 0 and dice[0] < 32:
+            return Failure(error="engine: lost", completion_tokens=5)
+        told = (None, "1", "2", "3")[dice[1] % (2 + number % 3)]
+        score = (0.0, 1.0, dice[3] / 255)[min(dice[2] % 4, 2)]
+        return Completion(
+            text="" if told is None else f"So \\boxed{{{told}}}",
+            answer=told,
+            finish_reason="length" if dice[4] < 32 else "stop",
+            completion_tokens=dice[5],
+            step_scores=(score,) if request.score else None,
+            score=score if request.score else None,
+        )
+
+    return answer
+
+
+def with_budget(strategy: Strategy[Any], n: int) -> Strategy[Any]:
+    """The strategy with budget `n`, where that is one of its fields."""
+    has_n = "n" in {field.name for field in fields(strategy)}  # type: ignore[arg-type]
+    return replace(strategy, n=n) if has_n else strategy  # type: ignore[type-var]
+
+
+def promised(strategy: Any) -> int:
+    """Completions that a strategy promises not to exceed for one question."""
+    most = getattr(strategy, "max_requests", getattr(strategy, "n", None))
+    if most is None:
+        raise ContractError("it must have n, or max_requests: the most that a question may cost")
+    return int(most)
+
+
+def stages(
+    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer
+) -> Iterator[tuple[Strategy[Any], Question, Statistics | None]]:
+    """Every (strategy, question, statistics) that a run goes through, phase by phase."""
+    known = prepared(strategy, asked)
+    for phase in phases_of(strategy):
+        records = {}
+        for one in asked:
+            if phase.selects(one.question_id, known):
+                yield phase.strategy, one, known
+                done = drive(phase.strategy, one, partial(answer, one), known)
+                records[one.question_id] = QuestionRecord(
+                    question=one, completions=done.completions, stop=done.stop
+                )
+        known = phase.fold(records, known)
+
+
+def stops_within_its_budget(
+    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer
+) -> None:
+    """Every question stops; over all phases it has at most the promised addresses, each once a
+    phase; its stop rests on completions that were had, and its answer rule can be applied."""
+    paid: dict[str, dict[Any, str]] = {one.question_id: {} for one in asked}
+    most = promised(strategy)
+
+    def counted(one: Question, request: Request) -> Observation:
+        mine, digest = paid[one.question_id], request.digest()
+        first = mine.setdefault(request.address, digest)
+        _must(first == digest, f"an address must stand for one prompt, {request.address} has two")
+        _must(len(mine) <= most, f"a question may cost {most} completions, it asked for more")
+        return answer(one, request)
+
+    for key, outcome in replay_phases(strategy, asked, counted).items():
+        at = [request.address for request in outcome.requests]
+        _must(len(at) == len(set(at)), f"a phase must ask for an address once, got {at} of {key}")
+        rounds, had = outcome.stop.rounds, outcome.completions
+        _must(
+            list(rounds) == sorted(set(rounds)) and all(0 <= at < len(had) for at in rounds),
+            f"rounds of a stop must be positions of the {len(had)} completions, rising, "
+            f"got {rounds}",
+        )
+        rested = [had[position] for position in rounds]
+        failed = any(isinstance(observation, Failure) for observation in rested)
+        _must(not failed, f"a stop must not rest on a failure, got {rounds}")
+        apply(AnswerRule(strategy.default_rule), had, outcome.stop)
+
+
+def survives_storage(strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer) -> None:
+    """A state that went through JSON or pickle is equal, takes the same next step and is small."""
+    for stage, one, known in stages(strategy, asked, answer):
+        state, action = stage.start(one, known)
+        while isinstance(action, Generate):
+            told = [answer(one, request) for request in action.requests]
+            adapter: TypeAdapter[Any] = TypeAdapter(type(state))
+            text = adapter.dump_json(state)
+            _must(len(text) < STATE_BYTES, f"a state must be small, got {len(text)} bytes of JSON")
+            pickled = pickle.loads(pickle.dumps(state))  # noqa: S301  # dumped in this line
+            following = stage.step(state, told)
+            for what, copy in (("JSON", adapter.validate_json(text)), ("pickle", pickled)):
+                _must(copy == state, f"a state must survive {what}, got {copy} for {state}")
+                _must(stage.step(copy, told) == following, f"a copy by {what} must step alike")
+            state, action = following
+
+
+def refuses_what_does_not_answer(
+    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer, junk: Any = "text"
+) -> None:
+    """A wrong number or type of observations raises `ProtocolError`, and so does anything told to
+    a stopped question; the state stays as it was, and the right observations are then taken."""
+    for stage, one, known in stages(strategy, asked, answer):
+        state, action = stage.start(one, known)
+        while isinstance(action, Generate):
+            told = [answer(one, request) for request in action.requests]
+            before = repr(state)
+            more = [*told, Completion(text="", answer="1", score=0.5, step_scores=(0.5,))]
+            for wrong in ([], told[:-1], more, [junk, *told[1:]]):
+                _refused(stage, state, wrong, "observation")
+            _must(repr(state) == before, "a state must not change, it did")
+            state, action = stage.step(state, told)
+        _refused(stage, state, more[-1:], "stopped")
+
+
+def heeds_scores(strategy: Strategy[Any], asked: Sequence[Question], score: float | None) -> None:
+    """A strategy that decides by scores (`needs_score`) refuses a completion without a score, or
+    with one outside [0, 1], whether p0 is known or not; the others do not look at it."""
+    told = Completion(text="", answer="1", score=score, completion_tokens=10)
+    unknown = [replace(one, priors=replace(one.priors, p0=None, p0_source=None)) for one in asked]
+    refusals = []
+    for known in (asked, unknown):
+        try:
+            replay_phases(strategy, known, lambda one, request: told)
+        except ValueError as error:  # a ProtocolError, or one of a fold between phases
+            refusals.append(str(error))
+    named = [refusal for refusal in refusals if "score" in refusal]
+    if strategy.needs_score:
+        _must(bool(named), f"it says needs_score, so it must refuse the score {score}, it took it")
+    else:
+        _must(not named, f"it says that it needs no score, it refuses {score}: {named}")
+
+
+def decides_alike(strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer) -> str:
+    """The same observations lead to the same requests and stops, whenever and in whatever order
+    questions are served. Returns a digest of them, which is the same in every process."""
+    once = replay_phases(strategy, asked, answer)
+    again = replay_phases(strategy, asked, answer)
+    _must(once == again, "it must decide alike when asked again, it did not (random numbers?)")
+    alone: dict[str, Stop] = {}
+    for stage, one, known in stages(strategy, [*reversed(asked)], answer):
+        alone[one.question_id] = drive(stage, one, partial(answer, one), known).stop
+    stops = {key: outcome.stop for key, outcome in once.items()}
+    _must(alone == stops, "the order of questions must not matter, it does")
+    return hashlib.sha256(repr(sorted(once.items())).encode()).hexdigest()
+
+
+def seeds_by_address(
+    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer, budgets: Sequence[int]
+) -> None:
+    """Where two budgets ask for a completion of one address with one prompt, the seed is one."""
+    seeds: dict[tuple[Any, ...], set[int]] = {}
+
+    def noting(one: Question, request: Request) -> Observation:
+        key = (one.question_id, request.address, request.digest())
+        seeds.setdefault(key, set()).add(request.seed)
+        return answer(one, request)
+
+    for n in budgets:
+        replay_phases(with_budget(strategy, n), asked, noting)
+    for key, found in seeds.items():
+        _must(len(found) == 1, f"the seed of {key[:2]} must not depend on n, got {found}")
+
+
+def replays_from_a_pool(
+    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer
+) -> None:
+    """What says `pool_replayable` asks for nothing but rounds of MR-Thinking and samples of
+    Self-Consistency, with their prompts."""
+    if not getattr(strategy, "pool_replayable", False):
+        return
+    depth, shared = promised(strategy), {name: getattr(strategy, name) for name in _POOL_FIELDS}
+    drawers = (MRThinking(n=depth, **shared), SelfConsistency(n=depth, **shared))
+    recordings = {}
+    for one in asked:
+        drawn = []
+        for drawer in drawers:
+            done = drive(drawer, one, partial(answer, one))
+            drawn += [
+                Recorded(address=request.address, digest=request.digest(), observation=seen)
+                for request, seen in zip(done.requests, done.completions, strict=True)
+            ]
+        recordings[one.question_id] = Recording.of(RecordingKind.POOL, one, drawn)
+    try:
+        replay_phases(strategy, asked, lambda one, asks: recordings[one.question_id].find(asks))
+    except ReplayMissError as error:
+        raise ContractError(
+            f"it says pool_replayable, so it must ask for what pools hold: {error}"
+        ) from error
+
+
+def is_a_value(strategy: Strategy[Any]) -> None:
+    """It cannot be changed, equals itself after pickle, and refuses a budget of no completion."""
+    copy = pickle.loads(pickle.dumps(strategy))  # noqa: S301  # dumped in this line
+    _must(copy == strategy, "it must equal its copy by pickle, it does not")
+    try:
+        strategy.score = False  # type: ignore[attr-defined]
+    except (FrozenInstanceError, TypeError):
+        pass
+    else:
+        raise ContractError("its fields must not change, they do")
+    if with_budget(strategy, 1) is not strategy:
+        try:
+            with_budget(strategy, 0)
+        except ValueError:
+            return
+        raise ContractError("n must be >= 1: n = 0 must raise ValueError, it does not")
+
+
+_POOL_FIELDS = ("decoding", "prompts", "score")
+
+
+def _refused(stage: Strategy[Any], state: Any, wrong: Sequence[Any], word: str) -> None:
+    try:
+        stage.step(state, wrong)
+    except ProtocolError as error:
+        _must(word in str(error), f"a ProtocolError must name {word}, got {error}")
+        return
+    what = "a stopped question" if word == "stopped" else "observations that do not answer"
+    raise ContractError(f"{what} must raise ProtocolError, got none for {len(wrong)} observations")
+
+
+def _must(holds: bool, message: str) -> None:
+    if not holds:
+        raise ContractError(message)

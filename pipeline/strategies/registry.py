@@ -1,0 +1,76 @@
+"""The class of a strategy by its kind: a registered one, or a user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any, get_type_hints
+
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.errors import ConfigError
+from pipeline.core.plugins import imported, names_of
+from pipeline.strategies import STRATEGIES
+
+GROUP = "markovscale.strategies"
+"""The group of entry points in which a package names its strategies."""
+
+_KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SHARED = ("decoding", "prompts", "score")
+"""Fields that every run gives to every strategy."""
+
+
+def strategy_class(kind: str) -> type[Any]:
+    """The class of a kind: a registered name, an entry point or ``package.module:Class``.
+
+    Raises:
+        ConfigError: at a kind that is not known, cannot be imported or is no strategy.
+    """
+    if kind in STRATEGIES:
+        return STRATEGIES[kind]
+    found = imported(kind, GROUP)
+    if found is None:
+        known = [*STRATEGIES, *names_of(GROUP)]
+        raise ConfigError(
+            f"a strategy must be one of {', '.join(known)}, or package.module:Class, got {kind!r}"
+            + "".join(f" (did you mean {near}?)" for near in get_close_matches(kind, known, n=1))
+        )
+    if missing := _missing(found):
+        raise ConfigError(f"{kind} must be a strategy: {missing}")
+    return found  # type: ignore[no-any-return]
+
+
+def own_modules(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Top-level modules of users' own classes among kinds: what a cluster's workers must import."""
+    modules = [strategy_class(kind).__module__ for kind in kinds if kind not in STRATEGIES]
+    return tuple(dict.fromkeys(module.partition(".")[0] for module in modules))
+
+
+def _missing(found: Any) -> str:
+    """What a class lacks to be a strategy, in words; nothing where it is one."""
+    if not isinstance(found, type):
+        return f"a class, got {type(found).__name__}"
+    parameters = getattr(found, "__dataclass_params__", None)
+    if parameters is None or not parameters.frozen:
+        return "a dataclass(frozen=True), whose fields are its configuration"
+    for name in ("start", "step"):
+        if not callable(getattr(found, name, None)):
+            return f"it must have a method {name}"
+    for name in ("kind", "needs_score", "default_rule"):
+        if not hasattr(found, name):
+            return f"it must have a class attribute {name}"
+    kind, rule = getattr(found, "kind", None), getattr(found, "default_rule", None)
+    if not isinstance(kind, str) or kind in STRATEGIES or not _KIND.fullmatch(kind):
+        return f"its kind must be a name of its own (letters, digits, . _ -), got {kind!r}"
+    if isinstance(rule, str) and rule not in set(AnswerRule):
+        return f"its default_rule must be one of {', '.join(AnswerRule)}, got {rule!r}"
+    own = {field.name for field in fields(found)}
+    for name in _SHARED:
+        if name not in own:
+            return f"it must have a field {name}"
+    try:
+        get_type_hints(found)
+    except (NameError, TypeError) as error:
+        return f"the types of its fields must be readable, got {error}"
+    return ""

@@ -1,0 +1,255 @@
+"""docs/write-a-strategy.md, as a user follows it: a class of their own, run and replayed."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from jobs.check_strategy import main as check_strategy
+from jobs.sweep import main as sweep
+from pipeline.benchmarks import BenchmarkSource, load
+from pipeline.config.models import VerifierModel
+from pipeline.config.run import RunConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.core import plugins
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.records.run_dir import RunDir
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "write-a-strategy.md").read_text("utf-8")
+
+
+def block(language, after=""):
+    """The first block of a language behind a text of the page."""
+    return re.search(rf"```{language}\n(.*?)```", PAGE[PAGE.index(after) :], re.S)[1]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The user's folder as the page makes it, importable as by PYTHONPATH."""
+    package = tmp_path / "early"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "stable.py").write_text(block("python"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "early"]:
+        del sys.modules[name]
+
+
+def config_of(kind, **science):
+    values = {
+        "benchmarks": [{"name": "arithmetic", "size": 4}],
+        "strategies": [kind],
+        "generator": {"model": "models/tiny-generator"},
+    }
+    return RunConfig.parse({"science": {**values, **science}})
+
+
+def test_the_example_of_the_page_keeps_the_contract(project, capsys):
+    """What the page shows passes its own check, every line of it."""
+    assert check_strategy(["early.stable:Stable", "--set", "times=1"]) == 0
+
+    told = capsys.readouterr().out.splitlines()
+    assert [line[:4] for line in told[:-1]] == ["ok  "] * (len(told) - 1)
+    assert "asks neither clock" in "".join(told)
+
+
+@pytest.mark.parametrize(
+    ("was", "instead", "says"),
+    [
+        ("told.drawn >= self.n", "time.time() < 0", "asks the clock (time.time)"),
+        ("told.drawn >= self.n", "random.random() < 0.5", "asks random numbers (random.random)"),
+        ("told.drawn >= self.n", "datetime.now().year > 3", "asks the clock (datetime.now)"),
+        ("told.drawn >= self.n", "bool(os.urandom(1))", "asks the system"),
+        (
+            "told.drawn >= self.n",
+            "told.drawn >= self.n or hash(str(told.answers)) % 2",
+            "alike in another process",
+        ),
+        ("told.drawn >= self.n", "told.drawn > self.n", "a question may cost"),
+        ("raise ValueError", "print", "n = 0 must raise ValueError"),
+        ("return ask_first(question, self)", "return 1 / 0", "ZeroDivisionError: division by zero"),
+        ("stop(told, StopReason.BUDGET)", "(told, told)", "it raised"),
+        ("needs_score: ClassVar[bool] = False", "needs_score: ClassVar[bool] = True", "it took it"),
+        ("ask_first(question, self)", "ask_first(odd(question), self)", "it says pool_replayable"),
+        ("frozen=True, ", "", "must be a strategy: a dataclass(frozen=True)"),
+        ("def step", "def stepp", "must be a strategy: it must have a method step"),
+        ('kind: ClassVar[str] = "stable"', 'kind: ClassVar[str] = "base"', "a name of its own"),
+        ('[str] = "last"', '[str] = "best"', "default_rule must be one of last"),
+        ("    score: bool = True\n", "", "it must have a field score"),
+        ("import dataclass", "import dataklass", "module early.stable must be importable"),
+    ],
+)
+def test_what_breaks_the_contract_is_one_clear_line(project, capsys, was, instead, says):
+    """A strategy with a fault of each kind ends with status 2 and a line that names it."""
+    file = project / "early" / "stable.py"
+    text = file.read_text()
+    assert was in text
+    future = "from __future__ import annotations\n"
+    file.write_text(text.replace(was, instead).replace(future, future + EXTRA))
+
+    status = check_strategy(["early.stable:Stable"])
+    told = capsys.readouterr().err
+
+    assert status == 2
+    assert says in told
+    assert told.startswith("error: ")
+    assert told.count("\n") == 1
+
+
+EXTRA = """
+import os
+import random
+import time
+from dataclasses import replace
+from datetime import datetime
+
+
+def odd(question):
+    return replace(question, text=question.text + "!")
+
+
+"""
+
+
+def test_its_fields_are_checked_as_those_of_any_strategy(project):
+    """Values from both places reach it; a field that it lacks and a bad value are refused."""
+    config = config_of({"kind": "early.stable:Stable", "times": 1}, strategy={"n": 5, "tau": 0.9})
+    ((label, built),) = strategies_of(config.science).items()
+
+    assert (label, built.n, built.times, built.kind) == ("Stable", 5, 1, "stable")
+    for fields, says in (
+        ({"tiems": 2}, "Stable.tiems must be a field of early.stable:Stable, which has n, times"),
+        ({"times": 0}, "times must be >= 1, got 0"),
+        ({"times": "two"}, "times"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            config_of({"kind": "early.stable:Stable", **fields})
+
+
+def test_what_is_no_strategy_is_refused_before_anything_starts(project):
+    """A missing module, a missing name, a function, another class, a misspelt kind: one line."""
+    for kind, says in (
+        ("nowhere:X", "module nowhere must be importable"),
+        ("early.stable:Other", "module early.stable must have Other"),
+        ("early.stable:tell", "must be a strategy: a class, got function"),
+        ("early.stable:Revisions", "it must have a method start"),
+        ("early.stable:", "must be written package.module:Name"),
+        ("chain_acs", r"did you mean chain_asc\?"),
+    ):
+        with pytest.raises(ConfigError, match=says) as caught:
+            config_of(kind)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_package_may_name_its_strategy(project, monkeypatch):
+    """An entry point's name stands for its class."""
+    text = '[project.entry-points."markovscale.strategies"]'
+    assert text in PAGE
+    folder = project / "early-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: early\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(
+        "[markovscale.strategies]\n" + block("toml").partition("]\n")[2].replace('"', "")
+    )
+
+    (built,) = strategies_of(config_of("stable").science).values()
+
+    assert type(built).__name__ == "Stable"
+    assert plugins.names_of("markovscale.strategies") == ["stable"]
+
+
+def test_the_sweep_of_the_page_runs_over_the_shipped_pool(project, capsys):
+    """The grids of the page give a row a setting; longer patience costs more tokens."""
+    (project / "stable.yaml").write_text(block("yaml", "## 4."))
+    command = re.search(r"python -m jobs\.sweep (.*)", PAGE)[1].replace(
+        "stable.", f"{project}/stable."
+    )
+    pool = str(ROOT / "data" / "pools" / "sums")
+
+    assert sweep(command.replace("data/pools/sums", pool).split()) == 0
+
+    told = capsys.readouterr().out
+    assert "Stable (last)" in told
+    assert (project / "stable.parquet").exists()
+
+
+def test_a_loader_gives_rows_like_a_file(project):
+    """Rows of a function are read by the same fields; what is no row or raises is named."""
+    source = yaml.safe_load(block("yaml", "## Your own loader"))["science"]["benchmarks"][0]
+    rows = project / "early" / "rows.py"
+    rows.write_text(
+        "def questions():\n"
+        "    yield {'ask': '1 + 1?', 'key': 2}\n"
+        "    yield {'ask': '2 + 1?', 'key': '3'}\n"
+        "def bad():\n    yield 3\n"
+        "def late():\n    yield {'question': '1?', 'answer': 1}\n    raise OSError('away')\n"
+        "LIST = 3\n"
+    )
+    config = config_of("base", benchmarks=[source])
+
+    items = load(config.science.benchmarks[0]).items
+
+    assert [(item.text, item.gold) for item in items] == [("1 + 1?", "2"), ("2 + 1?", "3")]
+    for name, says in (
+        ("bad", "a row must be a mapping, got int in early.rows:bad, row 1"),
+        ("late", "early.rows:late must give rows, got OSError after row 1: away"),
+        ("LIST", "loader must be a function"),
+    ):
+        with pytest.raises((DataError, ConfigError), match=says):
+            load(BenchmarkSource(name="mine", loader=f"early.rows:{name}"))
+    with pytest.raises(ValueError, match="one of path, data set and loader"):
+        BenchmarkSource(name="mine", loader="a:b", path="c.csv")
+
+
+def test_a_profile_of_ones_own_becomes_part_of_the_configuration(project):
+    """Its fields stand in the configuration, so that no later reader has to import it."""
+    (project / "early" / "profiles.py").write_text(
+        "MINE = {'tag': 'ки', 'good': '+', 'bad': '-'}\nODD = 3\n"
+    )
+    given = yaml.safe_load(block("yaml", "How a verifier is asked"))["science"]["verifier"]
+
+    model = VerifierModel.model_validate(given)
+
+    assert VerifierModel.model_validate_json(model.model_dump_json()) == model
+    assert model.profile.tag == "ки"
+    with pytest.raises(ValueError, match="ODD must be a mapping of a profile's fields, got 3"):
+        VerifierModel.model_validate({**given, "profile": "early.profiles:ODD"})
+
+
+@pytest.mark.ray
+def test_the_page_from_live_run_to_replay(project, tmp_path):
+    """The commands of the page, on scripted engines: a run in processes that find the class by
+    PYTHONPATH, its replay, and the replay of other settings."""
+    runs = tmp_path / "runs"
+    (project / "stable.yaml").write_text(block("yaml", "## 4."))
+    script = "--set runtime.scripted.p0=0.5 --set runtime.scripted.tokens=20"
+    live = block("bash", "## 3.").replace(
+        "--name stable", f"--name stable --set runtime.runs={runs} {script}"
+    )
+    again = re.findall(r"python -m jobs\.replay .*", PAGE)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(project),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    lines = "\n".join([live, *again]).replace("runs/stable", f"{runs}/stable")
+    lines = lines.replace("stable.yaml", f"{project}/stable.yaml")
+
+    done = subprocess.run(
+        ["bash", "-e", "-c", lines], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert "all agree with" in done.stdout
+    assert "Stable (times 3): over the completions of" in done.stdout
+    summary = RunDir.open(str(runs / "stable")).folder.read_json("summary.json")
+    stable = next(each for each in summary["strategies"] if each["strategy"] == "Stable")
+    assert (stable["kind"], stable["questions"], stable["failed"]) == ("stable", 12, 0)
+    assert json.dumps(summary)
