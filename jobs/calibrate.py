@@ -31,7 +31,12 @@ def parser() -> argparse.ArgumentParser:
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument("--out", required=True, metavar="FILE", help="JSON file to write")
-    options.add_argument("--method", choices=("isotonic", "platt"), default="isotonic")
+    options.add_argument(
+        "--method",
+        choices=("isotonic", "platt"),
+        default="isotonic",
+        help="any rising map (isotonic, the default), or a logistic one",
+    )
     options.add_argument("--seed", type=int, default=0, help="of the split into halves")
     return options
 

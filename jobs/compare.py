@@ -16,7 +16,10 @@ proposes for pilots. Reads run directories, needs no cluster, writes nothing. Ex
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import sys
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,11 +28,13 @@ from rich.table import Table
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.report import words
-from pipeline.report.chain_view import RoundCurve, candidates
+from pipeline.report.chain_view import Candidate, RoundCurve, candidates
 from pipeline.report.comparison import Comparison, accuracy
 from pipeline.report.message import one_question, verdict_words
 from pipeline.report.pairs import comparisons_of, pilots_of
 from pipeline.report.run_data import read_run
+from pipeline.statistics.intervals import Interval
+from pipeline.statistics.paired import Difference
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
         "--rule", choices=[rule.value for rule in AnswerRule], help="answer rule of both sides"
     )
     options.add_argument("--n", type=int, metavar="N", help="completions to rank pilots at")
+    options.add_argument("--json", action="store_true", help="print one JSON object instead")
     return options
 
 
@@ -67,6 +73,17 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    if arguments.json:
+        facts = {
+            "synthetic": any(run.synthetic for run in runs),
+            "comparisons": [_facts(c) for c in made],
+            "pilots": {
+                benchmark: [_candidate(c) for c in candidates(curves, _most(curves, arguments.n))]
+                for benchmark, curves in pilots.items()
+            },
+        }
+        print(json.dumps(facts))
+        return 0
     console = Console(width=None if Console().is_terminal else 160, highlight=False)
     for run in runs:
         if run.synthetic:
@@ -75,6 +92,59 @@ def main(argv: list[str] | None = None) -> int:
     for benchmark, curves in pilots.items():
         _print_pilots(console, benchmark, curves, arguments.n)
     return 0
+
+
+def _facts(c: Comparison) -> dict[str, Any]:
+    """A comparison for a script: shares in [0, 1], differences first minus second, 95 % intervals;
+    null where it is not known."""
+    sides = ((c.first, c.rule_first), (c.second, c.rule_second))
+    return {
+        "benchmark": c.first.benchmark,
+        "sides": [
+            {
+                "run": cell.run,
+                "strategy": cell.label,
+                "rule": rule.value,
+                "accuracy": _interval(accuracy(cell, rule)),
+            }
+            for cell, rule in sides
+        ],
+        "questions": c.n_questions,
+        "left_out": c.left_out,
+        "only_first": None if c.test is None else c.test.only_first,
+        "only_second": None if c.test is None else c.test.only_second,
+        "accuracy_difference": None
+        if c.accuracy is None
+        else {"value": c.accuracy.value, "low": c.gain_ends[0], "high": c.gain_ends[1]},
+        "p_adjusted": c.p_adjusted,
+        "comparisons": c.tests,
+        "distinguishable": c.distinguishable,
+        "tokens_difference": _interval(c.tokens),
+        "tokens_saved": _interval(c.saved),
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    cell = candidate.curve.cell
+    return {
+        "backbone": cell.backbone,
+        "run": cell.run,
+        "L": _interval(candidate.curve.fit.stationary_accuracy),
+        "p0": candidate.curve.p0,
+        "n": candidate.n,
+        "expected_accuracy": candidate.expected_accuracy,
+        "expected_tokens": candidate.expected_tokens,
+        "questions": len(cell.rows),
+    }
+
+
+def _interval(found: Interval | Difference | None) -> dict[str, float] | None:
+    known = found is not None and not math.isnan(found.value)
+    return {name: getattr(found, name) for name in ("value", "low", "high")} if known else None
+
+
+def _most(curves: list[RoundCurve], n: int | None) -> int:
+    return n or max(curve.cell.n for curve in curves)
 
 
 def _print_comparisons(console: Console, made: list[Comparison]) -> None:
@@ -125,7 +195,7 @@ def _sides(c: Comparison) -> str:
 def _print_pilots(
     console: Console, benchmark: str, curves: list[RoundCurve], n: int | None
 ) -> None:
-    ranked = candidates(curves, n or max(curve.cell.n for curve in curves))
+    ranked = candidates(curves, _most(curves, n))
     table = Table(title=f"{benchmark}: backbones by L", title_justify="left")
     table.add_column("backbone")
     for name in ("run", "L [95 % interval]", "p0", "accuracy at N", "tokens at N", "questions"):

@@ -14,6 +14,7 @@ import sys
 
 from jobs.logs import add_log_options, log_to_stderr
 from jobs.pool_config import pool_config
+from jobs.shipped import shipped
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.features import POOLINGS
 from pipeline.records.run_dir import rows_of
@@ -27,9 +28,17 @@ def main(argv: list[str] | None = None) -> int:
     add_log_options(options)
     options.add_argument("--run", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument(
-        "--config", metavar="FILE", help="of an export: run configuration with a runtime section"
+        "--config",
+        metavar="FILE",
+        type=shipped(),
+        help="of an export: run configuration with a runtime section",
     )
-    options.add_argument("--pooling", choices=POOLINGS, default="last")
+    options.add_argument(
+        "--pooling",
+        choices=POOLINGS,
+        default="last",
+        help="what stands for a question: its prompt's last state (last) or the mean of all",
+    )
     arguments = options.parse_args(argv)
     log_to_stderr(arguments.level)
     try:

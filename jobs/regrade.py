@@ -49,7 +49,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="markovscale regrade", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("run", metavar="RUN", help="run directory")
-    parser.add_argument("--grader", choices=[g.value for g in Grader], required=True)
+    parser.add_argument(
+        "--grader",
+        choices=[g.value for g in Grader],
+        required=True,
+        help="who grades now: this project, math-verify, or the paper's code",
+    )
     parser.add_argument("--workers", type=int, default=2, help="grading processes")
     parser.add_argument("--examples", type=int, default=10, help="disagreements to print")
     arguments = parser.parse_args(argv)

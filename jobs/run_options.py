@@ -16,6 +16,7 @@ import pyarrow as pa
 from jobs.cluster import check_ray_folder
 from jobs.dry_run import print_dry_run
 from jobs.priors import keep_predictions, predictor_of
+from jobs.shipped import shipped
 from pipeline.benchmarks import describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError
@@ -31,7 +32,12 @@ logger = logging.getLogger(__name__)
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """``--config``, ``--set``, ``--name``, ``--resume`` and looks at what would be run."""
-    parser.add_argument("--config", metavar="FILE", help="YAML file of the run")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=shipped(),
+        help="YAML file of the run, or a shipped one by name, such as laptop",
+    )
     parser.add_argument(
         "--set",
         metavar="FIELD=VALUE",

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
 from jobs.logs import add_log_options, log_to_stderr
 from jobs.priors import predictor_of
+from jobs.shipped import shipped
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.store.storage import resolve
@@ -38,7 +39,9 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="markovscale serve", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     add_log_options(options)
-    options.add_argument("--config", metavar="FILE", required=True, help="YAML file, as of a run")
+    options.add_argument(
+        "--config", metavar="FILE", type=shipped(), required=True, help="YAML file, as of a run"
+    )
     options.add_argument(
         "--set",
         metavar="FIELD=VALUE",

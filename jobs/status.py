@@ -1,22 +1,30 @@
 """How a run is going, told from another shell.
 
     python -m jobs.status runs/laptop-20260101-120000
+    python -m jobs.status runs/laptop-20260101-120000 --watch
+    python -m jobs.status runs/laptop-20260101-120000 --json
 
 Reads the run directory alone (outcomes, counters, questions), needs no cluster, writes
-nothing. Exits with 0, or with 2 where it is no run directory.
+nothing. Exits with 0, or with 2 where it is no run directory. `state` of the JSON is `starting`,
+`running`, `silent` (no news for two minutes), `stopped`, `capped` or `done`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.planning.admission import Pressure
+from pipeline.planning.phase_work import phase_count
 from pipeline.planning.run_caps import standing
 from pipeline.report import words
 from pipeline.report.capped import first_words
@@ -36,59 +44,107 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="markovscale status", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("run", metavar="RUN", help="run directory")
+    options.add_argument("--json", action="store_true", help="print one JSON object instead")
+    options.add_argument(
+        "--watch",
+        metavar="SECONDS",
+        type=float,
+        nargs="?",
+        const=10.0,
+        help="tell again every so many seconds (10) until the run is over",
+    )
     return options
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    try:
-        run = read_run(arguments.run)
-        progress = progress_of(run)
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     console = Console(width=None if Console().is_terminal else 140, highlight=False)
+    while True:
+        try:
+            run = read_run(arguments.run)
+            progress = progress_of(run)
+        except (ConfigError, DataError, OSError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        now = time.time()
+        state = _state(run, progress, now)
+        if arguments.json:
+            print(json.dumps(_facts(run, progress, state)), flush=True)
+        else:
+            if arguments.watch is not None:
+                console.clear()  # of a terminal only
+            _print(console, run, progress, state, now)
+        if arguments.watch is None or state in ("done", "stopped", "capped"):
+            return 0
+        time.sleep(max(0.1, arguments.watch))
+
+
+def _state(run: RunData, progress: RunProgress, now: float) -> str:
+    if run.capped is not None and run.not_run:
+        return "capped"
+    if progress.done == progress.asked:
+        return "done"
+    if progress.ended:
+        return "stopped"
+    if progress.told_at is None:
+        return "starting"
+    return "silent" if now - progress.told_at > _STALE_S else "running"
+
+
+def _facts(run: RunData, progress: RunProgress, state: str) -> dict[str, Any]:
+    """What a script reads: the fields of `RunProgress`, rates and times in seconds."""
+    facts = {"run": run.run_id, "synthetic": run.synthetic, "state": state, **asdict(progress)}
+    going = state == "running"
+    return {**facts, "seconds_left": progress.seconds_left if going else None}
+
+
+def _print(console: Console, run: RunData, progress: RunProgress, state: str, now: float) -> None:
     if run.synthetic:
         console.print("SYNTHETIC: scripted engines answer, no model does")
-    for text in _lines(run, progress, time.time()):
+    for text in _lines(run, progress, state, now):
         console.print(text, soft_wrap=True)
     console.print(_table(progress))
-    return 0
 
 
-def _lines(run: RunData, progress: RunProgress, now: float) -> list[str]:
+def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[str]:
     share = words.percent(progress.done / progress.asked if progress.asked else None, 0)
-    phase = "" if progress.phase is None else f", phase {progress.phase}"
+    phases = phase_count(strategies_of(run.config.science))
+    phase = "" if progress.phase is None else f", phase {progress.phase + 1} of {phases}"
+    over = state in ("stopped", "capped", "done")
+    at_work = "" if over else f", {progress.in_flight:,} in flight, {progress.waiting:,} waiting"
     lines = [
         f"{run.run_id}: attempt {progress.attempt}{phase}, {progress.done:,} of {progress.asked:,} "
-        f"chains done ({share}), {progress.in_flight:,} in flight, {progress.waiting:,} waiting",
+        f"chains done ({share}){at_work}",
     ]
     if progress.limits:
         lines.append(standing(progress.limits))
-    if run.capped is not None and run.not_run:
+    if run.capped is not None and state == "capped":
         return [*lines, f"capped: {first_words(run.capped, run.not_run)}"]
-    if progress.told_at is None:
+    if state == "starting" or progress.told_at is None:
         return [*lines, "no counters yet: the engines are starting, or the run has not begun"]
+    if over:
+        lines.append(f"{progress.rounds:,} rounds drawn")
+        resume = f"python -m jobs.evaluate --resume {run.run.address}"
+        return [*lines, "done" if state == "done" else f"stopped; resume with {resume}"]
     rates = "speed not known yet"
     if progress.rounds_per_s is not None and progress.tokens_per_s is not None:
         rates = (
             f"{progress.rounds_per_s:.1f} rounds/s, {words.count(progress.tokens_per_s)} tokens/s"
         )
     lines.append(f"{progress.rounds:,} rounds drawn, {rates}")
-    if progress.done == progress.asked:
-        return [*lines, "done"]
     if progress.cap is not None:
         engines = "" if progress.pressure is None else f": {_PRESSURE[progress.pressure]}"
         lines.append(f"at most {progress.cap:,} chains at work{engines}")
-    lines.append(_left(progress))
-    silent = now - progress.told_at
-    if silent > _STALE_S:
-        lines.append(
-            f"no news for {words.duration(silent)}: the run has stopped, and can be resumed, "
-            f"unless it is draining"
-        )
-    return lines
+    if state == "silent":
+        come = f"about {words.count(progress.rounds_to_come)} rounds still to come"
+        silent = words.duration(now - progress.told_at)
+        return [
+            *lines,
+            f"no news for {silent}, {come}: the run was killed and can be resumed, unless it is "
+            f"draining or between phases",
+        ]
+    return [*lines, _left(progress)]
 
 
 def _left(progress: RunProgress) -> str:
@@ -104,16 +160,22 @@ def _left(progress: RunProgress) -> str:
 def _table(progress: RunProgress) -> Table:
     table = Table(title="so far (short chains are done first: no random sample)")
     table.title_justify = "left"
-    table.add_column("strategy")
-    for name in ("benchmark", "done", "rounds a chain", "accuracy [95 %]", "stopped"):
+    several = len({strategy.benchmark for strategy in progress.strategies}) > 1
+    table.add_column("strategy", overflow="fold")
+    if several:
+        table.add_column("benchmark", overflow="fold")
+    for name in ("done", "rounds\na chain", "accuracy\n[95 %]"):
         table.add_column(name, justify="right")
+    table.add_column("answer by", overflow="fold")
+    table.add_column("stopped")
     for strategy in progress.strategies:
         table.add_row(
             strategy.label,
-            strategy.benchmark,
+            *([strategy.benchmark] if several else []),
             f"{strategy.done:,} of {strategy.asked:,}",
             words.decimal(strategy.mean_rounds, 2),
             words.percent_with(strategy.accuracy),
+            strategy.rule,
             ", ".join(f"{why} {number:,}" for why, number in sorted(strategy.stops.items())),
         )
     return table

@@ -25,6 +25,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
+from jobs.shipped import shipped
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.store.storage import check_name, resolve
@@ -34,7 +35,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = argparse.ArgumentParser(prog="markovscale suite", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
-    options.add_argument("configs", nargs="+", metavar="FILE", help="YAML file of a run")
+    options.add_argument(
+        "configs", nargs="+", type=shipped(), metavar="FILE", help="YAML file of a run"
+    )
     options.add_argument("--name", required=True, help="begins the name of every run directory")
     options.add_argument(
         "--at-once", type=int, metavar="N", help="runs at the same time; all of them by default"

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from jobs.logs import add_log_options, log_to_stderr
 from jobs.pool_priors import predicted_pool
+from jobs.shipped import shipped
 from jobs.sweep_tables import print_fronts, print_sweep
 from pipeline.config.sweep import SweepConfig, grid
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
@@ -48,7 +49,9 @@ def parser() -> argparse.ArgumentParser:
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     add_log_options(options)
     options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
-    options.add_argument("--config", required=True, metavar="FILE", help="YAML file of grids")
+    options.add_argument(
+        "--config", required=True, type=shipped("sweeps"), metavar="FILE", help="YAML file of grids"
+    )
     options.add_argument(
         "--choose-on", metavar="RUN", help="another pool on which tuned fields are chosen too"
     )

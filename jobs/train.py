@@ -22,6 +22,7 @@ import sys
 
 from jobs.logs import add_log_options, log_to_stderr
 from jobs.pool_config import pool_config
+from jobs.shipped import shipped
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.agreement_training import train_agreement
 from pipeline.predictors.features import POOLINGS
@@ -39,17 +40,26 @@ def parser() -> argparse.ArgumentParser:
         "--pool", required=True, metavar="POOL", help="run of jobs.collect, or its export"
     )
     options.add_argument(
-        "--config", metavar="FILE", help="of an export: run configuration with a runtime section"
+        "--config",
+        metavar="FILE",
+        type=shipped(),
+        help="of an export: run configuration with a runtime section",
     )
     options.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
     options.add_argument(
         "--benchmark", action="append", default=[], help="only this one of the pool"
     )
     options.add_argument(
-        "--answers", type=int, default=PAPER_ANSWERS, help="samples a question for p0 (60)"
+        "--answers",
+        type=int,
+        default=PAPER_ANSWERS,
+        help="p0 of a training question is the share right of its first so many samples (60)",
     )
     options.add_argument(
-        "--pooling", choices=POOLINGS, default="last", help="of the prompt's states"
+        "--pooling",
+        choices=POOLINGS,
+        default="last",
+        help="what stands for a question: its prompt's last state (last) or the mean of all",
     )
     options.add_argument(
         "--use", choices=("paper", "tuned"), default="paper", help="which heads predict (paper)"

@@ -100,7 +100,12 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="train_tiny", description="Train a pair of embedded tiny models on a generated task."
     )
-    parser.add_argument("--task", choices=tuple(RECIPES), default="arithmetic")
+    parser.add_argument(
+        "--task",
+        choices=tuple(RECIPES),
+        default="arithmetic",
+        help="what the models learn (arithmetic)",
+    )
     parser.add_argument("--out", type=Path, default=Path("models"), help="folder to write to")
     parser.add_argument(
         "--device", choices=("cuda", "cpu"), help="default: cuda where there is one"
@@ -108,7 +113,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--minutes-budget", type=float, default=math.inf, help="cut training to fit this time"
     )
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of weights and batches (0)")
     parser.add_argument("--workers", type=int, default=6, help="processes that make batches")
     parser.add_argument("--quick", action="store_true", help="a few batches, to see it run")
     parser.add_argument(

@@ -1,35 +1,129 @@
 """The console script."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+from jobs import evaluate, sweep
 from jobs.__main__ import VERBS, main
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_every_job_is_a_verb():
     """Each module of jobs/ with a `main` can be called by its name."""
-    modules = (Path(__file__).parents[1] / "jobs").glob("[a-z]*.py")
+    modules = (ROOT / "jobs").glob("[a-z]*.py")
     jobs = {path.stem for path in modules if "\ndef main(" in path.read_text("utf-8")}
 
     assert set(VERBS) == jobs
 
 
-def test_an_unknown_verb_is_named_with_those_that_exist(capsys):
-    """A misspelt verb ends with status 2 and the list."""
-    status = main(["evalute"])
+def test_an_unknown_verb_is_met_with_what_may_have_been_meant(capsys):
+    """A misspelt verb ends with status 2 and one line; one like no other with all of them."""
+    assert main(["evalute"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["compere"]) == 2
+    assert "did you mean compare?" in capsys.readouterr().err
+    assert main(["xyzzy"]) == 2
     told = capsys.readouterr().err
-
-    assert status == 2
-    assert "got 'evalute'" in told
     assert all(verb in told for verb in VERBS)
 
 
 def test_without_a_verb_the_list_is_the_help(capsys):
-    """Asking for nothing, or for help, shows what there is."""
+    """Asking for nothing, or for help, shows what there is, in groups."""
     assert main([]) == main(["--help"]) == 0
-    assert "evaluate" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert all(f"\n  {verb} " in told for verb in VERBS)
+    assert "\nlook at runs:\n" in told
 
 
 def test_a_verb_gets_the_rest_of_the_line(tmp_path, capsys):
-    """Arguments after the verb are the verb's own."""
+    """Arguments after the verb are the verb's own; a dash in it will do."""
     assert main(["status", str(tmp_path / "none")]) == 2
     assert "config.json" in capsys.readouterr().err
+    assert main(["check-strategy", "nowhere:X"]) == 2
+    assert "module nowhere must be importable" in capsys.readouterr().err
+
+
+def test_the_version_says_which_checkout_it_is(capsys):
+    """Version, folder and, in a checkout, the commit: another one on the path is seen."""
+    assert main(["--version"]) == 0
+    told = capsys.readouterr().out
+
+    assert re.match(r"markovscale \S+ \(.*\); Python 3\.11", told)
+    assert str(ROOT) in told
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        assert re.search(r"commit [0-9a-f]{7,}\+?, ", told)
+
+
+def test_the_shell_completes_verbs_options_and_files(tmp_path, capsys):
+    """The printed script, read by bash, completes as its tables say."""
+    assert main(["completion", "bash"]) == 0
+    (tmp_path / "completion.sh").write_text(capsys.readouterr().out)
+    (tmp_path / "run-1").mkdir()
+
+    def completed(*words):
+        line = " ".join(words)
+        asked = (
+            f"source completion.sh; COMP_WORDS=(markovscale {line}); COMP_CWORD={len(words)}; "
+            '_markovscale; printf "%s " "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(
+            ["bash", "-c", asked], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert completed("ev") == ["evaluate"]
+    assert completed("status", "--") == ["--json", "--watch"]
+    assert "--resume-if-exists" in completed("evaluate", "--re")
+    assert completed("report", "run") == ["run-1"]
+    assert main(["completion", "fish"]) == 2
+
+
+def test_a_shipped_configuration_is_found_by_its_name(tmp_path, monkeypatch, capsys):
+    """From any folder; a file of that name there comes first, a misspelt name is met with one."""
+    monkeypatch.chdir(tmp_path)
+
+    def chosen(job, *words):
+        return job.parser().parse_args([*words]).config
+
+    assert chosen(evaluate, "--config", "laptop") == str(ROOT / "configs" / "laptop.yaml")
+    assert chosen(sweep, "--pool", "p", "--config", "paper").endswith("configs/sweeps/paper.yaml")
+    assert chosen(evaluate, "--config", "mine.yaml") == "mine.yaml"
+    (tmp_path / "laptop").touch()
+    assert chosen(evaluate, "--config", "laptop") == "laptop"
+    with pytest.raises(SystemExit, match="2"):
+        chosen(evaluate, "--config", "lapto")
+    assert "did you mean laptop?" in capsys.readouterr().err
+
+
+def test_the_script_finds_a_strategy_beside_the_user(tmp_path):
+    """Started by its installed name, it imports what lies in the folder where it is started."""
+    (tmp_path / "mine.py").write_text("class Mine:\n    pass\n")
+    script = "from jobs.__main__ import main; raise SystemExit(main())"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, "check_strategy", "mine:Mine"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 2
+    assert "mine:Mine must be a strategy: a dataclass(frozen=True)" in done.stderr
+
+
+def test_every_option_of_every_verb_has_a_text(capsys):
+    """Help says what an option is for, not only its name."""
+    for verb in VERBS:
+        with pytest.raises(SystemExit, match="0"):
+            main([verb, "--help"])
+        told = capsys.readouterr().out.partition("options:\n")[2]
+        entries = re.split(r"\n(?=  -)", told)
+        bare = [entry for entry in entries if not re.search(r"(\S {2,}|\n {6,})\S", entry.strip())]
+        assert not bare, (verb, bare)

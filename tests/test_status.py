@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -88,14 +89,57 @@ def test_a_chain_is_expected_to_draw(
 def test_status_tells_a_run_that_has_stopped(
     part: RunData, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Counts, speed, time left and that nothing has been heard of it."""
+    """Counts, what is left, and that nothing has been heard of it: no time left, no speed of it."""
     assert job.main([part.run.address]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "part: attempt 1, phase 0, 20 of 40 chains done (50 %), 0 in flight" in said
-    assert "left at this speed: about 160 rounds still to come" in said
+    assert "part: attempt 1, phase 1 of 1, 20 of 40 chains done (50 %), 0 in flight" in said
+    assert "about 160 rounds still to come" in said
+    assert "left at this speed" not in said
     assert "no news for" in said
     assert "SYNTHETIC" in said
     assert "budget 20" in said
+
+
+def test_status_of_a_run_that_ended_before_its_last_chain(
+    part: RunData, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The summary of the newest attempt says that it is over: how to go on, and nothing of a time
+    left. A resume has no summary yet, and goes on."""
+    part.run.folder.write_json("summary.json", {"attempts": 1})
+
+    assert job.main([part.run.address]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"stopped; resume with python -m jobs.evaluate --resume {part.run.address}" in said
+    assert not [word for word in ("left at this speed", "in flight", "no news") if word in said]
+    part.run.resume(part.config)
+    assert job.main([part.run.address]) == 0
+    assert "stopped; resume" not in capsys.readouterr().out
+
+
+def test_status_for_a_script(part: RunData, capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON object; watching ends by itself where the run is over."""
+    part.run.folder.write_json("summary.json", {"attempts": 1})
+
+    assert job.main([part.run.address, "--json", "--watch", "0.1"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["state"], facts["done"], facts["asked"]) == ("stopped", 20, 40)
+    assert facts["seconds_left"] is None
+    (first, second) = facts["strategies"]
+    assert (first["label"], first["rule"], first["stops"]) == ("base", "last", {"budget": 20})
+    assert second["accuracy"] is None
+
+
+def test_every_accuracy_says_by_which_answer_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Strategies that are judged by different rules are told apart in the table."""
+    config = made_up_config(tmp_path, strategies=["mr_thinking", "markovscale_star"])
+    write_run(config, "two", question_rows(4, ["made-up"]))
+
+    assert job.main([str(tmp_path / "two")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "last" in next(line for line in lines if "mr_thinking" in line)
+    assert "prm_argmax" in next(line for line in lines if "markovscale_star" in line)
 
 
 def test_status_of_a_run_that_goes_on(part: RunData, capsys: pytest.CaptureFixture[str]) -> None:

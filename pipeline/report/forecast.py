@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pipeline.config.strategies import strategies_of
+from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.protocol import Strategy
 from pipeline.records.trajectory import Row
 from pipeline.report.comparison import accuracy
@@ -30,9 +30,11 @@ class StrategyProgress:
     done: int
     asked: int
     mean_rounds: float | None
+    rule: str
+    """The answer rule that defines its answer in this run."""
     accuracy: Interval | None
-    """Of the questions done, by the headline rule. Short chains are done first, so they are no
-    random sample of all."""
+    """Of the questions done, by that rule. Short chains are done first, so they are no random
+    sample of all."""
     stops: Mapping[str, int]
 
 
@@ -61,6 +63,8 @@ class RunProgress:
     """Spent, expected in all and cap by the name of each cap; None where it is not known."""
     rounds_to_come: float
     """Expected by the chains' own a, b and p0 where they are known, else up to the budget."""
+    ended: bool
+    """Whether the newest attempt is over: its summary was written."""
     strategies: tuple[StrategyProgress, ...]
 
     @property
@@ -80,7 +84,8 @@ def progress_of(run: RunData) -> RunProgress:
         questions = [row for row in run.questions.values() if row["benchmark"] == benchmark]
         for label, strategy in strategies.items():
             cell = cells.get((label, benchmark))
-            shown.append(_strategy(label, benchmark, len(questions), cell))
+            rule = rule_of(run.config.science, strategy).value
+            shown.append(_strategy(label, benchmark, len(questions), cell, rule))
             expected += math.fsum(_to_come(strategy, questions, cell))
     newest = run.metrics[-1] if run.metrics else None
     admission = {} if newest is None else newest.get("admission", {})
@@ -102,6 +107,7 @@ def progress_of(run: RunData) -> RunProgress:
         phase=None if newest is None else newest["phase"],
         limits=_limits(run),
         rounds_to_come=max(0.0, expected - max(0, rounds - drawn_by_done)),
+        ended=_ended(run),
         strategies=tuple(shown),
     )
 
@@ -132,7 +138,18 @@ def expected_completions(
     return budget if reached is None else min(budget, max(first, reached + 1.0))
 
 
-def _strategy(label: str, benchmark: str, asked: int, cell: Cell | None) -> StrategyProgress:
+def _ended(run: RunData) -> bool:
+    """Every attempt writes a summary when it ends, whatever ended it; one that was killed has none,
+    nor does one that goes on, whose number no summary has yet."""
+    folder = run.run.folder
+    if not folder.has("summary.json"):
+        return False
+    return int(folder.read_json("summary.json").get("attempts", 0)) >= len(run.attempts)
+
+
+def _strategy(
+    label: str, benchmark: str, asked: int, cell: Cell | None, rule: str
+) -> StrategyProgress:
     rows = () if cell is None else cell.rows
     return StrategyProgress(
         label=label,
@@ -140,8 +157,9 @@ def _strategy(label: str, benchmark: str, asked: int, cell: Cell | None) -> Stra
         done=len(rows),
         asked=asked,
         mean_rounds=sum(row["completions"] for row in rows) / len(rows) if rows else None,
+        rule=rule,
         accuracy=None if cell is None else accuracy(cell, cell.rule),
-        stops=Counter(row["stop_reason"] for row in rows),
+        stops=dict(Counter(row["stop_reason"] for row in rows)),
     )
 
 
