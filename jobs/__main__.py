@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import partial
+
+from jobs.supervision import supervised
 
 VERBS = {
     "evaluate": "run strategies side by side on benchmarks, live",
@@ -27,13 +30,17 @@ VERBS = {
 }
 """Every job and what it does, in the order in which a newcomer meets them."""
 
+DRIVERS = ("evaluate", "collect")
+"""Jobs of a Ray driver, which `jobs.supervision` watches."""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Hand the rest of the command line to a verb; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments and arguments[0] in VERBS:
         job = importlib.import_module(f"jobs.{arguments[0]}")
-        return int(job.main(arguments[1:]) or 0)
+        run = partial(job.main, arguments[1:])
+        return int((supervised(run) if arguments[0] in DRIVERS else run()) or 0)
     asked = not arguments or arguments[0] in ("-h", "--help", "help")
     stream = sys.stdout if asked else sys.stderr
     if not asked:
