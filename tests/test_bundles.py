@@ -267,7 +267,7 @@ async def test_a_replica_that_was_asleep_itself_ends_nothing(
     caller = Caller(replica)
     caller.hand("hangs")
     await settled(lambda: replica.desk.held == 1)
-    time.sleep(1.5)  # noqa: ASYNC251 - as SIGSTOP does
+    time.sleep(1.5)
     await asyncio.sleep(0.5)
 
     assert replica.desk.held == 1

@@ -241,7 +241,9 @@ async def test_a_journal_without_memory_says_so(tmp_path, monkeypatch):
 
     chains, journal = make_chains(tmp_path)
     monkeypatch.setattr(journal, "_write", none_left)
-    with pytest.raises(JournalError, match="a controller on .* has no memory left: it needs fewer"):
+    with pytest.raises(
+        JournalError, match=r"a controller on .* has no memory left: it needs fewer"
+    ):
         await asyncio.wait_for(chains.run(work(QUESTIONS[0])), 30)
 
 

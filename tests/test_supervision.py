@@ -1,6 +1,5 @@
 """A job whose process is ended from outside still ends with one line and the right status."""
 
-import os
 import signal
 import subprocess
 import sys
