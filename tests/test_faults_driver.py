@@ -6,11 +6,12 @@ import signal
 import time
 
 import pytest
+import ray
 
 from actors.cluster.run_monitor import RunMonitor
 from actors.cluster.storage_retry import StorageError, with_retries
 from actors.driver.abort_policy import AbortPolicy
-from actors.driver.signals import RunInterruptedError, Signals, stop_grace_s
+from actors.driver.signals import RunInterruptedError, Signals, answer, stop_grace_s
 from actors.driver.stats_poller import StatsPoller
 from actors.engines.engine_stats import Meter
 from pipeline.config.runtime import RuntimeConfig
@@ -160,3 +161,15 @@ def test_engines_that_do_not_answer_hold_nobody_up():
     account.close()
 
     assert seen(account) == (0, 0, 0, False)
+
+
+def test_a_monitor_that_hangs_is_named(monkeypatch):
+    """The driver waits for it five minutes, and then ends as where Ray is gone."""
+
+    def hangs(asked, timeout):
+        assert (asked, timeout) == ("totals", 300)
+        raise ray.exceptions.GetTimeoutError("Get timed out: some object(s) not ready.")
+
+    monkeypatch.setattr(ray, "get", hangs)
+    with pytest.raises(ray.exceptions.RayError, match="monitor must answer within 300 s"):
+        answer("totals")

@@ -112,13 +112,13 @@ def answer(asked: Any) -> Any:
     """What a run's monitor answers; it answers at once unless it, or Ray, hangs.
 
     Raises:
-        RunInterruptedError: where it does not for five minutes.
+        ray.exceptions.GetTimeoutError: where it does not for five minutes.
     """
     try:
         return ray.get(asked, timeout=_ANSWER_S)
     except ray.exceptions.GetTimeoutError as error:
-        raise RunInterruptedError(
-            f"the run's monitor must answer within {_ANSWER_S:g} s: it hangs, or Ray does; resume"
+        raise ray.exceptions.GetTimeoutError(
+            f"the run's monitor must answer within {_ANSWER_S:g} s: it hangs, or Ray does"
         ) from error
 
 
