@@ -84,8 +84,8 @@ def _wait(child: int, reading: int) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, pass_on)
-    told, ended, give_up = b"", None, math.inf
-    while ended is None:
+    told, give_up = b"", math.inf
+    while True:
         select.select([reading], [], [], _LOOK_S)
         told += _read(reading)
         if give_up == math.inf and _HAS_ENDED.search(told):
@@ -93,11 +93,11 @@ def _wait(child: int, reading: int) -> int:
         pid, code = os.waitpid(child, os.WNOHANG)
         if pid:
             ended = os.waitstatus_to_exitcode(code)
-        elif time.monotonic() > give_up:
+            break
+        if time.monotonic() > give_up:
             os.kill(child, signal.SIGKILL)
-        else:
-            time.sleep(_PAUSE_S)
-    words = dict(line.split(" ", 1) for line in (told + _read(reading)).decode().splitlines())
+        time.sleep(_PAUSE_S)
+    words = dict(line.split(" ", 1) for line in os.fsdecode(told + _read(reading)).splitlines())
     status = words.get("end", words.get("status"))
     if status is not None:
         return int(status)
@@ -111,7 +111,9 @@ def _reason(ended: int, sent: list[int]) -> str:
         return f"stopped by {signal.Signals(sent[-1]).name}"
     if ended == -signal.SIGKILL:
         return "the driver was killed by SIGKILL, perhaps since the machine is short of memory"
-    how = signal.Signals(-ended).name if ended < 0 else f"status {ended}"
+    if ended not in (1, -signal.SIGABRT):
+        return f"the driver was ended from outside (exit status {ended})"
+    how = "SIGABRT" if ended < 0 else f"status {ended}"
     return f"Ray has ended the driver ({how}): Ray's node or head is gone"
 
 
@@ -125,7 +127,7 @@ def _read(reading: int) -> bytes:
 def _tell(word: str) -> None:
     if _word is not None:
         with contextlib.suppress(OSError):  # the parent is gone, and so will this process be
-            os.write(_word, f"{word}\n".encode())
+            os.write(_word, os.fsencode(f"{word}\n"))
 
 
 def _status_of(error: BaseException) -> int:

@@ -63,6 +63,7 @@ def test_an_error_that_is_not_caught_is_shown_as_ever():
         ("os.abort()", "Ray has ended the driver (SIGABRT)"),
         ("os._exit(1)", "Ray has ended the driver (status 1)"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "the driver was killed by SIGKILL"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "ended from outside (exit status -11)"),
     ],
 )
 def test_a_job_that_is_ended_from_outside_can_be_resumed(end, why):
