@@ -1,13 +1,14 @@
-"""Kill random parts of a run every few seconds, resume it, and prove that nothing came of it.
+"""Disturb a run every few seconds, resume it, and prove that nothing came of it.
 
-    python -m benchmarks.chaos             thousands of chains, 10 minutes of kills
+    python -m benchmarks.chaos             thousands of chains, 10 minutes of faults
     python -m benchmarks.chaos --quick     a short one
 
-Controllers, engine replicas and the driver (with all of Ray) are killed, or the driver is
-told to stop by SIGTERM; engines are scripted, on plain Ray actors. Afterwards an independent count
-(`benchmarks.chaos_count`) holds journal and outcomes against what the engines say they made and
-against the same chains computed undisturbed. The last line is the account as JSON; the exit status
-is 1 where anything was lost, doubled, made up or decided otherwise.
+Controllers, engine replicas, Ray's own processes and the driver (with all of Ray) are killed, or
+stopped by SIGSTOP and woken again; the driver is told to stop by SIGTERM; the disk is full for a
+while, or slow and failing with EIO. Engines are scripted, on plain Ray actors. Afterwards an
+independent count (`benchmarks.chaos_count`) holds journal and outcomes against what the engines say
+they made and against the same chains computed undisturbed. The last line is the account as JSON;
+the exit status is 1 where anything was lost, doubled, made up, decided otherwise or left running.
 """
 
 from __future__ import annotations
@@ -26,19 +27,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from benchmarks.chaos_count import count
+from benchmarks.chaos_faults import RAY as _RAY
+from benchmarks.chaos_faults import Disk, hanging
 from benchmarks.machine import described
 from benchmarks.running import Job, newest_attempt, scripted_run
 from pipeline.records.run_dir import RunDir
 
 _NAME = "chaos"
 _RESUMABLE = 75
-_WEIGHTS = {"controller": 4, "generator": 4, "verifier": 3, "driver": 1, "drain": 1}
-_QUICK = ("generator", "controller", "verifier", "generator", "driver")
+_WEIGHTS = {"controller": 4, "generator": 4, "verifier": 3, "driver": 1, "drain": 1, "ray": 1}
+_WEIGHTS |= {"hang": 6, "storage": 2, "full": 2}
+_QUICK = ("generator", "controller", "hang", "storage", "full", "verifier", "driver")
+_HANGS = ("controller", "generator", "verifier", "driver", "gcs_server", "raylet")
+_LONG_HANG_S = 60.0
 _START_S = 400.0
 _END_S = 3_600.0
 _ENDS = 4  # attempts that may still fail of what was killed last
 _IN_FLIGHT = 48
+_RAY_ENDS_S = 120.0  # the driver looks for a lost head for 60 s
+_LEFT_S = 100.0  # Ray's agents look once a minute whether they are wanted
 _ROUNDS = 3.6  # of a chain, about
 
 
@@ -48,11 +58,12 @@ class Chaos:
     Args:
         folder: for everything.
         chains: how many, over two strategies.
-        seconds: how long parts are killed, counted from the first durable round.
-        every_s: mean pause between kills.
+        seconds: how long faults come, counted from the first durable round.
+        every_s: mean pause between faults.
         seed: of the choices.
-        victims: killed in this order, and then nothing more; None chooses at random.
+        victims: kinds of faults, in this order, and then nothing more; None chooses at random.
         controllers: how many there are.
+        fault_s: most seconds that something hangs or storage fails; once in a long run a minute.
     """
 
     def __init__(
@@ -65,14 +76,19 @@ class Chaos:
         seed: int,
         victims: Sequence[str] | None = None,
         controllers: int = 2,
+        fault_s: float = 15.0,
     ) -> None:
-        self.folder, self.run = folder, folder / "runs" / _NAME
+        self.folder, self._fault_s = folder, fault_s
+        self.disk = Disk(folder)
+        self.run = self.disk.place / "runs" / _NAME
         self.witness = folder / "witness"
         self._seconds, self._every_s = seconds, every_s
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._victims = None if victims is None else list(victims)
         self.kills: Counter[str] = Counter()
         self.exits: Counter[int] = Counter()
+        self._family: set[psutil.Process] = set()
+        self._hung_long = fault_s < _LONG_HANG_S / 6
         self.recovery_s: dict[str, list[float]] = {}
         rounds = chains * _ROUNDS
         latency_s = 0.6 * seconds * _IN_FLIGHT / rounds  # kills take the rest of the time
@@ -82,17 +98,24 @@ class Chaos:
             generator={"num_gpus": 0, "num_cpus": 0.1, "replicas": 2},
             controllers={"actors": controllers, "num_cpus": 0.1, "in_flight": _IN_FLIGHT},
             scripted={"tokens_per_s": 55 / latency_s, "score_s": 0.05},
+            runs=str(self.run.parent),
         )
 
     def disturb(self) -> None:
-        """Run to the end, killing meanwhile."""
+        """Run to the end, with faults meanwhile."""
         job = self._start()
         try:
             began = time.monotonic()
-            while time.monotonic() - began < self._seconds and job.running and self._victims != []:
+            while time.monotonic() - began < self._seconds and self._victims != []:
                 time.sleep(self._random.uniform(0.5, 1.5) * self._every_s)
-                job = self._one_kill(job)
+                if not job.running:
+                    if job.wait(0) == 0:
+                        break
+                    job = self._successor(job, "ended", time.monotonic())
+                self._family |= set(job.family())
+                job = self._one_fault(job)
             for _ in range(_ENDS):
+                self._family |= set(job.family())
                 status = job.wait(_END_S)
                 self.exits[status] += 1
                 if status == 0:
@@ -102,12 +125,20 @@ class Chaos:
         finally:
             job.end()
 
+    def close(self) -> None:
+        """Take the disk away."""
+        self.disk.close()
+
     def _start(self) -> Job:
         """A new run or its next attempt, once it makes rounds durable."""
         resume = (self.run / "config.json").exists()
         arguments = ["--resume", str(self.run)] if resume else ["--name", _NAME]
         before = newest_attempt(self.run)
-        job = Job([*arguments, "--config", str(self._config)], self.folder / "log.txt")
+        job = Job(
+            [*arguments, "--config", str(self._config)],
+            self.folder / "log.txt",
+            self.disk.environment,
+        )
         began = time.monotonic()
         while job.running and newest_attempt(self.run) == before:
             if time.monotonic() - began > _START_S:
@@ -116,30 +147,70 @@ class Chaos:
             time.sleep(0.1)
         return job
 
-    def _one_kill(self, job: Job) -> Job:
+    def _one_fault(self, job: Job) -> Job:
         if self._victims is None:
-            victim = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+            kind = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         else:
-            victim = self._victims.pop(0)
-        if victim in ("driver", "drain"):
-            job.kill(signal.SIGKILL if victim == "driver" else signal.SIGTERM)
-            self.kills[victim] += 1
-            began = time.monotonic()
-            self.exits[job.wait(60)] += 1
-            successor = self._start()
-            self._note(victim, began)
-            return successor
-        pids = self._pids(job, victim)
-        if pids:
-            pid = self._random.choice(pids)
-            _kill(pid)
-            self.kills[victim] += 1
-            self._await_successor(job, victim, pids)
+            kind = self._victims.pop(0)
+        began = time.monotonic()
+        match kind:
+            case "driver" | "drain":
+                job.kill(signal.SIGKILL if kind == "driver" else signal.SIGTERM)
+                return self._successor(job, kind, began)
+            case "ray":
+                name = self._random.choice(_RAY)
+                for pid in self._pids(job, name):
+                    self._kill(pid, f"{name} killed")
+                    return self._successor(job, name, began)
+            case "hang":
+                self._hang(job)
+            case "storage":
+                self._count("storage failing")
+                self.disk.fail(self._random.uniform(0.3, 1.0) * self._fault_s)
+            case "full" if self.disk.refused is None:
+                self._count("disk full")
+                self.disk.full(self._random.uniform(0.3, 1.0) * self._fault_s)
+            case "controller" | "generator" | "verifier":
+                pids = self._pids(job, kind)
+                if pids:
+                    self._kill(self._random.choice(pids), f"{kind} killed")
+                    self._await_successor(job, kind, pids)
         return job
+
+    def _hang(self, job: Job) -> None:
+        """Stop all processes of one kind for a while."""
+        kind = self._random.choice(_HANGS)
+        seconds = self._random.uniform(0.3, 1.0) * self._fault_s
+        if not self._hung_long:
+            self._hung_long, seconds = True, _LONG_HANG_S
+        self._count(f"{kind} stopped for a while")
+        with hanging(self._pids(job, kind)):
+            time.sleep(seconds)
+
+    def _successor(self, job: Job, kind: str, began: float) -> Job:
+        """The next attempt, once this one has ended."""
+        if kind in ("driver", "drain"):
+            self._count({"driver": "driver killed", "drain": "driver told to stop"}[kind])
+        self.exits[job.wait(_RAY_ENDS_S)] += 1
+        successor = self._start()
+        self._note(kind, began)
+        return successor
+
+    def _count(self, what: str) -> None:
+        self.kills[what] += 1
+
+    def _kill(self, pid: int, what: str) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            self._count(what)
 
     def _pids(self, job: Job, kind: str) -> list[int]:
         if kind == "controller":
             return list(job.controllers())
+        if kind == "driver":
+            return job.drivers()
+        if kind in _RAY:
+            return job.named(kind)
         return job.replicas(self.witness)[kind]
 
     def _await_successor(self, job: Job, kind: str, before: list[int]) -> None:
@@ -156,11 +227,14 @@ class Chaos:
     def account(self) -> dict[str, Any]:
         """What came of it."""
         counted = count(RunDir.open(str(self.run)), self.witness)
+        _, left = psutil.wait_procs(self._family, timeout=_LEFT_S)
         return {
-            "kills": sum(self.kills.values()),
+            "faults": sum(self.kills.values()),
             **counted.as_dict(),
-            "right": counted.right,
-            "killed": dict(self.kills),
+            "left_running": len(left),
+            "right": counted.right and not left,
+            "injected": dict(self.kills),
+            "exits": dict(self.exits),
             "attempts": len(RunDir.open(str(self.run)).attempts()),
             "recovery_s": {
                 kind: round(sorted(times)[len(times) // 2], 1)
@@ -169,19 +243,14 @@ class Chaos:
         }
 
 
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
 def main(argv: list[str] | None = None) -> int:
     """Disturb, count, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--quick", action="store_true", help="under 50 s on 2 cores")
+    parser.add_argument("--quick", action="store_true", help="under 60 s on 2 cores")
     parser.add_argument("--chains", type=int, default=4_000)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--every", type=float, default=5.0, help="mean seconds between kills")
+    parser.add_argument("--every", type=float, default=5.0, help="mean seconds between faults")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
     if arguments.quick:
@@ -196,14 +265,21 @@ def main(argv: list[str] | None = None) -> int:
             seed=arguments.seed,
             victims=_QUICK if arguments.quick else None,
             controllers=1 if arguments.quick else 2,
+            fault_s=2.0 if arguments.quick else 15.0,
         )
+        if chaos.disk.refused is not None:
+            print(f"no full disks: a small file system cannot be mounted: {chaos.disk.refused}")
         began = time.monotonic()
         try:
             chaos.disturb()
         except Exception:
             print((Path(folder) / "log.txt").read_text(errors="replace")[-4000:])
             raise
-        account = {**chaos.account(), "seconds": round(time.monotonic() - began, 1)}
+        else:
+            seconds = round(time.monotonic() - began, 1)
+            account = {**chaos.account(), "seconds": seconds}
+        finally:
+            chaos.close()
     print(json.dumps(account))
     return 0 if account["right"] else 1
 

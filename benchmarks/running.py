@@ -57,6 +57,26 @@ class Job:
         """Processes of the run whose title begins with `title`, by process id."""
         return titled(self._above or self.process.pid, title)
 
+    def family(self) -> list[psutil.Process]:
+        """Every process of the run that lives now, the driver's own included."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            above = psutil.Process(self._above or self.process.pid)
+            return [above, *above.children(recursive=True)]
+        return []
+
+    def named(self, name: str) -> list[int]:
+        """Process ids of the run's processes of a program, such as ``raylet``."""
+        found = []
+        for process in self.family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.name() == name:
+                    found.append(process.pid)
+        return found
+
+    def drivers(self) -> list[int]:
+        """Process ids of the driver and of the process that watches it (`jobs.supervision`)."""
+        return [p.pid for p in self.family() if "jobs.evaluate" in titled_as(p)]
+
     def controllers(self) -> dict[int, psutil.Process]:
         """Controller actors."""
         return self.processes("ray::MapWorker(FlatMap(Controller))")
@@ -99,10 +119,16 @@ def titled(ancestor: int, title: str) -> dict[int, psutil.Process]:
     found = {}
     with contextlib.suppress(psutil.NoSuchProcess):
         for child in psutil.Process(ancestor).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-                if " ".join(child.cmdline()).startswith(title):
-                    found[child.pid] = child
+            if titled_as(child).startswith(title):
+                found[child.pid] = child
     return found
+
+
+def titled_as(process: psutil.Process) -> str:
+    """The title of a process; nothing where it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+        return " ".join(process.cmdline())
+    return ""
 
 
 def scripted_run(folder: Path, **runtime: Any) -> Path:

@@ -6,7 +6,9 @@ import importlib
 import os
 import sys
 from difflib import get_close_matches
+from functools import partial
 
+from jobs.supervision import supervised
 from jobs.version import version
 
 GROUPS = {
@@ -42,6 +44,9 @@ GROUPS = {
 
 VERBS = {verb: purpose for group in GROUPS.values() for verb, purpose in group.items()}
 
+DRIVERS = ("evaluate", "collect")
+"""Jobs of a Ray driver, which `jobs.supervision` watches."""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Hand the rest of the command line to a verb; returns its exit status."""
@@ -53,7 +58,8 @@ def main(argv: list[str] | None = None) -> int:
     verb = first.replace("-", "_")
     if verb in VERBS:
         job = importlib.import_module(f"jobs.{verb}")
-        return int(job.main(argv[1:]) or 0)
+        run = partial(job.main, argv[1:])
+        return int((supervised(run) if verb in DRIVERS else run()) or 0)
     if first == "--version":
         print(version())
         return 0

@@ -22,6 +22,7 @@ from functools import partial
 from jobs.evaluate import execute
 from jobs.logs import add_log_options, log_to_stderr
 from jobs.run_options import add_run_options, opened_run
+from jobs.supervision import supervised
 from pipeline.config.collection import make_collection
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.run_dir import RunDir
@@ -95,4 +96,4 @@ def print_suitability(address: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

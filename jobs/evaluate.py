@@ -21,6 +21,7 @@ from typing import Any
 from jobs.logs import add_log_options, log_to_stderr
 from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
+from jobs.supervision import EXIT_RESUMABLE, explained, resumable, supervised
 from jobs.tables import print_summary
 from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
 from pipeline.config.run import RunConfig
@@ -33,7 +34,6 @@ from pipeline.strategies.registry import own_modules
 logger = logging.getLogger("jobs.evaluate")
 
 EXIT_CAPPED = 3
-EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 
 
 def parser() -> argparse.ArgumentParser:
@@ -67,6 +67,7 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
     """Take an attempt of a run to its end and print what came out; returns the exit status."""
     from jobs.cluster import ClusterError, start_ray
 
+    resumable(run.address)
     try:
         start_ray(config.runtime, own_modules(e.kind for e in config.science.strategies))
     except ClusterError as error:
@@ -108,6 +109,8 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
         status = 1
     finally:
         progress.close()
+    if status not in (0, EXIT_CAPPED):
+        explained(status)
     try:
         summary = write_summary(run, capped)
     except (MarkovScaleError, OSError) as error:
@@ -120,4 +123,4 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from typing import Any
 
@@ -243,14 +244,44 @@ async def test_a_lone_call_waits_for_no_tick_and_many_share_their_exchanges() ->
 
 
 async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody would take their answers; a caller that was only asleep is told that they are lost."""
-    replica = Replica(random.Random(0))
-    asleep, awake = Caller(replica), Caller(replica)
-    _, placed = asleep.hand("hangs")
-    await asyncio.sleep(0.4)
+    """Nobody would take their answers, and no other caller need come by; a caller that was only
+    asleep is told that they are lost."""
     monkeypatch.setattr(bundle_desk, "_SILENT_S", 0.2)
-    await awake.hand()[1].result()
+    replica = Replica(random.Random(0))
+    asleep = Caller(replica)
+    _, placed = asleep.hand("hangs")
 
+    assert await settled(lambda: replica.desk.held == 1)
     assert await settled(lambda: replica.desk.held == 0)
     with pytest.raises(ReplicaLostError):
-        await asyncio.wait_for(placed.result(), 2)
+        await asyncio.wait_for(placed.result(), 20)
+
+
+async def test_a_replica_that_was_asleep_itself_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its callers were silent for it alone."""
+    monkeypatch.setattr(bundle_desk, "_SILENT_S", 0.8)
+    monkeypatch.setattr(bundle_desk, "_WAIT_MOST_S", 0.1)
+    replica = Replica(random.Random(0))
+    caller = Caller(replica)
+    caller.hand("hangs")
+    await settled(lambda: replica.desk.held == 1)
+    time.sleep(1.5)
+    await asyncio.sleep(0.5)
+
+    assert replica.desk.held == 1
+
+
+async def test_a_caller_without_memory_does_not_blame_the_replica() -> None:
+    """Its calls end with that error, which no retry elsewhere would mend."""
+    replica = Replica(random.Random(0))
+
+    async def carry(*chunks: bytes) -> bytes:
+        await replica.carry(*chunks)
+        raise MemoryError
+
+    link = Link("r", carry, Pace(), lambda name: None, lambda name: None)
+    call = ScoreCall("hangs", "x", request_id=fresh_id("verifier"))
+    with pytest.raises(MemoryError):
+        await asyncio.wait_for(link.hand(call).result(), 20)

@@ -7,7 +7,7 @@ import pytest
 
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
-from actors.controllers.journal_writer import JournalWriter
+from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.in_process import ProcessTransport
 from actors.routing.address import PoolAddress
 from actors.routing.client import EngineClient
@@ -216,6 +216,35 @@ async def test_a_sample_that_breaks_its_chain_leaves_no_others_at_work(tmp_path,
 
     assert row["error"].startswith("TypeError: ")
     assert (stats.aborted, stats.running, chains.counters.samples) == (4, 0, 0)
+
+
+async def test_a_controller_without_memory_blames_no_question(tmp_path, monkeypatch):
+    """The error is the process's: it ends the run, by the controller, and makes no failed row."""
+
+    async def none_left(*_):
+        raise MemoryError
+
+    chains, journal = make_chains(tmp_path)
+    monkeypatch.setattr(chains._samples, "_draw", none_left)
+    with pytest.raises(MemoryError):
+        await chains.run(work(QUESTIONS[0]))
+    await journal.close()
+
+    assert chains.counters.stops == {}
+
+
+async def test_a_journal_without_memory_says_so(tmp_path, monkeypatch):
+    """No row is blamed for it."""
+
+    def none_left(*_):
+        raise MemoryError
+
+    chains, journal = make_chains(tmp_path)
+    monkeypatch.setattr(journal, "_write", none_left)
+    with pytest.raises(
+        JournalError, match=r"a controller on .* has no memory left: it needs fewer"
+    ):
+        await asyncio.wait_for(chains.run(work(QUESTIONS[0])), 30)
 
 
 async def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path):

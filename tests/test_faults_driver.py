@@ -3,13 +3,15 @@
 import asyncio
 import os
 import signal
+import time
 
 import pytest
+import ray
 
 from actors.cluster.run_monitor import RunMonitor
 from actors.cluster.storage_retry import StorageError, with_retries
 from actors.driver.abort_policy import AbortPolicy
-from actors.driver.signals import RunInterruptedError, Signals, stop_grace_s
+from actors.driver.signals import RunInterruptedError, Signals, answer, stop_grace_s
 from actors.driver.stats_poller import StatsPoller
 from actors.engines.engine_stats import Meter
 from pipeline.config.runtime import RuntimeConfig
@@ -53,8 +55,10 @@ def test_the_grace_is_most_of_what_ray_leaves_a_stopped_job(monkeypatch, wait, d
     assert stop_grace_s(RuntimeConfig(drain_s=drain)) == pytest.approx(grace)
 
 
-def test_a_signal_is_noted_in_a_run_and_raised_in_a_long_start():
-    """While engines load, the first SIGTERM ends the start; later the first one is only noted."""
+def test_a_signal_is_noted_in_a_run_and_raised_in_a_long_start(monkeypatch):
+    """While engines load, the first SIGTERM ends the start; later the first one is only noted.
+    Two at one moment are one."""
+    monkeypatch.setattr("actors.driver.signals._ONE_WISH_S", 0.1)
     before = signal.getsignal(signal.SIGTERM)
     signals, noted = Signals("go on"), []
 
@@ -63,6 +67,8 @@ def test_a_signal_is_noted_in_a_run_and_raised_in_a_long_start():
             signals.raising = False
             os.kill(os.getpid(), signal.SIGTERM)
             noted.append(signals.stop)
+            os.kill(os.getpid(), signal.SIGTERM)  # `ray job stop` sends it to parent and child
+            time.sleep(0.1)
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(RunInterruptedError, match="stopped by SIGTERM; go on"):
@@ -155,3 +161,15 @@ def test_engines_that_do_not_answer_hold_nobody_up():
     account.close()
 
     assert seen(account) == (0, 0, 0, False)
+
+
+def test_a_monitor_that_hangs_is_named(monkeypatch):
+    """The driver waits for it five minutes, and then ends as where Ray is gone."""
+
+    def hangs(asked, timeout):
+        assert (asked, timeout) == ("totals", 300)
+        raise ray.exceptions.GetTimeoutError("Get timed out: some object(s) not ready.")
+
+    monkeypatch.setattr(ray, "get", hangs)
+    with pytest.raises(ray.exceptions.RayError, match="monitor must answer within 300 s"):
+        answer("totals")

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.chaos import Chaos
 from benchmarks.chaos_count import count
+from benchmarks.chaos_faults import hanging
 from benchmarks.running import Job, newest_attempt, scripted_run, until
 from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir, rows_of
@@ -136,14 +137,19 @@ def test_few_questions_that_all_fail_are_no_success(killed):
 
 
 def test_a_short_chaos_loses_nothing(tmp_path):
-    """Random parts are killed for a few seconds; the independent count finds nothing amiss."""
-    chaos = Chaos(tmp_path, chains=60, seconds=8, every_s=1.5, seed=3)
-    chaos.disturb()
-    account = chaos.account()
+    """Parts are killed and stopped, storage fails and is full; the independent count finds nothing
+    amiss."""
+    kinds = ["generator", "hang", "storage", "controller", "full", "verifier"]
+    chaos = Chaos(tmp_path, chains=60, seconds=30, every_s=0.5, seed=3, victims=kinds, fault_s=1.5)
+    try:
+        chaos.disturb()
+        account = chaos.account()
+    finally:
+        chaos.close()
 
     assert account["right"], account
     assert (account["chains"], account["lost"], account["duplicated"]) == (60, 0, 0)
-    assert account["kills"] >= 2
+    assert account["faults"] >= 5
     assert account["engine_tokens"] == account["journaled_tokens"] + account["unjournaled_tokens"]
 
 
@@ -174,24 +180,49 @@ def test_a_killed_part_costs_no_question(killed, victim):
 
 
 @pytest.mark.slow
-def test_ray_that_dies_under_a_run_leaves_it_resumable(killed):
-    """Ray's head processes are killed: the driver ends, and the next attempt goes on."""
+@pytest.mark.parametrize("victim", ["raylet", "gcs_server", "ray::DashboardAgent"])
+def test_ray_that_dies_under_a_run_leaves_it_resumable(killed, victim):
+    """A process of Ray's is killed: the driver ends with one line that says so and the status of a
+    stopped run, and the next attempt goes on."""
     run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
     job = run.start()
     until(lambda: len(run.durable()) >= 5, 60)
-    heads = [
-        child
-        for child in psutil.Process(job.process.pid).children(recursive=True)
-        if child.name() in ("gcs_server", "raylet")
-    ]
-    for head in heads:
-        head.kill()
+    (pid,) = job.named(victim) or job.processes(victim)
+    os.kill(pid, signal.SIGKILL)
 
-    assert len(heads) == 2
-    assert job.wait(180) != 0
+    assert job.wait(180) == 75
+    (line,) = [line for line in job.output().splitlines() if line.startswith("stopped: ")]
+    assert "Ray" in line
+    assert line.endswith(f"resume with --resume {run.run}")
     assert run.start().wait(300) == 0
     counted = run.counted()
     assert counted.right, counted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "victim", ["controller", "generator", "verifier", "driver", "gcs_server", "raylet", "monitor"]
+)
+def test_a_part_that_hangs_for_a_minute_costs_no_question(killed, victim):
+    """SIGSTOP and, 60 s later, SIGCONT: the same attempt takes the run to its end."""
+    run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
+    job = run.start()
+    until(lambda: len(run.durable()) >= 5, 60)
+    pids = {
+        "controller": lambda: list(job.controllers()),
+        "driver": job.drivers,
+        "monitor": lambda: list(job.processes("ray::RunMonitor")),
+        "generator": lambda: job.replicas(run.witness)["generator"],
+        "verifier": lambda: job.replicas(run.witness)["verifier"],
+    }.get(victim, lambda: job.named(victim))()
+    assert pids
+    with hanging(pids):
+        time.sleep(60)
+
+    assert job.wait(300) == 0
+    counted = run.counted()
+    assert counted.right, counted
+    assert counted.redone == 0
 
 
 @pytest.mark.slow

@@ -114,6 +114,7 @@ class Chains:
 
         Raises:
             JournalError: where rounds cannot be made durable any more, or cannot be read again.
+            MemoryError: where this process has no memory left.
         """
         running = self._running.get(work.key)
         if running is not None:
@@ -121,7 +122,7 @@ class Chains:
         self._running[work.key] = asyncio.get_running_loop().create_future()
         try:
             row = await self._run(work)
-        except JournalError as error:
+        except (JournalError, MemoryError) as error:
             future = self._running.pop(work.key)
             future.set_exception(error)
             future.exception()  # seen, whether or not anyone else waits for it
@@ -209,6 +210,8 @@ class Chains:
                 requests = steps.send(told)
         except StopIteration as end:
             stop: Stop = end.value
+        except MemoryError:
+            raise  # the process is at fault, not the question
         except Exception as broken:  # one question's fault must not cost another question anything
             logger.exception("chain %s broke", work.session)
             stop = Stop(reason=StopReason.FAILED, rounds=())

@@ -21,7 +21,7 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, spare_collector
 from actors.controllers.completion_gate import CompletionGate
 from actors.controllers.grading import GradingPool
-from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.controllers.journal_writer import JournalError, JournalWriter, no_memory
 from actors.controllers.recordings import Recordings
 from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
@@ -81,8 +81,8 @@ class Controller:
         chains = self._chains or self._start()
         try:
             outcome = await chains.run(self._work(row))
-        except JournalError as error:
-            logger.error("stopping: %s", error)
+        except (JournalError, MemoryError) as error:
+            logger.error("stopping: %r", error)
             self._fail(error)
             await self._tell()  # the driver ends the run
             return
@@ -188,8 +188,8 @@ class Controller:
             return await self._grading.grade_reply(gold, completion.text, grader)
         return await self._grading.grade(gold, completion.answer, grader)
 
-    def _fail(self, error: JournalError) -> None:
-        self._fatal = str(error)
+    def _fail(self, error: JournalError | MemoryError) -> None:
+        self._fatal = no_memory() if isinstance(error, MemoryError) else str(error)
         if self._chains is not None:
             self._chains.drain()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import secrets
 import time
 from collections import deque
@@ -122,6 +123,8 @@ class JournalWriter:
     async def _run(self) -> None:
         try:
             await self._flush_on_time()
+        except MemoryError:
+            await self._give_up(no_memory())
         except Exception as error:  # nobody else would tell those that wait
             logger.exception("the writer of the journal broke")
             await self._give_up(f"{type(error).__name__}: {error}")
@@ -154,6 +157,8 @@ class JournalWriter:
                 logger.warning("%s; again in %.1f s", self.trouble, pause)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 15.0)
+            except MemoryError:
+                raise
             except Exception as error:  # rows that no file can hold; the others are kept
                 if refused is not None:
                     raise
@@ -189,6 +194,14 @@ class JournalWriter:
             woken += 1
             if woken % _WOKEN_AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+
+def no_memory() -> str:
+    """What is said where this process has no memory left."""
+    return (
+        f"a controller on {os.uname().nodename} has no memory left: it needs fewer "
+        "controllers.in_flight, or its node more memory"
+    )
 
 
 def _fits(row: Row) -> bool:

@@ -31,6 +31,8 @@ class Recordings:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._thread, self._find, work)
+        except MemoryError:
+            raise
         except Exception as error:
             raise JournalError(
                 f"what is recorded of {work.session} must be readable, got {error}"

@@ -17,7 +17,14 @@ from actors.driver.admission_control import AdmissionControl
 from actors.driver.flow import PhaseFlow
 from actors.driver.metric_rows import MetricRows, Progress
 from actors.driver.run_phases import RunPhases
-from actors.driver.signals import RunInterruptedError, Signals, reap_orphans, stop_grace_s, watching
+from actors.driver.signals import (
+    RunInterruptedError,
+    Signals,
+    answer,
+    reap_orphans,
+    stop_grace_s,
+    watching,
+)
 from actors.driver.spending import RunCappedError, Spending
 from actors.driver.stats_poller import StatsPoller
 from actors.engines.capacity_check import Waiting, require_room_for
@@ -108,7 +115,7 @@ class Attempt:
             try:
                 self._all_phases(watch, engines)
                 self._check_whole()
-                failed = self._breaker.failures(ray.get(watch.totals.remote()), least=1)
+                failed = self._breaker.failures(answer(watch.totals.remote()), least=1)
                 if failed is not None:
                     raise failed
             finally:
@@ -123,7 +130,7 @@ class Attempt:
             self._config.science.decoding.max_tokens,
             engines.address,
             self._account,
-            lambda limit: ray.get(watch.admit.remote(limit, actors)),
+            lambda limit: answer(watch.admit.remote(limit, actors)),
         )
 
     def _all_phases(self, watch: Any, engines: Any) -> None:
@@ -136,11 +143,9 @@ class Attempt:
 
     def _phase(self, phase: int, watch: Any, engines: Any) -> None:
         work = self._phases.work(phase, self._spending.left)
-        logger.info(
-            "phase %d of %d: %d chains to run", phase + 1, self._phases.count, len(work)
-        )
+        logger.info("phase %d of %d: %d chains to run", phase + 1, self._phases.count, len(work))
         if work:
-            before, to_come = ray.get(watch.totals.remote()), tails(work)
+            before, to_come = answer(watch.totals.remote()), tails(work)
             self._spend(watch, before, to_come, 0)
             self._check_room()
             flow = PhaseFlow(
@@ -169,7 +174,7 @@ class Attempt:
         self._spending.look(totals, self._account.latest, rounds)
         if self._spending.capped:
             actors = self._config.runtime.controllers.actors
-            ray.get(watch.cap.remote(self._spending.room, self._spending.left, actors))
+            answer(watch.cap.remote(self._spending.room, self._spending.left, actors))
 
     def _check_room(self) -> None:
         """That there is room under every cap.
@@ -206,7 +211,7 @@ class Attempt:
         waiting = Waiting("controllers")
         while flow.running:
             flow.wait(_POLL_S)
-            totals = ray.get(watch.totals.remote())
+            totals = answer(watch.totals.remote())
             self._account.look()
             self._admission.step(totals)
             begun = sum(totals["stops"].values()) - stopped + totals["in_flight"]
@@ -221,7 +226,7 @@ class Attempt:
                 reason = found
                 logger.warning("draining: %s", reason)
                 grace_s = self._grace_s(reason)
-                ray.get(watch.drain.remote(grace_s))
+                answer(watch.drain.remote(grace_s))
                 give_up = time.monotonic() + grace_s + _DRAIN_S
             elif reason is not None and time.monotonic() > give_up:
                 logger.warning("chains did not drain in time, leaving them")

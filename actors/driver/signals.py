@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import threading
@@ -20,8 +21,12 @@ from pipeline.core.errors import MarkovScaleError
 
 logger = logging.getLogger(__name__)
 
+_ANSWER_S = 300.0
 _TAKEN_S = 30.0  # how long the watch of a killed driver may take to die
 _POLL_S = 0.5
+_ONE_WISH_S = 1.0
+"""Signals within that time are one: `ray job stop` sends one to the job and to its children, and
+the job passes its own on (`jobs.supervision`)."""
 
 
 class RunInterruptedError(MarkovScaleError, RuntimeError):
@@ -42,6 +47,7 @@ class Signals:
         self._stop = threading.Event()
         self._hint = hint
         self._name = ""
+        self._noted_at = -math.inf
         self.raising = True
 
     @property
@@ -68,7 +74,10 @@ class Signals:
 
     def _note(self, number: int, frame: Any) -> None:
         del frame
-        again = self._stop.is_set()
+        now = time.monotonic()
+        if now - self._noted_at < _ONE_WISH_S:
+            return
+        self._noted_at, again = now, self._stop.is_set()
         self._name = signal.Signals(number).name
         self._stop.set()
         if self.raising or again:
@@ -97,6 +106,20 @@ def watching(run_id: str) -> Iterator[Any]:
         yield watch
     finally:
         ray.kill(watch)
+
+
+def answer(asked: Any) -> Any:
+    """What a run's monitor answers; it answers at once unless it, or Ray, hangs.
+
+    Raises:
+        ray.exceptions.GetTimeoutError: where it does not for five minutes.
+    """
+    try:
+        return ray.get(asked, timeout=_ANSWER_S)
+    except ray.exceptions.GetTimeoutError as error:
+        raise ray.exceptions.GetTimeoutError(
+            f"the run's monitor must answer within {_ANSWER_S:g} s: it hangs, or Ray does"
+        ) from error
 
 
 def _new_watch(run_id: str) -> Any:

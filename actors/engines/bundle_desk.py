@@ -33,6 +33,8 @@ class Desk:
     def __init__(self, serve: Callable[[Call[Any]], Awaitable[Any]]) -> None:
         self._serve = serve
         self._sides: dict[str, Side] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._swept_at = 0.0
         self.held = 0
         """Calls that have not ended."""
 
@@ -40,7 +42,6 @@ class Desk:
         """Take calls and aborts; return with answers once there are any, or when newer exchanges of
         the caller wait."""
         bundle = unpacked(chunks)
-        self._forget_the_silent()
         side = self._sides.get(bundle.caller)
         if bundle.first and (side is None or side.life < bundle.life):
             if side is not None:
@@ -49,6 +50,9 @@ class Desk:
         if side is None or side.life != bundle.life:
             return pickle.dumps(tuple(Reply(False, self.held, [])), 5)
         side.take(bundle)
+        if self._sweeper is None:
+            self._swept_at = time.monotonic()
+            self._sweep()
         if not bundle.first:
             await side.something(bundle.tick_s)
         return pickle.dumps(tuple(Reply(True, self.held, side.given())), 5)
@@ -61,13 +65,20 @@ class Desk:
             logger.exception("a call raised")
             return Failure.of(ErrorKind.ENGINE, repr(error))
 
-    def _forget_the_silent(self) -> None:
-        now = time.monotonic()
+    def _sweep(self) -> None:
+        """End the calls of callers that are gone, for as long as any call is here."""
+        now, every_s = time.monotonic(), _SILENT_S / 8
+        # this process was asleep itself: what came meanwhile is yet to be read
+        slept = now - self._swept_at > 2 * every_s
         for caller, side in list(self._sides.items()):
+            if slept:
+                side.seen = now
             if side.tasks and now - side.seen > _SILENT_S:
                 logger.warning("a caller of %d calls is gone; they end", len(side.tasks))
                 side.close()
                 del self._sides[caller]
+        self._swept_at, loop = now, asyncio.get_running_loop()
+        self._sweeper = loop.call_later(every_s, self._sweep) if self.held else None
 
 
 class Side:

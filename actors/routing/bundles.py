@@ -194,6 +194,9 @@ class Link:
             if bundle.life == self._life:
                 self._lose(f"{self.replica} went away ({type(error).__name__})", {})
                 self._lost(self.replica)
+        except MemoryError as error:  # the replica is not to blame, and no other one would help
+            if bundle.life == self._life:
+                self._lose(str(error), {}, MemoryError)
         except Exception as error:  # answers may have been lost on the way
             logger.exception("an exchange with %s failed", self.replica)
             if bundle.life == self._life:
@@ -220,7 +223,12 @@ class Link:
         if future is not None and not future.done():
             future.set_result(outcome)
 
-    def _lose(self, why: str, untouched: dict[str, Call[Any]]) -> None:
+    def _lose(
+        self,
+        why: str,
+        untouched: dict[str, Call[Any]],
+        kind: type[Exception] = ReplicaLostError,
+    ) -> None:
         """End all calls but the `untouched`, which go again; what they cost is not known.
 
         Should the replica live after all, because Ray lost the connection alone, the first exchange
@@ -232,7 +240,7 @@ class Link:
         for request_id in [name for name in self._held if name not in self._calls]:
             future = self._take(request_id)
             if future is not None and not future.done():
-                future.set_exception(ReplicaLostError(why))
+                future.set_exception(kind(why))
                 future.exception()  # seen, whether or not anyone waits for it
         self._soon()
 
