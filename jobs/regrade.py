@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -24,11 +25,14 @@ from rich.table import Table
 from actors.controllers.grading import Grader, GradingPool, answer_for
 from pipeline.answers import Verdict
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.records.journal import read_journal
+from pipeline.records.journal import checked, counting, read_columns
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.trajectory import SCHEMA as DRAWN
 from pipeline.records.trajectory import Row
+from pipeline.store.streams import tables
 
 _KEY = ("strategy", "benchmark", "question_id", "pool", "chain", "round", "sample")
+_ROWS_AT_ONCE = 4_096  # completions in memory
 
 SCHEMA = pa.schema(
     [
@@ -61,40 +65,68 @@ def main(argv: list[str] | None = None) -> int:
     try:
         run = RunDir.open(arguments.run)
         before = run.config().science.grader
-        completions = _completions(run)
+        name = f"verdicts-{arguments.grader}.parquet"
+        seen = _Agreement(arguments.examples)
+        with (
+            tables(run.folder, name, SCHEMA) as written,
+            GradingPool(workers=arguments.workers) as pool,
+        ):
+            for rows in _completions(run):
+                old = _graded(pool, rows, before)
+                new = _graded(pool, rows, arguments.grader)
+                found = [
+                    {column: row[column] for column in (*_KEY, "gold", "answer")}
+                    | {"verdict_before": str(was), "verdict": str(now)}
+                    for row, was, now in zip(rows, old, new, strict=True)
+                ]
+                seen.add(found)
+                written.add(pa.Table.from_pylist(found, schema=SCHEMA))
+            if not written.rows:
+                raise DataError(
+                    f"a run to regrade must hold completions with gold answers: {run.address}"
+                )
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    with GradingPool(workers=arguments.workers) as pool:
-        old = _graded(pool, completions, before)
-        new = _graded(pool, completions, arguments.grader)
-    rows = [
-        {**{name: row[name] for name in _KEY}, "gold": row["gold"], "answer": row["answer"]}
-        | {"verdict_before": str(was), "verdict": str(now)}
-        for row, was, now in zip(completions, old, new, strict=True)
-    ]
-    name = f"verdicts-{arguments.grader}.parquet"
-    run.folder.write_table(name, pa.Table.from_pylist(rows, schema=SCHEMA))
-    _print(rows, before, arguments.grader, arguments.examples)
+    seen.print(before, arguments.grader)
     print(f"written: {run.address}/{name}")
     return 0
 
 
-def _completions(run: RunDir) -> list[Row]:
-    """Every completion once, with the gold answer of its question."""
-    questions = rows_of(run.folder.read_table("questions.parquet"))
-    gold = {(q["benchmark"], q["question_id"]): q["gold"] for q in questions}
-    found: dict[tuple[Any, ...], Row] = {}
-    journal = read_journal(run.journal)
-    for segment in journal.corrupt:
+def _completions(run: RunDir) -> Iterator[list[Row]]:
+    """Every completion once, with the gold answer of its question, a few thousand at a time."""
+    questions = run.folder.read_table("questions.parquet")
+    columns = (questions[name].to_pylist() for name in ("benchmark", "question_id", "gold"))
+    gold = {(benchmark, name): answer for benchmark, name, answer in zip(*columns, strict=True)}
+    whole, corrupt = checked(run.journal)
+    for segment in corrupt:
         print(f"left out: {segment.name}: {segment.why}", file=sys.stderr)
-    for row in rows_of(journal.table):
-        answer = gold.get((row["benchmark"], row["question_id"]))
-        if row["error"] is None and answer is not None:
-            found.setdefault(tuple(row[name] for name in _KEY), {**row, "gold": answer})
-    if not found:
-        raise DataError(f"a run to regrade must hold completions with gold answers: {run.address}")
-    return list(found.values())
+    names = counting(run.journal, whole)
+    first = _first_of_each(read_columns(run.journal, names, (*_KEY, "error")))
+    start, held = 0, list[Row]()
+    for table in read_columns(run.journal, names, (*_KEY, "answer", "text")):
+        chosen = table.filter(first.slice(start, len(table)))
+        start += len(table)
+        for row in rows_of(chosen):
+            answer = gold.get((row["benchmark"], row["question_id"]))
+            if answer is not None:
+                held.append({**row, "gold": answer})
+        if len(held) >= _ROWS_AT_ONCE:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _first_of_each(parts: Iterable[pa.Table]) -> pa.Array:
+    """Which rows are the first completion at their key."""
+    keys = pa.concat_tables([DRAWN.empty_table().select([*_KEY, "error"]), *parts])
+    keys = keys.append_column("row", pa.array(np.arange(len(keys))))
+    done = keys.filter(pc.is_null(keys["error"]))
+    first = done.group_by(list(_KEY)).aggregate([("row", "min")])["row_min"]
+    chosen = np.zeros(len(keys), dtype=bool)
+    chosen[first.to_numpy()] = True
+    return pa.array(chosen)
 
 
 def _graded(pool: GradingPool, rows: Sequence[Row], grader: str) -> list[Verdict]:
@@ -102,23 +134,43 @@ def _graded(pool: GradingPool, rows: Sequence[Row], grader: str) -> list[Verdict
     return list(pool.grade_many(pairs, grader))
 
 
-def _print(rows: Sequence[Row], before: str, after: str, examples: int) -> None:
-    console = Console()
-    table = Table(title=f"verdicts on {len(rows):,} completions", title_justify="left")
-    for column in (before, after, "completions"):
-        table.add_column(column, justify="right")
-    pairs = Counter((row["verdict_before"], row["verdict"]) for row in rows)
-    for (was, now), count in sorted(pairs.items(), key=lambda item: -item[1]):
-        table.add_row(was, now, f"{count:,}")
-    console.print(table)
-    differ = [row for row in rows if row["verdict_before"] != row["verdict"]]
-    console.print(f"{len(differ):,} disagreements ({len(differ) / len(rows):.2%})")
-    for row in differ[:examples]:
-        text = (
-            f"{row['benchmark']} {row['question_id']} round {row['round']}: gold {row['gold']!r}, "
-            f"answer {row['answer']!r}: {row['verdict_before']} -> {row['verdict']}"
-        )
-        console.print(escape(text), soft_wrap=True)
+class _Agreement:
+    """How two graders agree, and the first completions on which they do not.
+
+    Args:
+        examples: of those, at most.
+    """
+
+    def __init__(self, examples: int) -> None:
+        self._most = examples
+        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._examples: list[Row] = []
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Count verdicts of both."""
+        self._pairs.update((row["verdict_before"], row["verdict"]) for row in rows)
+        differ = [row for row in rows if row["verdict_before"] != row["verdict"]]
+        self._examples = [*self._examples, *differ][: self._most]
+
+    def print(self, before: str, after: str) -> None:
+        """Show a table of both graders' verdicts, and the examples."""
+        console = Console()
+        all_of_them = self._pairs.total()
+        table = Table(title=f"verdicts on {all_of_them:,} completions", title_justify="left")
+        for column in (before, after, "completions"):
+            table.add_column(column, justify="right")
+        for (was, now), count in sorted(self._pairs.items(), key=lambda item: -item[1]):
+            table.add_row(was, now, f"{count:,}")
+        console.print(table)
+        differ = sum(count for (was, now), count in self._pairs.items() if was != now)
+        console.print(f"{differ:,} disagreements ({differ / all_of_them:.2%})")
+        for row in self._examples:
+            text = (
+                f"{row['benchmark']} {row['question_id']} round {row['round']}: "
+                f"gold {row['gold']!r}, answer {row['answer']!r}: "
+                f"{row['verdict_before']} -> {row['verdict']}"
+            )
+            console.print(escape(text), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,12 @@ def _another(run: RunDir, config: SweepConfig) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     rules = {label: rule_of(science, strategy) for label, strategy in strategies.items()}
-    outcomes = [row for rival in found.values() for row in rival.outcomes]
+    outcomes = (
+        row
+        for rival in found.values()
+        for batch in rival.outcomes.to_batches(max_chunksize=1_024)
+        for row in batch.to_pylist()
+    )
     print_strategies(
         summarise(outcomes, strategies, rules), synthetic=run.config().runtime.scripted is not None
     )

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.records.outcome_files import FINAL, final_rows
 from pipeline.records.run_dir import RunDir
@@ -32,16 +35,14 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
     def final(columns: Sequence[str]) -> Iterator[Row]:
         yield from final_rows(run.outcomes(columns=columns), strategies)
 
-    asked = run.folder.read_table("questions.parquet")
+    asked = run.folder.read_columns("questions.parquet", ["benchmark", "question_id", "gold"])
     questions = asked.num_rows
-    keys = [*zip(asked["benchmark"].to_pylist(), asked["question_id"].to_pylist(), strict=True)]
+    no_gold = frozenset(_keys(asked.filter(pc.is_null(asked["gold"]))))
     done: dict[tuple[str, str], set[str]] = {}
     for row in final(FINAL):
         done.setdefault((row["strategy"], row["benchmark"]), set()).add(row["question_id"])
-    left = not_run(strategies, keys, done)
-    no_gold = frozenset(
-        key for key, gold in zip(keys, asked["gold"].to_pylist(), strict=True) if gold is None
-    )
+    left = not_run(strategies, _keys(asked), done)
+    del asked, done
     metrics, runtime, attempts = run.metrics(), config.runtime, len(run.attempts())
     a_replica = {role: pool.gpus for role, pool in runtime.pools.items()}
     entries = summarise(final(SUMMED), strategies, rules, no_gold)
@@ -66,6 +67,10 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
         summary["usage"] = endpoint_usage(run.journal, endpoint.usd_per_million)
     run.folder.write_json("summary.json", summary)
     return summary
+
+
+def _keys(asked: pa.Table) -> Iterator[tuple[str, str]]:
+    return zip(*(asked[name].to_pylist() for name in ("benchmark", "question_id")), strict=True)
 
 
 def _with_not_run(entries: list[dict[str, Any]], left: Sequence[NotRun]) -> list[dict[str, Any]]:

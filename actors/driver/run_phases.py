@@ -29,7 +29,8 @@ from pipeline.planning.schedule import MEANS_OF, running_means
 from pipeline.records.attempts import AttemptEntry
 from pipeline.records.journal import QuestionKey, counting, read_columns
 from pipeline.records.resume_index import drawn_blocks, write_recorded
-from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.run_dir import RunDir
+from pipeline.records.table_rows import TableRows
 from pipeline.records.trajectory import Row
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class RunPhases:
     def __init__(self, run: RunDir, config: RunConfig, entry: AttemptEntry) -> None:
         self._run, self._entry = run, entry
         self._strategies = strategies_of(config.science)
-        self._questions = rows_of(
+        self._questions = TableRows(
             with_retries(lambda: run.folder.read_table("questions.parquet"), "read the questions")
         )
 

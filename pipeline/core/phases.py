@@ -102,11 +102,13 @@ def record_of(
     says that its fold needs none: those of all questions may not fit into memory.
     """
     if not getattr(phase, "reads_texts", True):
-        drawn = [
-            replace(each, text="", step_scores=None) if isinstance(each, Completion) else each
-            for each in drawn
-        ]
+        drawn = [textless(each) for each in drawn]
     return QuestionRecord(question=question, completions=tuple(drawn), stop=stop)
+
+
+def textless(seen: Observation) -> Observation:
+    """An observation without the text and the step scores of a completion."""
+    return replace(seen, text="", step_scores=None) if isinstance(seen, Completion) else seen
 
 
 @runtime_checkable

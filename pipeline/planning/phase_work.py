@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.core.errors import DataError
-from pipeline.core.phases import Phase, QuestionRecord, answers, phases_of, prepared, record_of
+from pipeline.core.phases import (
+    Phase,
+    Prepares,
+    QuestionRecord,
+    answers,
+    phases_of,
+    prepared,
+    record_of,
+)
 from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy
 from pipeline.planning.schedule import forecast
 from pipeline.planning.sparing import prospect
@@ -106,7 +114,9 @@ def prepared_statistics(
 ) -> dict[str, Statistics] | None:
     """What a strategy knows from the questions alone, by benchmark; None where it asks nothing."""
     learnt: dict[str, Statistics] = {}
-    for benchmark, rows in _by_benchmark(questions).items():
+    if not isinstance(strategy, Prepares):
+        return None
+    for benchmark, rows in _by_benchmark(questions):
         statistics = prepared(strategy, [question_of(row) for row in rows])
         if statistics is None:
             return None
@@ -133,7 +143,7 @@ def folded_statistics(
     """
     current = phases_of(strategy)[phase]
     learnt: dict[str, Statistics] = {}
-    for benchmark, rows in _by_benchmark(questions).items():
+    for benchmark, rows in _by_benchmark(questions):
         known = before.get(benchmark)
         records = {
             row["question_id"]: _record(
@@ -154,7 +164,7 @@ def taking_part(
     """The questions that a phase selects, benchmark by benchmark."""
     return [
         _key(label, row)
-        for benchmark, rows in _by_benchmark(questions).items()
+        for benchmark, rows in _by_benchmark(questions)
         for row in rows
         if phase.selects(row["question_id"], before.get(benchmark))
     ]
@@ -183,8 +193,7 @@ def _key(label: str, row: Row) -> QuestionKey:
     return (label, row["benchmark"], row["question_id"])
 
 
-def _by_benchmark(questions: Sequence[Row]) -> dict[str, list[Row]]:
-    grouped: dict[str, list[Row]] = {}
-    for row in questions:
-        grouped.setdefault(row["benchmark"], []).append(row)
-    return grouped
+def _by_benchmark(questions: Sequence[Row]) -> Iterator[tuple[str, Iterator[Row]]]:
+    """Each benchmark with its questions, which are gone through once for each."""
+    for benchmark in dict.fromkeys(row["benchmark"] for row in questions):
+        yield benchmark, (row for row in questions if row["benchmark"] == benchmark)

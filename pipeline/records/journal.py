@@ -68,15 +68,23 @@ class JournalRead:
 
 def set_aside_corrupt(journal: Folder) -> list[Corrupt]:
     """Move corrupt segments to ``corrupt/``; the bytes of one are in memory at a time."""
+    _, corrupt = checked(journal)
+    for segment in corrupt:
+        journal.move(segment.name, f"corrupt/{segment.name}")
+    return corrupt
+
+
+def checked(journal: Folder) -> tuple[list[str], list[Corrupt]]:
+    """Names of the segments that are whole, and those that are not; none is kept in memory."""
+    whole: list[str] = []
     corrupt: list[Corrupt] = []
     for name in journal.names():
         try:
             check_segment(journal, name)
+            whole.append(name)
         except DataError as error:
             corrupt.append(Corrupt(name, str(error)))
-    for segment in corrupt:
-        journal.move(segment.name, f"corrupt/{segment.name}")
-    return corrupt
+    return whole, corrupt
 
 
 def counting(journal: Folder, names: Collection[str] | None = None) -> list[str]:
@@ -100,6 +108,11 @@ def read_columns(
             yield journal.read_columns(name, list(columns))
         except DataError:
             continue
+
+
+def keys_of(table: pa.Table) -> Iterator[QuestionKey]:
+    """The question of each row."""
+    return zip(*(table[name].to_pylist() for name in QUESTION_KEY), strict=True)
 
 
 def read_journal(journal: Folder, *, skip: frozenset[str] = frozenset()) -> JournalRead:

@@ -20,6 +20,7 @@ from pipeline.records.journal import (
     QuestionKey,
     Recording,
     counting,
+    keys_of,
     read_columns,
     sound,
 )
@@ -95,7 +96,7 @@ class RecordedWork:
         if own := counting(run.journal, self._segments(of_this_life=False)):
             later = work.child(f"recorded-{epoch.slot}-{epoch.life:04d}")
             drawn = read_columns(run.journal, own, QUESTION_KEY)
-            keys = dict.fromkeys(key for table in drawn for key in _keys(table))
+            keys = dict.fromkeys(key for table in drawn for key in keys_of(table))
             self.base |= _lay_out(run.journal, later, own, list(keys))
             self._blocks.append(Blocks(later))
 
@@ -125,7 +126,3 @@ class RecordedWork:
             if epoch.is_life_of(mine) and (epoch == mine) == of_this_life:
                 names.append(name)
         return names
-
-
-def _keys(table: pa.Table) -> Iterator[QuestionKey]:
-    return zip(*(table[name].to_pylist() for name in QUESTION_KEY), strict=True)

@@ -9,14 +9,14 @@ was not recorded for a request is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
 from pipeline.core.errors import ConfigError, ReplayMissError
-from pipeline.core.phases import QuestionRecord, phases_of, prepared, record_of, stream_of
+from pipeline.core.phases import QuestionRecord, phases_of, prepared, record_of, stream_of, textless
 from pipeline.core.protocol import (
     Failure,
     Observation,
@@ -143,7 +143,7 @@ class Replayed:
     """One a request; the rounds of `stop` are positions here."""
     earlier: tuple[Observation, ...] = ()
     """What earlier phases drew for the question that this one did not ask for again: in its bill,
-    and in no answer."""
+    and in no answer. Without texts."""
 
 
 def drive(
@@ -219,31 +219,42 @@ def replay_phases(
     Returns:
         By question id, the outcome of the last phase that selected the question.
     """
+    return {name: outcome for _, name, outcome in replay_each(strategy, questions, answer)}
+
+
+def replay_each(
+    strategy: Strategy[Any],
+    questions: Sequence[Question],
+    answer: Callable[[Question, Request], Observation],
+) -> Iterator[tuple[str, str, Replayed]]:
+    """As `replay_phases`, one outcome after the other with the phase and the question that it is
+    of; the last of a question counts. Nothing is kept but what later phases rest on.
+
+    Args:
+        answer: is asked in the order of the questions, once a phase.
+    """
     statistics = prepared(strategy, questions)
-    outcomes: dict[str, Replayed] = {}
     paid: dict[str, dict[Address, Observation]] = {}
-    for phase in phases_of(strategy):
+    phases = phases_of(strategy)
+    for phase in phases:
+        goes_on = phase is not phases[-1]
         records: dict[str, QuestionRecord] = {}
         for question in questions:
             if not phase.selects(question.question_id, statistics):
                 continue
-            outcome = drive(
-                phase.strategy,
-                question,
-                partial(answer, question),
-                statistics,
-            )
+            outcome = drive(phase.strategy, question, partial(answer, question), statistics)
             drawn = {
                 r.address: o for r, o in zip(outcome.requests, outcome.completions, strict=True)
             }
-            before = paid.setdefault(question.question_id, {})
-            outcomes[question.question_id] = replace(
-                outcome, earlier=tuple(o for at, o in before.items() if at not in drawn)
-            )
-            if stream_of(phase) is not None:
-                before.update(drawn)
-            records[question.question_id] = record_of(
-                phase, question, outcome.completions, outcome.stop
-            )
-        statistics = phase.fold(records, statistics)
-    return outcomes
+            before = paid.get(question.question_id, {})
+            earlier = tuple(o for at, o in before.items() if at not in drawn)
+            yield phase.name, question.question_id, replace(outcome, earlier=earlier)
+            if goes_on:
+                if stream_of(phase) is not None:
+                    slim = {address: textless(seen) for address, seen in drawn.items()}
+                    paid[question.question_id] = before | slim
+                records[question.question_id] = record_of(
+                    phase, question, outcome.completions, outcome.stop
+                )
+        if goes_on:
+            statistics = phase.fold(records, statistics)

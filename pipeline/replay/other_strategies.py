@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
 from pipeline.config.science import PriorsConfig
 from pipeline.core.errors import ReplayMissError
 from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
-from pipeline.records.journal import ByQuestion, read_journal
-from pipeline.records.outcome import outcome_of
+from pipeline.records.drawn_rows import Drawn, laid_out
+from pipeline.records.journal import QUESTION_KEY, ByQuestion, QuestionKey
+from pipeline.records.outcome import SCHEMA, outcome_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
@@ -20,10 +23,11 @@ from pipeline.replay.exact import (
     RecordingKind,
     Replayed,
     check_replayable,
-    replay_phases,
+    replay_each,
 )
 
 _NO_PRIORS = PriorsConfig()
+_ROWS_AT_ONCE = 1_024  # outcomes that are Python objects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +36,8 @@ class Rival:
 
     source: str
     """Label of the strategy whose completions it was replayed over."""
-    outcomes: tuple[Row, ...]
-    """One a question, as the run would have written them."""
+    outcomes: pa.Table
+    """One a question, as the run would have written them (`pipeline.records.outcome.SCHEMA`)."""
 
 
 def replay_other(
@@ -53,55 +57,91 @@ def replay_other(
         ConfigError: at a strategy that asks for more than completions of a pool.
         ReplayMissError: where no strategy of the run drew what one asks for.
     """
-    recorded = ByQuestion(read_journal(run.journal).table)
     questions = [_asked(row, priors) for row in rows_of(run.folder.read_table("questions.parquet"))]
-    verdicts = _verdicts(rows_of(run.outcomes()))
-    labels = list(dict.fromkeys(label for label, _, _ in recorded))
+    sources = run.config().science.strategies
+    keys = [(s.label, q.benchmark, q.question_id) for s in sources for q in questions]
+    columns = (*QUESTION_KEY, "round_answers", "round_verdicts")
+    graded = ByQuestion(run.outcomes(columns=columns))
     found: dict[str, Rival] = {}
-    for label, strategy in strategies.items():
-        check_replayable(strategy, RecordingKind.POOL)
-        miss: ReplayMissError | None = None
-        for source in labels:
-            try:
-                replayed = _over(strategy, questions, source, recorded)
-            except ReplayMissError as error:
-                miss = miss or error
-                continue
-            rows = [
-                _outcome(run.run_id, label, question, outcome, verdicts.get((source, *key), {}))
-                for question, key, outcome in replayed
-            ]
-            found[label] = Rival(source=source, outcomes=tuple(rows))
-            break
-        else:
-            raise ReplayMissError(
-                f"{label} must be replayed over completions of one strategy of {run.address}, none "
-                f"of {', '.join(labels) or 'none'} drew all that it asks for: {miss}"
-            )
+    with laid_out(run.journal, keys) as drawn:
+        labels = list(dict.fromkeys(label for label, _, _ in drawn.keys))
+        for label, strategy in strategies.items():
+            check_replayable(strategy, RecordingKind.POOL)
+            miss: ReplayMissError | None = None
+            for source in labels:
+                over = _Over(run.run_id, source, drawn, graded)
+                try:
+                    outcomes = over.outcomes(label, strategy, questions)
+                except ReplayMissError as error:
+                    miss = miss or error
+                    continue
+                found[label] = Rival(source=source, outcomes=outcomes)
+                break
+            else:
+                raise ReplayMissError(
+                    f"{label} must be replayed over completions of one strategy of {run.address}, "
+                    f"none of {', '.join(labels) or 'none'} drew all that it asks for: {miss}"
+                )
     return found
 
 
-def _over(
-    strategy: Strategy[Any],
-    questions: Sequence[Question],
-    source: str,
-    recorded: Mapping[tuple[str, str, str], list[Row]],
-) -> list[tuple[Question, tuple[str, str], Replayed]]:
-    recordings: dict[tuple[str, str], Recording] = {}
+class _Over:
+    """What one strategy of a run drew, a question at a time."""
 
-    def answer(question: Question, request: Request) -> Observation:
-        key = (question.benchmark, question.question_id)
-        if key not in recordings:
-            rows = [Recorded.of_row(row) for row in recorded.get((source, *key), [])]
-            recordings[key] = Recording.of(RecordingKind.POOL, question, rows)
-        return recordings[key].find(request)
+    def __init__(self, run: str, source: str, drawn: Drawn, graded: ByQuestion) -> None:
+        self._run, self._source = run, source
+        self._drawn, self._graded = drawn, graded
+        self._recording: tuple[QuestionKey, Recording] | None = None
 
-    found = []
-    for benchmark in dict.fromkeys(question.benchmark for question in questions):
-        asked = [question for question in questions if question.benchmark == benchmark]
-        outcomes = replay_phases(strategy, asked, answer)
-        found += [(q, (benchmark, q.question_id), outcomes[q.question_id]) for q in asked]
-    return found
+    def outcomes(
+        self, label: str, strategy: Strategy[Any], questions: Sequence[Question]
+    ) -> pa.Table:
+        """The outcomes of another strategy, benchmark by benchmark."""
+        tables, held = [SCHEMA.empty_table()], list[Row]()
+        made, order = 0, list[int]()
+        for benchmark in dict.fromkeys(question.benchmark for question in questions):
+            asked = {q.question_id: q for q in questions if q.benchmark == benchmark}
+            last: dict[str, int] = {}
+            for _, name, replayed in replay_each(strategy, [*asked.values()], self._answer):
+                held.append(self._outcome(label, asked[name], replayed))
+                last[name], made = made, made + 1
+                if len(held) == _ROWS_AT_ONCE:
+                    tables.append(pa.Table.from_pylist(held, schema=SCHEMA))
+                    held.clear()
+            order += [last[name] for name in asked]
+        return pa.concat_tables([*tables, pa.Table.from_pylist(held, schema=SCHEMA)]).take(order)
+
+    def _key(self, question: Question) -> QuestionKey:
+        return (self._source, question.benchmark, question.question_id)
+
+    def _answer(self, question: Question, request: Request) -> Observation:
+        key = self._key(question)
+        if self._recording is None or self._recording[0] != key:
+            rows = [Recorded.of_row(row) for row in self._drawn.rows(key)]
+            self._recording = key, Recording.of(RecordingKind.POOL, question, rows)
+        return self._recording[1].find(request)
+
+    def _outcome(self, label: str, question: Question, replayed: Replayed) -> Row:
+        verdicts: dict[str | None, str | None] = {}
+        for row in self._graded.get(self._key(question), ()):
+            verdicts.update(zip(row["round_answers"], row["round_verdicts"], strict=True))
+        return outcome_of(
+            run=self._run,
+            attempt=0,
+            strategy=label,
+            phase="replay",
+            benchmark=question.benchmark,
+            question_id=question.question_id,
+            level=None,
+            stop=replayed.stop,
+            observations=replayed.completions,
+            verdicts=[
+                verdicts.get(seen.answer) if isinstance(seen, Completion) else None
+                for seen in replayed.completions
+            ],
+            wasted_tokens=0,
+            seconds=0.0,
+        )
 
 
 def _asked(row: Row, priors: PriorsConfig) -> Question:
@@ -109,38 +149,3 @@ def _asked(row: Row, priors: PriorsConfig) -> Question:
     if priors.a is None or priors.b is None:
         return question
     return replace(question, priors=replace(question.priors, a=priors.a, b=priors.b))
-
-
-def _verdicts(outcomes: Sequence[Row]) -> dict[tuple[str, str, str], dict[str | None, str | None]]:
-    """Verdicts of answers by (strategy, benchmark, question)."""
-    known: dict[tuple[str, str, str], dict[str | None, str | None]] = {}
-    for row in outcomes:
-        of = known.setdefault((row["strategy"], row["benchmark"], row["question_id"]), {})
-        of.update(zip(row["round_answers"], row["round_verdicts"], strict=True))
-    return known
-
-
-def _outcome(
-    run: str,
-    label: str,
-    question: Question,
-    replayed: Replayed,
-    verdicts: Mapping[str | None, str | None],
-) -> Row:
-    return outcome_of(
-        run=run,
-        attempt=0,
-        strategy=label,
-        phase="replay",
-        benchmark=question.benchmark,
-        question_id=question.question_id,
-        level=None,
-        stop=replayed.stop,
-        observations=replayed.completions,
-        verdicts=[
-            verdicts.get(seen.answer) if isinstance(seen, Completion) else None
-            for seen in replayed.completions
-        ],
-        wasted_tokens=0,
-        seconds=0.0,
-    )

@@ -6,19 +6,23 @@ where that does not lead to the outcomes that the run wrote.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import Observation, Question, Request
-from pipeline.records.journal import ByQuestion, read_journal
+from pipeline.core.phases import phases_of
+from pipeline.core.protocol import Observation, Question, Request, Strategy
+from pipeline.records.drawn_rows import Drawn, laid_out
+from pipeline.records.journal import ByQuestion, QuestionKey
 from pipeline.records.outcome import SCHEMA, TOKEN_KINDS, last_outcomes, outcome_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
-from pipeline.replay.exact import Recorded, Recording, RecordingKind, Replayed, replay_phases
+from pipeline.replay.exact import Recorded, Recording, RecordingKind, Replayed, replay_each
 
 _DECIDED = (
     "stop_reason",
@@ -60,65 +64,109 @@ def replay_run(run: RunDir) -> RunReplay:
         ReplayMissError: where the journal lacks what a decision rests on.
     """
     strategies = strategies_of(run.config().science)
-    written = {
-        (row["strategy"], row["benchmark"], row["question_id"]): row
-        for row in last_outcomes(rows_of(run.outcomes()), strategies)
-    }
-    table = read_journal(run.journal).table
-    recorded = ByQuestion(table)
-    questions = rows_of(run.folder.read_table("questions.parquet"))
+    written = _Written(run, strategies)
     by_benchmark: dict[str, list[Question]] = {}
-    for row in questions:
+    for row in rows_of(run.folder.read_table("questions.parquet")):
         by_benchmark.setdefault(row["benchmark"], []).append(question_of(row))
+    order = (
+        (label, benchmark, question.question_id)
+        for label in strategies
+        for benchmark, asked in by_benchmark.items()
+        for question in asked
+    )
     differences: list[str] = []
-    used = 0
-    for label, strategy in strategies.items():
-        for benchmark, asked in by_benchmark.items():
-            source = _Journal(label, recorded)
-            for question_id, replayed in replay_phases(strategy, asked, source.answer).items():
-                key = (label, benchmark, question_id)
-                if key not in written:
-                    raise DataError(
-                        f"a run must be finished to be replayed, question {question_id!r} of "
-                        f"{benchmark!r} has no outcome under {label}: resume {run.address}"
+    with laid_out(run.journal, order) as drawn:
+        source = _Journal(drawn)
+        for label, strategy in strategies.items():
+            for benchmark, asked in by_benchmark.items():
+                compared: dict[QuestionKey, list[str] | None] = {}
+                for phase, name, replayed in replay_each(strategy, asked, source.of(label)):
+                    key = (label, benchmark, name)
+                    before = written.last(key)
+                    compared[key] = (
+                        None if before is None else [*_compared(before, phase, replayed)]
                     )
-                differences += _compared(written[key], replayed)
-            used += source.used
+                for key, found in compared.items():
+                    if found is None:
+                        raise DataError(
+                            f"a run must be finished to be replayed, question {key[2]!r} of "
+                            f"{benchmark!r} has no outcome under {label}: resume {run.address}"
+                        )
+                    differences += found
+        used, unused = source.counts()
     return RunReplay(
-        outcomes=len(written),
-        records=used,
-        unused=table.num_rows - used,
-        differences=tuple(differences),
+        outcomes=len(written), records=used, unused=unused, differences=tuple(differences)
     )
 
 
+class _Written:
+    """The outcomes that a run wrote; those of one question are Python objects at a time."""
+
+    def __init__(self, run: RunDir, strategies: Mapping[str, Strategy[Any]]) -> None:
+        self._strategies = strategies
+        table = run.outcomes()
+        known = {(name, phase.name) for name, s in strategies.items() for phase in phases_of(s)}
+        phases = zip(*(table[name].to_pylist() for name in ("strategy", "phase")), strict=True)
+        self._rows = ByQuestion(table.filter(pa.array([each in known for each in phases])))
+
+    def __len__(self) -> int:
+        """Questions under a strategy that have one."""
+        return len(self._rows)
+
+    def last(self, key: QuestionKey) -> Row | None:
+        """That of the last phase which selected a question, where there is one."""
+        found = last_outcomes(self._rows.get(key, ()), self._strategies)
+        return found[0] if found else None
+
+
 class _Journal:
-    """Answers the requests of one strategy from its rows, and counts the rows it used."""
+    """Answers requests from a journal, and counts the rows it used."""
 
-    def __init__(self, label: str, recorded: Mapping[tuple[str, str, str], list[Row]]) -> None:
-        self._label, self._recorded = label, recorded
-        self._recordings: dict[tuple[str, str], Recording] = {}
-        self._used: set[tuple[Any, ...]] = set()
+    def __init__(self, drawn: Drawn) -> None:
+        self._drawn = drawn
+        self._recording: tuple[QuestionKey, Recording, dict[Any, int]] | None = None
+        self._used: dict[QuestionKey, int] = {}
+        self._rows = 0
 
-    @property
-    def used(self) -> int:
-        """Records that a request was answered from, each once."""
-        return len(self._used)
+    def of(self, label: str) -> Callable[[Question, Request], Observation]:
+        """What was recorded for the requests of one strategy."""
 
-    def answer(self, question: Question, request: Request) -> Observation:
-        """What was recorded for a request."""
-        key = (question.benchmark, question.question_id)
-        if key not in self._recordings:
-            rows = self._recorded.get((self._label, *key), [])
-            records = [Recorded.of_row(row) for row in rows]
-            self._recordings[key] = Recording.of(RecordingKind.JOURNAL, question, records)
-        found = self._recordings[key].find(request)
-        self._used.add((*key, request.address, request.digest()))
-        return found
+        def answer(question: Question, request: Request) -> Observation:
+            key = (label, question.benchmark, question.question_id)
+            if self._recording is None or self._recording[0] != key:
+                self._recording = (key, *self._read(key, question))
+            _, recording, places = self._recording
+            found = recording.find(request)
+            self._used[key] |= 1 << places[request.address, request.digest()]
+            return found
+
+        return answer
+
+    def counts(self) -> tuple[int, int]:
+        """Records that a request was answered from, each once, and all other rows."""
+        used = sum(places.bit_count() for places in self._used.values())
+        others = (key for key in self._drawn.keys if key not in self._used)
+        return used, self._rows + sum(len(self._drawn.rows(key)) for key in others) - used
+
+    def _read(self, key: QuestionKey, question: Question) -> tuple[Recording, dict[Any, int]]:
+        """A recording, and numbers for its requests, the same each time."""
+        records = [Recorded.of_row(row) for row in self._drawn.rows(key)]
+        if key not in self._used:
+            self._used[key] = 0
+            self._rows += len(records)
+        places = dict.fromkeys((record.address, record.digest) for record in records)
+        recording = Recording.of(RecordingKind.JOURNAL, question, records)
+        return recording, {place: number for number, place in enumerate(places)}
 
 
-def _compared(written: Row, replayed: Replayed) -> Iterator[str]:
+def _compared(written: Row, phase: str, replayed: Replayed) -> Iterator[str]:
     """Columns in which the outcome that was written and the one that replay gives differ."""
+    about = (
+        f"{written['strategy']}, question {written['question_id']!r} of {written['benchmark']!r}"
+    )
+    if phase != written["phase"]:
+        yield f"{about}, phase: written {written['phase']!r}, replayed {phase!r}"
+        return
     again = outcome_of(
         run=written["run"],
         attempt=written["attempt"],
@@ -135,8 +183,4 @@ def _compared(written: Row, replayed: Replayed) -> Iterator[str]:
     )
     for name in _DECIDED:
         if again[name] != written[name]:
-            yield (
-                f"{written['strategy']}, question {written['question_id']!r} of "
-                f"{written['benchmark']!r}, {name}: written {written[name]!r}, replayed "
-                f"{again[name]!r}"
-            )
+            yield f"{about}, {name}: written {written[name]!r}, replayed {again[name]!r}"

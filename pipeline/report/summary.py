@@ -14,7 +14,7 @@ from pipeline.records.outcome import BILL
 from pipeline.records.outcome_files import FINAL
 from pipeline.records.trajectory import Row
 from pipeline.report.tallies import ChainTally, Tally, accuracy_of
-from pipeline.theory.estimate import estimate_clustered
+from pipeline.theory.estimate import estimate_table
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.transitions import Labels, QuestionKey
 
@@ -25,7 +25,7 @@ SUMMED = (
     *(f"verdict_{rule.value}" for rule in AnswerRule),
 )
 """The columns of outcomes that `summarise` reads."""
-FITTED = (*FINAL, "level", "round_verdicts")
+FITTED = (*FINAL, "round_verdicts")
 """The columns of outcomes that `chain_fits` reads."""
 
 
@@ -130,13 +130,11 @@ def chain_fits(
             key = (row["benchmark"], row["strategy"])
             seen.setdefault(key, ChainTally(last_round=rounds - 1)).add(row)
     for (benchmark, label), tally in seen.items():
-        counts, last_round = tally.counts, tally.last_round
+        table_QC, last_round = tally.table_QC, tally.last_round
         first, last = accuracy_of(tally.first), accuracy_of(tally.last)
-        if first["accuracy"] is None or not any(
-            c.from_right + c.from_wrong for c in counts.values()
-        ):
+        if first["accuracy"] is None or not table_QC.any():
             continue
-        fit = estimate_clustered(counts, labels=Labels.GOLD)
+        fit = estimate_table(table_QC, labels=Labels.GOLD)
         predicted = accuracy_after(last_round, p0=first["accuracy"], a=fit.a.value, b=fit.b.value)
         fits.append(
             {

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.records.outcome import BILL, counted_verdict, has_failed
 from pipeline.records.trajectory import Row
 from pipeline.statistics.intervals import wilson
-from pipeline.theory.transitions import (
-    Chain,
-    QuestionKey,
-    Transitions,
-    count_by_question,
-    labels_of_verdicts,
-)
+from pipeline.theory.estimate import COUNTED
+from pipeline.theory.transitions import count, labels_of_verdicts
 
 
 @dataclass(slots=True)
@@ -86,22 +84,22 @@ class ChainTally:
 
     last_round: int
     """Of a whole chain."""
-    counts: dict[QuestionKey, Transitions] = field(default_factory=dict)
+    _counts: array[int] = field(default_factory=lambda: array("i"))
     first: Counter[str | None] = field(default_factory=Counter)
     """Verdicts of round 0."""
     last: Counter[str | None] = field(default_factory=Counter)
     """Verdicts of the last round of whole chains: they describe the chain, not the strategy."""
 
+    @property
+    def table_QC(self) -> np.ndarray:
+        """Transitions of each chain (`pipeline.theory.estimate.COUNTED`)."""
+        return np.asarray(self._counts).reshape(-1, len(COUNTED))
+
     def add(self, row: Row) -> None:
         """Count the chain of an outcome."""
         verdicts = row["round_verdicts"]
-        chain = Chain(
-            benchmark=row["benchmark"],
-            question_id=row["question_id"],
-            labels=labels_of_verdicts(verdicts),
-            level=row["level"],
-        )
-        self.counts |= count_by_question([chain])
+        counted = count(labels_of_verdicts(verdicts))
+        self._counts.extend(getattr(counted, name) for name in COUNTED)
         if verdicts:
             self.first[verdicts[0]] += 1
         if len(verdicts) > self.last_round:

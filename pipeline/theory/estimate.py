@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,12 +112,38 @@ def estimate_clustered(
     Raises:
         ValueError: at a prior with a parameter of 0.
     """
-    pooled = total(counts.values())
+    rows = [[getattr(c, name) for name in COUNTED] for c in counts.values()]
+    table_QC = np.array(rows, dtype=np.int64).reshape(-1, len(COUNTED))
+    return estimate_table(
+        table_QC,
+        labels=labels,
+        prior_a=prior_a,
+        prior_b=prior_b,
+        level=level,
+        draws=draws,
+        seed=seed,
+    )
+
+
+COUNTED = ("right_wrong", "right_right", "wrong_right", "wrong_wrong")
+"""Columns of a table of counts: fields of `Transitions`."""
+
+
+def estimate_table(
+    table_QC: NDArray[np.integer[Any]],
+    *,
+    labels: Labels,
+    prior_a: BetaPosterior = JEFFREYS,
+    prior_b: BetaPosterior = JEFFREYS,
+    level: float = 0.95,
+    draws: int = 4_000,
+    seed: int = 0,
+) -> ChainEstimate:
+    """As `estimate_clustered`, from a table: a row a question, columns as in `COUNTED`."""
+    sums = dict(zip(COUNTED, table_QC.sum(axis=0, dtype=np.int64).tolist(), strict=True))
+    pooled = Transitions(**sums)
     a, b = _posteriors(pooled, prior_a, prior_b)
-    table = np.array(
-        [(c.right_wrong, c.right_right, c.wrong_right, c.wrong_wrong) for c in counts.values()],
-        dtype=np.float64,
-    ).reshape(-1, 4)
+    table = table_QC.astype(np.float64)
     prior = np.array([prior_a.alpha, prior_a.beta, prior_b.alpha, prior_b.beta])
     rng = np.random.default_rng(seed)
     at_once = max(1, min(_CHUNK, _WEIGHTS // max(1, len(table))))
