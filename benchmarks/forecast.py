@@ -8,7 +8,8 @@ questions x 64 rounds, and forecast accuracy and tokens of the other 950 at N = 
 At one N all pilots of a pool are judged by nearly the same questions, so that one odd round counts
 against all of them; hence each pilot also forecasts a round drawn by lot from those after N / 2 up
 to N. Simulated chains, whose 1,000 questions are new for every pilot, have no such trouble: three
-kinds of two states, and one whose rounds are draws of the question's own chance. Beside the
+kinds of two states, one whose rounds are draws of the question's own chance, and one that is drawn
+anew from the forecast's own priors: there intervals hold by construction. Beside the
 forecast stand the trivial predictors: the mean accuracy of the pilot's 8 rounds (all), that of
 rounds 2 to 8 (later), and the pilot's mean tokens a round. With --curves (the columns of
 benchmarks.curves, with tokens_per_question) the same is asked of published curves: later rounds of
@@ -33,8 +34,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.curves import WINDOW, Curve, read_curves
-from benchmarks.simulated_chains import Chains, of_questions, two_states
-from pipeline.planning.pilot import forecast_accuracy, forecast_tokens, within_share
+from benchmarks.simulated_chains import Chains, of_priors, of_questions, two_states
+from pipeline.planning.pilot import changes_of, forecast_accuracy, forecast_tokens
 from pipeline.statistics.intervals import Interval
 
 FloatArray = NDArray[np.float64]
@@ -57,7 +58,7 @@ def sources() -> dict[str, Callable[[np.random.Generator], Chains]]:
     }
     for a, b, p0 in TWO_STATES:
         found[f"a={a:g} b={b:g}"] = partial(two_states, a=a, b=b, p0=p0)
-    return found | {"questions": of_questions}
+    return found | {"questions": of_questions, "priors": of_priors}
 
 
 def _recorded(chains: Chains, _: np.random.Generator) -> Chains:
@@ -126,7 +127,7 @@ def _one_pilot(
         len(pilot_QR),
         [*(depth - 1 for depth in DEPTHS), *lots],
         of=of,
-        within=within_share(pilot_QR),
+        changes=changes_of(pilot_QR),
     )
     at, near = accuracies[: len(DEPTHS)], accuracies[len(DEPTHS) :]
     found = []

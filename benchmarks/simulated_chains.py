@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.planning.pilot import EIGENVALUE, GAIN, START, WITHIN
+
 FloatArray = NDArray[np.float64]
 
 Chains = tuple[FloatArray, FloatArray]
@@ -13,14 +15,35 @@ Chains = tuple[FloatArray, FloatArray]
 _QUESTIONS, _ROUNDS = 1_000, 64
 
 
-def two_states(rng: np.random.Generator, *, a: float, b: float, p0: float) -> Chains:
-    """Homogeneous two-state chains with P(right to wrong) a and P(wrong to right) b."""
+def two_states(
+    rng: np.random.Generator,
+    *,
+    a: float | FloatArray,
+    b: float | FloatArray,
+    p0: float | FloatArray,
+) -> Chains:
+    """Two-state chains with P(right to wrong) a and P(wrong to right) b, of all or by question."""
     right_QR = np.empty((_QUESTIONS, _ROUNDS))
     right_QR[:, 0] = rng.random(_QUESTIONS) < p0
     for r in range(1, _ROUNDS):
         draw_Q = rng.random(_QUESTIONS)
         right_QR[:, r] = np.where(right_QR[:, r - 1] == 1, draw_Q >= a, draw_Q < b)
     return right_QR, _tokens(rng)
+
+
+def of_priors(rng: np.random.Generator) -> Chains:
+    """What a forecast believes beforehand (`pipeline.planning.pilot`): p0, gain, lambda and w are
+    drawn from its priors until all are chances; a share w of the questions follows a chain to
+    L = p0 + gain, the others never change and are right with chance L."""
+    limit = moving = -1.0
+    while not (0 < limit < 1 and 0 < moving < 1):
+        p0, gain = rng.normal(*START), rng.normal(*GAIN)
+        eigenvalue, within = rng.beta(*EIGENVALUE), rng.beta(*WITHIN)
+        limit = p0 + gain
+        moving = (p0 - (1 - within) * limit) / within
+    speed_Q = np.where(rng.random(_QUESTIONS) < within, 1 - eigenvalue, 0.0)
+    first_Q = np.where(speed_Q > 0, moving, limit)
+    return two_states(rng, a=speed_Q * (1 - limit), b=speed_Q * limit, p0=first_Q)
 
 
 def of_questions(rng: np.random.Generator) -> Chains:

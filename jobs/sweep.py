@@ -107,14 +107,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _check_held_out(settings: Sequence[tuple[str, Strategy[Any]]], pool: str) -> None:
-    """Refuse a calibration that has seen the answers which it is judged by."""
+    """Refuse what was fitted on the answers which it is judged by."""
     for label, strategy in settings:
-        calibration = getattr(strategy, "calibration", None)
-        if calibration is not None and calibration.fitted_on == pool:
-            raise ConfigError(
-                f"calibration of {label} must be fitted on other questions, got one fitted on "
-                f"{pool}, the pool that is swept"
-            )
+        for name in ("calibration", "weights"):
+            fitted = getattr(strategy, name, None)
+            if getattr(fitted, "fitted_on", "") == pool:
+                raise ConfigError(
+                    f"{name} of {label} must be fitted on other questions, got what was fitted on "
+                    f"{pool}, the pool that is swept"
+                )
 
 
 def _swept(pool: CompletionPool, config: SweepConfig, features: str | None) -> SweepResult:

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from jobs import train
+from benchmarks.synthetic_pool import write_synthetic_pool
+from jobs import sweep, train
 from pipeline.config.weights import with_weights
 from pipeline.predictors.agreement_training import train_agreement
 from pipeline.replay.pools import read_pool
@@ -32,9 +33,24 @@ def test_the_job_writes_a_file_that_a_configuration_reads(tmp_path, capsys):
     assert train.main(arguments) == 0
     written = json.loads((out / "agree.json").read_text())
     read = with_weights({"weights": str(out / "agree.json")})["weights"]
-    assert read == {"w": written["w"], "v": written["v"]}
+    assert read == {"w": written["w"], "v": written["v"], "fitted_on": "sums"}
     assert written["digest"] in capsys.readouterr().out
     assert written["card"]["held_out"] > 100
+
+
+def test_a_sweep_refuses_weights_that_saw_the_answers(tmp_path, capsys):
+    """Over the pool that they were fitted on it ends with one line; over another they are taken."""
+    weights = {"w": [2.5, 0, 0], "v": [0] * 8, "fitted_on": "training"}
+    (tmp_path / "agree.json").write_text(json.dumps(weights))
+    entry = {"kind": "agree", "n": 4, "weights": str(tmp_path / "agree.json")}
+    (tmp_path / "grids.yaml").write_text(json.dumps({"strategies": [entry]}))
+    for name in ("training", "test"):
+        write_synthetic_pool(str(tmp_path / name), questions=24, rounds=4, samples=4)
+    arguments = ["--config", str(tmp_path / "grids.yaml"), "--quiet"]
+
+    assert sweep.main(["--pool", str(tmp_path / "training"), *arguments]) == 2
+    assert "weights of agree must be fitted on other questions" in capsys.readouterr().err
+    assert sweep.main(["--pool", str(tmp_path / "test"), *arguments]) == 0
 
 
 def test_a_pool_that_is_too_small_is_named(tmp_path, capsys):

@@ -13,7 +13,7 @@ from benchmarks import forecast as benchmark
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import evaluate, forecast
 from pipeline.core.errors import ConfigError
-from pipeline.planning.pilot import forecast_accuracy, forecast_tokens, within_share
+from pipeline.planning.pilot import changes_of, forecast_accuracy, forecast_tokens
 from pipeline.replay.pools import read_pool
 from pipeline.report.pilot_forecast import doubling, forecasts_of, speed_of
 from pipeline.report.pool_cells import pool_cells
@@ -49,7 +49,7 @@ def test_a_chain_is_forecast_by_round_and_others_as_they_were_set(
     chain = [f for f in found["forecasts"] if f["label"] == "mr_thinking"]
     others = [f for f in found["forecasts"] if f["label"] != "mr_thinking"]
     expected = forecast_accuracy(
-        right.sum(axis=0).astype(int).tolist(), 40, [15, 23], of=500, within=within_share(right)
+        right.sum(axis=0).astype(int).tolist(), 40, [15, 23], of=500, changes=changes_of(right)
     )
 
     assert [f["completions"] for f in chain] == [1, 2, 4, 8, 16, 24]

@@ -42,7 +42,8 @@ def _read(name: str, given: str) -> Mapping[str, Any]:
 
 def _weights(values: Mapping[str, Any]) -> dict[str, Any]:
     weights = AgreementWeights.parse(values)
-    return {"w": list(weights.w), "v": list(weights.v)}
+    numbers = {"w": list(weights.w), "v": list(weights.v)}
+    return {**numbers, "fitted_on": weights.fitted_on} if weights.fitted_on else numbers
 
 
 def _map(values: Mapping[str, Any]) -> dict[str, Any]:

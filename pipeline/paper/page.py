@@ -64,7 +64,8 @@ _HINTS = {
     "tau": "Every row is one setting on all questions; none was chosen.",
     "gamma": "Every cell is one setting on all questions; none was chosen.",
     "policies": "Weights of Agree are fitted, by gold, on the other half of the questions. Nothing "
-    "else is fitted or chosen.",
+    "else is fitted or chosen. An interval is of its one comparison; p is corrected for all tests "
+    "of the page, so one may leave out 0 where the other tells no difference.",
     "controls": "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's "
     "budget and lose what its rule knew of single questions. Calibrated scores are mapped by an "
     "isotonic fit on the other half.",

@@ -3,8 +3,10 @@
 The accuracy of a round is read as p_r = p0 + g (1 - lambda^r): the two-state chain's curve (Eq. 5)
 with gain g = L - p0. Around it lies noise of variance w p (1 - p) / n whose autocorrelation is
 lambda^k, as a chain's is, w being the share of a question's variance that changes over the
-rounds; the rest stays with the question. The priors below were written down before any forecast was
-compared with what came.
+rounds; the rest stays with the question. Rounds k apart then differ in 2 w (1 - lambda^k)
+p (1 - p) of the questions, which tells slow chains from questions that never change
+(`changes_of`). Lengths settle likewise. The priors below were written down before any
+forecast was compared with what came.
 """
 
 from __future__ import annotations
@@ -48,13 +50,24 @@ class _Curves:
     """p (1 - p) of the pilot."""
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Of pairs of revisions of a question half the share that differ, over p (1 - p) of all."""
+
+    share_2: FloatArray
+    """Of neighbours, w (1 - lambda); of all pairs, w (1 - the mean of lambda^k over them)."""
+    cov_22: FloatArray
+    """Of its errors."""
+    revisions: int
+
+
 def forecast_accuracy(
     right_R: Sequence[int],
     questions: int,
     rounds: Sequence[int],
     *,
     of: int | None = None,
-    within: Interval | None = None,
+    changes: Changes | None = None,
 ) -> list[Interval]:
     """Accuracy after each of `rounds`, with its 90 % interval.
 
@@ -63,7 +76,7 @@ def forecast_accuracy(
         questions: of the pilot, at least 10.
         rounds: to forecast; 0 is the first answer.
         of: how many other questions of the same kind; None: of the pilot's own questions.
-        within: the share w where single questions were recorded (`within_share`).
+        changes: of single questions, where they were recorded (`changes_of`).
 
     Raises:
         ConfigError: with too few questions, or counts that cannot be.
@@ -74,7 +87,7 @@ def forecast_accuracy(
             f"a pilot must have at least {LEAST_QUESTIONS} questions and counts of right answers "
             f"in [0, questions], got {questions} questions and {[int(k) for k in right_R]}"
         )
-    curves = _curves(np.asarray(right_R, np.float64) / questions, questions, within)
+    curves = _curves(np.asarray(right_R, np.float64) / questions, questions, changes)
     found = []
     for r in rounds:
         slope_K = 1 - curves.eigenvalue_K**r
@@ -90,35 +103,38 @@ def forecast_accuracy(
     return found
 
 
-def within_share(right_QT: FloatArray) -> Interval | None:
-    """The share w of the variance of rightness that changes from round to round.
+def changes_of(right_QT: FloatArray) -> Changes | None:
+    """How often rightness changes between revisions.
 
     Args:
-        right_QT: 1 right, 0 wrong, nan not known; round 0 is left out: it is no revision.
+        right_QT: 1 right, 0 wrong; round 0 is left out: it is no revision.
 
     Returns:
-        The share with its 95 % interval by the jackknife over questions; None where it cannot be
-        told: fewer than three rounds or 10 questions, or nothing that varies.
+        The two shares with the jackknife's covariance over questions, and beside it the error of
+        one pair of neighbours, since where none differs the jackknife knows none; None where they
+        cannot be told: fewer than three rounds or 10 questions, or nothing that varies.
     """
     later = right_QT[:, 1:]
-    known = (~np.isnan(later)).sum(axis=1)
-    kept = known >= 2
-    if later.shape[1] < 2 or kept.sum() < LEAST_QUESTIONS:
+    n, revisions = later.shape
+    mean_Q = later.mean(axis=1)
+    total = float(mean_Q.mean() * (1 - mean_Q.mean())) if n and revisions else 0.0
+    if revisions < 2 or n < LEAST_QUESTIONS or total == 0:
         return None
-    mean_Q = np.nanmean(later[kept], axis=1)
-    own_Q = mean_Q * (1 - mean_Q) * known[kept] / (known[kept] - 1)
-    n = len(mean_Q)
-    total = float(mean_Q.mean() * (1 - mean_Q.mean()))
-    if total == 0:
-        return None
-    value = float(own_Q.mean()) / total
+    own_Q2 = np.column_stack(
+        [
+            (later[:, 1:] != later[:, :-1]).mean(axis=1) / 2,
+            mean_Q * (1 - mean_Q) * revisions / (revisions - 1),
+        ]
+    )
     mean_without_Q = (mean_Q.sum() - mean_Q) / (n - 1)
     scale_Q = np.maximum(mean_without_Q * (1 - mean_without_Q), 1e-9)
-    without_Q = (own_Q.sum() - own_Q) / (n - 1) / scale_Q
-    error = float(np.sqrt((n - 1) / n * np.sum((without_Q - without_Q.mean()) ** 2)))
-    value = min(value, 1.0)
-    return Interval(
-        value=value, low=max(0.0, value - 1.96 * error), high=min(1.0, value + 1.96 * error)
+    without_Q2 = (own_Q2.sum(axis=0) - own_Q2) / (n - 1) / scale_Q[:, None]
+    apart_Q2 = without_Q2 - without_Q2.mean(axis=0)
+    one_pair = 1 / (2 * n * (revisions - 1) * total)
+    return Changes(
+        share_2=own_Q2.mean(axis=0) / total,
+        cov_22=(n - 1) / n * apart_Q2.T @ apart_Q2 + one_pair**2 * np.eye(2),
+        revisions=revisions,
     )
 
 
@@ -132,8 +148,8 @@ def forecast_share(right: int, questions: int, of: int) -> Interval:
 def forecast_tokens(tokens_QR: FloatArray, rounds: int, of: int) -> Interval:
     """Completion tokens of `of` other questions, `rounds` rounds each, with a 90 % interval.
 
-    Rounds beyond the pilot's are taken to be as long as each question's later half; how far the
-    mean length drifts over that half adds to the interval.
+    Rounds beyond the pilot's are taken to be as long as each question's later half, and to settle
+    from there on as the pilot's revisions settled (`_settling`).
 
     Args:
         tokens_QR: of the pilot's questions by round; nan where a chain had ended.
@@ -143,41 +159,78 @@ def forecast_tokens(tokens_QR: FloatArray, rounds: int, of: int) -> Interval:
     questions, drawn = tokens_QR.shape
     taken = min(drawn, rounds)
     total_Q = np.nansum(tokens_QR[:, :taken], axis=1)
-    drift = 0.0
+    change, doubt = 0.0, 0.0
     if rounds > drawn:
         late = tokens_QR[:, drawn // 2 :]
         alive = ~np.isnan(late).all(axis=1)
         later_Q = np.zeros(questions)
         later_Q[alive] = np.nanmean(late[alive], axis=1)
         total_Q = total_Q + (rounds - drawn) * later_Q
-        mean_R = np.nanmean(late[:, ~np.isnan(late).all(axis=0)], axis=0)
-        if len(mean_R) > 2:
-            centre = (len(mean_R) - 1) / 2
-            ahead = np.arange(len(mean_R), len(mean_R) + rounds - drawn) - centre
-            drift = _slope_error(mean_R) * float(ahead.sum())
-    mean, deviation = float(total_Q.mean()), float(total_Q.std(ddof=1))
-    error = np.sqrt(deviation**2 * (1 / questions + 1 / of) + drift**2)
+        change, doubt = _settling(tokens_QR, rounds)
+    mean, deviation = float(total_Q.mean()) + change, float(total_Q.std(ddof=1))
+    error = np.sqrt(deviation**2 * (1 / questions + 1 / of) + doubt**2)
     half = float(stats.t.ppf((1 + LEVEL) / 2, questions - 1)) * error
     return Interval(
         value=mean * of, low=max(0.0, mean - half) * of, high=(mean + half) * of, level=LEVEL
     )
 
 
-def _slope_error(value_R: FloatArray) -> float:
-    """Standard error of the slope of the line through values; 0 where they lie on it."""
-    r = np.arange(len(value_R)) - (len(value_R) - 1) / 2
-    rest_R = value_R - value_R.mean() - r * (r @ value_R) / (r @ r)
-    return float(np.sqrt(rest_R @ rest_R / (len(value_R) - 2) / (r @ r)))
+def _settling(tokens_QR: FloatArray, rounds: int) -> tuple[float, float]:
+    """Tokens of a question that rounds after the pilot's add to as many of its later half: mean and
+    deviation.
+
+    Revision r has the mean length m + d rho^r, with the prior of lambda on rho and d ~ N(0, m^2).
+    """
+    drawn = tokens_QR.shape[1]
+    seen = [r for r in range(1, drawn) if not np.isnan(tokens_QR[:, r]).all()]
+    if len(seen) < 3:
+        return 0.0, 0.0
+    length_R = np.nanmean(tokens_QR[:, seen], axis=0)
+    noise = _noise(tokens_QR[:, seen], length_R)
+    if noise == 0:
+        return 0.0, 0.0
+    log_K, change_K, var_K = (np.empty(len(_GRID)) for _ in range(3))
+    for k, rho in enumerate(_GRID):
+        x_R = rho ** np.array(seen)
+        x_R = x_R - x_R.mean()
+        precision = x_R @ x_R / noise + length_R.mean() ** -2
+        d = x_R @ length_R / noise / precision
+        ahead = rho ** np.arange(drawn, rounds)
+        apart = float(np.sum(ahead - np.mean(rho ** np.arange(drawn // 2, drawn))))
+        change_K[k], var_K[k] = d * apart, apart**2 / precision
+        log_K[k] = stats.beta.logpdf(rho, *EIGENVALUE) + (d**2 * precision - np.log(precision)) / 2
+    weight_K = np.exp(log_K - log_K.max())
+    weight_K /= weight_K.sum()
+    change = float(weight_K @ change_K)
+    return change, float(np.sqrt(weight_K @ (var_K + (change_K - change) ** 2)))
 
 
-def _curves(share_R: FloatArray, questions: int, within: Interval | None) -> _Curves:
+def _noise(tokens_QR: FloatArray, length_R: FloatArray) -> float:
+    """Variance of a round's mean length: what questions show, at least what rounds do."""
+    r = np.arange(len(length_R)) - (len(length_R) - 1) / 2
+    bent_R = length_R - length_R.mean() - r * (r @ length_R) / (r @ r)
+    of_rounds = float(bent_R @ bent_R) / (len(length_R) - 2)
+    known = ~np.isnan(tokens_QR)
+    whole = tokens_QR[known.all(axis=1)]
+    if len(whole) < 2:
+        return of_rounds
+    rest_QR = whole - whole.mean(axis=1, keepdims=True) - whole.mean(axis=0) + whole.mean()
+    freedom = (len(whole) - 1) * (whole.shape[1] - 1)
+    return max(of_rounds, float(np.sum(rest_QR**2) / freedom / len(whole)))
+
+
+def _curves(share_R: FloatArray, questions: int, changes: Changes | None) -> _Curves:
     middle = float((share_R.mean() * questions + 0.5) / (questions + 1))
     scale = middle * (1 - middle)
     eigenvalue_K, within_K = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
     log_K = stats.beta.logpdf(eigenvalue_K, *EIGENVALUE) + stats.beta.logpdf(within_K, *WITHIN)
-    if within is not None:
-        error = max((within.high - within.low) / (2 * 1.96), 0.01)
-        log_K = log_K + stats.norm.logpdf(within_K, within.value, error)
+    if changes is not None:
+        k = np.arange(1, changes.revisions)
+        pairs = changes.revisions - k
+        kept_K = eigenvalue_K[:, None] ** k @ pairs / pairs.sum()
+        expected_K2 = within_K[:, None] * (1 - np.column_stack([eigenvalue_K, kept_K]))
+        error_22 = changes.cov_22 + 0.01**2 * np.eye(2)  # less than half a step of the grid
+        log_K = log_K + stats.multivariate_normal.logpdf(expected_K2, changes.share_2, error_22)
     prior_mean = np.array([START[0], GAIN[0]])
     prior_precision = np.diag([START[1] ** -2, GAIN[1] ** -2])
     means, covs = np.empty((len(log_K), 2)), np.empty((len(log_K), 2, 2))

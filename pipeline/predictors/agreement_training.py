@@ -6,7 +6,8 @@ one that draws no more rounds than `chain_asc` does. Both are then judged on hel
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import posixpath
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,9 @@ def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementCard:
     held_Q = np.array([part is Part.HELD_OUT for part in parts])
     right_QT = chains.verdict_QT == RIGHT
     at = ~held_Q
-    weights = fit_agreement(
-        chains.form_QT[at], chains.score_QT[at], right_QT[at], chains.length_Q[at]
+    weights = replace(
+        fit_agreement(chains.form_QT[at], chains.score_QT[at], right_QT[at], chains.length_Q[at]),
+        fitted_on=posixpath.basename(pool.address.rstrip("/")),
     )
     replay, n = FastReplay(chains), chains.n_rounds
     asc_right, asc_drawn = _judged(replay, ChainASC(n=n, threshold=THRESHOLD))

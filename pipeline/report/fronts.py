@@ -122,7 +122,7 @@ def _chart(rows: Sequence[Row], name: str) -> Html:
         drawn = axes(
             area,
             x_label="completion tokens a question, log scale",
-            y_label="accuracy on questions that chose nothing",
+            y_label="accuracy, settings of the other half",
             x_text=short,
             y_text=whole_percent,
         )

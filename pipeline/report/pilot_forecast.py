@@ -19,10 +19,10 @@ from pipeline.core.errors import ConfigError
 from pipeline.planning.pilot import (
     LEAST_QUESTIONS,
     LEVEL,
+    changes_of,
     forecast_accuracy,
     forecast_share,
     forecast_tokens,
-    within_share,
 )
 from pipeline.records.outcome import has_failed
 from pipeline.records.trajectory import Row
@@ -193,7 +193,7 @@ def _of_chain(cell: Cell, of: int, most: int) -> list[Forecast]:
         pilot,
         [depth - 1 for depth in depths],
         of=of,
-        within=within_share(right_QR),
+        changes=changes_of(right_QR),
     )
     return [
         Forecast(

@@ -90,7 +90,7 @@ def plot(
     log_x: bool = False,
     left: int = 46,
     right: int = 14,
-    top: int = 14,
+    top: int = 22,
     bottom: int = 44,
 ) -> Plot:
     """A plot with room for axes."""
@@ -122,7 +122,7 @@ def axes(
         drawn.append(text(x(value), y.start + 17, x_text(value), "tick", anchor="middle"))
     drawn.append(line((x.start, y.start), (x.end, y.start), "axis"))
     drawn.append(text((x.start + x.end) / 2, y.start + 36, x_label, "title", anchor="middle"))
-    drawn.append(text(x.start, y.end - 4, y_label, "title"))
+    drawn.append(text(x.start, y.end - 10, y_label, "title"))  # clear of marks at the top
     return drawn
 
 

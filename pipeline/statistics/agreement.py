@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ class AgreementWeights:
     """Of an answer's votes, of its scores above the chain's mean, of its mean score above it."""
     v: tuple[float, ...]
     """Of 1, ln t, ln K, n1/t, logit(B)/3, mean x, mean x n1/t, mean x ln t: is any answer right."""
+    fitted_on: str = ""
+    """The run or pool whose graded chains they were fitted on."""
 
     def __post_init__(self) -> None:
         numbers = (*self.w, *self.v)
@@ -45,14 +47,19 @@ class AgreementWeights:
 
     def digest(self) -> str:
         """First 16 hex digits of the SHA-256 of the weights."""
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
+        numbers = {"w": self.w, "v": self.v}
+        return hashlib.sha256(json.dumps(numbers).encode()).hexdigest()[:16]
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> AgreementWeights:
         """Weights from the JSON that a fit wrote; ValueError where they are none."""
         try:
             w1, w2, w3 = (float(value) for value in values["w"])
-            return cls(w=(w1, w2, w3), v=tuple(float(value) for value in values["v"]))
+            return cls(
+                w=(w1, w2, w3),
+                v=tuple(float(value) for value in values["v"]),
+                fitted_on=str(values.get("fitted_on", "")),
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"agreement weights must hold w and v, got {values!r}") from error
 
