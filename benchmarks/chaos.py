@@ -37,10 +37,9 @@ from benchmarks.running import Job, newest_attempt, scripted_run
 from pipeline.records.run_dir import RunDir
 
 _NAME = "chaos"
-_RESUMABLE = 75
 _WEIGHTS = {"controller": 4, "generator": 4, "verifier": 3, "driver": 1, "drain": 1, "ray": 1}
 _WEIGHTS |= {"hang": 6, "storage": 2, "full": 2}
-_QUICK = ("generator", "controller", "hang", "storage", "full", "verifier", "driver")
+_QUICK = ("driver", "generator", "controller", "hang", "storage", "full", "verifier")
 _HANGS = ("controller", "generator", "verifier", "driver", "gcs_server", "raylet")
 _LONG_HANG_S = 60.0
 _START_S = 400.0
@@ -106,7 +105,7 @@ class Chaos:
         job = self._start()
         try:
             began = time.monotonic()
-            while time.monotonic() - began < self._seconds and self._victims != []:
+            while self._victims if self._victims is not None else self._left(began) > 0:
                 time.sleep(self._random.uniform(0.5, 1.5) * self._every_s)
                 if not job.running:
                     if job.wait(0) == 0:
@@ -124,6 +123,9 @@ class Chaos:
             raise RuntimeError(f"the run must end, exits so far: {dict(self.exits)}")
         finally:
             job.end()
+
+    def _left(self, began: float) -> float:
+        return began + self._seconds - time.monotonic()
 
     def close(self) -> None:
         """Take the disk away."""
@@ -254,7 +256,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
     if arguments.quick:
-        arguments.chains, arguments.seconds, arguments.every = 80, 10.0, 0.5
+        arguments.chains, arguments.seconds, arguments.every = 80, 16.0, 0.5
     print(described())
     with tempfile.TemporaryDirectory() as folder:
         chaos = Chaos(
