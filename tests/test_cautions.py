@@ -158,7 +158,7 @@ def test_a_misspelt_field_of_a_benchmark_is_told_with_those_there_are() -> None:
     (line,) = str(refused.value).splitlines()
 
     assert line.startswith("science.benchmarks.0.file is not a field of this section")
-    assert "name, path, hf_dataset" in line
+    assert "did you mean path? it has name, path, hf_dataset" in line
 
 
 def test_a_resume_takes_golds_whose_commas_an_earlier_version_left_out(tmp_path: Path) -> None:

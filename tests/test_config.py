@@ -61,6 +61,8 @@ def test_shared_fields_reach_the_strategies_that_have_them():
         ({"strategies": ["nope"]}, "a strategy must be one of base, mr_thinking"),
         ({"strategies": ["base", "base"]}, "must have different labels, got 'base' 2 times"),
         ({"strategy": {"tua": 0.9}}, "science.strategy.tua must be a field of one of"),
+        ({"strategy": {"tua": 0.9}}, "atom_of_thoughts, did you mean tau?"),
+        ({"strategies": [{"kind": "esc", "windw": 3}]}, "(did you mean window?)"),
         (
             {"strategies": [{"kind": "base", "n": 3}]},
             "science.strategies.base.n must be a field of base",

@@ -11,6 +11,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ValidationError
 
 _MANY = 20
+_USUALLY = {"file": "path", "filename": "path", "dataset": "hf_dataset"}
+"""Names that others have for a field, and that look like another one."""
 
 
 def described(
@@ -54,7 +56,8 @@ def _has_within(found: Sequence[Any], place: tuple[Any, ...]) -> bool:
 
 def _instead(name: str, names: Sequence[str]) -> str:
     """What may have been meant, and every name there is, unless these are too many to read."""
-    near = difflib.get_close_matches(name, names, n=1)
+    usual = _USUALLY.get(name)
+    near = [usual] if usual in names else difflib.get_close_matches(name, names, n=1)
     meant = f", did you mean {near[0]}?" if near else ""
     if not names or (near and len(names) > _MANY):
         return meant

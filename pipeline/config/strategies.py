@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -35,9 +36,14 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
     known = {name for kind in kinds for name in _field_names(kind)}
     for name in science.strategy:
         if name not in known:  # of any kind: the list of strategies may be narrowed for one run
+            near = get_close_matches(name, sorted(known), n=1)
             raise ConfigError(
-                f"science.strategy.{name} must be a field of one of "
-                f"{', '.join(STRATEGIES)}, which have {', '.join(sorted(known))}"
+                f"science.strategy.{name} must be a field of one of {', '.join(kinds)}"
+                + (
+                    f", did you mean {near[0]}?"
+                    if near
+                    else f", which have {', '.join(sorted(known))}"
+                )
             )
     rule = science.answer_rule
     weighs = rule != "default" and AnswerRule(rule).needs_logprobs
@@ -69,9 +75,11 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
     where = f"science.strategies.{entry.label}"
     for name in entry.fields:
         if name not in names:
+            near = get_close_matches(name, sorted(names), n=1)
             raise ConfigError(
                 f"{where}.{name} must be a field of {entry.kind}, which has "
                 f"{', '.join(sorted(names)) or 'none'}"
+                + "".join(f" (did you mean {one}?)" for one in near)
             )
     places = {name: f"science.strategy.{name}" for name in shared if name not in entry.fields}
     kind = strategy_class(entry.kind)

@@ -1,0 +1,134 @@
+"""deploy/slurm.sh under a Slurm and a Ray that are played by small scripts."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "deploy" / "slurm.sh"
+FAKES = {
+    "scontrol": 'case $1 in show) printf "node-7\\nnode-8\\n" ;; *) echo "scontrol $*" ;; esac',
+    "srun": 'shift; exec "$@"',
+    # symmetric-run on the head's node runs the command after `--` and ends with its status
+    "ray": '[ "$1" = symmetric-run ] || exit 0; echo "ray $*"; '
+    'while [ "$1" != -- ]; do shift; done; shift; "$@"',
+    "python": 'echo "driver at $RAY_ADDRESS: $*"; trap "exit 75" TERM; '
+    "for i in $(seq $SLEEPS); do sleep 0.1; done; exit $STATUS",
+}
+
+
+@pytest.fixture
+def batch(tmp_path):
+    """Starts the script as job 1234567 with what follows; the driver ends as `STATUS` says."""
+    for name, body in FAKES.items():
+        file = tmp_path / "bin" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/bash\n{body}\n")
+        file.chmod(0o755)
+
+    def started(*arguments, status=0, sleeps=0, job=1234567):
+        environment = {
+            **os.environ,
+            "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "SLURM_JOB_ID": str(job),
+            "SLURM_JOB_NODELIST": "node-[7-8]",
+            "SLURM_JOB_NUM_NODES": "2",
+            "SLURM_SUBMIT_DIR": str(tmp_path),
+            "STATUS": str(status),
+            "SLEEPS": str(sleeps),
+        }
+        return subprocess.Popen(
+            ["bash", str(SCRIPT), *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    return started
+
+
+def ended(process):
+    told, _ = process.communicate(timeout=30)
+    return process.returncode, told
+
+
+def test_the_run_joins_the_cluster_of_its_job_and_resumes_by_name(batch):
+    """The first node is the head; the driver joins it with the arguments given, whole."""
+    status, told = ended(batch("--config", "a b.yaml", "--name", "n"))
+
+    assert status == 0
+    assert "--address node-7:26700 --min-nodes 2" in told
+    assert (
+        "driver at node-7:26700: -m jobs.evaluate --resume-if-exists --config a b.yaml --name n"
+        in told
+    )
+    assert "requeue" not in told
+
+
+def test_ports_are_of_the_job_alone(batch):
+    """All ports of a job differ and lie in a hundred of its own, below those that the kernel deals
+    out; the next job has others."""
+    found = []
+    for job in (199, 200):
+        _, told = ended(batch("--name", "n", job=job))
+        line = next(line for line in told.splitlines() if line.startswith("ray symmetric-run"))
+        ports = [int(port) for port in re.findall(r"(?:port=|node-7:)(\d+)", line)]
+        assert len(ports) == len(set(ports)) == 9
+        assert 10_000 <= min(ports) <= max(ports) < min(ports) + 100 < 32_768
+        found.append(set(ports))
+    assert not found[0] & found[1]
+
+
+@pytest.mark.parametrize(("status", "again"), [(75, True), (1, False), (2, False), (3, False)])
+def test_only_a_run_that_can_go_on_by_itself_is_queued_again(batch, status, again):
+    """Status 75 requeues; a failure, a bad configuration and a cap do not. The status is kept."""
+    ending, told = ended(batch("--name", "n", status=status))
+
+    assert ending == status
+    assert ("scontrol requeue 1234567" in told) == again
+
+
+def test_the_warning_before_the_end_reaches_the_driver(batch, tmp_path):
+    """SIGTERM of the batch shell drains the run, which ends with 75 and is queued again."""
+    process = batch("--name", "n", sleeps=200)
+    pid = tmp_path / "slurm-1234567-ray" / "driver.pid"
+    deadline = time.monotonic() + 20
+    while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)  # until the driver listens
+    process.send_signal(signal.SIGTERM)
+
+    status, told = ended(process)
+
+    assert status == 75
+    assert "scontrol requeue 1234567" in told
+
+
+def test_without_a_name_nothing_is_started(batch):
+    """A requeued job could not find its run directory."""
+    status, told = ended(batch("--config", "c.yaml"))
+
+    assert (status, told.count("\n")) == (2, 1)
+    assert "--name must be given" in told
+
+
+def test_the_skypilot_file_runs_the_same_command():
+    """Its command line is one of jobs.evaluate that resumes, on the head alone."""
+    text = (ROOT / "deploy" / "skypilot.yaml").read_text()
+    task = yaml.safe_load(text)
+
+    assert {"resources", "num_nodes", "setup", "run", "file_mounts"} <= task.keys()
+    assert "--resume-if-exists" in task["run"]
+    subprocess.run(["bash", "-n", "-c", task["run"]], check=True)
+    subprocess.run(["bash", "-n", "-c", task["setup"]], check=True)
+    config = re.search(r"--config (\S+)", task["run"])[1]
+    assert (ROOT / config).is_file()
+    assert sys.version_info[:2] == (3, 11)
