@@ -89,7 +89,8 @@ class Endpoint:
 
     async def _chat(self, request: Request) -> Response:
         began = time.monotonic()
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        kind = request.headers.get("content-type", "").partition(";")[0]
+        if kind.strip().lower() != "application/json":
             raise ApiError(415, "the header Content-Type must be application/json", "not_json")
         asked = chat_request(await _body(request))
         try:
