@@ -91,3 +91,16 @@ async def test_thinking_and_text_come_in_many_forms(message: dict[str, Any], tex
 
     assert isinstance(made, Generated), made
     assert made.text == text
+
+
+async def test_keys_of_odd_forms_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With blanks, or JSON as some gateways want it, repeated in a reply that is not understood."""
+    key = '{"virtual_key":  "v-Secret"}'
+    monkeypatch.setenv("MY_CONFIG", key)
+    with serving(lambda asked: Said(200, {"told": asked.headers["X-Config"]})) as server:
+        headers = {"headers_env": {"X-Config": "MY_CONFIG"}}
+        async with client_of([server.url], endpoint=headers, attempts=1) as (client, _):
+            made = await outcome(client)
+
+    assert server.asked[0].headers["X-Config"] == key
+    assert 'with choices, got \'{"told": "***"}\'' in made.error.replace("\\", "")

@@ -130,10 +130,9 @@ class ChatServer:
         return Failure.of(kind, f"{self.url}: {self._said(error)}", tokens)
 
     def _said(self, words: object) -> str:
-        said = " ".join(str(words).split()) or type(words).__name__
+        said = " ".join(self._credentials.masked(str(words)).split()) or type(words).__name__
         if isinstance(words, Exception):
             said = f"{type(words).__name__}: {said}"
-        said = self._credentials.masked(said)
         return said if len(said) <= _WORDS else f"{said[:_WORDS]} ..."
 
 
