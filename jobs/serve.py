@@ -99,6 +99,15 @@ def _serve(arguments: argparse.Namespace) -> int:
         logger.warning("%s", sentence)
     for name, why in models.refused.items():
         logger.warning("%s is not served: %s", name, why)
+    for role, pool in config.runtime.pools.items():
+        if pool.endpoint is not None and KEY in (
+            pool.endpoint.api_key_env,
+            *pool.endpoint.headers_env.values(),
+        ):
+            raise ConfigError(
+                f"runtime.{role}.endpoint must have its key in another variable: {KEY} is the key "
+                "of what is served here"
+            )
     key = _key()
     if key is None and not _is_this_machine(arguments.host):
         logger.warning("whoever reaches %s can use it: %s is not set", arguments.host, KEY)
@@ -149,9 +158,12 @@ def _key() -> str | None:
     """The API key, taken out of the environment, which Ray's processes would inherit.
 
     Raises:
-        ConfigError: where it is set to nothing: then something that should have set it has failed.
+        ConfigError: where it is set to nothing: then something that should have set it has failed;
+            and where no header can hold it.
     """
     key = os.environ.pop(KEY, None)
+    if key is not None and not (key.strip().isascii() and key.strip().isprintable()):
+        raise ConfigError(f"{KEY} must be one line of ASCII, as requests bring it in a header")
     if key is not None and not key.strip():
         raise ConfigError(f"{KEY} must hold a key or not be set, it is empty")
     return None if key is None else key.strip()

@@ -54,11 +54,14 @@ async def generator_of(engines: Engines, **requests: Any) -> AsyncIterator[Engin
 
 @asynccontextmanager
 async def client_of(
-    urls: list[str], model: dict[str, Any] | None = None, **requests: Any
+    urls: list[str],
+    model: dict[str, Any] | None = None,
+    endpoint: dict[str, Any] | None = None,
+    **requests: Any,
 ) -> AsyncIterator[tuple[EngineClient, EndpointTransport]]:
     """A client of servers that nobody looked at, and its transport."""
     at = {
-        "endpoint": {"base_urls": urls, "model": "tiny", "max_concurrency": 64},
+        "endpoint": {"base_urls": urls, "model": "tiny", "max_concurrency": 64, **(endpoint or {})},
         "model": {"model": "tiny", **(model or {})},
         "controllers": 1,
         "found": {},

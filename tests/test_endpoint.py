@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pipeline.core.protocol import Failure
 from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.run import replay_run
-from tests.chat_servers import KEY, Faults, Said, ScriptedModel, now_and_then, serving
+from tests.chat_servers import KEY, Asked, Faults, Said, ScriptedModel, now_and_then, serving
 from tests.endpoints import asks, client_of, endpoint_run, generator_of, started
 from tests.live import create, live
 
@@ -31,13 +32,19 @@ BROKEN: list[Said] = [
     Said(200, {"object": "chat.completion"}),
     Said(200, {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}),
     Said(200, {"error": {"message": "upstream failed", "code": 502}}),
+    Said(200, {"error": "upstream failed"}),
+    *(Said(status, {"error": {"message": "again"}}) for status in (408, 409, 424, 499)),
 ]
 BUSY: list[Said] = [
     Said(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.1"}),
     Said(429, {"error": {"message": "slow down"}}, {"retry-after-ms": "50"}),
     Said(503, {"error": {"message": "overloaded"}}, {"Retry-After": "0"}),
     Said(529, b"", {"Retry-After": "0"}),
-    Said(200, {"error": {"message": "rate limit", "code": 429}}, {"Retry-After": "0"}),
+    *(
+        Said(200, {"error": {"message": "rate limit", "code": code}}, {"Retry-After": "0"})
+        for code in (429, "429", "rate_limit_exceeded")
+    ),
+    Said(429, b"", {"Retry-After": "Sat, 28 Nov 2020 10:00:00 GMT"}),
 ]
 
 
@@ -73,10 +80,12 @@ async def test_a_server_that_is_busy_costs_no_try(fault: Said) -> None:
 
 
 async def test_want_of_credit_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever pays in time loses nothing; a Retry-After of such a refusal says nothing."""
-    monkeypatch.setattr("actors.routing.chat_server._NO_CREDIT_WAIT_S", 0.1)
+    """Whoever pays, or renews the key, in time loses nothing; a Retry-After of such a refusal says
+    nothing."""
+    monkeypatch.setattr("actors.routing.chat_server._UNPAID_WAIT_S", 0.1)
     quota = {"error": {"message": "exceeded", "code": "insufficient_quota"}}
-    unpaid = [Said(402, {"error": {"message": "no credit"}}), Said(429, quota)]
+    unpaid = [Said(status, {"error": {"message": "no"}}) for status in (401, 402)]
+    unpaid.append(Said(429, quota))
     with serving(Faults(ScriptedModel(), iter(unpaid * 2))) as server:
         async with client_of([server.url], attempts=1) as (client, _):
             made = await outcome(client)
@@ -110,7 +119,63 @@ async def test_a_server_that_stays_busy_is_given_up() -> None:
     assert made == Failure(error="not_taken: status 429: slow down (try 2)", completion_tokens=0)
 
 
-@pytest.mark.parametrize("status", [400, 404, 413, 422])
+async def test_whoever_waits_for_its_turn_is_not_given_up() -> None:
+    """With a server that takes so many a second, and others served meanwhile: 0 lost."""
+    model, served = ScriptedModel(), [0.0]
+
+    def ten_a_second(asked: Asked) -> Said:
+        if time.monotonic() - served[0] < 0.1:
+            return Said(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.05"})
+        served[0] = time.monotonic()
+        return model(asked)
+
+    with serving(ten_a_second) as server:
+        async with client_of([server.url], no_replica_timeout_s=0.4) as (client, _):
+            made = await asyncio.gather(*(outcome(client, str(n)) for n in range(20)))
+
+    assert {type(each) for each in made} == {Generated}
+
+
+async def test_nobody_waits_long_where_another_server_is_there() -> None:
+    """Those that wait already, for a place or for the end of the pause, go to it as well."""
+    busy = Said(429, b"", {"Retry-After": "60"}, wait_s=0.1)
+    refuses, takes = Faults(ScriptedModel(), repeat(busy)), ScriptedModel(wait_s=0.02)
+    with serving(refuses) as one, serving(takes) as other:
+        async with client_of([one.url, other.url]) as (client, _):
+            tasks = (outcome(client, str(n), text=f"{n}?") for n in range(100))
+            made = await asyncio.wait_for(asyncio.gather(*tasks), 20)
+
+    assert {type(each) for each in made} == {Generated}
+    assert len(other.completions) == 100
+
+
+async def test_a_request_above_the_rate_itself_is_an_error_of_its_row() -> None:
+    """OpenAI says 429 to more tokens than a minute has; no waiting would help."""
+    said = "Request too large for m on tokens per min (TPM): Limit 9, Requested 10"
+    with serving(lambda asked: Said(429, {"error": {"message": said}})) as server:
+        async with client_of([server.url]) as (client, _):
+            made = await outcome(client)
+
+    assert made == Failure(error=f"bad_request: status 429: {said}", completion_tokens=0)
+
+
+@pytest.mark.parametrize("proxy", ["socks4://127.0.0.1:9", "127.0.0.1:9:9"])
+async def test_a_proxy_that_cannot_be_used_is_told(
+    proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the run, by the names of the variables."""
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    config = endpoint_run(str(tmp_path), {"base_urls": ["http://node1:8000/v1"]})
+    with (
+        pytest.raises(ConfigError, match="ALL_PROXY of the environment must name proxies"),
+        started(config),
+    ):
+        """Not reached."""
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 413, 422])
 async def test_a_request_that_is_at_fault_is_an_error_of_its_row(status: int) -> None:
     """Said in the server's words, and not tried again."""
     fault = Said(status, {"error": {"message": "the prompt has 9,000 tokens"}})

@@ -125,6 +125,43 @@ def test_a_wrong_key_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) ->
         found(ScriptedModel(key="right"), {"api_key_env": "MY_KEY"})
 
 
+def test_a_key_that_only_completions_ask_for_is_refused_at_the_start() -> None:
+    """At once: hosted APIs list their models to anyone."""
+
+    def hosted(asked: Asked) -> Said:
+        said = ScriptedModel()(asked)
+        return said if asked.path.endswith("/models") else Said(401, {"error": "No auth"})
+
+    with pytest.raises(EngineError, match="answers no request: not_taken: status 401: No auth"):
+        found(hosted)
+
+
+def test_a_base_url_without_its_version_is_told() -> None:
+    """A server that knows no such path is one whose address lacks the end."""
+    with pytest.raises(ConfigError, match=r"base_urls end with the version: /v1"):
+        found(lambda asked: Said(404, {"detail": "Not Found"}))
+
+
+def test_a_server_that_breaks_on_paths_of_vllm_only_does_not_tell_the_prompt() -> None:
+    """Whether it has /tokenize is no condition."""
+
+    def gateway(asked: Asked) -> Said:
+        return Said(reset=True) if asked.path.endswith("ize") else ScriptedModel()(asked)
+
+    assert found(gateway)["opened"] == ""
+
+
+def test_top_k_is_off_in_the_way_that_all_servers_take() -> None:
+    """SGLang refuses 0; without the field it takes that of the model's generation_config.json."""
+
+    def sglang(asked: Asked) -> Said:
+        if asked.body.get("top_k") == 0:
+            return Said(400, {"message": "top_k must be -1 (disable) or at least 1, got 0"})
+        return ScriptedModel()(asked)
+
+    assert found(sglang)["refused"] == ()
+
+
 def test_a_busy_server_is_asked_again() -> None:
     """A refusal for its load says nothing of the request."""
     assert found(Faults(ScriptedModel(), iter([BUSY, None] * 4)))["refused"] == ()

@@ -134,6 +134,12 @@ def test_a_server_without_log_probabilities_is_refused_before_the_run() -> None:
         host(at.url, "judge").wait()
 
 
+def test_a_server_that_gives_one_reply_only_is_refused_before_the_run() -> None:
+    """It reads past n; every score would fail."""
+    with serving(Judging(says=("Yes",))) as at, pytest.raises(ConfigError, match="must give 4 rep"):
+        host(at.url, "judge_votes").wait()
+
+
 @pytest.mark.parametrize(
     ("kind", "profile", "message"),
     [

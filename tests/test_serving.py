@@ -139,6 +139,16 @@ def test_what_can_serve_nothing_is_refused(tmp_path: Path) -> None:
         (["--set", "runtime.limits.completion_tokens=9"], "k", "runtime.limits must have no caps"),
         (["--queue", "-1"], "k", "--queue must be >= 0"),
         ([], " ", "must hold a key or not be set"),
+        ([], "schlüssel", "must be one line of ASCII"),
+        (
+            [
+                "--set",
+                "runtime.generator.endpoint={base_urls: ['http://a/v1'], "
+                "api_key_env: MARKOVSCALE_API_KEY}",
+            ],
+            "k",
+            "runtime.generator.endpoint must have its key in another variable",
+        ),
         (["--set", "science.strategies=[dsc]"], "k", "one that can be served"),
         (["--set", "science.priors.file=priors.csv"], "k", "must be JSON with a and b"),
     ],
@@ -246,6 +256,10 @@ async def test_other_refusals_have_the_same_format(tmp_path: Path) -> None:
         for status, answer in answers.items():
             assert answer.status_code == status
             assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
+        assert answers[405].headers["allow"] == "POST"
+        loose = {"content-type": "Application/JSON ; charset=utf-8"}
+        empty = await http.post(path, content=b"{}", headers=loose)
+        assert empty.json()["error"]["param"] == "model"
 
 
 async def test_systems_and_earlier_turns_stand_before_the_question(tmp_path: Path) -> None:

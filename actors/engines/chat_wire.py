@@ -19,10 +19,13 @@ from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
 from pipeline.core.thinking import CLOSE, OPEN, parts
 
-_ENDS = {"stop": "stop", "length": "length", "repetition": "repetition"} | dict.fromkeys(
-    ("eos_token", "stop_sequence", "eos", "end_turn"), "stop"
+_ENDS = (
+    {"stop": "stop", "length": "length", "repetition": "repetition"}
+    | dict.fromkeys(("eos_token", "stop_sequence", "eos", "end_turn"), "stop")
+    | dict.fromkeys(("max_tokens", "model_length"), "length")
 )
-"""What ended a completion, by the server's word for it."""
+"""What ended a completion, by the server's word for it, in lower case."""
+_BROKEN_OFF = ("abort", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +82,14 @@ class ChatWire:
         made, read = usage.get("completion_tokens"), usage.get("prompt_tokens")
         if not isinstance(made, int) or not isinstance(read, int):
             raise ValueError(f"usage must tell prompt_tokens and completion_tokens, got {usage!r}")
-        end = _ENDS.get(choice.get("finish_reason") or "")
+        word = (choice.get("finish_reason") or "").lower()
+        if not word:  # some servers never say
+            word = "length" if made >= call.request.max_tokens else "stop"
+        end = _ENDS.get(word)
         if end is None:
-            ended = f"the completion ended with {choice.get('finish_reason')!r}"
-            return Failure.of(ErrorKind.BAD_REQUEST, ended, completion_tokens=made)
+            kind = ErrorKind.ENGINE if word in _BROKEN_OFF else ErrorKind.BAD_REQUEST
+            ended = f"the completion ended with {choice['finish_reason']!r}"
+            return Failure.of(kind, ended, completion_tokens=made)
         text = self._text(choice["message"], end, continued=bool(call.request.assistant_prefix))
         details = usage.get("completion_tokens_details") or {}
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
@@ -106,8 +113,8 @@ class ChatWire:
 
     def _text(self, message: Mapping[str, Any], end: str, *, continued: bool) -> str:
         """The reply as our engines give it: thinking in front, between the usual tags."""
-        content = message.get("content") or ""
-        thought = message.get("reasoning") or message.get("reasoning_content") or ""
+        thinks, content = _parts_of(message.get("content") or "")
+        thought = message.get("reasoning") or message.get("reasoning_content") or thinks
         if not isinstance(content, str) or not isinstance(thought, str):
             raise ValueError("content and reasoning of a message must be text or null")
         own = self._model.reasoning
@@ -132,7 +139,7 @@ def fields_of(request: Request) -> dict[str, Any]:
         "temperature": request.temperature,
         "top_p": request.top_p,
         "seed": request.seed,
-        "top_k": sampling.top_k,
+        "top_k": sampling.top_k or -1,  # SGLang refuses 0, others take either
         "min_p": sampling.min_p,
         "presence_penalty": sampling.presence_penalty,
         "frequency_penalty": sampling.frequency_penalty,
@@ -149,6 +156,20 @@ def fields_of(request: Request) -> dict[str, Any]:
     if request.assistant_prefix:
         fields |= {"continue_final_message": True, "add_generation_prompt": False}
     return fields
+
+
+def _parts_of(content: Any) -> tuple[str, Any]:
+    """(thinking, text) of a content that may be a list of parts, as Mistral's thinking models."""
+    if not isinstance(content, list):
+        return "", content
+    told: dict[str, list[str]] = {"thinking": [], "text": []}
+    for part in content:
+        kind = part["type"]
+        if kind not in told:
+            raise ValueError(f"parts of a content must be text or thinking, got {kind!r}")
+        _, said = _parts_of(part[kind])
+        told[kind].append(said)
+    return "".join(told["thinking"]), "".join(told["text"])
 
 
 def _confidence(logprobs: Any) -> Confidence | None:

@@ -26,7 +26,7 @@ _WAIT_S = 1.0
 _NEUTRAL: dict[str, Any] = {
     "temperature": 1.0,
     "top_p": 1.0,
-    "top_k": 0,
+    "top_k": -1,
     "min_p": 0.0,
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
@@ -134,7 +134,13 @@ async def refused_fields(
             raise ConfigError(_needed(server.url, {"continue_final_message": sent.failure.error}))
         if sent.failure is not None:
             raise ConfigError(f"{server.url} refuses a request of this run: {sent.failure.error}")
-        choice = sent.reply["choices"][0] if sent.reply is not None else {}
+        choices = sent.reply["choices"] if sent.reply is not None else [{}]
+        if len(choices) != kept.get("n", 1):
+            raise ConfigError(
+                f"{server.url} must give {kept.get('n', 1)} replies to a request of this run "
+                f"(samples of science.verifier.profile), got {len(choices)}"
+            )
+        choice = choices[0]
         if "logprobs" in kept and not (choice.get("logprobs") or {}).get("content"):
             raise ConfigError(_needed(server.url, {"logprobs": "its reply has none"}))
     if left := [*out, *(name for name in unread if name in _UNNEEDED)]:
@@ -167,7 +173,8 @@ async def _bare(server: ChatServer, body: Mapping[str, Any]) -> dict[str, Any]:
                 raise ConfigError(f"{server.url} must tell usage with each reply, got {usage!r}")
             return bare
     assert sent.failure is not None  # there is no reply
-    raise ConfigError(f"{server.url} refuses the simplest request: {sent.failure.error}")
+    version = "" if "404" not in sent.failure.error else " (base_urls end with the version: /v1)"
+    raise ConfigError(f"{server.url} refuses the simplest request{version}: {sent.failure.error}")
 
 
 async def _unread(server: ChatServer, bare: dict[str, Any], names: Sequence[str]) -> list[str]:
@@ -196,6 +203,8 @@ async def _asked(server: ChatServer, body: Mapping[str, Any]) -> Sent:
         sent = await server.complete(dict(body), deadline_s=120)
         if sent.failure is None or sent.failure.kind is ErrorKind.BAD_REQUEST:
             return sent
+        if sent.unpaid:
+            break
         wait_s = _WAIT_S if sent.retry_after_s is None else sent.retry_after_s
         await asyncio.sleep(min(60.0, wait_s))
     assert sent.failure is not None  # else it was returned

@@ -2,15 +2,17 @@
 
 A call goes to the server that holds its session's prefix, else to the least loaded
 (`actors.routing.router`), as soon as that has a place for it (`actors.routing.rate_limit`). A
-server that went away gets nothing until it answers again. What a call says over the wire, and what
-a reply means, is the business of a `Wire`: a role whose models can be behind an endpoint has a line
-in `WIRES`.
+server that went away gets nothing until it answers again, and no call waits for one that wants to
+be left alone for long while another is there. What a call says over the wire, and what a reply
+means, is the business of a `Wire`: a role whose models can be behind an endpoint has a line in
+`WIRES`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import time
@@ -39,6 +41,7 @@ _LENGTHS = (
     "context", "max_tokens", "max_completion_tokens", "max_new_tokens", "max_total_tokens",
     "max_model_len", "maximum length",
 )  # fmt: skip
+_PATIENCE_S = 5.0
 _LOOK_FIRST_S = 0.2
 _LOOK_MOST_S = 5.0
 
@@ -98,14 +101,21 @@ class EndpointTransport:
         """Choose a server and wait for a place there; see `Transport.place`."""
         while True:
             alive = [url for url in self.servers if url not in self._reviving]
-            url = self._policy.choose(call.session, alive, avoid)
+            pauses = {url: self.limits[url].pause_s for url in alive}
+            open_ = [url for url in alive if pauses[url] <= _PATIENCE_S]
+            patience_s = _PATIENCE_S if open_ else math.inf
+            url = self._policy.choose(
+                call.session, open_ or sorted(alive, key=pauses.__getitem__)[:1], avoid
+            )
             if url is None:
                 raise NoReplicaError
             self._policy.expect(url)
             try:
-                await self.limits[url].take(-call.priority)
+                took = await self.limits[url].take(-call.priority, patience_s)
             finally:
                 self._policy.done(url)
+            if not took:
+                continue
             if url not in self._reviving:
                 break
             self.limits[url].give_back()  # it went away while the call waited

@@ -24,8 +24,11 @@ from pipeline.core.protocol import Failure
 logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line a request
 
 _BUSY = (429, 503, 529)
+_AGAIN = (408, 409, 424, 425, 499)
+"""Not the request's fault: timeouts and conflicts of gateways, a failed generation of TGI's."""
 _NO_CREDIT = "insufficient_quota"
-_NO_CREDIT_WAIT_S = 60.0
+_TOO_LARGE = "request too large"
+_UNPAID_WAIT_S = 60.0
 _WORDS = 500
 _LOOK_S = 10.0
 
@@ -40,6 +43,8 @@ class Sent:
     retry_after_s: float | None = None
     """Where the server took nothing (`ErrorKind.NOT_TAKEN`): how long it wants to be left alone;
     None where it does not say."""
+    unpaid: bool = False
+    """Whether the server takes nothing until someone pays, or renews the key."""
     away: bool = False
     """Whether the server may be gone, or broken: look whether it lives before sending it more."""
 
@@ -85,12 +90,18 @@ class ChatServer:
 
     async def get(self, path: str) -> Any:
         """The JSON of a path below the base URL; None where there is none."""
-        return _json(await self._http.send("GET", f"{self.url}{path}", timeout=_LOOK_S))
+        return await self._told("GET", f"{self.url}{path}")
 
     async def post(self, path: str, body: dict[str, Any]) -> Any:
         """The same of a POST to a path below the server's root, beside the version."""
         root = self.url.rpartition("/")[0]
-        return _json(await self._http.send("POST", f"{root}{path}", json=body, timeout=_LOOK_S))
+        return await self._told("POST", f"{root}{path}", json=body)
+
+    async def _told(self, method: str, url: str, **fields: Any) -> Any:
+        try:
+            return _json(await self._http.send(method, url, timeout=_LOOK_S, **fields))
+        except httpx.HTTPError:
+            return None
 
     def _read(self, response: httpx.Response) -> Sent:
         status, reply = response.status_code, _json(response)
@@ -98,19 +109,20 @@ class ChatServer:
             return Sent(reply=reply)
         error = reply.get("error") if isinstance(reply, dict) else None
         if status == 200 and isinstance(error, dict):  # as gateways pass on what went wrong behind
-            code = error.get("code")
-            status = code if isinstance(code, int) and code >= 400 else 500
+            status = _status_in(error)
         words = f"status {status}: {self._said(_message(response))}"
-        if status == 402 or (status == 429 and _NO_CREDIT in response.text):
+        if status in (401, 402) or (status == 429 and _NO_CREDIT in response.text):
             failure = Failure.of(ErrorKind.NOT_TAKEN, words, 0)
-            return Sent(failure=failure, retry_after_s=_NO_CREDIT_WAIT_S)
+            return Sent(failure=failure, retry_after_s=_UNPAID_WAIT_S, unpaid=True)
+        if status == 429 and _TOO_LARGE in words.lower():
+            status = 413  # more than a minute's tokens: no waiting helps
         if status in _BUSY:
             failure = Failure.of(ErrorKind.NOT_TAKEN, words, 0)
             return Sent(failure=failure, retry_after_s=retry_after_s(response.headers, time.time()))
         if status == 200:
             malformed = f"the reply must be JSON with choices, got {self._said(response.text)!r}"
             return Sent(failure=Failure.of(ErrorKind.ENGINE, malformed))
-        if status < 500 and status not in (408, 425):
+        if status < 500 and status not in _AGAIN:
             return Sent(failure=Failure.of(ErrorKind.BAD_REQUEST, words, 0))
         return Sent(failure=Failure.of(ErrorKind.ENGINE, words), away=True)
 
@@ -118,10 +130,9 @@ class ChatServer:
         return Failure.of(kind, f"{self.url}: {self._said(error)}", tokens)
 
     def _said(self, words: object) -> str:
-        said = " ".join(str(words).split()) or type(words).__name__
+        said = " ".join(self._credentials.masked(str(words)).split()) or type(words).__name__
         if isinstance(words, Exception):
             said = f"{type(words).__name__}: {said}"
-        said = self._credentials.masked(said)
         return said if len(said) <= _WORDS else f"{said[:_WORDS]} ..."
 
 
@@ -143,6 +154,14 @@ def retry_after_s(headers: httpx.Headers, now: float) -> float | None:
     except (ValueError, OverflowError):
         return None
     return max(0.0, wait_s) if math.isfinite(wait_s) else None
+
+
+def _status_in(error: dict[str, Any]) -> int:
+    """The status of HTTP that an error names, or is known by."""
+    code = str(error.get("code"))
+    if code.isdecimal() and int(code) >= 400:
+        return int(code)
+    return 429 if "rate_limit" in f"{code} {error.get('type')}" else 500
 
 
 def _json(response: httpx.Response) -> Any:

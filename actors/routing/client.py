@@ -63,6 +63,7 @@ class EngineClient:
         self._spans = spans()
         self._deadline_s = ROLES[role].deadline_s(settings)
         self._quarantine = asyncio.Lock()
+        self._served_at = -1.0
         self.counters: Counter[str] = Counter()
         """``calls``, ``retries``, ``lost``, ``deadlines``, ``cancelled``, ``failures``,
         ``not_taken``."""
@@ -89,13 +90,16 @@ class EngineClient:
             if isinstance(outcome, Failure) and outcome.kind is ErrorKind.NOT_TAKEN:
                 # the transport waits before it places the call again
                 turned_away = turned_away or time.monotonic()
-                if time.monotonic() - turned_away < self._settings.no_replica_timeout_s:
+                # while others are served, this one waits for its turn
+                since = max(turned_away, self._served_at)
+                if time.monotonic() - since < self._settings.no_replica_timeout_s:
                     account.attempts -= 1
                     self.counters["not_taken"] += 1
                     continue
             else:
                 turned_away = None
             if not isinstance(outcome, Failure):
+                self._served_at = time.monotonic()
                 if account.attempts == 1:
                     return outcome
                 return replace(

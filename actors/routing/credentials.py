@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -45,7 +46,8 @@ def credentials_of(endpoint: EndpointConfig, environment: Mapping[str, str]) -> 
         if not value.isascii() or not value.isprintable():
             raise ConfigError(f"the environment variable {variable} must be one line of ASCII")
         values[header] = value
-    secrets = sorted((v for v in values.values() if len(v) > _SHORT), key=len, reverse=True)
+    forms = {form for v in values.values() if len(v) > _SHORT for form in (v, json.dumps(v)[1:-1])}
+    secrets = sorted(forms, key=len, reverse=True)
     if endpoint.api_key_env is not None:
         values["Authorization"] = f"Bearer {values['Authorization']}"
     return Credentials(values, tuple(secrets))

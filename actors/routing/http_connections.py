@@ -12,6 +12,7 @@ import httpx
 
 from actors.routing.credentials import Credentials
 from pipeline.config.endpoint import EndpointConfig
+from pipeline.core.errors import ConfigError
 
 _IDLE_S = 2.0  # vLLM closes idle connections after 5 s: a request must not cross that on its way
 
@@ -34,17 +35,27 @@ class HttpConnections:
 
         Raises:
             httpx.HTTPError: where there is no whole response.
+            ConfigError: where the environment names a proxy that httpx cannot use.
         """
         free = self._free.setdefault(httpx.URL(url).netloc, [])
         if free:
             client = free.pop()  # the last one used, whose connection is most likely still open
         else:
-            client = httpx.AsyncClient(**self._settings)
+            client = self._client()
             self._clients.append(client)
         try:
             return await client.request(method, url, **fields)
         finally:
             free.append(client)
+
+    def _client(self) -> httpx.AsyncClient:
+        try:
+            return httpx.AsyncClient(**self._settings)
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise ConfigError(
+                "HTTP_PROXY, HTTPS_PROXY and ALL_PROXY of the environment must name proxies that "
+                f"httpx can use, or NO_PROXY must name the server, got: {error}"
+            ) from error
 
     async def __aenter__(self) -> HttpConnections:
         """Nothing is opened yet."""

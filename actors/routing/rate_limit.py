@@ -9,6 +9,7 @@ asks for is over.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -46,19 +47,32 @@ class RateLimit:
         """Whether the server ever refused one."""
         return not self._starting
 
-    async def take(self, expected: float = 0.0) -> None:
+    @property
+    def pause_s(self) -> float:
+        """For how long nothing may be sent yet."""
+        return max(0.0, self._free_at - self._clock())
+
+    async def take(self, expected: float = 0.0, patience_s: float = math.inf) -> bool:
         """Wait for a place, and for the end of a pause; `give_back` must follow.
 
         Args:
             expected: whose is more is let in first.
+            patience_s: the longest pause that is waited for.
+
+        Returns:
+            Whether there is a place; False at once where the pause is longer.
         """
         await self._places.take(expected)
         try:
-            while (wait_s := self._free_at - self._clock()) > 0:
+            while (wait_s := self.pause_s) > 0:
+                if wait_s > patience_s:
+                    self._places.give_back()
+                    return False
                 await asyncio.sleep(wait_s)
         except asyncio.CancelledError:
             self._places.give_back()
             raise
+        return True
 
     def give_back(self) -> None:
         """Leave the place."""

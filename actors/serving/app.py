@@ -89,7 +89,8 @@ class Endpoint:
 
     async def _chat(self, request: Request) -> Response:
         began = time.monotonic()
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        kind = request.headers.get("content-type", "").partition(";")[0]
+        if kind.strip().lower() != "application/json":
             raise ApiError(415, "the header Content-Type must be application/json", "not_json")
         asked = chat_request(await _body(request))
         try:
@@ -198,7 +199,9 @@ async def _body(request: Request) -> bytes:
 def _told(request: Request, error: Exception) -> Response:
     """An error in OpenAI's format; those of routing are Starlette's own."""
     if isinstance(error, HTTPException):
-        error = ApiError(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        why = f"{request.method} {request.url.path}: {error.detail}"
+        body = ApiError(error.status_code, why).body
+        return JSONResponse(body, error.status_code, error.headers)  # with what is allowed
     assert isinstance(error, ApiError)  # the two kinds that this handles
     return JSONResponse(error.body, error.status, error.headers)
 

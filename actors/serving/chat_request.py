@@ -16,7 +16,10 @@ _TAKEN = (
 )
 _IGNORED = ("temperature", "top_p", "top_k", "min_p")
 """The strategy samples as ``science.decoding`` says; an answer names those that it was sent."""
-_NOTES = ("user", "metadata", "safety_identifier", "prompt_cache_key", "parallel_tool_calls")
+_NOTES = (
+    *("user", "metadata", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"),
+    "service_tier",
+)
 """What changes no answer anywhere."""
 _ONLY: dict[str, tuple[Any, ...]] = {
     "n": (1,),

@@ -38,7 +38,7 @@ def _base_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise ValueError(
             "a base URL must be http:// or https:// with a host, such as "
-            f"http://node1:8000/v1, got one of scheme {parts.scheme!r}"
+            f"http://node1:8000/v1, and no ?query, got one of scheme {parts.scheme!r}"
         )
     if parts.path.rstrip("/").endswith("/completions"):
         raise ValueError(f"a base URL must end before /chat/completions, got {url!r}")
