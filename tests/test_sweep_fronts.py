@@ -203,7 +203,7 @@ def test_a_section_shows_every_family_and_says_who_leads(swept: list[dict[str, A
             if row["measure"] == "mean_accuracy" and row["benchmark"] == benchmark
         ]
         best = max(means, key=lambda row: row["value"])["family"]
-        assert f"tokens a question {best} is most accurate" in page
+        assert f"tokens a question {best} has the highest mean accuracy" in page
     assert all(f"minus {control}, points" in page for control in CONTROLS)
     assert fronts_section([]) == []
 

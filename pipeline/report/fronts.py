@@ -65,7 +65,8 @@ def fronts_section(rows: Sequence[Row], of: str = "") -> list[Child]:
 
 
 def sentence(rows: Sequence[Row], name: str) -> str:
-    """Who leads over all budgets, and by how much over each control."""
+    """Who leads over all budgets, and by how much over each control: the best of many is picked, so
+    its mean is said to be the highest and no more."""
     best, budgets = ranked(rows)[0], [row["tokens"] for row in rows if row["measure"] == "accuracy"]
     ahead = [
         f"{words.points(row['value'])} {words.points_range(row['low'], row['high'])} over "
@@ -73,11 +74,11 @@ def sentence(rows: Sequence[Row], name: str) -> str:
         for row in rows
         if row["measure"] == "mean_difference" and row["family"] == best["family"]
     ]
-    told = f": {'; '.join(ahead)} (points)" if ahead else ""
+    told = f": {'; '.join(ahead)} (points, not corrected)" if ahead else ""
     return (
         f"{name}: over budgets of {words.count(min(budgets))} to {words.count(max(budgets))} "
-        f"tokens a question {best['family']} is most accurate, "
-        f"{words.percent_with(interval_of(best))} in the mean{told}."
+        f"tokens a question {best['family']} has the highest mean accuracy, "
+        f"{words.percent_with(interval_of(best))}{told}."
     )
 
 
