@@ -85,7 +85,7 @@ def not_run(
 def first_words(capped: Capped, left: Collection[NotRun]) -> str:
     """What a reader of a capped run must know first."""
     if not left:
-        return f"{capped.words}; every chain was run all the same."
+        return f"{capped.words}; every chain has an outcome, one to be retried its failure."
     named = [each.words for each in left][:_NAMED]
     more = f", and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
     return (
