@@ -203,7 +203,7 @@ BAD: list[tuple[str, Change, str]] = [
     (
         "all rounds of a question missing",
         lambda t: t.slice(ROUNDS),
-        r"round 0, sample 0 is missing in .*export, which has nothing of it",
+        r"round 0, sample 0 is missing in .*export, which has nothing of it; a run .* resumed",
     ),
     (
         "duplicated row",

@@ -101,11 +101,11 @@ class Taken:
                 f"{found[0].where} must be the completion of its request, prompt, sampling "
                 f"parameters or score differ: {what}"
             )
+        missing = f"{what} is missing in {self._address}"
+        rest = "; a run that was stopped or capped must be resumed to its end first"
         if not self._located:
-            return f"{what} is missing in {self._address}, which has nothing of it"
-        return (
-            f"{what} is missing in {self._address}: the one before it is {self._located[-1].where}"
-        )
+            return f"{missing}, which has nothing of it{rest}"
+        return f"{missing}: the one before it is {self._located[-1].where}{rest}"
 
 
 def _answer(observation: Observation) -> str | None:
