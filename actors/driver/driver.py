@@ -206,7 +206,7 @@ class Attempt:
         reason: MarkovScaleError | None = None
         began, chains = time.monotonic(), len(to_come) - 1
         told = began
-        stopped = sum(before["stops"].values())
+        stopped, begun = sum(before["stops"].values()), 0
         up = before["controllers"] + self._config.runtime.controllers.actors
         waiting = Waiting("controllers")
         while flow.running:
@@ -214,7 +214,8 @@ class Attempt:
             totals = answer(watch.totals.remote())
             self._account.look()
             self._admission.step(totals)
-            begun = sum(totals["stops"].values()) - stopped + totals["in_flight"]
+            # chains that a drain cuts have begun: controllers still say what they would take
+            begun = max(begun, sum(totals["stops"].values()) - stopped + totals["in_flight"])
             self._spend(watch, totals, to_come, begun)
             if totals["controllers"] < up and reason is None:
                 waiting.look()
