@@ -23,6 +23,7 @@ from pipeline.config.sweep import SweepConfig, grid
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
 from pipeline.core.protocol import Strategy
 from pipeline.records.run_dir import RunDir
+from pipeline.records.table_rows import TableRows
 from pipeline.replay.other_strategies import replay_other
 from pipeline.replay.run import replay_run
 from pipeline.report.summary import summarise
@@ -87,12 +88,7 @@ def _another(run: RunDir, config: SweepConfig) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     rules = {label: rule_of(science, strategy) for label, strategy in strategies.items()}
-    outcomes = (
-        row
-        for rival in found.values()
-        for batch in rival.outcomes.to_batches(max_chunksize=1_024)
-        for row in batch.to_pylist()
-    )
+    outcomes = (row for rival in found.values() for row in TableRows(rival.outcomes))
     print_strategies(
         summarise(outcomes, strategies, rules), synthetic=run.config().runtime.scripted is not None
     )

@@ -19,7 +19,7 @@ from pipeline.core.protocol import (
     StopReason,
     Strategy,
 )
-from pipeline.records.trajectory import Row
+from pipeline.records.trajectory import Row, Seen
 
 TOKEN_KINDS = (
     "completion_tokens",
@@ -147,18 +147,18 @@ def _verdict_of(chosen: Chosen | None, verdicts: Sequence[str | None]) -> str | 
     return "wrong" if chosen.position is None else verdicts[chosen.position]
 
 
-def has_failed(row: Row) -> bool:
+def has_failed(row: Seen) -> bool:
     """Whether a question could not be answered to its end."""
     return row["error"] is not None or row["stop_reason"] == StopReason.FAILED.value
 
 
-def can_apply(rows: Sequence[Row], rule: AnswerRule) -> bool:
+def can_apply(rows: Sequence[Seen], rule: AnswerRule) -> bool:
     """Whether a rule gave an answer to any question that did not fail (to any, if all failed)."""
     asked = [row for row in rows if not has_failed(row)] or rows
     return any(row[f"verdict_{rule.value}"] is not None for row in asked)
 
 
-def counted_verdict(row: Row, rule: AnswerRule) -> str | None:
+def counted_verdict(row: Seen, rule: AnswerRule) -> str | None:
     """What a question counts as under a rule: the recorded verdict, or ``wrong`` where the question
     failed, whatever it had answered before. None where the rule could not be applied."""
     if has_failed(row):

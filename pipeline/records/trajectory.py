@@ -60,6 +60,8 @@ SCHEMA = pa.schema(
 )
 
 Row = dict[str, Any]
+Seen = Mapping[str, Any]
+"""A row that is only looked at."""
 
 
 def row_of(

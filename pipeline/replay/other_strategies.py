@@ -16,6 +16,7 @@ from pipeline.records.journal import QUESTION_KEY, ByQuestion, QuestionKey
 from pipeline.records.outcome import SCHEMA, outcome_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.table_rows import RowsTable
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import (
     Recorded,
@@ -27,7 +28,6 @@ from pipeline.replay.exact import (
 )
 
 _NO_PRIORS = PriorsConfig()
-_ROWS_AT_ONCE = 1_024  # outcomes that are Python objects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,19 +97,15 @@ class _Over:
         self, label: str, strategy: Strategy[Any], questions: Sequence[Question]
     ) -> pa.Table:
         """The outcomes of another strategy, benchmark by benchmark."""
-        tables, held = [SCHEMA.empty_table()], list[Row]()
-        made, order = 0, list[int]()
+        made, order, count = RowsTable(SCHEMA), list[int](), 0
         for benchmark in dict.fromkeys(question.benchmark for question in questions):
             asked = {q.question_id: q for q in questions if q.benchmark == benchmark}
             last: dict[str, int] = {}
             for _, name, replayed in replay_each(strategy, [*asked.values()], self._answer):
-                held.append(self._outcome(label, asked[name], replayed))
-                last[name], made = made, made + 1
-                if len(held) == _ROWS_AT_ONCE:
-                    tables.append(pa.Table.from_pylist(held, schema=SCHEMA))
-                    held.clear()
+                made.add(self._outcome(label, asked[name], replayed))
+                last[name], count = count, count + 1
             order += [last[name] for name in asked]
-        return pa.concat_tables([*tables, pa.Table.from_pylist(held, schema=SCHEMA)]).take(order)
+        return made.table().take(pa.array(order, type=pa.int64()))
 
     def _key(self, question: Question) -> QuestionKey:
         return (self._source, question.benchmark, question.question_id)

@@ -7,12 +7,12 @@ from typing import Any
 
 from pipeline.config.run import RunConfig
 from pipeline.records.run_dir import RunDir
-from pipeline.records.trajectory import Row
+from pipeline.records.trajectory import Seen
 
 _SLACK = 32  # tokens of the marks, and of the words with which an engine ends a thought
 
 
-def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Row]) -> tuple[str, ...]:
+def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[str, ...]:
     """One sentence a matter; none where all is well."""
     skipped = run.folder.read_json("skipped.json") if run.folder.has("skipped.json") else []
     warnings = run.folder.read_json("warnings.json") if run.folder.has("warnings.json") else []
@@ -33,7 +33,7 @@ def left_out(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def _over_budget(budget: int, outcomes: Iterable[Row]) -> tuple[str, ...]:
+def _over_budget(budget: int, outcomes: Iterable[Seen]) -> tuple[str, ...]:
     chains = over = 0
     for row in outcomes:
         chains += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.records.trajectory import Row
+from pipeline.records.trajectory import Seen
 from pipeline.report.run_data import Cell
 from pipeline.theory.transitions import QuestionKey
 
@@ -24,7 +24,7 @@ class Trouble:
 
 
 def troubles(
-    cells: Sequence[Cell], questions: Mapping[str, Mapping[QuestionKey, Row]]
+    cells: Sequence[Cell], questions: Mapping[str, Mapping[QuestionKey, Seen]]
 ) -> list[Trouble]:
     """Kinds of trouble of each cell; none where all went well.
 
@@ -45,7 +45,7 @@ def troubles(
     return found
 
 
-def _of(cell: Cell, row: Row, question: Row | None) -> list[tuple[str, str]]:
+def _of(cell: Cell, row: Seen, question: Seen | None) -> list[tuple[str, str]]:
     """(kind, what came) of one question."""
     rule = cell.rule.value
     if row["error"] is not None:

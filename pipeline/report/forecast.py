@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.protocol import Strategy
-from pipeline.records.trajectory import Row
+from pipeline.records.trajectory import Row, Seen
 from pipeline.report.comparison import accuracy
 from pipeline.report.run_data import Cell, RunData
 from pipeline.statistics.intervals import Interval
@@ -164,7 +164,7 @@ def _strategy(
 
 
 def _to_come(
-    strategy: Strategy[Any], questions: Sequence[Row], cell: Cell | None
+    strategy: Strategy[Any], questions: Sequence[Seen], cell: Cell | None
 ) -> Iterator[float]:
     """Completions that each unfinished question is expected to draw in all."""
     rows = () if cell is None else cell.rows

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.records.outcome import counted_verdict
-from pipeline.records.trajectory import Row
+from pipeline.records.trajectory import Seen
 from pipeline.report.html import Html, h, script_json, visible
 from pipeline.report.question_page import Shown, question_page
 from pipeline.report.run_data import Cell, RunData, right_of
@@ -28,8 +28,8 @@ class Entry:
     """One question of the list."""
 
     number: int
-    question: Row
-    outcomes: tuple[tuple[Cell, Row], ...]
+    question: Seen
+    outcomes: tuple[tuple[Cell, Seen], ...]
     """Of every cell that has answered it."""
 
     @property
@@ -48,11 +48,11 @@ class Entry:
 
 def entries_of(runs: Sequence[RunData]) -> list[Entry]:
     """Every question that a strategy of any run has answered, in order of the runs."""
-    questions: dict[QuestionKey, Row] = {}
+    questions: dict[QuestionKey, Seen] = {}
     for run in runs:
         for key, row in run.questions.items():
             questions.setdefault(key, row)
-    outcomes: dict[QuestionKey, list[tuple[Cell, Row]]] = {}
+    outcomes: dict[QuestionKey, list[tuple[Cell, Seen]]] = {}
     for run in runs:
         for cell in run.cells:
             for key, row in cell.by_question.items():
@@ -70,7 +70,7 @@ def most_telling(entries: Sequence[Entry], most: int) -> list[Entry]:
     return sorted(chosen, key=lambda entry: entry.number)
 
 
-Texts = Mapping[tuple[str, str, str, str], Sequence[Row]]
+Texts = Mapping[tuple[str, str, str, str], Sequence[Seen]]
 """Completions by (run, strategy label, benchmark, question_id)."""
 
 

@@ -9,7 +9,7 @@ from typing import assert_never
 from pipeline.answers.answer_rules import apply
 from pipeline.core.protocol import Completion, Pool, Stop, StopReason
 from pipeline.records.outcome import counted_verdict
-from pipeline.records.trajectory import Row
+from pipeline.records.trajectory import Seen
 from pipeline.report import words
 from pipeline.report.figure import facts
 from pipeline.report.html import Html, h
@@ -27,12 +27,12 @@ class Shown:
     """One chain of a question, as its page shows it."""
 
     cell: Cell
-    outcome: Row
-    completions: Sequence[Row]
+    outcome: Seen
+    completions: Sequence[Seen]
     """From the journal; [] where they are not at hand."""
 
 
-def question_page(question: Row, chains: Sequence[Shown], *, most_chars: int) -> Html:
+def question_page(question: Seen, chains: Sequence[Shown], *, most_chars: int) -> Html:
     """Everything of one question; each completion's text is cut in its middle to `most_chars`."""
     known: Mapping[str, str | None] = {
         "benchmark": question["benchmark"],
@@ -50,7 +50,7 @@ def question_page(question: Row, chains: Sequence[Shown], *, most_chars: int) ->
     )
 
 
-def why(cell: Cell, row: Row) -> str:
+def why(cell: Cell, row: Seen) -> str:
     """Why a chain stopped, with the numbers that decided it."""
     drawn, path = row["completions"], row["posterior_path"]
     match StopReason(row["stop_reason"]):
@@ -77,7 +77,7 @@ def why(cell: Cell, row: Row) -> str:
             assert_never(other)
 
 
-def _rule(cell: Cell, row: Row) -> str:
+def _rule(cell: Cell, row: Seen) -> str:
     return why_stopped(
         cell.strategy, row["posterior_path"], a=row["a"], b=row["b"], number=words.decimal
     )
@@ -89,7 +89,7 @@ def _chain(shown: Shown, most_chars: int) -> Html:
     verdict = counted_verdict(row, cell.rule)
     chosen = _chosen(cell, row)
     rounds = len(row["round_answers"])
-    texts: Sequence[Row | None] = (
+    texts: Sequence[Seen | None] = (
         shown.completions if len(shown.completions) == rounds else [None] * rounds
     )
     return h(
@@ -120,7 +120,7 @@ def _chain(shown: Shown, most_chars: int) -> Html:
 
 
 def _round(
-    cell: Cell, row: Row, r: int, recorded: Row | None, most_chars: int, *, chosen: bool
+    cell: Cell, row: Seen, r: int, recorded: Seen | None, most_chars: int, *, chosen: bool
 ) -> Html:
     score, path = row["round_scores"][r], row["posterior_path"]
     last = r == len(row["round_answers"]) - 1
@@ -140,7 +140,7 @@ def _round(
     return h("li", h("div", *told, cls="told"), _text(recorded, most_chars))
 
 
-def _text(recorded: Row | None, most_chars: int) -> Html | None:
+def _text(recorded: Seen | None, most_chars: int) -> Html | None:
     if recorded is None:
         return None
     if recorded["error"] is not None:
@@ -175,7 +175,7 @@ def _isolated(content: str | None) -> Html:
     return h("bdi", content)
 
 
-def _chosen(cell: Cell, row: Row) -> int | None:
+def _chosen(cell: Cell, row: Seen) -> int | None:
     """Position of the answer under the headline rule; None where it cannot be told."""
     drawn = [
         Completion(text="", answer=answer, score=score)
@@ -188,7 +188,7 @@ def _chosen(cell: Cell, row: Row) -> int | None:
     return found.position
 
 
-def _beliefs(cell: Cell, row: Row) -> Html:
+def _beliefs(cell: Cell, row: Seen) -> Html:
     """Scores as points, the posterior mode as a line, tau as a rule."""
     scores = [(r, s) for r, s in enumerate(row["round_scores"]) if s is not None]
     path_, tau = row["posterior_path"], getattr(cell.strategy, "tau", None)

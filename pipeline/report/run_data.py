@@ -16,9 +16,11 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Strategy
-from pipeline.records.outcome import can_apply, counted_verdict, final_outcomes
-from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.trajectory import Row
+from pipeline.records.outcome import can_apply, counted_verdict
+from pipeline.records.outcome_files import final_rows
+from pipeline.records.run_dir import RunDir
+from pipeline.records.table_rows import RowsTable, RowViews
+from pipeline.records.trajectory import Row, Seen
 from pipeline.report.capped import Capped, NotRun, not_run
 from pipeline.report.cautions import cautions
 from pipeline.theory.transitions import QuestionKey
@@ -59,7 +61,7 @@ class Cell:
     rule: AnswerRule
     """The headline rule."""
     strategy: Strategy[Any] = field(repr=False)
-    rows: tuple[Row, ...] = field(repr=False)
+    rows: Sequence[Seen] = field(repr=False)
     """Outcomes, one a question."""
     run_shown: bool = False
     """Whether names must tell the run, because several are looked at."""
@@ -82,7 +84,7 @@ class Cell:
         return f"{self.method} in {self.run}" if self.run_shown else self.method
 
     @cached_property
-    def by_question(self) -> Mapping[QuestionKey, Row]:
+    def by_question(self) -> Mapping[QuestionKey, Seen]:
         """Outcomes by question."""
         return {(row["benchmark"], row["question_id"]): row for row in self.rows}
 
@@ -105,7 +107,7 @@ class Cell:
         }
 
 
-def right_of(row: Row, rule: AnswerRule) -> bool | None:
+def right_of(row: Seen, rule: AnswerRule) -> bool | None:
     """Whether a question counts as answered right under a rule; None where nobody can say."""
     verdict = counted_verdict(row, rule)
     return None if verdict is None else {"right": True, "wrong": False}.get(verdict)
@@ -118,7 +120,7 @@ class RunData:
     run: RunDir
     config: RunConfig
     attempts: Sequence[Mapping[str, Any]]
-    questions: Mapping[QuestionKey, Row]
+    questions: Mapping[QuestionKey, Seen]
     cells: tuple[Cell, ...]
     """Benchmark by benchmark, strategies in the order of the configuration."""
     metrics: Sequence[Row]
@@ -172,7 +174,7 @@ def read_run(address: str, *, run_shown: bool = False) -> RunData:
         raise DataError(f"a run directory must hold questions.parquet, {address} does not")
     questions = {
         (row["benchmark"], row["question_id"]): row
-        for row in rows_of(run.folder.read_table("questions.parquet"))
+        for row in RowViews(run.folder.read_table("questions.parquet"))
     }
     cells = _cells(run.run_id, config, run.outcomes(), run_shown, questions)
     return RunData(
@@ -183,12 +185,12 @@ def read_run(address: str, *, run_shown: bool = False) -> RunData:
         cells=cells,
         metrics=run.metrics(),
         environments=_environments(run),
-        cautions=cautions(run, config, [row for cell in cells for row in cell.rows]),
+        cautions=cautions(run, config, (row for cell in cells for row in cell.rows)),
         capped=_capped(run),
     )
 
 
-def without_gold(questions: Mapping[QuestionKey, Row]) -> frozenset[QuestionKey]:
+def without_gold(questions: Mapping[QuestionKey, Seen]) -> frozenset[QuestionKey]:
     """Those whose right answer nobody knows."""
     return frozenset(key for key, row in questions.items() if row["gold"] is None)
 
@@ -221,14 +223,15 @@ def _cells(
     config: RunConfig,
     outcomes: pa.Table,
     run_shown: bool,
-    questions: Mapping[QuestionKey, Row],
+    questions: Mapping[QuestionKey, Seen],
 ) -> tuple[Cell, ...]:
     asked = Counter(benchmark for benchmark, _ in questions)
     strategies = strategies_of(config.science)
-    final = final_outcomes(rows_of(outcomes), strategies)
-    grouped: dict[tuple[str, str], list[Row]] = {}
-    for row in final:
-        grouped.setdefault((row["benchmark"], row["strategy"]), []).append(row)
+    found: dict[tuple[str, str], RowsTable] = {}
+    for row in final_rows(outcomes, strategies):
+        found.setdefault((row["benchmark"], row["strategy"]), RowsTable(outcomes.schema)).add(row)
+    grouped = {key: RowViews(rows.table()) for key, rows in found.items()}
+    no_gold = without_gold(questions)
     return tuple(
         Cell(
             run=run_id,
@@ -239,9 +242,9 @@ def _cells(
             backbone=config.science.generator.model,
             rule=rule_of(config.science, strategy),
             strategy=strategy,
-            rows=tuple(grouped[(source.name, label)]),
+            rows=grouped[(source.name, label)],
             run_shown=run_shown,
-            without_gold=without_gold(questions),
+            without_gold=no_gold,
             not_run=asked[source.name] - len(grouped[(source.name, label)]),
         )
         for source in config.science.benchmarks
