@@ -256,7 +256,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
     if arguments.quick:
-        arguments.chains, arguments.seconds, arguments.every = 80, 16.0, 0.5
+        arguments.chains, arguments.seconds, arguments.every = 60, 12.0, 0.5
     print(described())
     with tempfile.TemporaryDirectory() as folder:
         chaos = Chaos(
@@ -267,7 +267,7 @@ def main(argv: list[str] | None = None) -> int:
             seed=arguments.seed,
             victims=_QUICK if arguments.quick else None,
             controllers=1 if arguments.quick else 2,
-            fault_s=2.0 if arguments.quick else 15.0,
+            fault_s=1.5 if arguments.quick else 15.0,
         )
         if chaos.disk.refused is not None:
             print(f"no full disks: a small file system cannot be mounted: {chaos.disk.refused}")

@@ -50,6 +50,7 @@ DRIVERS = ("evaluate", "collect")
 
 def main(argv: list[str] | None = None) -> int:
     """Hand the rest of the command line to a verb; returns its exit status."""
+    started = argv is None  # as a program, whose process may be divided
     if argv is None:
         argv = sys.argv[1:]
         if os.getcwd() not in sys.path and "" not in sys.path:
@@ -59,7 +60,7 @@ def main(argv: list[str] | None = None) -> int:
     if verb in VERBS:
         job = importlib.import_module(f"jobs.{verb}")
         run = partial(job.main, argv[1:])
-        return int((supervised(run) if verb in DRIVERS else run()) or 0)
+        return int((supervised(run) if started and verb in DRIVERS else run()) or 0)
     if first == "--version":
         print(version())
         return 0
