@@ -22,7 +22,7 @@ cd "${SLURM_SUBMIT_DIR:-.}" || exit 1
 case " $* " in *" --name "*) ;; *) echo "error: --name must be given: a requeued job resumes by it" >&2; exit 2 ;; esac
 
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-base=$((10000 + SLURM_JOB_ID % 200 * 100)) # a hundred ports of its own: jobs may share a node
+base=$((11000 + SLURM_JOB_ID % 200 * 100)) # a hundred ports of its own: jobs may share a node
 export HEAD_ADDRESS=$head:$base
 export RAY_TEMP=/tmp/ray-$SLURM_JOB_ID # short: sockets lie below it
 export LOGS=$PWD/slurm-$SLURM_JOB_ID-ray # Ray's logs, a folder a node

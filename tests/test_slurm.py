@@ -65,9 +65,9 @@ def test_the_run_joins_the_cluster_of_its_job_and_resumes_by_name(batch):
     status, told = ended(batch("--config", "a b.yaml", "--name", "n"))
 
     assert status == 0
-    assert "--address node-7:26700 --min-nodes 2" in told
+    assert "--address node-7:27700 --min-nodes 2" in told
     assert (
-        "driver at node-7:26700: -m jobs.evaluate --resume-if-exists --config a b.yaml --name n"
+        "driver at node-7:27700: -m jobs.evaluate --resume-if-exists --config a b.yaml --name n"
         in told
     )
     assert "requeue" not in told
