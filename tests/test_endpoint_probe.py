@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -160,6 +163,32 @@ def test_top_k_is_off_in_the_way_that_all_servers_take() -> None:
         return ScriptedModel()(asked)
 
     assert found(sglang)["refused"] == ()
+
+
+def test_whoever_started_a_run_is_told_where_a_server_goes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the log of the job, once, and when it is back; controllers log on their nodes."""
+    monkeypatch.setattr("actors.engines.endpoint_host._LOOK_EVERY_S", 0.05)
+
+    def told(words: str) -> None:
+        give_up = time.monotonic() + 10
+        while words not in caplog.text:
+            assert time.monotonic() < give_up, caplog.text
+            time.sleep(0.02)
+
+    broken = Event()
+
+    def answers(asked: Asked) -> Said:
+        return Said(502, b"") if broken.is_set() else ScriptedModel()(asked)
+
+    with serving(answers) as server:
+        config = endpoint_run(str(tmp_path), {"base_urls": [server.url], "model": "tiny"})
+        with started(config):
+            broken.set()
+            told(f"{server.url} cannot be used: status 502")
+            broken.clear()
+            told(f"{server.url} can be used again")
 
 
 def test_a_busy_server_is_asked_again() -> None:

@@ -149,7 +149,11 @@ class Service:
 
     @contextmanager
     def _engines(self) -> Iterator[Engines]:
-        engines = start_engines(self._config.science, self._config.runtime, self._run_id)
+        runtime = self._config.runtime
+        # one process asks, which has all places at an endpoint for itself
+        alone = runtime.controllers.model_copy(update={"actors": 1})
+        runtime = runtime.model_copy(update={"controllers": alone})
+        engines = start_engines(self._config.science, runtime, self._run_id)
         try:
             yield engines
         finally:

@@ -1,4 +1,5 @@
-"""A pool of servers that run already: it is looked at before the run, and nothing is started."""
+"""A pool of servers that run already: nothing is started. They are looked at before the run, and
+while it lasts, so that whoever started it is told where one of them is gone."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pkgutil import resolve_name
+from threading import Event, Thread
 from typing import Any
 
 from actors.engines import endpoint_probe as probe
@@ -26,6 +28,7 @@ from pipeline.core.thinking import opened_by
 logger = logging.getLogger(__name__)
 
 _START_MOST_S = 60.0
+_LOOK_EVERY_S = 10.0
 
 
 class EndpointHost:
@@ -38,6 +41,7 @@ class EndpointHost:
         self._spec, self._endpoint = spec, endpoint
         self._credentials = credentials_of(endpoint, os.environ)
         self._name = endpoint.model or spec.model.model
+        self._over = Event()
         self._at: dict[str, Any] = {
             "endpoint": endpoint.model_dump(mode="json"),
             "model": spec.model.model_dump(mode="json"),
@@ -60,6 +64,7 @@ class EndpointHost:
         with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
             found = thread.submit(lambda: asyncio.run(self._look())).result()
         self._at["found"] = asdict(found)
+        Thread(target=self._watch, daemon=True).start()
 
     def stats(self) -> list[EngineStats]:
         """See `Host.stats`; servers are not ours, and others may use them too."""
@@ -67,6 +72,25 @@ class EndpointHost:
 
     def stop(self) -> None:
         """See `Host.stop`."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        """Tell which servers are gone; controllers, which go without them, log elsewhere."""
+        gone: set[str] = set()
+        while not self._over.wait(_LOOK_EVERY_S):
+            why = asyncio.run(self._reasons())
+            for url in sorted(why.keys() - gone):
+                logger.warning("%s cannot be used: %s", url, why[url])
+            for url in sorted(gone - why.keys()):
+                logger.warning("%s can be used again", url)
+            gone = set(why)
+
+    async def _reasons(self) -> dict[str, str]:
+        """Why servers cannot be used, by their URL; nothing of those that can."""
+        async with HttpConnections(self._endpoint, self._credentials) as http:
+            servers = [ChatServer(url, http, self._credentials) for url in self._endpoint.base_urls]
+            looked = await asyncio.gather(*(server.look() for server in servers))
+        return {s.url: why for s, why in zip(servers, looked, strict=True) if why is not None}
 
     async def _look(self) -> Found:
         model, urls = self._spec.model, self._endpoint.base_urls
