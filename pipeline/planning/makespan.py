@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class Chains(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Chains:
     """Chains of one length."""
 
     count: float
