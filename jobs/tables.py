@@ -99,7 +99,8 @@ def _fitting(
 
     The name of a strategy and its accuracy by its own rule always stand there in full.
     """
-    columns, dropped = _columns(entries), []
+    columns = _columns(entries)
+    dropped: list[str] = []
     while True:
         table = _table(benchmark, entries, columns)
         needed = Measurement.get(console, console.options.update(width=_UNBOUND), table).maximum
