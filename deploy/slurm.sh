@@ -25,7 +25,7 @@ head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 base=$((11000 + SLURM_JOB_ID % 200 * 100)) # a hundred ports of its own: jobs may share a node
 export RAY_ADDRESS=$head:$base # also where symmetric-run counts the nodes
 export RAY_TEMP=/tmp/ray-$SLURM_JOB_ID # short: sockets lie below it
-export LOGS=$PWD/slurm-$SLURM_JOB_ID-ray # Ray's logs, a folder a node
+export LOGS=$PWD/slurm-$SLURM_JOB_ID-ray # Ray logs: a folder a node and start, 0-0 the first
 export DRIVER_PID=$LOGS/driver.pid
 export RAY_AUTH_MODE=token RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=600
 mkdir -p "$LOGS"
@@ -37,7 +37,7 @@ node='
 ray symmetric-run --address "$RAY_ADDRESS" --min-nodes "$SLURM_JOB_NUM_NODES" \
   --temp-dir "$RAY_TEMP" --disable-usage-stats "$@"
 status=$?
-cp -r "$RAY_TEMP/session_latest/logs" "$LOGS/$(hostname)-${SLURM_RESTART_COUNT:-0}"
+cp -r "$RAY_TEMP/session_latest/logs" "$LOGS/${SLURM_NODEID:-0}-${SLURM_RESTART_COUNT:-0}"
 rm -rf "$RAY_TEMP"
 exit $status'
 ports=(
