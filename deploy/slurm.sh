@@ -23,9 +23,9 @@ case " $* " in *" --name "*) ;; *) echo "error: --name must be given: a requeued
 
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 base=$((11000 + SLURM_JOB_ID % 200 * 100)) # a hundred ports of its own: jobs may share a node
-export HEAD_ADDRESS=$head:$base
+export RAY_ADDRESS=$head:$base # also where symmetric-run counts the nodes
 export RAY_TEMP=/tmp/ray-$SLURM_JOB_ID # short: sockets lie below it
-export LOGS=$PWD/slurm-$SLURM_JOB_ID-ray # Ray's logs, a folder a node
+export LOGS=$PWD/slurm-$SLURM_JOB_ID-ray # Ray logs: a folder a node and start, 0-0 the first
 export DRIVER_PID=$LOGS/driver.pid
 export RAY_AUTH_MODE=token RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=600
 mkdir -p "$LOGS"
@@ -34,10 +34,10 @@ ray get-auth-token --generate > /dev/null
 
 # on every node; symmetric-run starts the head where the address is, and there runs the command
 node='
-ray symmetric-run --address "$HEAD_ADDRESS" --min-nodes "$SLURM_JOB_NUM_NODES" \
+ray symmetric-run --address "$RAY_ADDRESS" --min-nodes "$SLURM_JOB_NUM_NODES" \
   --temp-dir "$RAY_TEMP" --disable-usage-stats "$@"
 status=$?
-cp -r "$RAY_TEMP/session_latest/logs" "$LOGS/$(hostname)-${SLURM_RESTART_COUNT:-0}"
+cp -r "$RAY_TEMP/session_latest/logs" "$LOGS/${SLURM_NODEID:-0}-${SLURM_RESTART_COUNT:-0}"
 rm -rf "$RAY_TEMP"
 exit $status'
 ports=(
@@ -46,7 +46,7 @@ ports=(
   --dashboard-agent-listen-port=$((base + 5)) --metrics-export-port=$((base + 6))
   --min-worker-port=$((base + 10)) --max-worker-port=$((base + 99))
 )
-driver='echo $$ > "$DRIVER_PID"; export RAY_ADDRESS="$HEAD_ADDRESS"; exec python -m jobs.evaluate "$@"'
+driver='echo $$ > "$DRIVER_PID"; exec python -m jobs.evaluate "$@"'
 
 # Slurm warns this shell alone, which runs on the head's node
 trap '[ -s "$DRIVER_PID" ] && kill -TERM "$(cat "$DRIVER_PID")"' TERM
