@@ -15,6 +15,7 @@ from actors.engines.vllm_setup import (
     engine_args,
     environment,
     located,
+    prefill_args,
     speculation_args,
 )
 from pipeline.config.models import GeneratorModel
@@ -207,6 +208,19 @@ def test_decoding_that_drafting_would_ignore_is_refused(field: str) -> None:
                 f"science.decoding.{field}",
             ],
         )
+
+
+def test_prompts_are_read_whole_on_a_cpu_where_a_step_can_hold_them() -> None:
+    """vLLM on CPU dies where one with a seed is read in pieces; what the user says wins."""
+    steps = {"max_num_batched_tokens": 512}
+    whole = {"enable_chunked_prefill": False}
+    asked = {**steps, "extra": {"enable_chunked_prefill": True}}
+
+    assert prefill_args(pool(num_gpus=0, engine=steps), 512) == whole
+    assert prefill_args(pool(num_gpus=0, engine=steps), 513) == {}
+    assert prefill_args(pool(num_gpus=0, engine=steps), None) == {}
+    assert prefill_args(pool(engine=steps), 512) == {}
+    assert prefill_args(pool(num_gpus=0, engine=asked), 512) == {}
 
 
 def test_only_generators_draft() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
 from actors.engines.prompting import Prompt, Prompter
-from actors.engines.start_checks import check_prompts, generator_tokenizer
+from actors.engines.start_checks import check_prompts, context_of, generator_tokenizer
 from actors.engines.vllm_engine import VllmEngine
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.models import GeneratorModel
@@ -57,6 +57,7 @@ class GeneratorEngine(VllmEngine):
             enable_prefix_caching=True,
             **vllm_setup.reasoning_args(self._model.reasoning),
             **vllm_setup.speculation_args(pool_config),
+            **vllm_setup.prefill_args(pool_config, context_of(self._model)),
         )
         self._load(arguments, pool_config)
         self._prompter = Prompter(

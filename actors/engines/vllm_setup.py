@@ -94,6 +94,19 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
     return {**defaults, **decided, **engine.extra}
 
 
+def prefill_args(pool: PoolConfig, context: int | None) -> dict[str, Any]:
+    """Arguments that keep vLLM on CPU (0.32) from dying where a prompt with a seed is read in
+    pieces: ``CPU Generator does not use offset``.
+
+    Args:
+        pool: the generator's.
+        context: tokens of the model's context; None where only vLLM knows.
+    """
+    whole = context is not None and pool.engine.max_num_batched_tokens >= context
+    asked = "enable_chunked_prefill" in pool.engine.extra
+    return {"enable_chunked_prefill": False} if on_cpu(pool) and whole and not asked else {}
+
+
 def speculation_args(pool: PoolConfig) -> dict[str, Any]:
     """Arguments for a pool that drafts tokens ahead.
 
