@@ -42,8 +42,8 @@ _ASIDE = {
     "_socket": "the network",
 }
 """What a decision must not rest on, by the module that the called function is of."""
-_OTHER = ("1", "2")
-"""Hash seeds that are not this process's."""
+_HASH_SEEDS = ("1", "2", "3")
+"""Of other processes: of one alone a decision may be the same by chance."""
 _NOW = ("now", "today", "utcnow")
 
 
@@ -143,19 +143,17 @@ def _digest(strategy: Strategy[Any]) -> str:
 def _hashes(strategy: Strategy[Any], argv: list[str]) -> None:
     command = [sys.executable, "-m", "jobs.check_strategy", *argv, "--digest"]
     paths = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
-    environment = {
-        **os.environ,
-        "PYTHONHASHSEED": _OTHER[os.environ.get("PYTHONHASHSEED") == "1"],
-        "PYTHONPATH": paths,
-    }
-    done = subprocess.run(  # noqa: S603  # this very program
-        command, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode or done.stdout.strip() != _digest(strategy):
-        raise contract.ContractError(
-            "it must decide alike in another process, it does not (the hash of a text, the order "
-            "of a set?)"
+    own = _digest(strategy)
+    for seed in _HASH_SEEDS:
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
+        done = subprocess.run(  # noqa: S603  # this very program
+            command, env=environment, capture_output=True, text=True, check=False
         )
+        if done.returncode or done.stdout.strip() != own:
+            raise contract.ContractError(
+                "it must decide alike in another process, it does not (the hash of a text, the "
+                "order of a set?)"
+            )
 
 
 @contextmanager

@@ -24,6 +24,7 @@ EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 _END_S = 60.0  # how long a job that has told its status may take to end, Ray's own end included
 _LOOK_S, _PAUSE_S = 1.0, 0.02
 _PR_SET_PDEATHSIG = 1
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 _HAS_ENDED = re.compile(rb"^end \d+$", re.MULTILINE)
 
 _word: int | None = None
@@ -54,11 +55,14 @@ def supervised(job: Callable[[], int]) -> int:
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    # a signal that comes before the parent can pass it on must not end the parent alone
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     child = os.fork()
     if child:
         os.close(writing)
         os.set_blocking(reading, False)
-        return _wait(child, reading)
+        return _wait(child, reading, before)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(reading)
     _die_with(parent)
     _word = writing
@@ -73,7 +77,7 @@ def supervised(job: Callable[[], int]) -> int:
     return status
 
 
-def _wait(child: int, reading: int) -> int:
+def _wait(child: int, reading: int, mask: set[signal.Signals] | set[int]) -> int:
     sent: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -82,8 +86,9 @@ def _wait(child: int, reading: int) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _PASSED_ON:
         signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     told, give_up = b"", math.inf
     while True:
         select.select([reading], [], [], _LOOK_S)
