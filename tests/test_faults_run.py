@@ -136,6 +136,7 @@ def test_few_questions_that_all_fail_are_no_success(killed):
     assert "got 3 of 3, the last with: engine: scripted" in job.output()
 
 
+@pytest.mark.slow
 def test_a_short_chaos_loses_nothing(tmp_path):
     """Parts are killed and stopped, storage fails and is full; the independent count finds nothing
     amiss."""

@@ -160,6 +160,7 @@ async def test_requests_over_the_limit_wait_in_the_router() -> None:
     assert all(isinstance(outcome, Generated) for outcome in outcomes)
 
 
+@pytest.mark.slow
 async def test_calls_in_replicas_and_calls_that_wait_make_the_pool_grow() -> None:
     """Serve's autoscaler is told of calls that go past its router: two that a replica holds and
     those that wait bring a second one, which takes some of them; none is counted for ever."""

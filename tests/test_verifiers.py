@@ -115,12 +115,13 @@ def judge(model: Any, tokenizer: Any) -> list[float]:
             outcome,
             marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "Qwen2ForCausalLM",
             {},
             "generative",
             {"like": "judge", "per": "step", "ask": "{question}\n{solution}"},
             judge,
+            marks=pytest.mark.slow,
         ),
     ],
 )
