@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from actors.routing.calls import A, Call, EnginePool
 from pipeline.core.protocol import Failure
@@ -189,10 +189,10 @@ class _Guarded:
         await self._gate.start(call.session)
         tokens = 0
         try:
-            made: Any = await self._pool.call(call)
-            tokens = made.completion_tokens or 0
+            made = await self._pool.call(call)
+            tokens = getattr(made, "completion_tokens", None) or 0
             if not isinstance(made, Failure):
                 tokens += made.wasted_tokens
-            return made  # type: ignore[no-any-return]
+            return made
         finally:
             self._gate.ended(call.session, tokens)

@@ -131,6 +131,26 @@ class GeneratorEngine(VllmEngine):
             **vllm_setup.sampling_params(sampling),
         )
 
+    async def abort(self, request_id: str) -> int | None:
+        """Stop a request in the engine.
+
+        Returns:
+            Tokens that it had generated; None for a request that is not running here.
+        """
+        if self._tokenizing.abort(request_id):
+            return 0
+        task = self._running.get(request_id)
+        if task is None or task.done():
+            return None
+        await self._llm.abort(request_id)
+        output = await task
+        if isinstance(output, Failure):
+            return output.completion_tokens
+        tokens = self._generated(output)
+        self._meter.aborted += 1
+        self._meter.aborted_tokens += tokens
+        return tokens
+
     def _generated(self, output: Any) -> int:
         return len(output.outputs[0].token_ids)
 

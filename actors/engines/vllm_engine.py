@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any
 
@@ -15,7 +16,7 @@ from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
 
 
-class VllmEngine:
+class VllmEngine(ABC):
     """One vLLM engine. The constructor of a subclass checks its model, then calls `_load`."""
 
     kind: str
@@ -33,13 +34,9 @@ class VllmEngine:
         self._context = vllm_setup.context_tokens(self._llm)
         self._running: dict[str, asyncio.Task[Any]] = {}
 
-    def _generated(self, output: Any) -> int:
-        """Tokens that an output has."""
-        raise NotImplementedError
-
+    @abstractmethod
     async def _probe(self, request_id: str) -> Any:
         """Answer a request of the engine's own, as small as can be."""
-        raise NotImplementedError
 
     async def _in_time(self, call: Call[Any], run: Coroutine[Any, Any, Any], made: str) -> Any:
         """The output of a request; a `Failure` for errors of its own, or at its deadline.
@@ -69,25 +66,13 @@ class VllmEngine:
             self._meter.failed += 1
         return output
 
+    @abstractmethod
     async def abort(self, request_id: str) -> int | None:
         """Stop a request in the engine.
 
         Returns:
             Tokens that it had generated; None for a request that is not running here.
         """
-        if self._tokenizing.abort(request_id):
-            return 0
-        task = self._running.get(request_id)
-        if task is None or task.done():
-            return None
-        await self._llm.abort(request_id)
-        output = await task
-        if isinstance(output, Failure):
-            return output.completion_tokens
-        tokens = self._generated(output)
-        self._meter.aborted += 1
-        self._meter.aborted_tokens += tokens
-        return tokens
 
     async def health(self, stall_s: float = 120.0) -> None:
         """Prove that the engine can serve: by its steps while it works, else by a small request.

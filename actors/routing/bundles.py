@@ -66,7 +66,7 @@ def packed(bundle: Bundle) -> list[bytes]:
 
 
 def unpacked(chunks: tuple[bytes, ...]) -> Bundle:
-    """The bundle of `packed`."""
+    """The bundle of `packed`, out of a message of Ray's, which Ray itself unpickles."""
     return Bundle(*pickle.loads(chunks[0] if len(chunks) == 1 else b"".join(chunks)))  # noqa: S301
 
 

@@ -9,6 +9,7 @@ tag.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -34,7 +35,7 @@ class Prompt:
     places: list[int]
 
 
-class StepReader:
+class StepReader(ABC):
     """A `Kind`; subclasses say which head they need and how its rows are read."""
 
     activation: ClassVar[bool] = False
@@ -53,13 +54,13 @@ class StepReader:
         some = tokenizer.encode(self.form.tag, add_special_tokens=False)[:1]
         self.probe = Solution("", ("",), False, [Prompt(some, [0])])
 
+    @abstractmethod
     def check(self, has: Has) -> None:
         """Refuse a model without the head that the kind reads."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self, rows: Sequence[Sequence[float]], n_steps: int) -> tuple[float, ...]:
         """Scores of steps from the rows at their tags."""
-        raise NotImplementedError
 
     def overrides(self) -> dict[str, Any]:
         """Fields of the model's config.json that vLLM shall read otherwise."""
