@@ -12,6 +12,7 @@ a replay decides as the live run did. Exits with 0, or with 2 and one line that 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import subprocess
 import sys
@@ -181,12 +182,15 @@ def _watched() -> Iterator[list[str]]:
             f"{at.f_code.co_filename}, line {at.f_lineno}, asks {what} ({module}.{called.__name__})"
         )
 
-    before = sys.getprofile()
+    before, collecting = sys.getprofile(), gc.isenabled()
+    gc.disable()  # what others do as it collects (gc.callbacks, finalizers) is not the strategy's
     sys.setprofile(watch)
     try:
         yield seen
     finally:
         sys.setprofile(before)
+        if collecting:
+            gc.enable()
 
 
 def _told(error: Exception) -> str:

@@ -1,10 +1,12 @@
 """docs/write-a-strategy.md, as a user follows it: a class of their own, run and replayed."""
 
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,21 @@ def test_the_example_of_the_page_keeps_the_contract(project, capsys):
     told = capsys.readouterr().out.splitlines()
     assert [line[:4] for line in told[:-1]] == ["ok  "] * (len(told) - 1)
     assert "asks neither clock" in "".join(told)
+
+
+def test_what_others_do_as_garbage_is_collected_is_not_the_strategys(project):
+    """A collection that falls into a decision may ask the clock (profilers, hypothesis do)."""
+    asked = []
+    threshold = gc.get_threshold()
+    gc.callbacks.append(lambda *_: asked.append(time.perf_counter()))
+    gc.set_threshold(5)
+    try:
+        assert check_strategy(["early.stable:Stable", "--set", "times=1"]) == 0
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.pop()
+    assert asked
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
