@@ -8,6 +8,7 @@ word of the reply, or the share of right among several replies. What continues a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,11 @@ from pipeline.core.errors import ConfigError, ErrorKind, VerifierError
 from pipeline.core.judging import Judge, probability_of_right, question_turns, share_of_right
 from pipeline.core.protocol import Failure
 from pipeline.core.step_format import MARK
+
+_TURN_MARKS = re.compile(
+    r"<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>"
+)
+"""Marks of turns in the families of models: their tokenizers are not at hand here."""
 
 
 class JudgeWire:
@@ -69,7 +75,7 @@ class JudgeWire:
         check_text(call.question, "question")
         check_text(call.reply, "reply")
         judge = self._judge
-        turns = question_turns(judge, call.question, self._steps(call))
+        turns = question_turns(judge, _unforged(call.question), self._steps(call))
         fields: dict[str, Any] = {"temperature": judge.temperature, "top_p": judge.top_p}
         if judge.read == "probability":
             fields |= {self._found.limit: 1, "logprobs": True, "top_logprobs": TOP_LOGPROBS}
@@ -113,7 +119,8 @@ class JudgeWire:
         return probability_of_right(judge, logprobs_of_words(judge, tops))
 
     def _steps(self, call: ScoreCall) -> tuple[str, ...]:
-        return prm.split_steps(call.reply, separator=MARK, text=self._model.text)
+        steps = prm.split_steps(call.reply, separator=MARK, text=self._model.text)
+        return tuple(clean for step in steps if (clean := _unforged(step).strip()))
 
 
 def logprobs_of_words(judge: Judge, tops: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -132,6 +139,13 @@ def logprobs_of_words(judge: Judge, tops: Sequence[Mapping[str, Any]]) -> dict[s
         if word is not None:
             weights[word] += math.exp(min(0.0, top["logprob"]))
     return {word: math.log(weight) if weight else -math.inf for word, weight in weights.items()}
+
+
+def _unforged(text: str) -> str:
+    """Text that cannot end the user's turn and speak in the judge's place."""
+    while (cut := _TURN_MARKS.sub("", text)) != text:
+        text = cut
+    return text
 
 
 def _bare(token: str) -> str:
