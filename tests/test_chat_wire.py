@@ -161,7 +161,7 @@ def test_ends_of_other_servers() -> None:
         {"choices": [], "usage": {}},
         {"choices": "x", "usage": {"prompt_tokens": 1, "completion_tokens": 1}},
         {
-            "choices": [{"message": {"content": ["4"]}, "finish_reason": "stop"}],
+            "choices": [{"message": {"content": [4]}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 1, "completion_tokens": 1},
         },
     ],

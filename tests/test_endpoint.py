@@ -33,7 +33,9 @@ BROKEN: list[Said] = [
     Said(200, {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}),
     Said(200, {"error": {"message": "upstream failed", "code": 502}}),
     Said(200, {"error": "upstream failed"}),
-    *(Said(status, {"error": {"message": "again"}}) for status in (408, 409, 424, 499)),
+    *(Said(status, {"error": {"message": "again"}}) for status in (408, 409, 424, 425, 499)),
+    Said(204, b""),
+    Said(202, {"status": "queued"}),
 ]
 BUSY: list[Said] = [
     Said(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.1"}),
@@ -42,7 +44,7 @@ BUSY: list[Said] = [
     Said(529, b"", {"Retry-After": "0"}),
     *(
         Said(200, {"error": {"message": "rate limit", "code": code}}, {"Retry-After": "0"})
-        for code in (429, "429", "rate_limit_exceeded")
+        for code in (429, "429", "rate_limit_exceeded", "overloaded_error")
     ),
     Said(429, b"", {"Retry-After": "Sat, 28 Nov 2020 10:00:00 GMT"}),
 ]
@@ -85,7 +87,11 @@ async def test_want_of_credit_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("actors.routing.chat_server._UNPAID_WAIT_S", 0.1)
     quota = {"error": {"message": "exceeded", "code": "insufficient_quota"}}
     unpaid = [Said(status, {"error": {"message": "no"}}) for status in (401, 402)]
-    unpaid.append(Said(429, quota))
+    unpaid += [
+        Said(429, quota),
+        Said(200, quota),
+        Said(200, {"error": {"code": "invalid_api_key"}}),
+    ]
     with serving(Faults(ScriptedModel(), iter(unpaid * 2))) as server:
         async with client_of([server.url], attempts=1) as (client, _):
             made = await outcome(client)
@@ -188,6 +194,65 @@ async def test_a_request_that_is_at_fault_is_an_error_of_its_row(status: int) ->
     )
     assert isinstance(other, Generated)
     assert len(server.completions) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (422, 422),
+        ("model_not_found", 404),
+        ("context_length_exceeded", 400),
+        ("content_policy_violation", 400),
+        ("permission_denied", 403),
+    ],
+)
+async def test_an_error_that_passes_as_a_success_is_what_it_says(code: Any, status: int) -> None:
+    """Gateways answer 200 with an error in it: a request at fault is not sent again."""
+    with serving(lambda asked: Said(200, {"error": {"message": "no", "code": code}})) as server:
+        async with client_of([server.url]) as (client, _):
+            made = await outcome(client)
+
+    assert made == Failure(error=f"bad_request: status {status}: no", completion_tokens=0)
+    assert len(server.completions) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_no_key_is_sent_on(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redirect is not followed, and its error says where it leads."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    with serving(ScriptedModel()) as other:
+        there = Said(status, b"", {"Location": f"{other.url}/chat/completions?key={KEY}"})
+        with serving(lambda asked: there) as server:
+            async with client_of([server.url], endpoint={"api_key_env": "MY_KEY"}) as (client, _):
+                made = await outcome(client)
+        assert other.asked == []
+
+    assert f"it sends requests to {other.url}/chat/completions, set base_urls" in made.error
+    assert KEY not in made.error
+
+
+async def test_a_query_of_the_address_goes_with_every_request() -> None:
+    """As Azure's deployments want it."""
+    with serving(ScriptedModel()) as server:
+        async with client_of([f"{server.url}/d?api-version=1"]) as (client, transport):
+            await outcome(client)
+            (one,) = transport.servers.values()
+            await one.look()
+            await one.post("/tokenize", {})
+
+    root = "/v1/d?api-version=1".replace("/d", "{}")
+    paths = [each.path for each in server.asked]
+    assert paths == [root.format(p) for p in ("/d/chat/completions", "/d/models", "/tokenize")]
+
+
+async def test_requests_beside_the_version_stay_with_the_server() -> None:
+    """An address without a path has nothing beside it: no other host is asked, with its key."""
+    with serving(ScriptedModel()) as server:
+        async with client_of([server.url.removesuffix("/v1")]) as (_, transport):
+            (one,) = transport.servers.values()
+            await one.post("/tokenize", {})
+
+    assert [each.path for each in server.asked] == ["/tokenize"]
 
 
 async def test_the_end_of_the_context_is_the_end_of_a_completion() -> None:

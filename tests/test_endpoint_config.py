@@ -36,6 +36,10 @@ def test_a_minimal_endpoint() -> None:
         ({"base_urls": []}, "at least 1"),
         ({"base_urls": ["node1:8000"]}, "a base URL must be http:// or https:// with a host"),
         ({"base_urls": [f"{URL}/chat/completions"]}, "must end before /chat/completions"),
+        ({"base_urls": [f"{URL}/models"]}, "must end before /chat/completions and /models"),
+        ({"base_urls": [f"{URL}#a"]}, "and no blanks and no #"),
+        ({"base_urls": ["http://node1:99999/v1"]}, "a base URL must be http"),
+        ({"base_urls": ["http://node 1/v1"]}, "a base URL must be http"),
         ({"base_urls": [URL, f"{URL}/"]}, "base_urls must differ"),
         ({"extra_body": {"top_k": 20}}, "must not change what is answered.* got top_k"),
         ({"extra_body": {"reasoning_effort": "low"}}, "science.generator, got reasoning_effort"),
@@ -55,6 +59,8 @@ def test_what_cannot_be_is_said(endpoint: dict[str, Any], said: str) -> None:
         {"headers_env": {"X-Team": KEY}},
         {"base_urls": [f"https://us:{KEY}@node1/v1"]},
         {"base_urls": [f"https://node1/v1?api_key={KEY}"]},
+        {"base_urls": [f"https://node1/v1?code={KEY}"]},
+        {"base_urls": [f"https://us:{KEY}@[node1/v1"]},
     ],
 )
 def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(endpoint: dict[str, Any]) -> None:

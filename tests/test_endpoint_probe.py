@@ -99,6 +99,35 @@ def test_the_model_must_be_there() -> None:
     found(ScriptedModel(), {"model": None}, generator={"model": "tiny"})
 
 
+def test_a_model_that_is_not_listed_may_be_there(caplog: pytest.LogCaptureFixture) -> None:
+    """Deployments of hosted APIs are not listed. It is there where the server answers as it, and as
+    none that cannot be; one that answers to any name must list it."""
+    strict, any_name = ScriptedModel(name="listed"), ScriptedModel(name="listed")
+
+    def knows(asked: Asked) -> Said:
+        if asked.path.endswith("completions") and asked.body["model"] != "tiny":
+            return Said(404, {"error": {"message": "no such deployment"}})
+        return strict(asked)
+
+    found(knows)
+    assert "does not list tiny, but answers as it" in caplog.text
+    with pytest.raises(ConfigError, match=r"serves \(listed\), got 'tiny'"):
+        found(any_name)
+
+
+def test_log_probabilities_must_be_of_several_tokens() -> None:
+    """A server that tells that of the chosen token only has not what confidence is made of."""
+
+    def chosen_only(asked: Asked) -> Said:
+        said = ScriptedModel()(asked)
+        if asked.path.endswith("completions") and said.status == 200:
+            said.body["choices"][0]["logprobs"] = {"content": [{"token": "5", "logprob": -0.1}]}
+        return said
+
+    with pytest.raises(ConfigError, match="must take logprobs, which the configuration sets"):
+        found(chosen_only, generator={"model": "m", "logprobs": True})
+
+
 def test_a_server_without_a_list_of_models_is_asked_for_a_completion() -> None:
     """Gateways often have none."""
 

@@ -12,6 +12,8 @@ from pipeline.core.protocol import Failure
 from tests.chat_servers import Faults, Said, ScriptedModel, serving
 from tests.endpoints import asks, client_of
 
+HM = "<think>hm</think>"
+
 
 async def outcome(client: EngineClient, **fields: Any) -> Any:
     return await client.call(GenerateCall(asks(**fields), session="s"))
@@ -28,7 +30,9 @@ def completed(message: dict[str, Any] | None = None, **choice: Any) -> Said:
     ("word", "end"),
     [
         *((word, "stop") for word in ("STOP", "eos", "eos_token", "end_turn", None, "")),
+        *((word, "stop") for word in ("stop_str", "COMPLETE", "FINISH_REASON_STOP")),
         *((word, "length") for word in ("MAX_TOKENS", "max_tokens", "model_length")),
+        ("model_context_window_exceeded", "length"),
     ],
 )
 async def test_ends_are_told_in_many_words(word: str | None, end: str) -> None:
@@ -42,7 +46,7 @@ async def test_ends_are_told_in_many_words(word: str | None, end: str) -> None:
     assert word or at_limit.finish_reason == "length"
 
 
-@pytest.mark.parametrize("word", ["abort", "error"])
+@pytest.mark.parametrize("word", ["abort", "error", "insufficient_system_resource"])
 async def test_a_completion_that_broke_off_is_tried_again(word: str) -> None:
     """Its tokens are known, and counted as wasted."""
     faults = Faults(ScriptedModel(), iter([completed(finish_reason=word)]))
@@ -54,8 +58,8 @@ async def test_a_completion_that_broke_off_is_tried_again(word: str) -> None:
     assert (made.attempts, made.wasted_tokens, made.unknown_attempts) == (2, 2, 0)
 
 
-@pytest.mark.parametrize("word", ["content_filter", "tool_calls"])
-async def test_an_end_that_is_no_answer_is_an_error_of_its_row(word: str) -> None:
+@pytest.mark.parametrize("word", ["content_filter", "tool_calls", 7])
+async def test_an_end_that_is_no_answer_is_an_error_of_its_row(word: Any) -> None:
     """Another try would end as this did; its tokens are counted."""
     with serving(lambda asked: completed(finish_reason=word)) as server:
         async with client_of([server.url]) as (client, _):
@@ -81,6 +85,11 @@ async def test_an_end_that_is_no_answer_is_an_error_of_its_row(word: str) -> Non
             "<think>hm</think>5",
         ),
         ({"content": None}, ""),
+        ({"content": ["5", {"type": "output_text", "text": "6"}]}, "56"),
+        ({"content": [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": None}]}, HM),
+        ({"content": "5", "reasoning": {"of": "a form"}, "reasoning_content": "hm"}, f"{HM}5"),
+        ({"content": "5", "reasoning_content": "<think>hm</think>"}, f"{HM}5"),
+        ({"content": "<think>hm</think>5", "reasoning_content": "hm"}, f"{HM}5"),
     ],
 )
 async def test_thinking_and_text_come_in_many_forms(message: dict[str, Any], text: str) -> None:
@@ -104,3 +113,82 @@ async def test_keys_of_odd_forms_are_masked(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert server.asked[0].headers["X-Config"] == key
     assert 'with choices, got \'{"told": "***"}\'' in made.error.replace("\\", "")
+
+
+COUNTED: list[tuple[dict[str, Any], tuple[int, int, int, int]]] = [
+    ({"prompt_tokens_details": None, "completion_tokens_details": None}, (9, 0, 4, 0)),
+    ({"prompt_tokens_details": {"cached_tokens": 6}}, (9, 6, 4, 0)),
+    ({"prompt_tokens_details": {"cached_tokens": 99}}, (9, 9, 4, 0)),
+    ({"prompt_tokens_details": {"cached_tokens": "6"}}, (9, 0, 4, 0)),
+    ({"prompt_tokens_details": [6], "prompt_cache_hit_tokens": 5}, (9, 5, 4, 0)),
+    ({"completion_tokens_details": {"reasoning_tokens": 3}}, (9, 0, 4, 3)),
+    ({"completion_tokens_details": {"reasoning_tokens": 99}}, (9, 0, 4, 4)),
+    ({"completion_tokens_details": {"reasoning_tokens": -1}}, (9, 0, 4, 0)),
+    ({"prompt_tokens": 9.0, "completion_tokens": 4.0}, (9, 0, 4, 0)),
+]
+
+
+@pytest.mark.parametrize(("told", "counted"), COUNTED)
+async def test_tokens_are_whole_numbers_that_fit_together(
+    told: dict[str, Any], counted: tuple[int, ...]
+) -> None:
+    """Cached ones are some of those read, reasoning ones some of those made, whatever is told."""
+    said = completed()
+    said.body["usage"] = {"prompt_tokens": 9, "completion_tokens": 4, **told}
+    with serving(lambda asked: said) as server:
+        async with client_of([server.url]) as (client, _):
+            made = await outcome(client)
+
+    assert isinstance(made, Generated), made
+    names = ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "thinking_tokens")
+    assert tuple(getattr(made, name) for name in names) == counted
+
+
+@pytest.mark.parametrize("count", [-1, True, "4", None, 2**70, 0.5])
+async def test_a_reply_that_does_not_say_what_it_cost_is_tried_again(count: Any) -> None:
+    """What is no number of tokens is in no bill and no journal."""
+    odd = completed()
+    odd.body["usage"]["completion_tokens"] = count
+    with serving(Faults(ScriptedModel(), iter([odd]))) as server:
+        async with client_of([server.url]) as (client, _):
+            made = await outcome(client)
+
+    assert isinstance(made, Generated), made
+    assert (made.attempts, made.unknown_attempts) == (2, 1)
+
+
+async def test_of_several_choices_the_first_is_the_reply() -> None:
+    """By its index, in whatever order they come; the status may be another success than 200."""
+    said = completed()
+    choice = said.body["choices"][0]
+    other = {**choice, "index": 1, "message": {"content": "6"}}
+    said.body["choices"] = [other, {**choice, "index": 0}]
+    with serving(lambda asked: Said(201, said.body)) as server:
+        async with client_of([server.url]) as (client, _):
+            made = await outcome(client)
+
+    assert isinstance(made, Generated), made
+    assert made.text == "5"
+
+
+PLACES: list[Any] = [
+    None,
+    {"content": None},
+    {"content": [{"token": "5", "logprob": -0.1}]},
+    {"content": [{"token": "5", "top_logprobs": None}]},
+    {"content": [{"token": "5", "top_logprobs": [{"token": "5", "logprob": None}]}]},
+    {"content": [{"token": "5", "top_logprobs": [{"token": "5", "logprob": float("nan")}]}]},
+    {"tokens": ["5"], "token_logprobs": [-0.1], "top_logprobs": [{"5": -0.1}]},
+    "none",
+]
+
+
+@pytest.mark.parametrize("logprobs", PLACES)
+async def test_a_reply_without_log_probabilities_is_one(logprobs: Any) -> None:
+    """It takes no part in votes that weigh by them; nothing is drawn again for want of them."""
+    with serving(lambda asked: completed(logprobs=logprobs)) as server:
+        async with client_of([server.url], model={"logprobs": True}) as (client, _):
+            made = await outcome(client)
+
+    assert isinstance(made, Generated), made
+    assert (made.confidence, made.attempts) == (None, 1)

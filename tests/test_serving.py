@@ -23,7 +23,8 @@ from actors.serving.served_models import served_models
 from jobs.serve import main as serve
 from pipeline.answers import extract
 from pipeline.config.run import RunConfig
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ConfigError, ErrorKind
+from pipeline.core.protocol import Failure
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.run import replay_run
 from tests.live import ScriptedGenerator, ScriptedVerifier, config_of, create, live
@@ -117,6 +118,7 @@ async def test_models_are_the_strategies_that_need_no_data_set(tmp_path: Path) -
         listed = [model.id for model in (await served.client.models.list()).data]
         assert listed == ["markovscale/base", STAR, CHAIN, "markovscale/four"]
         assert (await served.client.models.retrieve(STAR)).id == STAR
+        assert len((await served.http.get("/models/")).json()["data"]) == 4
         for name, why in (("markovscale/dsc-8", "in phases"), ("gpt-9", "gpt-9")):
             with pytest.raises(openai.NotFoundError, match=why) as found:
                 await served.client.chat.completions.create(
@@ -222,6 +224,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"seed": "x"}, "seed must be a whole number"),
     ({"max_tokens": 0}, "max_tokens must be a whole number from 1"),
     ({"stop": 3}, "stop must be"),
+    ({"stop": 0}, "stop must be"),
+    ({"temperature": "hot"}, "temperature must be a number"),
+    ({"repetition_penalty": 1.2}, "repetition_penalty must be 1 or left out"),
+    ({"messages": [{"role": "user", "content": "?", "reasoning": "!"}]}, "messages are text"),
     ({"stream": "yes"}, "stream must be true or false"),
 ]
 
@@ -239,6 +245,63 @@ async def test_a_bad_request_names_what_must_hold(
         with pytest.raises(AssertionError, match=why):
             raise AssertionError(error["message"])
         assert served.answering.counters.rounds == 0
+
+
+async def test_what_changes_nothing_is_taken(tmp_path: Path) -> None:
+    """Clients of other servers write out their defaults."""
+    neutral = {
+        "n": 1,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "function_call": "none",
+        "ignore_eos": False,
+        "min_tokens": 0,
+        "response_format": {"type": "text"},
+        "tools": None,
+    }
+    async with endpoint(config(tmp_path)) as served:
+        assert (await served.post(**neutral)).status_code == 200
+
+
+async def test_an_answer_can_be_given_back_as_an_earlier_turn(tmp_path: Path) -> None:
+    """As the openai client gives it, with all its fields: its text is asked again, the reasoning
+    that came with it is not."""
+    generator = ScriptedGenerator(Script())
+    messages: list[Any] = [{"role": "user", "content": "1+1?"}]
+    async with endpoint(config(tmp_path), generator) as served:
+        ask = served.client.chat.completions.create
+        reply = (await ask(model="markovscale/base", messages=messages)).choices[0].message
+        assert (reply.model_extra or {})["reasoning_content"]
+        messages += [reply, {"role": "user", "content": "2+2?"}]
+        await ask(model="markovscale/base", messages=messages)
+    asked = generator.served[-1].messages[-1].content
+    assert asked == f"User: 1+1?\n\nAssistant: {reply.content}\n\nUser: 2+2?"
+
+
+async def test_a_question_that_is_too_long_is_told_by_openais_code(tmp_path: Path) -> None:
+    """Clients drop earlier turns by it."""
+
+    class Short(ScriptedGenerator):
+        async def call(self, call: Any) -> Any:
+            why = "prompt has 900 tokens, the context holds 512"
+            return Failure.of(ErrorKind.BAD_REQUEST, why, completion_tokens=0)
+
+    async with endpoint(config(tmp_path), Short(Script())) as served:
+        answer = await served.post(model="markovscale/base")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
+    assert "900 tokens" in error["message"]
+
+
+async def test_refused_requests_are_counted(tmp_path: Path) -> None:
+    """By status; a name that is not served is no label, whoever thinks of it."""
+    async with endpoint(config(tmp_path)) as served:
+        await served.post(n=2)
+        await served.post(model="made-up")
+        metrics = (await served.http.get("http://test/metrics")).text
+    for status in (400, 404):
+        assert f'markovscale_requests_total{{model="",status="{status}"}} 1.0' in metrics
+    assert "made-up" not in metrics
 
 
 async def test_other_refusals_have_the_same_format(tmp_path: Path) -> None:
@@ -338,6 +401,24 @@ async def test_a_client_that_goes_is_aborted_in_the_engine(tmp_path: Path) -> No
         await served.answering.drain(0.0)
         assert (await cut).status_code == 503
         assert slow.cancelled == 8
+
+
+async def test_a_client_that_goes_while_it_waits_leaves_its_place(tmp_path: Path) -> None:
+    """Nothing is drawn for it, and who comes next finds room."""
+    slow = Slow()
+    async with endpoint(config(tmp_path), slow, in_flight=1, queue=1) as served:
+        at_work, waits = (asyncio.create_task(served.post(stream=True)) for _ in range(2))
+        while served.answering.open < 2:
+            await asyncio.sleep(0.01)
+        waits.cancel()
+        while served.answering.open > 1:
+            await asyncio.sleep(0.01)
+        after = asyncio.create_task(served.post())
+        while served.answering.open < 2:
+            await asyncio.sleep(0.01)
+        slow.go.set()
+        assert (await at_work).status_code == (await after).status_code == 200
+        assert sum(served.answering.counters.stops.values()) == 2
 
 
 async def test_a_failed_strategy_is_an_error(tmp_path: Path) -> None:

@@ -11,21 +11,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from actors.engines.prompting import check_text
+from actors.engines.reply_forms import Usage, choice_of, confidence_in, end_of, text_of, usage_of
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.models import GeneratorModel
-from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
+from pipeline.core.confidence import TOP_LOGPROBS
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
 from pipeline.core.thinking import CLOSE, OPEN, parts
-
-_ENDS = (
-    {"stop": "stop", "length": "length", "repetition": "repetition"}
-    | dict.fromkeys(("eos_token", "stop_sequence", "eos", "end_turn"), "stop")
-    | dict.fromkeys(("max_tokens", "model_length"), "length")
-)
-"""What ended a completion, by the server's word for it, in lower case."""
-_BROKEN_OFF = ("abort", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,30 +70,24 @@ class ChatWire:
 
     def answer(self, call: GenerateCall, reply: Mapping[str, Any]) -> Generated | Failure:
         """See `Wire.answer`."""
-        (choice,) = reply["choices"]
-        usage = reply.get("usage") or {}
-        made, read = usage.get("completion_tokens"), usage.get("prompt_tokens")
-        if not isinstance(made, int) or not isinstance(read, int):
-            raise ValueError(f"usage must tell prompt_tokens and completion_tokens, got {usage!r}")
-        word = (choice.get("finish_reason") or "").lower()
-        if not word:  # some servers never say
-            word = "length" if made >= call.request.max_tokens else "stop"
-        end = _ENDS.get(word)
+        choice = choice_of(reply)
+        usage = usage_of(reply)
+        end, may_mend = end_of(choice)
         if end is None:
-            kind = ErrorKind.ENGINE if word in _BROKEN_OFF else ErrorKind.BAD_REQUEST
+            kind = ErrorKind.ENGINE if may_mend else ErrorKind.BAD_REQUEST
             ended = f"the completion ended with {choice['finish_reason']!r}"
-            return Failure.of(kind, ended, completion_tokens=made)
+            return Failure.of(kind, ended, completion_tokens=usage.made)
+        if not end:
+            end = "length" if usage.made >= call.request.max_tokens else "stop"
         text = self._text(choice["message"], end, continued=bool(call.request.assistant_prefix))
-        details = usage.get("completion_tokens_details") or {}
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         return Generated(
             text=text,
             finish_reason=end,
-            prompt_tokens=read,
-            cached_prompt_tokens=cached or 0,
-            completion_tokens=made,
-            thinking_tokens=_thinking_tokens(text, made, details.get("reasoning_tokens")),
-            confidence=_confidence(choice.get("logprobs")),
+            prompt_tokens=usage.read,
+            cached_prompt_tokens=usage.cached,
+            completion_tokens=usage.made,
+            thinking_tokens=_thinking_tokens(text, usage),
+            confidence=confidence_in(choice),
         )
 
     def _of_model(self) -> dict[str, Any]:
@@ -113,16 +100,13 @@ class ChatWire:
 
     def _text(self, message: Mapping[str, Any], end: str, *, continued: bool) -> str:
         """The reply as our engines give it: thinking in front, between the usual tags."""
-        thinks, content = _parts_of(message.get("content") or "")
-        thought = message.get("reasoning") or message.get("reasoning_content") or thinks
-        if not isinstance(content, str) or not isinstance(thought, str):
-            raise ValueError("content and reasoning of a message must be text or null")
+        thought, content = text_of(message)
         own = self._model.reasoning
         content = content if own is None else own.usual(content)
-        if thought:
+        if thought and not (content.lstrip().startswith(OPEN) and thought.strip() in content):
             opens = "" if continued or thought.lstrip().startswith(OPEN) else OPEN
-            closes = CLOSE if content or end == "stop" else ""
-            return f"{opens}{thought}{closes}{content}"
+            closed = thought.rstrip().endswith(CLOSE) or not (content or end == "stop")
+            return f"{opens}{thought}{'' if closed else CLOSE}{content}"
         opened = (self._opened or "") if own is None else own.usual(self._opened or "")
         if not opened or continued or content.lstrip().startswith(opened.strip()):
             return content
@@ -158,34 +142,11 @@ def fields_of(request: Request) -> dict[str, Any]:
     return fields
 
 
-def _parts_of(content: Any) -> tuple[str, Any]:
-    """(thinking, text) of a content that may be a list of parts, as Mistral's thinking models."""
-    if not isinstance(content, list):
-        return "", content
-    told: dict[str, list[str]] = {"thinking": [], "text": []}
-    for part in content:
-        kind = part["type"]
-        if kind not in told:
-            raise ValueError(f"parts of a content must be text or thinking, got {kind!r}")
-        _, said = _parts_of(part[kind])
-        told[kind].append(said)
-    return "".join(told["thinking"]), "".join(told["text"])
-
-
-def _confidence(logprobs: Any) -> Confidence | None:
-    """None where the server told none, or not of every token."""
-    if not logprobs or not logprobs.get("content"):
-        return None
-    return confidence_of(
-        [top["logprob"] for top in place["top_logprobs"]] for place in logprobs["content"]
-    )
-
-
-def _thinking_tokens(text: str, made: int, told: Any) -> int:
+def _thinking_tokens(text: str, usage: Usage) -> int:
     """As the server counts them; else by their share of the text's characters."""
-    if isinstance(told, int):
-        return min(told, made)
+    if usage.thought is not None:
+        return usage.thought
     found = parts(text)
     if found.open:
-        return made
-    return round(made * len(found.thinking) / len(text)) if text else 0
+        return usage.made
+    return round(usage.made * len(found.thinking) / len(text)) if text else 0

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from actors.engines.reply_forms import choice_of, confidence_in
 from actors.routing.chat_server import ChatServer, Sent
 from pipeline.core.errors import ConfigError, EngineError, ErrorKind
 
@@ -76,8 +77,12 @@ async def check_model(
     entries = told.get("data") if isinstance(told, dict) else None
     if not isinstance(entries, list):
         return
-    models = {entry["id"]: entry for entry in entries if isinstance(entry, dict) and "id" in entry}
-    if models and name not in models:
+    models = {
+        entry["id"]: entry
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str)
+    }
+    if models and name not in models and not await _knows(server, name):
         raise ConfigError(
             f"runtime.{role}.endpoint.model must be one that {server.url} serves "
             f"({', '.join(sorted(models)[:20])}), got {name!r}"
@@ -88,6 +93,19 @@ async def check_model(
             f"science.{role}.max_model_len must be the context of {server.url}, which is {has}, "
             f"got {context}"
         )
+
+
+async def _knows(server: ChatServer, name: str) -> bool:
+    """Whether a server answers as a model that it does not list, and as that only: deployments and
+    variants of hosted APIs are often not listed."""
+    try:
+        bare = await _bare(server, {"model": name, "messages": [{"role": "user", "content": "1"}]})
+    except (ConfigError, EngineError):
+        return False
+    sent = await server.complete({**bare, "model": f"{name}-that-is-not-there"}, deadline_s=120)
+    if sent.reply is None:
+        logger.warning("%s does not list %s, but answers as it", server.url, name)
+    return sent.reply is None
 
 
 async def refused_fields(
@@ -140,8 +158,8 @@ async def refused_fields(
                 f"{server.url} must give {kept.get('n', 1)} replies to a request of this run "
                 f"(samples of science.verifier.profile), got {len(choices)}"
             )
-        choice = choices[0]
-        if "logprobs" in kept and not (choice.get("logprobs") or {}).get("content"):
+        choice = choice_of(sent.reply or {"choices": choices})
+        if "logprobs" in kept and confidence_in(choice) is None:
             raise ConfigError(_needed(server.url, {"logprobs": "its reply has none"}))
     if left := [*out, *(name for name in unread if name in _UNNEEDED)]:
         logger.warning("%s does not take %s", server.url, ", ".join(left))

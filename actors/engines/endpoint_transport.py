@@ -198,7 +198,7 @@ class EndpointCall(Generic[A]):
         assert sent.reply is not None  # neither a failure nor a reply is not sent
         try:
             told: Any = self._transport.wire.answer(self._call, sent.reply)
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             malformed = f"the reply is not one: {type(error).__name__}: {error}"
             return Failure.of(ErrorKind.ENGINE, malformed)
         if isinstance(told, Failure):

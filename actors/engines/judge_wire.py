@@ -8,20 +8,27 @@ word of the reply, or the share of right among several replies. What continues a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.engines.chat_wire import Found
 from actors.engines.prompting import check_text
+from actors.engines.reply_forms import text_of, usage_of
 from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.models import VerifierModel
 from pipeline.core import prm
 from pipeline.core.confidence import TOP_LOGPROBS
 from pipeline.core.errors import ConfigError, ErrorKind, VerifierError
-from pipeline.core.judging import probability_of_right, question_turns, share_of_right
+from pipeline.core.judging import Judge, probability_of_right, question_turns, share_of_right
 from pipeline.core.protocol import Failure
 from pipeline.core.step_format import MARK
+
+_TURN_MARKS = re.compile(
+    r"<[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>"
+)
+"""Marks of turns in the families of models: their tokenizers are not at hand here."""
 
 
 class JudgeWire:
@@ -68,7 +75,7 @@ class JudgeWire:
         check_text(call.question, "question")
         check_text(call.reply, "reply")
         judge = self._judge
-        turns = question_turns(judge, call.question, self._steps(call))
+        turns = question_turns(judge, _unforged(call.question), self._steps(call))
         fields: dict[str, Any] = {"temperature": judge.temperature, "top_p": judge.top_p}
         if judge.read == "probability":
             fields |= {self._found.limit: 1, "logprobs": True, "top_logprobs": TOP_LOGPROBS}
@@ -85,10 +92,7 @@ class JudgeWire:
 
     def answer(self, call: ScoreCall, reply: Mapping[str, Any]) -> Scored | Failure:
         """See `Wire.answer`."""
-        usage = reply.get("usage") or {}
-        made, read = usage.get("completion_tokens"), usage.get("prompt_tokens")
-        if not isinstance(made, int) or not isinstance(read, int):
-            raise ValueError(f"usage must tell prompt_tokens and completion_tokens, got {usage!r}")
+        usage = usage_of(reply)
         choices = reply["choices"]
         if len(choices) != self._judge.samples:
             raise ValueError(f"choices must be {self._judge.samples}, got {len(choices)}")
@@ -100,21 +104,49 @@ class JudgeWire:
         return Scored(
             step_scores=scores,
             score=prm.aggregate(scores, self._model.aggregation),
-            tokens=read + made,
+            tokens=usage.read + usage.made,
             truncated=False,
         )
 
     def _score(self, choices: list[Mapping[str, Any]]) -> float:
         judge = self._judge
         if judge.read == "verdicts":
-            return share_of_right(judge, [each["message"].get("content") or "" for each in choices])
-        tops = choices[0]["logprobs"]["content"][0]["top_logprobs"]
-        logprobs: dict[str, float] = {}
-        for word in (*judge.right, *judge.wrong):
-            # servers differ in whether a token's text has the blank before it
-            found = [top["logprob"] for top in tops if top["token"].strip() == word.strip()]
-            logprobs[word] = max(found, default=-math.inf)
-        return probability_of_right(judge, logprobs)
+            return share_of_right(judge, [text_of(each["message"])[1] for each in choices])
+        told = (choices[0].get("logprobs") or {}).get("content") or []
+        tops = (told[0].get("top_logprobs") if told else None) or []
+        if not tops:
+            raise VerifierError("empty: the reply must tell log-probabilities of its first word")
+        return probability_of_right(judge, logprobs_of_words(judge, tops))
 
     def _steps(self, call: ScoreCall) -> tuple[str, ...]:
-        return prm.split_steps(call.reply, separator=MARK, text=self._model.text)
+        steps = prm.split_steps(call.reply, separator=MARK, text=self._model.text)
+        return tuple(clean for step in steps if (clean := _unforged(step).strip()))
+
+
+def logprobs_of_words(judge: Judge, tops: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Log-probabilities of the words of right and wrong among the likeliest tokens.
+
+    Servers differ in how they write the blank before a token, and models in the case in which they
+    answer: what means the same word counts together, unless the judge tells words apart by case.
+    """
+    words = (*judge.right, *judge.wrong)
+    cased = len({_bare(word).casefold() for word in words}) < len({_bare(word) for word in words})
+    of = {_bare(word) if cased else _bare(word).casefold(): word for word in reversed(words)}
+    weights = dict.fromkeys(words, 0.0)
+    for top in tops:
+        token = _bare(top["token"])
+        word = of.get(token if cased else token.casefold())
+        if word is not None:
+            weights[word] += math.exp(min(0.0, top["logprob"]))
+    return {word: math.log(weight) if weight else -math.inf for word, weight in weights.items()}
+
+
+def _unforged(text: str) -> str:
+    """Text that cannot end the user's turn and speak in the judge's place."""
+    while (cut := _TURN_MARKS.sub("", text)) != text:
+        text = cut
+    return text
+
+
+def _bare(token: str) -> str:
+    return token.strip(" \t\n\u2581\u0120\u010a")  # and what stands for them in vocabularies

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
@@ -21,12 +22,26 @@ from actors.routing.http_connections import HttpConnections
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
 
-logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line a request
+for _name in ("httpx", "httpcore"):  # else lines of every request, with the headers of replies
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 _BUSY = (429, 503, 529)
 _AGAIN = (408, 409, 424, 425, 499)
 """Not the request's fault: timeouts and conflicts of gateways, a failed generation of TGI's."""
 _NO_CREDIT = "insufficient_quota"
+_MEANS = {
+    _NO_CREDIT: 402,
+    "rate_limit": 429,
+    "overloaded": 529,
+    "authentication": 401,
+    "api_key": 401,
+    "permission": 403,
+    "not_found": 404,
+    "context_length": 400,
+    "content_": 400,
+    "invalid_request": 400,
+}
+"""The status that an error stands for by what its code or type holds, the first that fits."""
 _TOO_LARGE = "request too large"
 _UNPAID_WAIT_S = 60.0
 _WORDS = 500
@@ -38,7 +53,7 @@ class Sent:
     """What came of one request: a reply, or why there is none."""
 
     reply: dict[str, Any] | None = None
-    """The JSON object of a status 200."""
+    """The JSON object, with choices, of a status 200."""
     failure: Failure | None = None
     retry_after_s: float | None = None
     """Where the server took nothing (`ErrorKind.NOT_TAKEN`): how long it wants to be left alone;
@@ -66,11 +81,11 @@ class ChatServer:
         limit = None if math.isinf(deadline_s) else deadline_s
         try:
             async with asyncio.timeout(limit):
-                response = await self._http.send("POST", f"{self.url}/chat/completions", json=body)
+                response = await self._http.send("POST", self._at("/chat/completions"), json=body)
         except TimeoutError:
             late = f"no completion within {deadline_s:g} s"
             return Sent(failure=Failure.of(ErrorKind.DEADLINE, late))
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
             return Sent(failure=self._failure(ErrorKind.NOT_TAKEN, error, 0), away=True)
         except httpx.TransportError as error:
             return Sent(failure=self._failure(ErrorKind.REPLICA_LOST, error, None), away=True)
@@ -81,7 +96,7 @@ class ChatServer:
     async def look(self) -> str | None:
         """Why the server cannot be used at this moment; None where it answers."""
         try:
-            response = await self._http.send("GET", f"{self.url}/models", timeout=_LOOK_S)
+            response = await self._http.send("GET", self._at("/models"), timeout=_LOOK_S)
         except httpx.HTTPError as error:
             return self._said(error)
         if response.status_code >= 500 or response.status_code == 401:
@@ -90,12 +105,18 @@ class ChatServer:
 
     async def get(self, path: str) -> Any:
         """The JSON of a path below the base URL; None where there is none."""
-        return await self._told("GET", f"{self.url}{path}")
+        return await self._told("GET", self._at(path))
 
     async def post(self, path: str, body: dict[str, Any]) -> Any:
-        """The same of a POST to a path below the server's root, beside the version."""
-        root = self.url.rpartition("/")[0]
-        return await self._told("POST", f"{root}{path}", json=body)
+        """The same of a POST to a path beside the version, or at the root where there is none."""
+        parts = urlsplit(self.url)
+        beside = parts.path.rpartition("/")[0] + path
+        return await self._told("POST", urlunsplit(parts._replace(path=beside)), json=body)
+
+    def _at(self, path: str) -> str:
+        """The address of a path below the base URL, whose query goes with it."""
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(path=parts.path + path))
 
     async def _told(self, method: str, url: str, **fields: Any) -> Any:
         try:
@@ -105,12 +126,15 @@ class ChatServer:
 
     def _read(self, response: httpx.Response) -> Sent:
         status, reply = response.status_code, _json(response)
-        if status == 200 and isinstance(reply, dict) and reply.get("choices"):
+        if response.is_success and isinstance(reply, dict) and reply.get("choices"):
             return Sent(reply=reply)
         error = reply.get("error") if isinstance(reply, dict) else None
-        if status == 200 and isinstance(error, dict):  # as gateways pass on what went wrong behind
+        if response.is_success and isinstance(error, dict):  # as gateways pass on what went wrong
             status = _status_in(error)
         words = f"status {status}: {self._said(_message(response))}"
+        if 300 <= status < 400 and (there := response.headers.get("location")):
+            there = self._said(there.partition("?")[0])  # not followed: the key is for this address
+            words += f"; it sends requests to {there}, set base_urls to where that leads"
         if status in (401, 402) or (status == 429 and _NO_CREDIT in response.text):
             failure = Failure.of(ErrorKind.NOT_TAKEN, words, 0)
             return Sent(failure=failure, retry_after_s=_UNPAID_WAIT_S, unpaid=True)
@@ -119,7 +143,7 @@ class ChatServer:
         if status in _BUSY:
             failure = Failure.of(ErrorKind.NOT_TAKEN, words, 0)
             return Sent(failure=failure, retry_after_s=retry_after_s(response.headers, time.time()))
-        if status == 200:
+        if 200 <= status < 300:
             malformed = f"the reply must be JSON with choices, got {self._said(response.text)!r}"
             return Sent(failure=Failure.of(ErrorKind.ENGINE, malformed))
         if status < 500 and status not in _AGAIN:
@@ -130,9 +154,9 @@ class ChatServer:
         return Failure.of(kind, f"{self.url}: {self._said(error)}", tokens)
 
     def _said(self, words: object) -> str:
-        said = " ".join(self._credentials.masked(str(words)).split()) or type(words).__name__
+        said = " ".join(self._credentials.masked(str(words)).split())
         if isinstance(words, Exception):
-            said = f"{type(words).__name__}: {said}"
+            said = f"{type(words).__name__}: {said}".removesuffix(": ")
         return said if len(said) <= _WORDS else f"{said[:_WORDS]} ..."
 
 
@@ -159,9 +183,10 @@ def retry_after_s(headers: httpx.Headers, now: float) -> float | None:
 def _status_in(error: dict[str, Any]) -> int:
     """The status of HTTP that an error names, or is known by."""
     code = str(error.get("code"))
-    if code.isdecimal() and int(code) >= 400:
+    if len(code) == 3 and code.isdecimal() and int(code) >= 400:
         return int(code)
-    return 429 if "rate_limit" in f"{code} {error.get('type')}" else 500
+    words = f"{code} {error.get('type')}"
+    return next((status for name, status in _MEANS.items() if name in words), 500)
 
 
 def _json(response: httpx.Response) -> Any:

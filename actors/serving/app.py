@@ -62,6 +62,7 @@ class Endpoint:
             routes=[
                 Route("/v1/chat/completions", checked(self._chat), methods=["POST"]),
                 Route("/v1/models", checked(self._models)),
+                Route("/v1/models/", checked(self._models)),
                 Route("/v1/models/{name:path}", checked(self._one_model)),
                 Route("/health", self._health),
                 Route("/metrics", self._metrics),
@@ -88,16 +89,14 @@ class Endpoint:
         return handle
 
     async def _chat(self, request: Request) -> Response:
-        began = time.monotonic()
-        kind = request.headers.get("content-type", "").partition(";")[0]
-        if kind.strip().lower() != "application/json":
-            raise ApiError(415, "the header Content-Type must be application/json", "not_json")
-        asked = chat_request(await _body(request))
+        began, model = time.monotonic(), ""
         try:
+            asked = chat_request(await _asked_for(request))
+            # names that anyone may think of are no labels of a series
+            model = self._answering.model(asked.model).name
             ticket = self._answering.take(asked)
         except ApiError as error:
-            if error.status != 404:  # names that anyone may think of are no labels of a series
-                self._meters.answered(asked.model, error.status, time.monotonic() - began)
+            self._meters.answered(model, error.status, time.monotonic() - began)
             raise
         ticket.answer.add_done_callback(
             lambda answer: self._meters.answered(
@@ -187,7 +186,11 @@ def _status_of(answer: asyncio.Task[ChatReply]) -> int:
     return error.status if isinstance(error, ApiError) else 500
 
 
-async def _body(request: Request) -> bytes:
+async def _asked_for(request: Request) -> bytes:
+    """The body of a request for a completion."""
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    if kind.strip().lower() != "application/json":
+        raise ApiError(415, "the header Content-Type must be application/json", "not_json")
     body = bytearray()
     async for piece in request.stream():
         body += piece

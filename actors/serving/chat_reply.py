@@ -188,7 +188,9 @@ def _failed(row: Row, observations: Sequence[Observation]) -> ApiError:
     kind = failures[-1].kind if failures else None
     why = f"the strategy could not be finished: {row['error']}"
     if kind is ErrorKind.BAD_REQUEST:
-        return ApiError(400, why, "bad_request", param="messages")
+        # clients know by OpenAI's code that fewer turns would do
+        code = "context_length_exceeded" if "context" in why.lower() else "bad_request"
+        return ApiError(400, why, code, param="messages")
     if kind is ErrorKind.NO_REPLICA:
         return ApiError(503, why, "no_engine", retry_after_s=10)
     return ApiError(504 if kind is ErrorKind.DEADLINE else 500, why, kind and kind.value)

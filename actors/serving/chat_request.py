@@ -34,9 +34,18 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "logit_bias": ({},),
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "length_penalty": (1,),
+    "min_tokens": (0,),
+    "ignore_eos": (False,),
+    "use_beam_search": (False,),
+    "function_call": ("none", "auto"),
     "store": (False,),
 }
 """Fields that may only say what holds anyway."""
+_OF_A_MESSAGE = ("role", "content", "name", "type", "refusal", "annotations")
+_OF_A_REPLY = ("reasoning", "reasoning_content", "id", "provider_specific_fields")
+"""What an earlier answer may hold beside its text: it is not asked again."""
 _MOST_STOPS = 16
 _HALVES = re.compile("[\ud800-\udfff]")
 _SEED_BITS = 63
@@ -77,6 +86,8 @@ def chat_request(body: bytes) -> ChatRequest:
     model = fields.get("model")
     if not isinstance(model, str):
         raise _refused("model", "must name a model of /v1/models", model)
+    for name in _IGNORED:
+        _kind(fields, name, (int, float), "a number")
     options = _kind(fields, "stream_options", dict, "an object") or {}
     return ChatRequest(
         model=model,
@@ -127,8 +138,9 @@ def _turn(message: Any, where: str) -> tuple[str, str]:
     role = message.get("role")
     if role not in ("system", "developer", "user", "assistant"):
         raise _refused(f"{where}.role", "must be system, developer, user or assistant", role)
+    known = (*_OF_A_MESSAGE, *(_OF_A_REPLY if role == "assistant" else ()))
     for name, value in message.items():
-        if name not in ("role", "content", "name") and value not in (None, [], ""):
+        if name not in known and value not in (None, [], ""):
             raise _refused(f"{where}.{name}", "must be left out: messages are text", value)
     return ("system" if role == "developer" else role), _text(message.get("content"), where)
 
@@ -160,7 +172,7 @@ def _object(body: bytes) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _kind(fields: Mapping[str, Any], name: str, kind: type, wanted: str) -> Any:
+def _kind(fields: Mapping[str, Any], name: str, kind: type | tuple[type, ...], wanted: str) -> Any:
     value = fields.get(name)
     if value is not None and not isinstance(value, kind):
         raise _refused(name, f"must be {wanted}", value)
@@ -182,7 +194,7 @@ def _least(*values: int | None) -> int | None:
 
 
 def _stops(value: Any) -> tuple[str, ...]:
-    stops: Sequence[Any] = [value] if isinstance(value, str) else value or []
+    stops: Sequence[Any] = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(stops, list) or len(stops) > _MOST_STOPS:
         raise _refused("stop", f"must be a text, or at most {_MOST_STOPS} of them", value)
     if not all(isinstance(stop, str) for stop in stops):

@@ -31,7 +31,8 @@ class Meters:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "markovscale_requests",
-            "Requests that were answered, by status of HTTP; 499: the client was gone",
+            "Requests that were answered, by status of HTTP (499: the client was gone) and model, "
+            "which is empty where none that is served was asked for",
             ("model", "status"),
             registry=self._registry,
         )

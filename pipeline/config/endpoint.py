@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any
-from urllib.parse import urlparse
+from urllib.parse import parse_qs, urlparse, urlunparse
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -16,6 +16,7 @@ from pipeline.config.schema import Section
 from pipeline.config.secrets import without_credentials, without_secrets
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_OF_A_KEY = re.compile(r"key|token|secret|pass|pwd|auth|sig|code|access", re.IGNORECASE)
 SET_ELSEWHERE = frozenset((
     "messages", "model", "max_tokens", "max_completion_tokens", "min_tokens", "temperature",
     "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
@@ -33,16 +34,27 @@ _OF_SCIENCE = SET_ELSEWHERE | frozenset((
 
 
 def _base_url(url: str) -> str:
-    without_credentials(url)
-    parts = urlparse(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+    url = url.strip()
+    try:
+        parts = urlparse(url)
+        is_address = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its words may hold the address, and that a key
+        is_address = False
+    if not is_address or parts.scheme not in ("http", "https") or re.search(r"[\s#]", url):
         raise ValueError(
-            "a base URL must be http:// or https:// with a host, such as "
-            f"http://node1:8000/v1, and no ?query, got one of scheme {parts.scheme!r}"
+            "a base URL must be http:// or https:// with a host, such as http://node1:8000/v1, "
+            "and no blanks and no #, got something else"
         )
-    if parts.path.rstrip("/").endswith("/completions"):
-        raise ValueError(f"a base URL must end before /chat/completions, got {url!r}")
-    return url.rstrip("/")
+    without_credentials(url)
+    if _OF_A_KEY.search(" ".join(parse_qs(parts.query, keep_blank_values=True))):
+        raise ValueError("the ?query of a base URL must hold no keys: use headers_env, got one")
+    path = parts.path.rstrip("/")
+    if path.endswith(("/completions", "/models")):
+        raise ValueError(
+            "a base URL must end before /chat/completions and /models, got one of path "
+            f"{parts.path!r}"
+        )
+    return urlunparse(parts._replace(path=path))
 
 
 def _variable(name: str) -> str:
@@ -68,8 +80,9 @@ class EndpointConfig(Section):
     """Servers with an OpenAI-compatible API that all serve one model (docs/endpoints.md)."""
 
     base_urls: Annotated[tuple[Annotated[str, AfterValidator(_base_url)], ...], Field(min_length=1)]
-    """Addresses up to and with the version, such as ``http://node1:8000/v1``. A chain stays at the
-    one that holds its prefix; new chains go to the least loaded."""
+    """Addresses up to and with the version, such as ``http://node1:8000/v1``; a ``?query`` goes
+    with every request. A chain stays at the one that holds its prefix; new chains go to the least
+    loaded."""
     model: str | None = None
     """What the servers call the model; None takes ``science.generator.model``."""
     api_key_env: Annotated[str, AfterValidator(_variable)] | None = None

@@ -33,10 +33,11 @@ class Fitted:
     """Whether leading text was dropped."""
 
 
-def without(text: str, separator: str) -> str:
-    """`text` with every `separator` removed, until none is left, so that it cannot forge a step."""
-    while separator in text:
-        text = text.replace(separator, "")
+def without(text: str, *marks: str) -> str:
+    """`text` with every one of `marks` removed, until none is left, so that it can forge none."""
+    while found := [mark for mark in marks if mark in text]:
+        for mark in found:
+            text = text.replace(mark, "")
     return text
 
 

@@ -12,7 +12,15 @@ from typing import Any
 
 from actors.engines.templates import rendered
 from actors.engines.verifiers.kind import Running, Scores, Solution
-from actors.engines.verifiers.needs import LANGUAGE_MODELS, has_of, refused, tokens_of, told
+from actors.engines.verifiers.needs import (
+    LANGUAGE_MODELS,
+    has_of,
+    refused,
+    special_tokens,
+    tokens_of,
+    told,
+    unforged,
+)
 from actors.engines.verifiers.writer import VllmWriter, Writer, Written
 from pipeline.config.models import VerifierModel
 from pipeline.config.runtime import PoolConfig
@@ -43,6 +51,7 @@ class Generative:
         if self.judge.read == "probability":
             words = (*self.judge.right, *self.judge.wrong)
             self.words = tokens_of(model, tokenizer, words, "a word of right or wrong")
+        self.marks = special_tokens(tokenizer)
         self.probe = Solution("", ("",), truncated=False)
 
     def arguments(self) -> dict[str, Any]:
@@ -54,11 +63,12 @@ class Generative:
 
     def split(self, reply: str) -> tuple[str, ...]:
         """See `Kind.split`."""
-        return prm.split_steps(reply, separator=MARK, text=self.model.text)
+        steps = prm.split_steps(reply, separator=MARK, text=self.model.text)
+        return unforged(steps, self.marks)
 
     def clean(self, text: str) -> str:
         """See `Kind.clean`."""
-        return text
+        return prm.without(text, *self.marks)
 
     def length(self, problem: str, steps: Sequence[str]) -> int:
         """See `Kind.length`."""

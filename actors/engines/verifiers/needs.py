@@ -8,7 +8,9 @@ from typing import Any
 
 from actors.engines import vllm_setup
 from pipeline.config.models import VerifierModel
+from pipeline.core import prm
 from pipeline.core.errors import ConfigError
+from pipeline.core.thinking import MARKS
 
 LANGUAGE_MODELS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 
@@ -24,6 +26,20 @@ class Has:
     def ends_with(self, *endings: str) -> bool:
         """Whether an architecture's name ends so."""
         return any(name.endswith(endings) for name in self.architectures)
+
+
+def special_tokens(tokenizer: Any) -> tuple[str, ...]:
+    """What a text must not say to a model, such as ``<|im_end|>``: its tokenizer reads the mark
+    of a turn, and a reply could speak in the verifier's place. Marks of thinking are text."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    marks = {token.content for token in added if token.special}
+    return tuple(sorted(mark for mark in marks if len(mark.strip()) > 1 and mark not in MARKS))
+
+
+def unforged(steps: Sequence[str], marks: Sequence[str]) -> tuple[str, ...]:
+    """Steps without `marks`; those of which nothing is left are dropped."""
+    cleaned = (prm.without(step, *marks).strip() for step in steps)
+    return tuple(step for step in cleaned if step)
 
 
 def has_of(model: VerifierModel) -> Has:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from actors.engines import vllm_calls, vllm_setup
 from actors.engines.templates import rendered
 from actors.engines.verifiers.kind import Running, Scores, Solution
-from actors.engines.verifiers.needs import Has, has_of, refused, token_of
+from actors.engines.verifiers.needs import Has, has_of, refused, special_tokens, token_of, unforged
 from pipeline.config.models import VerifierModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.core import prm
@@ -47,6 +47,7 @@ class StepReader(ABC):
             raise refused(
                 model, f"{type(tokenizer).__name__}, without", "a fast tokenizer, with offsets,"
             )
+        self.marks = special_tokens(tokenizer)
         self.tag_id: int | None = None
         if self.form.read == "at" or self.form.pieces:
             self.tag_id = token_of(model, tokenizer, self.form.tag, "step_separator")
@@ -89,11 +90,14 @@ class StepReader(ABC):
     def split(self, reply: str) -> tuple[str, ...]:
         """See `Kind.split`."""
         separator = self.form.tag if clean(self.form, self.form.tag) == "" else MARK
-        return prm.split_steps(reply, separator=separator, text=self.model.text, at=self.form.split)
+        steps = prm.split_steps(
+            reply, separator=separator, text=self.model.text, at=self.form.split
+        )
+        return unforged(steps, self.marks)
 
     def clean(self, text: str) -> str:
         """See `Kind.clean`."""
-        return clean(self.form, text)
+        return clean(self.form, prm.without(text, *self.marks))
 
     def length(self, problem: str, steps: Sequence[str]) -> int:
         """See `Kind.length`."""
