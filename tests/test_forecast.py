@@ -204,8 +204,8 @@ def test_people_are_told_what_the_forecast_rests_on(
 def test_a_pilot_takes_the_place_of_a_dry_run_s_assumptions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Tokens a completion are the pilot's, in the plan that is written too; strategies set otherwise
-    keep their budget; a pilot of other questions, or without --dry-run, is refused."""
+    """Tokens a completion are the pilot's, in a written plan too; strategies set otherwise keep
+    their budget; a pilot of other questions, or without --dry-run, is refused."""
     address = str(tmp_path / "pool")
     write_synthetic_pool(address, questions=100, rounds=4, samples=0)
     dry = ["--config", "configs/qwen-7b.yaml", "--dry-run"]
@@ -218,7 +218,8 @@ def test_a_pilot_takes_the_place_of_a_dry_run_s_assumptions(
     assert f"from {address}: {each:,.0f} tokens a completion of gsm8k" in printed
     assert "completions a question of" not in printed
     plan = RunConfig.load(str(tmp_path / "plan.yaml")).runtime.plan
-    assert plan is not None and plan.benchmarks["gsm8k"].tokens == each
+    assert plan is not None
+    assert plan.benchmarks["gsm8k"].tokens == each
     other = a_pilot(tmp_path)
     assert evaluate.main([*dry, "--pilot", other]) == 2
     assert "must have finished questions of" in capsys.readouterr().err
