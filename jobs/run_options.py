@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.cluster import check_ray_folder
-from jobs.dry_run import print_dry_run
+from jobs.dry_run import PlanFile, print_dry_run
 from jobs.priors import keep_predictions, predictor_of
 from jobs.shipped import shipped
 from pipeline.benchmarks import describe_rows, described_fields, load
@@ -70,6 +70,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="with --dry-run: tokens and completions as a run or exported pool had them",
     )
     parser.add_argument(
+        "--write-plan",
+        metavar="FILE",
+        help="with --dry-run: write the proposed split as a configuration that extends this one",
+    )
+    parser.add_argument(
         "--show-rows",
         metavar="N",
         type=int,
@@ -94,8 +99,10 @@ def opened_run(
         config = applied(config)
     if arguments.pilot is not None and not arguments.dry_run:
         raise ConfigError("--pilot must be given with --dry-run: a run takes nothing from a pilot")
+    if arguments.write_plan is not None and (not arguments.dry_run or arguments.config is None):
+        raise ConfigError("--write-plan must be given with --dry-run and --config")
     if arguments.dry_run:
-        print_dry_run(config, arguments.pilot)
+        print_dry_run(config, arguments.pilot, _plan_file(arguments))
         raise SystemExit(0)
     if arguments.show_rows is not None:
         _show_rows(config, arguments.show_rows)
@@ -129,6 +136,12 @@ def opened_run(
     for sentence in (*warnings, *left_out(skipped)):
         logger.warning("%s", sentence)
     return run, config, attempt
+
+
+def _plan_file(arguments: argparse.Namespace) -> PlanFile | None:
+    if arguments.write_plan is None:
+        return None
+    return PlanFile(arguments.write_plan, arguments.config, arguments.overrides)
 
 
 def check_same_questions(run: RunDir, questions: pa.Table, *, predicted: bool) -> None:

@@ -1,14 +1,19 @@
 """The model of speed, the makespan of chains, and the split that is proposed."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.replica_model import Speed, makespan
+from benchmarks.workload import jobs
 from pipeline.config.run import RunConfig
+from pipeline.core.errors import ConfigError
 from pipeline.planning.makespan import Chains, makespan_s
 from pipeline.planning.pool_plan import generator_plan
 from pipeline.planning.proposal import applied, proposal_of
-from pipeline.planning.run_plan import plan_of
+from pipeline.planning.run_plan import modelled_tokens_per_s, plan_of
 
 CLASSES = st.lists(
     st.builds(Chains, count=st.integers(1, 50), tokens=st.integers(1, 5_000)),
@@ -119,3 +124,92 @@ def test_a_proposal_is_used_where_that_is_asked_for():
 def test_the_configurations_of_aime_are_the_best_of_their_gpus(name, size):
     """No other split of the GPUs that they name is clearly shorter."""
     assert proposal_of(RunConfig.load(f"configs/{name}-aime{size}.yaml")) is None
+
+
+ODD = {
+    "one GPU": ("qwen-7b", 1, 1, ["science.verifier=null"]),
+    "three GPUs a node, two nodes": ("qwen-7b-aime", 2, 3, []),
+    "two GPUs a node, wide generators": ("llama-8b-aime", 3, 2, []),
+    "too large for one GPU": ("qwq-32b", 1, 3, ["runtime.generator.replicas=1"]),
+    "a verifier wider than a node": (
+        "qwen-7b-aime",
+        3,
+        1,
+        ["runtime.verifier.engine.tensor_parallel_size=2"],
+    ),
+    "one completion a question": ("qwen-7b-aime", 1, 4, ["science.strategy.n=2"]),
+    "more chains than slots": ("qwen-7b", 1, 4, ["runtime.generator.engine.max_num_seqs=2"]),
+    "a stated speed": ("qwen-7b-aime", 1, 4, ["runtime.plan.tokens_per_s=2000"]),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_no_split_of_an_odd_cluster_is_clearly_better_than_the_proposed_one(case):
+    """Against every number of replicas of every width, planned one by one; and what is proposed
+    proposes itself."""
+    name, nodes, gpus, more = ODD[case]
+    of = [f"runtime.plan.nodes={nodes}", f"runtime.plan.gpus_per_node={gpus}", *more]
+    if "science.verifier=null" in of:
+        of.append("science.strategies=[base, mr_thinking]")
+    config = RunConfig.load(f"configs/{name}.yaml", of)
+    found = proposal_of(config)
+    got = hours_of(config) if found is None else found.plan.hours
+
+    assert got <= hours_of(config)
+    assert got <= 1.031 * min(map(hours_of, every_split(config)))
+    assert got < float("inf")
+    assert found is None or proposal_of(found.config) is None
+
+
+def hours_of(config):
+    """Planned; inf where it does not fit."""
+    try:
+        return plan_of(config).hours
+    except ConfigError:
+        return float("inf")
+
+
+def every_split(config):
+    """With the slots as configured and 64."""
+    plan, verifies = config.runtime.plan, config.science.verifier is not None
+    gpus, slots = plan.nodes * plan.gpus_per_node, config.runtime.generator.engine.max_num_seqs
+    modelled = None if plan.tokens_per_s is None else modelled_tokens_per_s(config)
+    for width, most, judges, replicas in itertools.product(
+        (1, 2, 4),
+        {slots, min(slots, 64)},
+        range(1, gpus) if verifies else (0,),
+        range(1, gpus + 1),
+    ):
+        if replicas * width + judges > gpus:
+            continue
+        values = config.model_dump()
+        generator, verifier = values["runtime"]["generator"], values["runtime"]["verifier"]
+        generator["replicas"], verifier["replicas"] = replicas, judges or 1
+        generator["engine"] |= {"tensor_parallel_size": width, "max_num_seqs": most}
+        verifier["engine"]["tensor_parallel_size"] = 1
+        split = RunConfig.model_validate(values)
+        if modelled is not None:
+            factor = modelled_tokens_per_s(split) / modelled
+            values["runtime"]["plan"]["tokens_per_s"] = plan.tokens_per_s * factor
+            split = RunConfig.model_validate(values)
+        yield split
+
+
+def test_a_stated_speed_is_that_of_a_full_replica_and_emptier_ones_are_no_slower():
+    """Full, a replica writes as much as is stated; a chain alone is faster than in a full batch."""
+    speed = "runtime.plan.tokens_per_s=2000"
+    pool = plan_of(RunConfig.load("configs/qwen-7b-aime.yaml", [speed])).pools[0]
+
+    assert pool.slots / pool.step_s(pool.slots) == pytest.approx(2000)
+    assert pool.step_s(1) < pool.step_s(pool.slots)
+
+
+@pytest.mark.parametrize(("slots", "count"), [(1, 5), (16, 100), (64, 40)])
+def test_a_makespan_is_that_of_a_simulated_replica(slots, count):
+    """The plan's closed loop and the event simulation of the benchmarks agree."""
+    speed, work = Speed(4e-3, 2e-5), jobs(count, mean_tokens=100, most_tokens=500)
+    got = makespan_s(
+        [Chains(1, job.total) for job in work], replicas=1, places=slots, step_s=speed.step_s
+    )
+
+    assert got == pytest.approx(makespan(work, "longest_first", slots, speed))

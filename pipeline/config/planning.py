@@ -39,8 +39,9 @@ class PlanConfig(Section):
     compute_efficiency: float = Field(0.4, gt=0, le=1)
     """Share of the GPU's matrix throughput that reading prompts reaches; an assumption."""
     tokens_per_s: float | None = Field(None, gt=0)
-    """Completion tokens a second of one generator replica that is full; None takes the lower of
-    what bandwidth and compute allow. Set it to a measured value where there is one."""
+    """Completion tokens a second of one generator replica, as it is configured, that is full; None
+    takes what the model of speed says. Set it to a measured value where there is one: other
+    batches and other splits are then converted by that model."""
     apply: bool = False
     """Run with the replicas, tensor parallelism and slots that `--dry-run` proposes for `nodes`,
     in place of those of the pools."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -69,6 +70,12 @@ def _field_names(kind: str) -> set[str]:
     return own - {"decoding", "prompts", "score"}
 
 
+@cache
+def _adapter(kind: type[Strategy[Any]]) -> TypeAdapter[Strategy[Any]]:
+    """Made once: planning many splits builds the strategies of each."""
+    return TypeAdapter(kind)
+
+
 def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
     names = _field_names(entry.kind)
     shared = {name: value for name, value in science.strategy.items() if name in names}
@@ -97,7 +104,8 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
         "score": science.verifier is not None,
     }
     try:
-        strategy: Strategy[Any] = TypeAdapter(kind).validate_python(values)
+        adapter = _adapter(kind)  # type: ignore[arg-type]  # a class can be hashed
+        strategy: Strategy[Any] = adapter.validate_python(values)
     except ValidationError as error:
         raise ConfigError(described(error, where, places)) from error
     except PydanticUserError as error:  # of a user's own class

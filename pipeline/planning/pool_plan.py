@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pipeline.config.gpus import GPUS
 from pipeline.config.models import ModelConfig, VerifierModel
@@ -46,6 +46,26 @@ class PoolPlan:
     """Seconds of a step of one replica, by the sequences in its batch; of a verifier a batch."""
     labels: Labels
     """Labels that its nodes must have."""
+
+
+class Placed(Protocol):
+    """Replicas of one kind, as far as nodes are concerned."""
+
+    @property
+    def kind(self) -> str:
+        """Of the pool."""
+
+    @property
+    def replicas(self) -> int:
+        """How many."""
+
+    @property
+    def gpus(self) -> float:
+        """Of one."""
+
+    @property
+    def labels(self) -> Labels:
+        """That its nodes must have."""
 
 
 class Node(NamedTuple):
@@ -88,10 +108,14 @@ def generator_plan(
         reached = min(pool.max_replicas, math.ceil(chains / pool.target_requests))
     busy = min(places, math.ceil(chains / reached))
 
-    def step(sequences: float) -> float:
-        if plan.tokens_per_s is not None:
-            return places / plan.tokens_per_s
+    def modelled(sequences: float) -> float:
         return step_s(model, fit, plan, sequences, held_tokens) / pool.gpu_share
+
+    stated = plan.tokens_per_s
+    slower = 1.0 if stated is None else places / stated / modelled(places)
+
+    def step(sequences: float) -> float:
+        return slower * modelled(sequences)
 
     planned = _pool("generator", model, pool, fit, least, places, busy, step)
     return replace(planned, reached=reached)
@@ -122,7 +146,7 @@ def verifier_plan(model: VerifierModel, pool: PoolConfig, plan: PlanConfig) -> P
     return _pool("verifier", model, pool, fit, least, places, places, lambda _: places / speed)
 
 
-def place(pools: Sequence[PoolPlan], plan: PlanConfig) -> list[Node]:
+def place(pools: Sequence[Placed], plan: PlanConfig) -> list[Node]:
     """Put replicas on nodes, the widest first; pools with different labels share no node.
 
     Raises:
@@ -146,7 +170,7 @@ def place(pools: Sequence[PoolPlan], plan: PlanConfig) -> list[Node]:
     return nodes
 
 
-def _put(pool: PoolPlan, nodes: list[Node], gpus_per_node: int) -> None:
+def _put(pool: Placed, nodes: list[Node], gpus_per_node: int) -> None:
     for index, node in enumerate(nodes):
         if node.labels == pool.labels and (left := _taken(node.free, pool.gpus)) is not None:
             node.replicas[pool.kind] += 1

@@ -1,20 +1,26 @@
 """A better use of the GPUs at hand: replicas, tensor parallelism, verifier's share and slots.
 
-Each split that fits is planned (`pipeline.planning.run_plan`), throughput and longest chain
-together, and the one with the fewest hours is proposed. With tensor parallelism or fewer slots a
-chain goes faster and the whole batch slower, so that it depends on the run.
+Splits that fit are planned (`pipeline.planning.run_plan`), throughput and longest chain together,
+and the one with the fewest hours is proposed. With tensor parallelism or fewer slots a chain goes
+faster and the whole batch slower, so that it depends on the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
 
+from pipeline.config.models import ModelConfig
+from pipeline.config.planning import PlanConfig
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError
-from pipeline.planning.run_plan import RunPlan, plan_of
+from pipeline.planning.pool_plan import Labels, place
+from pipeline.planning.run_plan import RunPlan, modelled_tokens_per_s, plan_of
+from pipeline.planning.sizing import splits
 
 _LEAST_GAIN = 0.03
 """Of the hours: less than that is below what the model of speed can tell."""
@@ -32,6 +38,24 @@ class Proposal:
     """Fields of `runtime` that differ, dotted."""
 
 
+class _Split(NamedTuple):
+    """All but the number of verifiers."""
+
+    parallel: int
+    """Of a generator."""
+    judge_parallel: int
+    slots: int
+
+
+class _Asked(NamedTuple):
+    """Replicas to be placed."""
+
+    kind: str
+    replicas: int
+    gpus: float
+    labels: Labels
+
+
 def proposal_of(config: RunConfig) -> Proposal | None:
     """The best split for the GPUs of `runtime.plan`; None where none is clearly better, or where
     pools share GPUs. Of an elastic pool the largest size is proposed.
@@ -45,20 +69,14 @@ def proposal_of(config: RunConfig) -> Proposal | None:
     pools = [runtime.generator, *([runtime.verifier] if config.science.verifier else [])]
     if any(pool.num_gpus is not None for pool in pools):
         return None
+    best: Proposal | None = None
     try:
         best_h = plan_of(config).hours * (1 - _LEAST_GAIN)
     except ConfigError:
         best_h = float("inf")
-    best: Proposal | None = None
-    for changes in _splits(config):
-        changed = _with(config, changes)
-        try:
-            planned = plan_of(changed)
-        except ConfigError:
-            continue
-        if planned.hours < best_h - 1e-9:
-            best_h = planned.hours
-            best = Proposal(config=changed, plan=planned, changes=_differing(config, changes))
+    for found in _found(config, plan):
+        if found.plan.hours < best_h - 1e-9:
+            best_h, best = found.plan.hours, found
     return best
 
 
@@ -69,26 +87,123 @@ def applied(config: RunConfig) -> RunConfig:
     return config if found is None else found.config
 
 
-def _splits(config: RunConfig) -> Iterator[dict[str, Any]]:
-    """Fields of every split that uses as many GPUs as it can, dotted."""
-    plan, runtime = config.runtime.plan, config.runtime
-    assert plan is not None
+def _found(config: RunConfig, plan: PlanConfig) -> Iterator[Proposal]:
+    """The best splits of each kind.
+
+    More verifiers score faster and leave fewer generators, so of each kind only two numbers of
+    verifiers can be the best: the least with which scoring does not decide, and one less.
+    """
     verifies = config.science.verifier is not None
-    judge_gpus = round(runtime.verifier.gpus) if verifies else 0
-    configured = runtime.generator.engine.max_num_seqs
-    gpus = plan.nodes * plan.gpus_per_node
-    for judges in range(1, gpus // judge_gpus + 1) if verifies else (0,):
-        left = gpus - judges * judge_gpus
-        for parallel in (p for p in _PARALLEL if p <= min(plan.gpus_per_node, left)):
-            for slots in sorted({configured, *(s for s in _SLOTS if s < configured)}, reverse=True):
-                changes = {
-                    **_sized("generator", runtime.generator, left // parallel),
-                    "generator.engine.tensor_parallel_size": parallel,
-                    "generator.engine.max_num_seqs": slots,
-                }
-                if verifies:
-                    changes |= _sized("verifier", runtime.verifier, judges)
-                yield changes
+    most = _most_generators(config, plan)
+    for split in _splits(config, plan):
+
+        @cache
+        def planned(judges: int, split: _Split = split) -> Proposal | None:
+            generators = most(split.parallel, judges, split.judge_parallel)
+            return _planned(config, split, generators, judges) if generators else None
+
+        if not verifies:
+            candidates = [0]
+        else:
+            low, high = 1, plan.nodes * plan.gpus_per_node // split.judge_parallel
+            while low < high:
+                middle = (low + high) // 2
+                found = planned(middle)
+                if found is not None and found.plan.verify_h > found.plan.chains_h:
+                    low = middle + 1
+                else:
+                    high = middle
+            candidates = [max(1, low - 1), low]
+        yield from (found for found in map(planned, candidates) if found is not None)
+
+
+def _splits(config: RunConfig, plan: PlanConfig) -> Iterator[_Split]:
+    runtime, science = config.runtime, config.science
+    slots = runtime.generator.engine.max_num_seqs
+    judges = (
+        (1,)
+        if science.verifier is None
+        else _widths(science.verifier, runtime.verifier, plan.gpus_per_node)
+    )
+    yield from map(
+        _Split._make,
+        product(
+            _widths(science.generator, runtime.generator, plan.gpus_per_node),
+            judges,
+            sorted({slots, *(s for s in _SLOTS if s < slots)}, reverse=True),
+        ),
+    )
+
+
+def _widths(model: ModelConfig, pool: PoolConfig, most: int) -> list[int]:
+    """Tensor parallelism, up to `most`, that divides a model."""
+    own = pool.engine.tensor_parallel_size
+    return [
+        width
+        for width in sorted({own, *_PARALLEL})
+        if width <= most and (model.shape is None or splits(model.shape, width))
+    ]
+
+
+def _most_generators(config: RunConfig, plan: PlanConfig) -> Callable[[int, int, int], int]:
+    """How many generators so wide have room beside so many verifiers so wide."""
+    runtime = config.runtime
+    labels, judge_labels = (
+        tuple(sorted(pool.label_selector.items())) for pool in (runtime.generator, runtime.verifier)
+    )
+
+    @cache
+    def most(parallel: int, judges: int, judge_parallel: int) -> int:
+        def fits(generators: int) -> bool:
+            asked = [
+                _Asked("generator", generators, parallel, labels),
+                _Asked("verifier", judges, judge_parallel, judge_labels),
+            ]
+            try:
+                place(asked, plan)
+            except ConfigError:
+                return False
+            return True
+
+        left = plan.nodes * plan.gpus_per_node - judges * judge_parallel
+        low, high = 0, max(0, left // parallel)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        return low
+
+    return most
+
+
+def _planned(config: RunConfig, split: _Split, generators: int, judges: int) -> Proposal | None:
+    """The plan of a split; None where it does not fit."""
+    runtime = config.runtime
+    changes = {
+        **_sized("generator", runtime.generator, generators),
+        "generator.engine.tensor_parallel_size": split.parallel,
+        "generator.engine.max_num_seqs": split.slots,
+    }
+    if judges:
+        changes |= _sized("verifier", runtime.verifier, judges)
+        changes["verifier.engine.tensor_parallel_size"] = split.judge_parallel
+    try:
+        changes |= _speed(config, changes)
+        changed = _with(config, changes)
+        planned = plan_of(changed)
+    except ConfigError:
+        return None
+    return Proposal(config=changed, plan=planned, changes=_differing(config, changes))
+
+
+def _speed(config: RunConfig, changes: dict[str, Any]) -> dict[str, float]:
+    """The stated speed of a replica, where one is stated, as the model of speed converts it."""
+    plan = config.runtime.plan
+    assert plan is not None
+    if plan.tokens_per_s is None:
+        return {}
+    before, after = modelled_tokens_per_s(config), modelled_tokens_per_s(_with(config, changes))
+    same = before == after
+    return {"plan.tokens_per_s": plan.tokens_per_s * (1 if same else round(after / before, 4))}
 
 
 def _sized(role: str, pool: PoolConfig, replicas: int) -> dict[str, Any]:

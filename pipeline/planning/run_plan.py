@@ -7,6 +7,7 @@ cluster and for seeing what decides a run's length. They are no measurement.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -95,14 +96,9 @@ def plan_of(config: RunConfig) -> RunPlan:
     if plan is None:
         raise ConfigError("runtime.plan must name the GPUs that the run is planned for")
     loads = tuple(loads_of(config, plan))
-    completions = sum(load.completions for load in loads)
     tokens = sum(load.tokens for load in loads)
-    prompt = sum(load.completions * plan.benchmarks[load.benchmark].prompt_tokens for load in loads)
-    held_tokens = (prompt + tokens / 2) / completions  # a sequence is on average half written
     chains = sum(load.questions for load in loads)
-    generator = generator_plan(
-        science, runtime.generator, plan, chains=chains, held_tokens=held_tokens
-    )
+    generator = _generator(config, plan, loads)
     pools, verify_h = [generator], 0.0
     if science.verifier is not None:
         verifier = verifier_plan(science.verifier, runtime.verifier, plan)
@@ -126,6 +122,33 @@ def plan_of(config: RunConfig) -> RunPlan:
             step_s=generator.step_s,
         )
         / 3600,
+    )
+
+
+def modelled_tokens_per_s(config: RunConfig) -> float:
+    """Completion tokens a second of one full generator replica as the model of speed has it,
+    whatever `runtime.plan.tokens_per_s` states.
+
+    Raises:
+        ConfigError: where it does not fit.
+    """
+    plan = config.runtime.plan
+    assert plan is not None
+    modelled = plan.model_copy(update={"tokens_per_s": None})
+    pool = _generator(config, modelled, loads_of(config, plan))
+    return pool.slots / pool.step_s(pool.slots)
+
+
+def _generator(config: RunConfig, plan: PlanConfig, loads: Sequence[Load]) -> PoolPlan:
+    completions = sum(load.completions for load in loads)
+    prompt = sum(load.completions * plan.benchmarks[load.benchmark].prompt_tokens for load in loads)
+    written = sum(load.tokens for load in loads) / 2  # a sequence is on average half written
+    return generator_plan(
+        config.science,
+        config.runtime.generator,
+        plan,
+        chains=sum(load.questions for load in loads),
+        held_tokens=(prompt + written) / completions,
     )
 
 

@@ -59,7 +59,15 @@ _Loader.yaml_implicit_resolvers = {
     first: [found for found in resolvers if found[0] != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(_INT, re.compile(r"[-+]?0[0-9_]+"), list("-+0"))  # 0900 as well
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")  # 0900 as well
+_Loader.add_implicit_resolver(_INT, _LEADING_ZERO, list("-+0"))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that `_Loader` would take for a number."""
+
+
+_Dumper.add_implicit_resolver(_INT, _LEADING_ZERO, list("-+0"))
 
 
 def read_yaml(text: str) -> Any:
@@ -80,6 +88,11 @@ def read_yaml(text: str) -> Any:
         raise ValueError(f"sections must not be over {_DEEPEST} deep") from error
     except (AttributeError, LookupError, TypeError) as error:  # PyYAML, at a tag that does not fit
         raise ValueError(f"a tag must fit its value, got {error}") from error
+
+
+def write_yaml(value: Any) -> str:
+    """The YAML text of plain values, in their order; `read_yaml` gives them back."""
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
 
 
 def _refusal(problem: str, node: Any) -> yaml.YAMLError:
