@@ -131,7 +131,7 @@ def _extra(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> dict[str, Any]:
-    from actors.engines import vllm_setup
+    from actors.engines import vllm_setup, vllm_start
     from actors.engines.engine_stats import Meter
     from actors.engines.verifier import VerifierEngine
     from pipeline.config.run import RunConfig
@@ -143,7 +143,7 @@ async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> d
     began = time.perf_counter()
     meter = Meter(options.slots)
     with _gpu(0, options):
-        llm = vllm_setup.start(arguments, pool, meter)
+        llm = vllm_start.start(arguments, pool, meter)
     judge = None
     if config.science.verifier is not None:
         with _gpu(1, options):

@@ -21,6 +21,9 @@ def test_engines_and_driver_are_killed_and_nothing_is_lost_or_left(tmp_path):
     common = [
         *("--config", "configs/laptop.yaml", "--set", f"runtime.runs={tmp_path / 'runs'}"),
         *("--set", "science.benchmarks.0.size=60", "--set", "science.strategies=[mr_thinking]"),
+        # engines in processes of their own, as on GPUs
+        *("--set", 'runtime.generator.env={VLLM_ENABLE_V1_MULTIPROCESSING: "1"}'),
+        *("--set", 'runtime.verifier.env={VLLM_ENABLE_V1_MULTIPROCESSING: "1"}'),
     ]
     jobs = [Job([*common, "--name", "r"], tmp_path / "log-0.txt")]
     try:

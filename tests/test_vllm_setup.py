@@ -109,7 +109,7 @@ def test_folders_of_the_project_are_found_from_anywhere(
 
 HOLDER = """
 import sys, time
-from actors.engines.vllm_setup import alone_on_gpu
+from actors.engines.vllm_start import alone_on_gpu
 from pipeline.config.runtime import PoolConfig
 with alone_on_gpu(PoolConfig(num_gpus=float(sys.argv[1]))):
     print("in", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -62,7 +63,8 @@ class EngineStats:
 
 
 class Meter:
-    """Counters of one engine, all touched from its event loop only."""
+    """Counters of one engine. `batch` and `count` may be called from any thread, the rest is of its
+    event loop."""
 
     def __init__(self, max_num_seqs: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.max_num_seqs = max_num_seqs
@@ -73,6 +75,7 @@ class Meter:
         self.running = self.waiting = self.in_flight = 0
         self.kv_usage = 0.0
         self._clock = clock
+        self._lock = threading.Lock()
         self._life = uuid.uuid4().hex[:8]
         self._started = self._at = self.last_progress = clock()
         self._busy_s = self._slot_s = self._request_s = 0.0
@@ -82,40 +85,50 @@ class Meter:
 
     def ready(self) -> None:
         """Begin to count time and steps: the engine can serve from now on."""
-        self.steps = self.running = self.waiting = 0
-        self._busy_s = self._slot_s = self._request_s = 0.0
-        self._filled = None
-        self._started = self._at = self.last_progress = self._clock()
+        with self._lock:
+            self.steps = self.running = self.waiting = 0
+            self._busy_s = self._slot_s = self._request_s = 0.0
+            self._filled = None
+            self._started = self._at = self.last_progress = self._clock()
 
     @contextmanager
     def request(self) -> Iterator[None]:
         """Count a request for as long as it is in the replica."""
-        self._advance()
-        if not self.in_flight:
-            self.last_progress = self._at  # an idle engine has not been slow
-        if self._first is None:
-            self._first = self._at
-        self.in_flight += 1
-        self.requests += 1
+        with self._lock:
+            self._advance()
+            if not self.in_flight:
+                self.last_progress = self._at  # an idle engine has not been slow
+            if self._first is None:
+                self._first = self._at
+            self.in_flight += 1
+            self.requests += 1
         try:
             yield
         finally:
-            self._advance()
-            self._last = self._at
-            self.in_flight -= 1
-            # an engine that has nothing left to do makes no step that would say so
-            self.running = min(self.running, self.in_flight)
-            if not self.in_flight:
-                self.waiting = 0
+            with self._lock:
+                self._advance()
+                self._last = self._at
+                self.in_flight -= 1
+                # an engine that has nothing left to do makes no step that would say so
+                self.running = min(self.running, self.in_flight)
+                if not self.in_flight:
+                    self.waiting = 0
 
     def batch(self, running: int, waiting: int, kv_usage: float) -> None:
         """Note how full the engine is after a step."""
-        self._advance()
-        self.last_progress = self._at
-        self.steps += 1
-        if self._filled is None and running >= 0.9 * self.max_num_seqs:
-            self._filled = self._at
-        self.running, self.waiting, self.kv_usage = running, waiting, kv_usage
+        with self._lock:
+            self._advance()
+            self.last_progress = self._at
+            self.steps += 1
+            if self._filled is None and running >= 0.9 * self.max_num_seqs:
+                self._filled = self._at
+            self.running, self.waiting, self.kv_usage = running, waiting, kv_usage
+
+    def count(self, **more: int) -> None:
+        """Add to counters, by name."""
+        with self._lock:
+            for name, number in more.items():
+                setattr(self, name, getattr(self, name) + number)
 
     def stalled_s(self) -> float:
         """Seconds without a step while there was work; 0 for an idle engine."""
@@ -123,7 +136,8 @@ class Meter:
 
     def stats(self, replica: str, kind: str, kv_capacity_tokens: int) -> EngineStats:
         """What stands at this moment."""
-        self._advance()
+        with self._lock:
+            self._advance()
         return EngineStats(
             replica=replica,
             kind=kind,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from actors.engines import orphan_reaper, vllm_setup
+from actors.engines import orphan_reaper, vllm_setup, vllm_start
 from actors.engines.start_checks import generator_tokenizer
 from actors.engines.templates import rendered
 from pipeline.config.models import GeneratorModel
@@ -66,7 +66,7 @@ class _VllmStates:
             model.max_model_len or own.max_position_embeddings, pool.engine.max_num_batched_tokens
         )
         shortened = model.model_copy(update={"max_model_len": context})
-        self._llm = vllm_setup.embedder(shortened, pool, pooling)
+        self._llm = vllm_start.embedder(shortened, pool, pooling)
 
     def __call__(self, prompts: list[list[int]]) -> NDArray[np.float32]:
         outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in prompts], use_tqdm=False)

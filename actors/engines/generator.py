@@ -160,7 +160,7 @@ class GeneratorEngine(VllmEngine):
             self._llm, self._probe_ids, request_id, _FIRST, max_tokens=max_tokens, **sampling
         )
         if not isinstance(output, Failure):
-            self._meter.completion_tokens -= self._generated(output)
+            self._meter.count(completion_tokens=-self._generated(output))
         return output
 
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any
 
-from actors.engines import vllm_calls, vllm_setup
+from actors.engines import vllm_calls, vllm_setup, vllm_start
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.engines.tokenizing import Tokenizing
 from actors.routing.calls import Call
@@ -30,7 +30,7 @@ class VllmEngine(ABC):
         """
         self._tokenizing = Tokenizing()
         self._meter = Meter(pool.engine.max_num_seqs)
-        self._llm = vllm_setup.start(arguments, pool, self._meter)
+        self._llm = vllm_start.start(arguments, pool, self._meter)
         self._context = vllm_setup.context_tokens(self._llm)
         self._running: dict[str, asyncio.Task[Any]] = {}
 

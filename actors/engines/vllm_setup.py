@@ -1,22 +1,16 @@
-"""How this project starts vLLM. It, `vllm_calls` and `vllm_value_head` alone know vLLM's names.
+"""What this project tells vLLM: environment and arguments.
 
+It and the other modules named ``vllm_*`` alone know vLLM's names.
 Tested with 0.32 (CPU) and 0.26 (GPU). Everything used in the two exists in both versions under the
 same name, unless a comment says otherwise.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
-from actors.engines.engine_stats import Meter
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.decoding import Sampling
@@ -25,6 +19,7 @@ from pipeline.core.thinking import Reasoning
 from pipeline.planning import sizing
 
 CPU_KV_CACHE_GIB = "1"
+PROCESSES = "VLLM_ENABLE_V1_MULTIPROCESSING"
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -43,8 +38,8 @@ def environment(pool: PoolConfig) -> dict[str, str]:
             "OMP_NUM_THREADS": str(max(1, round(pool.num_cpus))),
         }
         if pool.engine.tensor_parallel_size == 1:
-            # lets the engine's process hold the model itself (see `engine_args`)
-            variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+            # no further process for the engine (see `vllm_start`) or the model (see `engine_args`)
+            variables[PROCESSES] = "0"
     return variables | pool.env
 
 
@@ -156,60 +151,6 @@ def sampling_params(sampling: Sampling) -> dict[str, Any]:
     return chosen
 
 
-@contextmanager
-def alone_on_gpu(pool: PoolConfig) -> Iterator[None]:
-    """Let the replicas that share a GPU start one after the other, on each node.
-
-    At its start vLLM measures what it needs by how much memory of the whole GPU is taken
-    meanwhile, so that it counts what another engine takes at the same time as its own, and its KV
-    cache has that much less.
-    """
-    if not pool.shares_gpu:
-        yield
-        return
-    gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").replace("/", "-")
-    name = f"markovscale-{os.getuid()}-gpu-{gpu}.lock"
-    with FileLock(Path(tempfile.gettempdir()) / name):
-        yield
-
-
-def start(arguments: dict[str, Any], pool: PoolConfig, meter: Meter) -> Any:
-    """A running vLLM AsyncLLM whose steps `meter` counts."""
-    from vllm import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
-    from vllm.v1.metrics.loggers import StatLoggerBase
-
-    class StepCounter(StatLoggerBase):  # type: ignore[misc]  # vLLM is untyped here
-        """Feeds `meter` after every engine step."""
-
-        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-            del vllm_config, engine_index
-
-        def record(self, scheduler_stats: Any, iteration_stats: Any, *_: Any, **__: Any) -> None:
-            if iteration_stats is not None:
-                meter.completion_tokens += iteration_stats.num_generation_tokens
-                meter.preemptions += iteration_stats.num_preempted_reqs
-            if scheduler_stats is not None:
-                meter.batch(
-                    scheduler_stats.num_running_reqs,
-                    scheduler_stats.num_waiting_reqs,
-                    scheduler_stats.kv_cache_usage,
-                )
-                drafted = getattr(scheduler_stats, "spec_decoding_stats", None)
-                if drafted is not None:
-                    meter.drafts += drafted.num_drafts
-                    meter.draft_tokens += drafted.num_draft_tokens
-                    meter.accepted_tokens += drafted.num_accepted_tokens
-
-        def log_engine_initialized(self) -> None:
-            """Nothing to say."""
-
-    with alone_on_gpu(pool):
-        llm = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), stat_loggers=[StepCounter])
-    meter.ready()
-    return llm
-
-
 def token_rows(*, activation: bool) -> dict[str, Any]:
     """Arguments of `engine_args` for a model with a row for every token: logits, or with
     `activation` the probabilities that vLLM makes of them."""
@@ -227,24 +168,6 @@ def value_head() -> dict[str, Any]:
 
     vllm_value_head.register()
     return {"worker_extension_cls": f"{vllm_value_head.__name__}.Registered", "convert": "classify"}
-
-
-def embedder(model: ModelConfig, pool: PoolConfig, pooling: str) -> Any:
-    """vLLM's synchronous engine, for last-layer states pooled by ``last`` or ``mean``."""
-    from vllm import LLM
-    from vllm.config import PoolerConfig
-
-    arguments = engine_args(
-        model,
-        pool,
-        runner="pooling",
-        convert="embed",
-        pooler_config=PoolerConfig(pooling_type=pooling.upper(), use_activation=False),
-        enable_prefix_caching=False,
-        enable_chunked_prefill=False,
-    )
-    with alone_on_gpu(pool):
-        return LLM(**arguments)
 
 
 def context_tokens(llm: Any) -> int:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special, stats
+from scipy import special
 
 from pipeline.statistics.calibration_maps import CalibrationMap, IsotonicMap, PlattMap
 from pipeline.statistics.intervals import Interval, wilson
@@ -59,7 +60,7 @@ def roc_auc(scores: ArrayLike, right: ArrayLike) -> float:
     n_wrong = len(outcome) - n_right
     if not n_right or not n_wrong:
         return math.nan
-    ranks = stats.rankdata(values)
+    ranks = scipy.stats.rankdata(values)
     above = float(np.sum(ranks[outcome])) - n_right * (n_right + 1) / 2
     return above / (n_right * n_wrong)
 
@@ -99,7 +100,7 @@ def fit_isotonic(scores: ArrayLike, right: ArrayLike) -> IsotonicMap:
     values, outcome = _checked(scores, right)
     knots, where, weights = np.unique(values, return_inverse=True, return_counts=True)
     shares = np.bincount(where, weights=outcome) / weights
-    fitted = np.clip(optimize.isotonic_regression(shares, weights=weights).x, 0.0, 1.0)
+    fitted = np.clip(scipy.optimize.isotonic_regression(shares, weights=weights).x, 0.0, 1.0)
     changes = np.diff(fitted) > 0
     ends = np.concatenate(([True], changes)) | np.concatenate((changes, [True]))
     return IsotonicMap(
@@ -126,7 +127,7 @@ def fit_platt(scores: ArrayLike, right: ArrayLike) -> PlattMap:
         return float(value), np.array([np.mean(miss * centred), np.mean(miss)])
 
     start = np.array([0.0, special.logit(np.mean(target))])
-    found = optimize.minimize(loss, start, jac=True, method="BFGS").x
+    found = scipy.optimize.minimize(loss, start, jac=True, method="BFGS").x
     slope = float(found[0]) / scale
     return PlattMap(slope=slope, intercept=float(found[1]) - slope * float(np.mean(values)))
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from pipeline.statistics.intervals import check_level
 
@@ -48,7 +49,7 @@ def mcnemar(first: Mapping[K, bool], second: Mapping[K, bool]) -> McNemar:
         only_first=only_first,
         only_second=only_second,
         neither=pairs.count((False, False)),
-        p_value=float(stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0,
+        p_value=float(scipy.stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0,
     )
 
 

@@ -16,8 +16,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from pipeline.statistics.intervals import Interval, draws_interval
 
@@ -215,7 +216,7 @@ def _posterior_draws(
         return -float(_log_posterior(point[None, :], counts, n, prior)[0])
 
     start = np.array([special.logit((counts[0] + 0.5) / (n + 1)), prior.gain_mean, prior.kept_mean])
-    mode = optimize.minimize(loss, start, method="BFGS", options={"gtol": 1e-4})
+    mode = scipy.optimize.minimize(loss, start, method="BFGS", options={"gtol": 1e-4})
     spread = np.linalg.cholesky(1.5 * (mode.hess_inv + mode.hess_inv.T) / 2 + 1e-10 * np.eye(3))
     proposed_draws = 5 * draws
     scale = np.sqrt(_DEGREES / rng.chisquare(_DEGREES, proposed_draws))[:, None]

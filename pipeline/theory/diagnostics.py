@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special, stats
+from scipy import special
 
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.simulated_null import without_drift
@@ -139,7 +140,7 @@ def mixture_test(successes: Sequence[int], trials: Sequence[int]) -> Mixture:
         return -float(np.sum(special.betaln(k + alpha, n - k + beta) - special.betaln(alpha, beta)))
 
     fits = [
-        optimize.minimize(
+        scipy.optimize.minimize(
             loss,
             np.array([special.logit(rate), start]),
             method="Nelder-Mead",
@@ -155,7 +156,7 @@ def mixture_test(successes: Sequence[int], trials: Sequence[int]) -> Mixture:
         mean=float(special.expit(best.x[0])),
         spread=float(special.expit(best.x[1])),
         statistic=statistic,
-        p_value=float(0.5 * stats.chi2.sf(statistic, 1)) if statistic > 0 else 1.0,
+        p_value=float(0.5 * scipy.stats.chi2.sf(statistic, 1)) if statistic > 0 else 1.0,
         n_questions=len(k),
     )
 
@@ -280,5 +281,5 @@ def _chi_square(statistic: float, df: int) -> LikelihoodRatio:
     return LikelihoodRatio(
         statistic=statistic,
         df=df,
-        p_value=float(stats.chi2.sf(statistic, df)) if df else 1.0,
+        p_value=float(scipy.stats.chi2.sf(statistic, df)) if df else 1.0,
     )

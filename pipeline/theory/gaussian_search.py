@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 FloatArray = NDArray[np.float64]
 
@@ -78,7 +79,7 @@ def _ends(k: int) -> tuple[float, float]:
 def _gain(z: FloatArray, df: int) -> FloatArray:
     """E (u - z)^+ for u of Student's t, df > 1."""
     return np.asarray(
-        (df + z**2) / (df - 1) * stats.t.pdf(z, df) - z * special.stdtr(df, -z), np.float64
+        (df + z**2) / (df - 1) * scipy.stats.t.pdf(z, df) - z * special.stdtr(df, -z), np.float64
     )
 
 

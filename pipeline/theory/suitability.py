@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from pipeline.statistics.calibration import roc_auc
 from pipeline.statistics.intervals import Interval
@@ -142,8 +142,10 @@ def _clustered_auc(score_QT: FloatArray, right_QT: FloatArray) -> Interval | Non
         return None
     auc = roc_auc(score, right)
     place = np.empty(len(score))  # share of the other kind that scores worse
-    place[right] = (stats.rankdata(score)[right] - stats.rankdata(score[right])) / n
-    place[~right] = 1 - (stats.rankdata(score)[~right] - stats.rankdata(score[~right])) / m
+    place[right] = (scipy.stats.rankdata(score)[right] - scipy.stats.rankdata(score[right])) / n
+    place[~right] = (
+        1 - (scipy.stats.rankdata(score)[~right] - scipy.stats.rankdata(score[~right])) / m
+    )
     influence = (place - auc) / np.where(right, m, n)
     of_question = np.bincount(np.nonzero(use)[0], weights=influence, minlength=len(score_QT))
     return _on_logit(auc, float(np.sqrt(np.sum(of_question**2))))
