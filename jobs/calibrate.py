@@ -18,6 +18,8 @@ import posixpath
 import sys
 from dataclasses import asdict, replace
 
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion
 from pipeline.replay.pools import CompletionPool, read_pool
@@ -27,8 +29,7 @@ from pipeline.store.storage import Folder
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale calibrate", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("calibrate", __doc__)
     options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument("--out", required=True, metavar="FILE", help="JSON file to write")
     options.add_argument(
@@ -37,18 +38,21 @@ def parser() -> argparse.ArgumentParser:
         default="isotonic",
         help="any rising map (isotonic, the default), or a logistic one",
     )
-    options.add_argument("--seed", type=int, default=0, help="of the split into halves")
+    options.add_argument(
+        "--seed", type=int, metavar="N", default=0, help="of the split into halves (0)"
+    )
     return options
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     try:
         pool = read_pool(arguments.pool)
         scores, right, questions = graded_scores(pool)
         judged = calibrate(scores, right, questions, method=arguments.method, seed=arguments.seed)
-    except (ConfigError, DataError, ValueError) as error:
+    except (ConfigError, DataError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     fit = fit_isotonic if arguments.method == "isotonic" else fit_platt

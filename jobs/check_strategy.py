@@ -24,6 +24,8 @@ from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 from pipeline.config.errors import described
 from pipeline.config.run import override_field
 from pipeline.core.errors import ConfigError
@@ -50,8 +52,7 @@ _NOW = ("now", "today", "utcnow")
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale check_strategy", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("check_strategy", __doc__)
     options.add_argument(
         "kind", metavar="STRATEGY", help="package.module:Class, or an entry point's or own name"
     )
@@ -70,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     try:
         strategy = _built(arguments.kind, arguments.overrides)
         if arguments.digest:  # of a process with other hashes of texts

@@ -20,9 +20,10 @@ import sys
 from functools import partial
 
 from jobs.evaluate import execute
-from jobs.logs import add_log_options, log_to_stderr
+from jobs.logs import log_to_stderr
 from jobs.run_options import add_run_options, opened_run
 from jobs.supervision import supervised
+from jobs.verb_parser import verb_parser
 from pipeline.config.collection import make_collection
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.run_dir import RunDir
@@ -34,9 +35,7 @@ from pipeline.theory.suitability import LEAST_QUESTIONS
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale collect", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_log_options(options)
+    options = verb_parser("collect", __doc__)
     add_run_options(options)
     options.add_argument(
         "--rounds", type=int, metavar="R", help="completions a chain (64; on a resume, as before)"

@@ -25,6 +25,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.report import words
@@ -39,14 +41,16 @@ from pipeline.statistics.paired import Difference
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale compare", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("compare", __doc__)
     options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
     options.add_argument(
         "--strategy", action="append", default=[], metavar="LABEL", help="at most twice"
     )
     options.add_argument(
-        "--rule", choices=[rule.value for rule in AnswerRule], help="answer rule of both sides"
+        "--rule",
+        metavar="RULE",
+        choices=[rule.value for rule in AnswerRule],
+        help=f"answer rule of both sides: {', '.join(AnswerRule)}",
     )
     options.add_argument("--n", type=int, metavar="N", help="completions to rank pilots at")
     options.add_argument("--json", action="store_true", help="print one JSON object instead")
@@ -56,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     rule = None if arguments.rule is None else AnswerRule(arguments.rule)
     try:
         if len(arguments.strategy) > 2:

@@ -18,12 +18,13 @@ import logging
 import sys
 from typing import Any
 
-from jobs.logs import add_log_options, log_to_stderr
+from jobs.logs import log_to_stderr
 from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
 from jobs.supervision import EXIT_RESUMABLE, explained, resumable, supervised
 from jobs.tables import print_summary
 from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
+from jobs.verb_parser import verb_parser
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
@@ -38,9 +39,7 @@ EXIT_CAPPED = 3
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale evaluate", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_log_options(options)
+    options = verb_parser("evaluate", __doc__)
     add_run_options(options)
     options.add_argument(
         "--tracker",

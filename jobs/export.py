@@ -18,14 +18,15 @@ import argparse
 import sys
 import time
 
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.export.formats import FORMATS, export_run
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale export", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("export", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--to", required=True, choices=tuple(FORMATS), help="the format")
     options.add_argument("--out", required=True, metavar="PATH", help="folder to write")
@@ -43,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     try:
         if arguments.push is not None and arguments.to != "hf_dataset":
             raise ConfigError(f"--push must come with --to hf_dataset, got --to {arguments.to}")

@@ -9,12 +9,12 @@ Needs the backbone (and its GPUs) once; ``jobs.sweep`` with ``priors.predictor``
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from jobs.logs import add_log_options, log_to_stderr
+from jobs.logs import log_to_stderr
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
+from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.features import POOLINGS
 from pipeline.records.run_dir import rows_of
@@ -23,9 +23,7 @@ from pipeline.store.storage import Folder
 
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
-    options = argparse.ArgumentParser(prog="markovscale features", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_log_options(options)
+    options = verb_parser("features", __doc__)
     options.add_argument("--run", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument(
         "--config",

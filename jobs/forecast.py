@@ -22,6 +22,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 from pipeline.benchmarks.known import known_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.replay.pools import is_export, read_pool
@@ -52,8 +54,7 @@ class Pilot:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale forecast", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("forecast", __doc__)
     options.add_argument("--run", required=True, metavar="PILOT", help="run or exported pool")
     options.add_argument(
         "--questions",
@@ -78,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     try:
         _check(arguments)
         pilot = read_pilot(arguments.run)

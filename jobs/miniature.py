@@ -18,14 +18,15 @@ A step that was finished is not done again. Prints the tables; everything is in 
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobs import collect, evaluate, paper, sweep, train
+from jobs.logs import log_to_stderr
 from jobs.miniature_tables import print_tables
+from jobs.verb_parser import verb_parser, verbosity
 
 CONFIG = "configs/miniature.yaml"
 GRIDS = "configs/sweeps/miniature.yaml"
@@ -95,17 +96,17 @@ def steps(out: str, *, quick: bool) -> list[Step]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the steps; returns the exit status of the first that failed, else 0."""
-    options = argparse.ArgumentParser(prog="markovscale miniature", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("miniature", __doc__)
     options.add_argument("--out", default="runs/miniature", metavar="FOLDER", help="of everything")
     options.add_argument("--quick", action="store_true", help="fewer questions")
     arguments = options.parse_args(argv)
+    log_to_stderr(arguments.level)
     out = str(Path(arguments.out).resolve())
     began = time.monotonic()
     spent: dict[str, float] = {}
     for name, job, command in steps(out, quick=arguments.quick):
         started = time.monotonic()
-        status = job(command)
+        status = job([*command, *verbosity(arguments.level)])
         spent[name] = time.monotonic() - started
         if status != 0:
             print(f"the step '{name}' ended with status {status}", file=sys.stderr)

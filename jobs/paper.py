@@ -17,8 +17,9 @@ import logging
 import sys
 import time
 
-from jobs.logs import add_log_options, log_to_stderr
+from jobs.logs import log_to_stderr
 from jobs.pool_priors import predicted_pool
+from jobs.verb_parser import verb_parser
 from pipeline.config.science import PriorsConfig
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
 from pipeline.paper.beliefs import from_other_half, predicted
@@ -36,9 +37,7 @@ logger = logging.getLogger(__name__)
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale paper", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_log_options(options)
+    options = verb_parser("paper", __doc__)
     options.add_argument(
         "--pool", action="append", required=True, metavar="POOL", help="run or export (repeatable)"
     )

@@ -10,7 +10,6 @@ prints how the two agree. Nothing is generated. Exits with 0, or 2 for a wrong r
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +22,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from actors.controllers.grading import Grader, GradingPool, answer_for
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 from pipeline.answers import Verdict
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.journal import checked, counting, read_columns
@@ -50,8 +51,7 @@ SCHEMA = pa.schema(
 
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="markovscale regrade", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = verb_parser("regrade", __doc__)
     parser.add_argument("run", metavar="RUN", help="run directory")
     parser.add_argument(
         "--grader",
@@ -59,9 +59,12 @@ def main(argv: list[str] | None = None) -> int:
         required=True,
         help="who grades now: this project, math-verify, or the paper's code",
     )
-    parser.add_argument("--workers", type=int, default=2, help="grading processes")
-    parser.add_argument("--examples", type=int, default=10, help="disagreements to print")
+    parser.add_argument("--workers", type=int, metavar="N", default=2, help="grading processes (2)")
+    parser.add_argument(
+        "--examples", type=int, metavar="N", default=10, help="disagreements to print (10)"
+    )
     arguments = parser.parse_args(argv)
+    log_to_stderr(arguments.level)
     try:
         run = RunDir.open(arguments.run)
         before = run.config().science.grader

@@ -16,8 +16,9 @@ import sys
 from dataclasses import fields
 from typing import Any
 
-from jobs.logs import add_log_options, log_to_stderr
+from jobs.logs import log_to_stderr
 from jobs.tables import print_strategies
+from jobs.verb_parser import verb_parser
 from pipeline.config.strategies import rule_of
 from pipeline.config.sweep import SweepConfig, grid
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
@@ -31,9 +32,7 @@ from pipeline.report.summary import summarise
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale replay", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_log_options(options)
+    options = verb_parser("replay", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--strategy", metavar="FILE", help="YAML file of strategies (jobs.sweep)")
     options.add_argument(
@@ -56,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.strategy is None:
             return _again(run)
         return _another(run, SweepConfig.load(arguments.strategy, arguments.overrides))
-    except (ConfigError, DataError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 

@@ -17,6 +17,8 @@ import posixpath
 import sys
 from collections.abc import Sequence
 
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.report.build import build, write_report
 from pipeline.report.fronts import Row as FrontRow
@@ -30,8 +32,7 @@ from pipeline.store.storage import Folder
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale report", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("report", __doc__)
     options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
     options.add_argument("--out", metavar="FILE", help="where to write the report")
     options.add_argument("--paper", metavar="DIR", help="folder of the paper's numbers as CSV")
@@ -55,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     try:
         runs = [read_run(run, run_shown=len(arguments.runs) > 1) for run in arguments.runs]
         sweep, fronts = _sweeps(arguments.sweep, runs), _fronts(arguments.sweep, runs)

@@ -17,7 +17,7 @@ from jobs.cluster import check_ray_folder
 from jobs.dry_run import PlanFile, print_dry_run
 from jobs.priors import keep_predictions, predictor_of
 from jobs.shipped import shipped
-from pipeline.benchmarks import describe_rows, described_fields, load
+from pipeline.benchmarks import Skip, describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError
 from pipeline.planning.proposal import applied
@@ -222,4 +222,7 @@ def _show_rows(config: RunConfig, number: int) -> None:
             if index >= number:
                 break
             print(f"  row  {encodable(json.dumps(raw, ensure_ascii=False, default=str))}")
-            print(f"  item {json.dumps(dataclasses.asdict(item), ensure_ascii=False)}")
+            if isinstance(item, Skip):
+                print(f"  left out: {item.reason} in {item.where}")
+            else:
+                print(f"  item {json.dumps(dataclasses.asdict(item), ensure_ascii=False)}")

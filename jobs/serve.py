@@ -21,9 +21,10 @@ import sys
 from datetime import UTC, datetime
 
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
-from jobs.logs import add_log_options, log_to_stderr
+from jobs.logs import log_to_stderr
 from jobs.priors import predictor_of
 from jobs.shipped import shipped
+from jobs.verb_parser import verb_parser
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.store.storage import resolve
@@ -36,9 +37,7 @@ KEY = "MARKOVSCALE_API_KEY"
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale serve", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_log_options(options)
+    options = verb_parser("serve", __doc__)
     options.add_argument(
         "--config", metavar="FILE", type=shipped(), required=True, help="YAML file, as of a run"
     )

@@ -21,6 +21,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.planning.admission import Pressure
@@ -41,8 +43,7 @@ _PRESSURE: dict[str, str] = {
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale status", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("status", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--json", action="store_true", help="print one JSON object instead")
     options.add_argument(
@@ -59,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     console = Console(width=None if Console().is_terminal else 140, highlight=False)
     while True:
         try:

@@ -25,7 +25,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
+from jobs.logs import log_to_stderr
 from jobs.shipped import shipped
+from jobs.verb_parser import verb_parser, verbosity
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.store.storage import check_name, resolve
@@ -33,12 +35,13 @@ from pipeline.store.storage import check_name, resolve
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale suite", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("suite", __doc__)
     options.add_argument(
         "configs", nargs="+", type=shipped(), metavar="FILE", help="YAML file of a run"
     )
-    options.add_argument("--name", required=True, help="begins the name of every run directory")
+    options.add_argument(
+        "--name", required=True, metavar="NAME", help="begins the name of every run directory"
+    )
     options.add_argument(
         "--at-once", type=int, metavar="N", help="runs at the same time; all of them by default"
     )
@@ -56,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     try:
         runs = runs_of(arguments.configs, arguments.overrides, arguments.name)
         if arguments.at_once is not None and arguments.at_once < 1:
@@ -63,11 +67,12 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    told = verbosity(arguments.level)
     overrides = [part for field in arguments.overrides for part in ("--set", field)]
     commands = [
         [
             *(sys.executable, "-m", "jobs.evaluate", "--config", config),
-            *(*overrides, "--name", posixpath.basename(address), "--resume-if-exists"),
+            *(*told, *overrides, "--name", posixpath.basename(address), "--resume-if-exists"),
         ]
         for config, address in runs
     ]

@@ -25,10 +25,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.logs import add_log_options, log_to_stderr
+from jobs.logs import log_to_stderr
 from jobs.pool_priors import predicted_pool
 from jobs.shipped import shipped
 from jobs.sweep_tables import print_fronts, print_sweep
+from jobs.verb_parser import verb_parser
 from pipeline.config.sweep import SweepConfig, grid
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
 from pipeline.core.protocol import Strategy
@@ -45,9 +46,7 @@ logger = logging.getLogger(__name__)
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale sweep", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_log_options(options)
+    options = verb_parser("sweep", __doc__)
     options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument(
         "--config", required=True, type=shipped("sweeps"), metavar="FILE", help="YAML file of grids"
@@ -85,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
             others[_name(arguments.choose_on)] = _swept(
                 read_pool(arguments.choose_on), config, arguments.features
             )
-    except (ConfigError, DataError, ReplayMissError) as error:
+    except (ConfigError, DataError, ReplayMissError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     fronts = sweep_fronts(result)

@@ -20,9 +20,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from jobs.logs import add_log_options, log_to_stderr
+from jobs.logs import log_to_stderr
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
+from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.agreement_training import train_agreement
 from pipeline.predictors.features import POOLINGS
@@ -33,9 +34,7 @@ from pipeline.store.storage import Folder
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale train", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_log_options(options)
+    options = verb_parser("train", __doc__)
     options.add_argument(
         "--pool", required=True, metavar="POOL", help="run of jobs.collect, or its export"
     )
@@ -47,10 +46,15 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
     options.add_argument(
-        "--benchmark", action="append", default=[], help="only this one of the pool"
+        "--benchmark",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only this one of the pool (repeatable)",
     )
     options.add_argument(
         "--answers",
+        metavar="K",
         type=int,
         default=PAPER_ANSWERS,
         help="p0 of a training question is the share right of its first so many samples (60)",
@@ -64,11 +68,15 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--use", choices=("paper", "tuned"), default="paper", help="which heads predict (paper)"
     )
-    options.add_argument("--epochs", type=int, help="of the paper's setting (30)")
-    options.add_argument("--learning-rate", type=float, help="of the paper's setting (1e-5)")
-    options.add_argument("--seed", type=int, default=0, help="of split and fit")
+    options.add_argument("--epochs", type=int, metavar="N", help="of the paper's setting (30)")
     options.add_argument(
-        "--only", choices=("agree",), help="fit the weights of agree alone, without any engine"
+        "--learning-rate", type=float, metavar="X", help="of the paper's setting (1e-5)"
+    )
+    options.add_argument("--seed", type=int, metavar="N", default=0, help="of split and fit (0)")
+    options.add_argument(
+        "--only",
+        choices=("agree",),
+        help="agree: fit the weights of agree alone, without any engine",
     )
     options.add_argument(
         "--set",

@@ -13,7 +13,6 @@ transformers, safetensors, pyarrow, numpy and scipy; no Ray, no vLLM.
 from __future__ import annotations
 
 import argparse
-import logging
 import math
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,8 @@ from actors.training.tiny_models import (
     save_verifier,
 )
 from actors.training.tiny_training import RECIPES, quick, train_generator, train_verifier
+from jobs.logs import log_to_stderr
+from jobs.verb_parser import verb_parser
 
 MEASURED_SEED = 2026
 """Seed of the measured test questions; the priors' training questions use the next one."""
@@ -41,7 +42,7 @@ MEASURED_SEED = 2026
 def main(argv: list[str] | None = None) -> int:
     """Parse, train, save, load what was saved, measure it, write the cards."""
     args = _parse(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    log_to_stderr(args.level)
     device = args.device or fastest_device()
     recipe = quick(RECIPES[args.task]) if args.quick else RECIPES[args.task]
     folders = {model: args.out / folder_name(args.task, model) for model in (GENERATOR, VERIFIER)}
@@ -97,24 +98,36 @@ def _train(args: argparse.Namespace, device: str) -> dict[str, Any]:
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="train_tiny", description="Train a pair of embedded tiny models on a generated task."
-    )
+    parser = verb_parser("train_tiny", __doc__)
     parser.add_argument(
         "--task",
         choices=tuple(RECIPES),
         default="arithmetic",
         help="what the models learn (arithmetic)",
     )
-    parser.add_argument("--out", type=Path, default=Path("models"), help="folder to write to")
     parser.add_argument(
-        "--device", choices=("cuda", "cpu"), help="default: cuda where there is one"
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        default=Path("models"),
+        help="folder to write to (models)",
     )
     parser.add_argument(
-        "--minutes-budget", type=float, default=math.inf, help="cut training to fit this time"
+        "--device", choices=("cuda", "cpu"), help="where to train (cuda where there is one)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of weights and batches (0)")
-    parser.add_argument("--workers", type=int, default=6, help="processes that make batches")
+    parser.add_argument(
+        "--minutes-budget",
+        type=float,
+        metavar="MINUTES",
+        default=math.inf,
+        help="cut training to fit this time",
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", default=0, help="of weights and batches (0)"
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", default=6, help="processes that make batches (6)"
+    )
     parser.add_argument("--quick", action="store_true", help="a few batches, to see it run")
     parser.add_argument(
         "--measure", action="store_true", help="train nothing: measure the models that OUT has"

@@ -232,6 +232,17 @@ def test_describes_rows_beside_items(tmp_path: Path) -> None:
     assert described == list(zip(ROWS, ITEMS, strict=True))
 
 
+def test_describes_what_is_left_out_in_its_place(tmp_path: Path) -> None:
+    """A look at the rows shows a bad one where it stands, with the reason why a run leaves it out."""
+    file = write(tmp_path, "q.jsonl", [ROWS[0], {"problem": "What?"}, ROWS[1]])
+    source = BenchmarkSource(name="mine", path=str(file), skip_bad_rows=True)
+
+    _, (raw, left_out), _ = describe_rows(source)
+
+    assert raw == {"problem": "What?"}
+    assert left_out == load(source).skipped[0]
+
+
 def test_arithmetic_is_generated() -> None:
     """The built-in benchmark needs no file, and its seed decides its questions."""
     loaded = load(BenchmarkSource(name="arithmetic", size=3, split="validation", seed=1))

@@ -79,10 +79,31 @@ def test_the_shell_completes_verbs_options_and_files(tmp_path, capsys):
         return done.stdout.split()
 
     assert completed("ev") == ["evaluate"]
-    assert completed("status", "--") == ["--json", "--watch"]
+    assert completed("status", "--")[1:] == ["--json", "--quiet", "--verbose", "--watch"]
     assert "--resume-if-exists" in completed("evaluate", "--re")
     assert completed("report", "run") == ["run-1"]
     assert main(["completion", "fish"]) == 2
+    assert main(["completion", "--help"]) == 0
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
+def test_zsh_completes_likewise(capsys):
+    """The printed script offers verbs, then the verb's options or files."""
+    assert main(["completion", "zsh"]) == 0
+    script = capsys.readouterr().out
+
+    def completed(*words):
+        asked = (
+            f"compdef() {{}}; compadd() {{ print -- $@ }}; _files() {{ print files }}\n{script}"
+            f"words=(markovscale {' '.join(words)}); CURRENT={len(words) + 1}; PREFIX={words[-1]}\n"
+            "_markovscale"
+        )
+        done = subprocess.run(["zsh", "-fc", asked], capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert completed("ev") == [*VERBS, "completion"]
+    assert completed("status", "--")[:3] == ["--", "--help", "--json"]
+    assert completed("report", "run") == ["files"]
 
 
 def test_a_shipped_configuration_is_found_by_its_name(tmp_path, monkeypatch, capsys):
@@ -119,11 +140,15 @@ def test_the_script_finds_a_strategy_beside_the_user(tmp_path):
 
 
 def test_every_option_of_every_verb_has_a_text(capsys):
-    """Help says what an option is for, not only its name."""
+    """Help says what an option is for, not only its name, and shows no mark-up; every verb can be
+    told to say less or more."""
     for verb in VERBS:
         with pytest.raises(SystemExit, match="0"):
             main([verb, "--help"])
-        told = capsys.readouterr().out.partition("options:\n")[2]
+        text, _, told = capsys.readouterr().out.partition("options:\n")
+        assert text.startswith(f"usage: markovscale {verb} ")
+        assert "`" not in text
+        assert "--quiet" in told
         entries = re.split(r"\n(?=  -)", told)
         bare = [entry for entry in entries if not re.search(r"(\S {2,}|\n {6,})\S", entry.strip())]
         assert not bare, (verb, bare)

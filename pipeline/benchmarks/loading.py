@@ -76,18 +76,17 @@ def load(source: BenchmarkSource) -> Loaded:
     )
 
 
-def describe_rows(source: BenchmarkSource) -> Iterator[tuple[Row, Item]]:
-    """Each good row beside the item that was made of it; bad rows raise unless skipped.
+def describe_rows(source: BenchmarkSource) -> Iterator[tuple[Row | None, Item | Skip]]:
+    """Each row, None where it could not be read, beside the item that was made of it, or beside why
+    it is left out; bad rows raise unless skipped.
 
     Raises:
         DataError: as `load`.
     """
     for raw, _, result in _understood(source):
-        if isinstance(result, Item):
-            assert raw is not None
-            yield raw, result
-        elif not source.skip_bad_rows:
+        if isinstance(result, Skip) and not source.skip_bad_rows:
             raise _refused(result)
+        yield raw, result
 
 
 def described_fields(source: BenchmarkSource) -> str:

@@ -98,7 +98,7 @@ class RunDir:
                 if run.folder.has("pool.json"):
                     raise ConfigError(
                         f"a run directory is asked for, {address} is an exported pool: "
-                        f"jobs.paper, jobs.sweep, jobs.train and jobs.features read those"
+                        "jobs.paper, jobs.sweep, jobs.forecast and jobs.train read those"
                     )
                 raise ConfigError(f"a run directory must hold config.json, {address} does not")
         return run
