@@ -25,9 +25,9 @@ from jobs.logs import add_log_options, log_to_stderr
 from jobs.priors import predictor_of
 from jobs.shipped import shipped
 from pipeline.config.run import RunConfig
+from pipeline.config.strategies import own_modules
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.store.storage import resolve
-from pipeline.strategies.registry import own_modules
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         record = record if "://" in record else resolve(record)[1]
         begin_record(record, config, models.served)
     try:
-        start_ray(config.runtime, own_modules(e.kind for e in config.science.strategies))
+        start_ray(config.runtime, own_modules(config.science))
     except ClusterError as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1

@@ -29,7 +29,9 @@ from jobs.logs import add_log_options, log_to_stderr
 from jobs.pool_priors import predicted_pool
 from jobs.shipped import shipped
 from jobs.sweep_tables import print_fronts, print_sweep
-from pipeline.config.sweep import SweepConfig, grid
+from pipeline.answers.answer_rules import Rule
+from pipeline.config.strategies import rules_of
+from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
 from pipeline.core.protocol import Strategy
 from pipeline.replay.front_families import control_settings, sweep_fronts
@@ -78,12 +80,13 @@ def main(argv: list[str] | None = None) -> int:
         config = SweepConfig.load(arguments.config, arguments.overrides)
         pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
         settings = grid(config, pool.science)
+        rules = rules_of(science_of(config, pool.science))
         _check_held_out(settings, _name(pool.address))
-        result = _swept(pool, config, arguments.features)
+        result = _swept(pool, config, arguments.features, rules)
         others: dict[str, SweepResult] = {}
         if arguments.choose_on:
             others[_name(arguments.choose_on)] = _swept(
-                read_pool(arguments.choose_on), config, arguments.features
+                read_pool(arguments.choose_on), config, arguments.features, rules
             )
     except (ConfigError, DataError, ReplayMissError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -118,12 +121,14 @@ def _check_held_out(settings: Sequence[tuple[str, Strategy[Any]]], pool: str) ->
                 )
 
 
-def _swept(pool: CompletionPool, config: SweepConfig, features: str | None) -> SweepResult:
+def _swept(
+    pool: CompletionPool, config: SweepConfig, features: str | None, rules: Sequence[Rule]
+) -> SweepResult:
     started = time.perf_counter()
     pool = predicted_pool(pool, config.priors, features)
     settings = grid(config, pool.science)
     settings += [one for one in control_settings(pool) if one not in settings]
-    result = sweep(pool, settings, seed=config.seed)
+    result = sweep(pool, settings, seed=config.seed, rules=rules)
     seconds = time.perf_counter() - started
     logger.info("%d settings over %s in %.1f s", len(settings), pool.address, seconds)
     return result

@@ -27,7 +27,7 @@ from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
 from actors.routing.spans import spans
-from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
@@ -117,7 +117,7 @@ class Controller:
         self._generator = pools[GENERATOR]
         self._wanted = asyncio.Event()
         gate = CompletionGate(self._wanted.set) if runtime.limits.caps else None
-        rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
+        headline = {n: rule_of(science, s) for n, s in self._strategies.items()}
         self._fatal: str | None = None
         self._lag_ms = 0.0
         self._told = 0
@@ -132,7 +132,8 @@ class Controller:
             grade=self._grade,
             recording_of=Recordings(self._recording).of,
             in_flight=in_flight,
-            headline=rules,
+            rules=rules_of(science),
+            headline=headline,
             gate=gate,
         )
         loop = asyncio.get_running_loop()
