@@ -29,7 +29,8 @@ def _completion(kind: int, i: int) -> Completion:
     dice = hashlib.sha256(f"{kind} {i}".encode()).digest()
     answers = (None, "1", "2", r"\frac{1}{2}")
     answer = None if kind == 0 else answers[dice[0] % (2 + kind % 3)]
-    scored, told = kind % 2 == 0, kind % 3 == 0
+    scored = (True, False, dice[6] < 128)[kind % 3]  # all, none, some
+    told = (True, dice[7] < 128, False)[kind // 2]
     return Completion(
         text="" if answer is None else f"So \\boxed{{{answer}}}",
         answer=answer,

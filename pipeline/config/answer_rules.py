@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.answers.own_rules import GROUP, OwnRule
@@ -84,18 +84,20 @@ def listed(values: Any) -> Any:
     """The values of a science section whose headline rule is named by its label: one that is given
     by its place, its entry point or its fields is put among the own rules."""
     headline = values.get("answer_rule") if isinstance(values, dict) else None
-    if headline is None or headline == DEFAULT or headline in [*AnswerRule]:
-        return values
+    if not isinstance(headline, str | dict) or headline in [DEFAULT, *AnswerRule]:
+        return values  # the field says what it must be
     entries = values.get("answer_rules") or []
-    own = [AnswerRuleEntry.model_validate(entry) for entry in entries]
+    try:
+        own = [AnswerRuleEntry.model_validate(entry) for entry in entries]
+    except ValidationError:
+        return values  # the list says what is wrong with it
     if headline in [entry.label for entry in own]:
         return values
-    if isinstance(headline, str):
-        if not is_place(headline) and headline not in names_of(GROUP):
-            return values  # the field says what it must be
-        same = [entry for entry in own if entry.kind == headline]
-    else:
-        same = []
-    entry = same[0] if len(same) == 1 else AnswerRuleEntry.model_validate(headline)
-    more = [] if same else [entry.model_dump()]
-    return {**values, "answer_rule": entry.label, "answer_rules": [*entries, *more]}
+    if isinstance(headline, str) and not is_place(headline) and headline not in names_of(GROUP):
+        return values
+    for entry in own:
+        if entry.kind == headline:
+            return {**values, "answer_rule": entry.label}
+    entry = AnswerRuleEntry.model_validate(headline)
+    more = entry.model_dump()
+    return {**values, "answer_rule": entry.label, "answer_rules": [*entries, more]}
