@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from jobs.code_checks import asks_aside, differs_elsewhere
+from jobs.overrides import add_set_option
 from pipeline.answers.own_rules import OwnRule
 from pipeline.answers.rule_contract import chooses_alike, chooses_of_those
 from pipeline.config.answer_rules import AnswerRuleEntry
@@ -33,14 +34,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "kind", metavar="RULE", help="package.module:name of a function or class, or an entry point"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="a field of a class (repeatable)",
-    )
+    add_set_option(options, "a field of a class")
     options.add_argument("--digest", action="store_true", help=argparse.SUPPRESS)
     return options
 

@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from jobs.code_checks import asks_aside, differs_elsewhere, told
+from jobs.overrides import add_set_option
 from pipeline.config.errors import described
 from pipeline.config.run import override_field
 from pipeline.core.errors import ConfigError
@@ -38,14 +39,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "kind", metavar="STRATEGY", help="package.module:Class, or an entry point's or own name"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="a field of the strategy (repeatable)",
-    )
+    add_set_option(options, "a field of the strategy")
     options.add_argument("--digest", action="store_true", help=argparse.SUPPRESS)
     return options
 

@@ -17,6 +17,7 @@ from dataclasses import fields
 from typing import Any
 
 from jobs.logs import add_log_options, log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.tables import print_strategies
 from pipeline.config.strategies import rule_of, rules_of
 from pipeline.config.sweep import SweepConfig, grid, science_of
@@ -36,14 +37,7 @@ def parser() -> argparse.ArgumentParser:
     add_log_options(options)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--strategy", metavar="FILE", help="YAML file of strategies (jobs.sweep)")
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field of that file (repeatable)",
-    )
+    add_set_option(options, "override one field of that file")
     return options
 
 

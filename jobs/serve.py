@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
 from jobs.logs import add_log_options, log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.priors import predictor_of
 from jobs.shipped import shipped
 from pipeline.config.run import RunConfig
@@ -42,14 +43,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--config", metavar="FILE", type=shipped(), required=True, help="YAML file, as of a run"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field, dotted, such as science.strategy.tau=0.9 (repeatable)",
-    )
+    add_set_option(options)
     options.add_argument("--host", default="127.0.0.1", help="address to listen to (127.0.0.1)")
     options.add_argument("--port", type=int, default=8000, help="port to listen to (8000)")
     options.add_argument(

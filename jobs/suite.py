@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import posixpath
 import signal
 import subprocess
@@ -25,6 +26,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
+from jobs.logs import add_log_options
+from jobs.overrides import add_set_option
 from jobs.shipped import shipped
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
@@ -42,14 +45,8 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--at-once", type=int, metavar="N", help="runs at the same time; all of them by default"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field in every configuration (repeatable)",
-    )
+    add_set_option(options, "override one field in every configuration")
+    add_log_options(options)
     return options
 
 
@@ -64,6 +61,9 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     overrides = [part for field in arguments.overrides for part in ("--set", field)]
+    overrides += {logging.WARNING: ["--quiet"], logging.DEBUG: ["--verbose"]}.get(
+        arguments.level, []
+    )
     commands = [
         [
             *(sys.executable, "-m", "jobs.evaluate", "--config", config),

@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.logs import add_log_options, log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.pool_priors import predicted_pool
 from jobs.shipped import shipped
 from jobs.sweep_tables import print_fronts, print_sweep
@@ -60,14 +61,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--features", metavar="FOLDER", help="cache of features; by default beside the pool's run"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field, such as priors.predictor=FOLDER (repeatable)",
-    )
+    add_set_option(options, "override one field, such as priors.predictor=FOLDER")
     options.add_argument("--out", metavar="FILE", help="Parquet file to write (RUN/sweep.parquet)")
     return options
 

@@ -21,6 +21,7 @@ import argparse
 import sys
 
 from jobs.logs import add_log_options, log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
@@ -70,14 +71,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--only", choices=("agree",), help="fit the weights of agree alone, without any engine"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field of the runtime section (repeatable)",
-    )
+    add_set_option(options, "override one field of the runtime section")
     return options
 
 

@@ -27,7 +27,7 @@ from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
 from actors.routing.spans import spans
-from pipeline.config.strategies import rule_of, rules_of, strategies_of
+from pipeline.config.strategies import own_rules_of, rule_of, rules_of, strategies_of
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
@@ -62,6 +62,8 @@ class Controller:
         self._config = entry.config
         self._phase, self._engines = phase, engines
         self._strategies = strategies_of(self._config.science)
+        for rule in own_rules_of(self._config.science):
+            rule.code()  # that it is not here is found before anything is drawn
         self._watch = ray.get_actor(monitor_name(self._run.run_id), namespace=NAMESPACE)
         slot = ray.get_runtime_context().get_actor_id()[:12]  # the same for every life of the actor
         life = ray.get(self._watch.enlist.remote(slot))

@@ -44,6 +44,12 @@ class OwnRule:
     def __str__(self) -> str:
         return self.value
 
+    def told(self) -> str:
+        """Where it comes from, in words: ``late is early.rules:LateArgmax {"start": 2}``."""
+        return f"{self.value} is {self.kind}" + (
+            f" {self.settings}" if self.settings != "{}" else ""
+        )
+
     @property
     def needs_score(self) -> bool:
         """Whether it reads verifier scores: completions without one are kept from it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.answers.answer_rules import AnswerRule, Rule
+from pipeline.answers.own_rules import OwnRule
 from pipeline.core.phases import phases_of, stream_of
 from pipeline.records.outcome import has_failed
 from pipeline.report import words
@@ -127,8 +128,15 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 ("strategy", *(rule.value for rule in known)),
                 [(cell.name, *(_rule_entry(cell, rule) for rule in known)) for cell in cells],
             ),
+            _of_users(known),
         ),
     )
+
+
+def _of_users(rules: Sequence[Rule]) -> Child:
+    """Where the rules come from that are not shipped."""
+    own = [rule.told() for rule in rules if isinstance(rule, OwnRule)]
+    return h("p", f"Rules of users' own: {'; '.join(own)}.", cls="hint") if own else None
 
 
 def _unbilled(cells: Sequence[Cell]) -> str:
