@@ -12,19 +12,15 @@ a replay decides as the live run did. Exits with 0, or with 2 and one line that 
 from __future__ import annotations
 
 import argparse
-import gc
-import os
-import subprocess
 import sys
-import sysconfig
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
+from jobs.code_checks import asks_aside, differs_elsewhere, told
 from jobs.logs import log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.verb_parser import verb_parser
 from pipeline.config.errors import described
 from pipeline.config.run import override_field
@@ -36,18 +32,6 @@ from pipeline.strategies.registry import strategy_class
 _ENGINES = 9
 _BUDGETS = (1, 2, 3, 5, 8)
 _BAD_SCORES = (None, -0.1, 1.5, float("nan"))
-_ASIDE = {
-    "time": "the clock",
-    "random": "random numbers",
-    "posix": "the system (files, random bytes, the environment)",
-    "_io": "files",
-    "io": "files",
-    "_socket": "the network",
-}
-"""What a decision must not rest on, by the module that the called function is of."""
-_HASH_SEEDS = ("1", "2", "3")
-"""Of other processes: of one alone a decision may be the same by chance."""
-_NOW = ("now", "today", "utcnow")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,14 +40,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "kind", metavar="STRATEGY", help="package.module:Class, or an entry point's or own name"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="a field of the strategy (repeatable)",
-    )
+    add_set_option(options, "a field of the strategy")
     options.add_argument("--digest", action="store_true", help=argparse.SUPPRESS)
     return options
 
@@ -86,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except Exception as error:  # the strategy's own, whatever it is
-        why = error if isinstance(error, contract.ContractError) else _told(error)
+        why = error if isinstance(error, contract.ContractError) else told(error)
         print(f"error: {arguments.kind}: {why}", file=sys.stderr)
         return 2
     print(f"{arguments.kind} keeps the contract of strategies")
@@ -129,12 +106,9 @@ def _seeds(strategy: Strategy[Any]) -> None:
 
 def _pure(strategy: Strategy[Any]) -> None:
     drive = _everywhere(contract.stops_within_its_budget)
-    with suppress(Exception):  # what else is amiss is found by the other checks
-        drive(strategy)  # imports within functions are done by now
-    with _watched() as seen, suppress(Exception):
-        drive(strategy)
-    if seen:
-        raise contract.ContractError(f"{seen[0]}: it must decide by what it is told alone")
+    aside = asks_aside(lambda: drive(strategy))
+    if aside is not None:
+        raise contract.ContractError(aside)
 
 
 def _digest(strategy: Strategy[Any]) -> str:
@@ -144,64 +118,9 @@ def _digest(strategy: Strategy[Any]) -> str:
 
 
 def _hashes(strategy: Strategy[Any], argv: list[str]) -> None:
-    command = [sys.executable, "-m", "jobs.check_strategy", *argv, "--digest"]
-    paths = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
-    own = _digest(strategy)
-    for seed in _HASH_SEEDS:
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
-        done = subprocess.run(  # noqa: S603  # this very program
-            command, env=environment, capture_output=True, text=True, check=False
-        )
-        if done.returncode or done.stdout.strip() != own:
-            raise contract.ContractError(
-                "it must decide alike in another process, it does not (the hash of a text, the "
-                "order of a set?)"
-            )
-
-
-@contextmanager
-def _watched() -> Iterator[list[str]]:
-    """Notes calls of functions that no decision may rest on, with their place."""
-    seen: list[str] = []
-    standard = sysconfig.get_path("stdlib")
-
-    def watch(frame: FrameType, event: str, called: Any) -> None:
-        if event != "c_call" or seen:
-            return
-        owner = getattr(called, "__self__", None)
-        kind = owner if isinstance(owner, type) else type(owner)
-        module = getattr(called, "__module__", None) or kind.__module__
-        what = _ASIDE.get(module)
-        if module == "datetime" and called.__name__ in _NOW:
-            what = "the clock"
-        if what is None:
-            return
-        place: FrameType | None = frame
-        while place is not None and place.f_code.co_filename.startswith(standard):
-            place = place.f_back
-        at = frame if place is None else place
-        seen.append(
-            f"{at.f_code.co_filename}, line {at.f_lineno}, asks {what} ({module}.{called.__name__})"
-        )
-
-    before, collecting = sys.getprofile(), gc.isenabled()
-    gc.disable()  # what others do as it collects (gc.callbacks, finalizers) is not the strategy's
-    sys.setprofile(watch)
-    try:
-        yield seen
-    finally:
-        sys.setprofile(before)
-        if collecting:
-            gc.enable()
-
-
-def _told(error: Exception) -> str:
-    """An error of the strategy's code with the line where it was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
-    return f"it raised {type(error).__name__}: {error}{where}"
+    differs = differs_elsewhere("check_strategy", argv, _digest(strategy))
+    if differs is not None:
+        raise contract.ContractError(differs)
 
 
 _CHECKS: dict[str, Callable[[Strategy[Any]], None]] = {

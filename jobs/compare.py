@@ -19,6 +19,7 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -27,14 +28,14 @@ from rich.table import Table
 
 from jobs.logs import log_to_stderr
 from jobs.verb_parser import verb_parser
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.report import words
 from pipeline.report.chain_view import Candidate, RoundCurve, candidates
 from pipeline.report.comparison import Comparison, accuracy
 from pipeline.report.message import one_question, verdict_words
 from pipeline.report.pairs import comparisons_of, pilots_of
-from pipeline.report.run_data import read_run
+from pipeline.report.run_data import RunData, read_run, rules_in
 from pipeline.statistics.intervals import Interval
 from pipeline.statistics.paired import Difference
 
@@ -46,12 +47,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--strategy", action="append", default=[], metavar="LABEL", help="at most twice"
     )
-    options.add_argument(
-        "--rule",
-        metavar="RULE",
-        choices=[rule.value for rule in AnswerRule],
-        help=f"answer rule of both sides: {', '.join(AnswerRule)}",
-    )
+    options.add_argument("--rule", metavar="NAME", help="answer rule of both sides")
     options.add_argument("--n", type=int, metavar="N", help="completions to rank pilots at")
     options.add_argument("--json", action="store_true", help="print one JSON object instead")
     return options
@@ -61,13 +57,13 @@ def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    rule = None if arguments.rule is None else AnswerRule(arguments.rule)
     try:
         if len(arguments.strategy) > 2:
             raise ConfigError("--strategy may be given twice, not more")
         if arguments.n is not None and arguments.n < 1:
             raise ConfigError(f"--n must be >= 1, got {arguments.n}")
         runs = [read_run(run, run_shown=len(arguments.runs) > 1) for run in arguments.runs]
+        rule = None if arguments.rule is None else _rule(arguments.rule, runs)
         pilots = pilots_of(runs)
         made = comparisons_of(runs, arguments.strategy, rule) if len(runs) < 3 else []
         if len(runs) > 2 and not pilots:
@@ -97,6 +93,13 @@ def main(argv: list[str] | None = None) -> int:
     for benchmark, curves in pilots.items():
         _print_pilots(console, benchmark, curves, arguments.n)
     return 0
+
+
+def _rule(name: str, runs: Sequence[RunData]) -> Rule:
+    known = {rule.value: rule for rule in rules_in(cell for run in runs for cell in run.cells)}
+    if name not in known:
+        raise ConfigError(f"--rule must be one of {', '.join(known)}, got {name!r}")
+    return known[name]
 
 
 def _facts(c: Comparison) -> dict[str, Any]:

@@ -26,11 +26,10 @@ from jobs.tables import print_summary
 from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
 from jobs.verb_parser import verb_parser
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import strategies_of
+from pipeline.config.strategies import own_modules, strategies_of
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.planning.phase_work import phase_count
 from pipeline.records.run_dir import RunDir
-from pipeline.strategies.registry import own_modules
 
 logger = logging.getLogger("jobs.evaluate")
 
@@ -68,7 +67,7 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
 
     resumable(run.address)
     try:
-        start_ray(config.runtime, own_modules(e.kind for e in config.science.strategies))
+        start_ray(config.runtime, own_modules(config.science))
     except ClusterError as error:
         print(f"stopped: {error}; resume with --resume {run.address}", file=sys.stderr)
         return EXIT_RESUMABLE

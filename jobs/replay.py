@@ -17,10 +17,11 @@ from dataclasses import fields
 from typing import Any
 
 from jobs.logs import log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.tables import print_strategies
 from jobs.verb_parser import verb_parser
-from pipeline.config.strategies import rule_of
-from pipeline.config.sweep import SweepConfig, grid
+from pipeline.config.strategies import rule_of, rules_of
+from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
 from pipeline.core.protocol import Strategy
 from pipeline.records.run_dir import RunDir
@@ -35,14 +36,7 @@ def parser() -> argparse.ArgumentParser:
     options = verb_parser("replay", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--strategy", metavar="FILE", help="YAML file of strategies (jobs.sweep)")
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field of that file (repeatable)",
-    )
+    add_set_option(options, "override one field of that file")
     return options
 
 
@@ -80,16 +74,18 @@ def _another(run: RunDir, config: SweepConfig) -> int:
     science = run.config().science
     if config.priors.file is not None or config.priors.predictor is not None:
         raise ConfigError("priors of --strategy must be a and b, else those of the run are used")
-    strategies = _named(grid(config, science))
+    swept = science_of(config, science)
+    strategies, rules = _named(grid(config, science)), rules_of(swept)
     try:
-        found = replay_other(run, strategies, config.priors)
+        found = replay_other(run, strategies, config.priors, rules)
     except ReplayMissError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    rules = {label: rule_of(science, strategy) for label, strategy in strategies.items()}
+    headlines = {label: rule_of(swept, strategy) for label, strategy in strategies.items()}
     outcomes = (row for rival in found.values() for row in TableRows(rival.outcomes))
     print_strategies(
-        summarise(outcomes, strategies, rules), synthetic=run.config().runtime.scripted is not None
+        summarise(outcomes, strategies, headlines, rules=rules),
+        synthetic=run.config().runtime.scripted is not None,
     )
     for label, rival in found.items():
         print(f"{label}: over the completions of {rival.source}")

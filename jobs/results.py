@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.records.outcome_files import FINAL, final_rows
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
 from pipeline.report.capped import Capped, NotRun, not_run
 from pipeline.report.cautions import cautions
 from pipeline.report.endpoint_usage import endpoint_usage
-from pipeline.report.summary import FITTED, SUMMARY_VERSION, SUMMED, chain_fits, summarise
+from pipeline.report.summary import FITTED, SUMMARY_VERSION, chain_fits, summarise, summed
 from pipeline.report.token_audit import ledger
 from pipeline.report.utilisation import pool_report
 
@@ -30,7 +30,8 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
     """
     config = run.config()
     strategies = strategies_of(config.science)
-    rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
+    rules = rules_of(config.science)
+    headlines = {label: rule_of(config.science, s) for label, s in strategies.items()}
 
     def final(columns: Sequence[str]) -> Iterator[Row]:
         yield from final_rows(run.outcomes(columns=columns), strategies)
@@ -45,7 +46,7 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
     del asked, done
     metrics, runtime, attempts = run.metrics(), config.runtime, len(run.attempts())
     a_replica = {role: pool.gpus for role, pool in runtime.pools.items()}
-    entries = summarise(final(SUMMED), strategies, rules, no_gold)
+    entries = summarise(final(summed(rules)), strategies, headlines, no_gold, rules)
     summary = {
         "version": SUMMARY_VERSION,
         "run": run.run_id,

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from jobs.cluster import check_ray_folder
 from jobs.dry_run import PlanFile, print_dry_run
+from jobs.overrides import add_set_option
 from jobs.priors import keep_predictions, predictor_of
 from jobs.shipped import shipped
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
@@ -38,14 +39,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         type=shipped(),
         help="YAML file of the run, or a shipped one by name, such as laptop",
     )
-    parser.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field, dotted, such as science.strategy.tau=0.9 (repeatable)",
-    )
+    add_set_option(parser)
     parser.add_argument("--name", metavar="NAME", help="name of the run directory")
     parser.add_argument("--resume", metavar="RUN", help="run directory to go on with")
     parser.add_argument(

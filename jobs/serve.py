@@ -22,13 +22,14 @@ from datetime import UTC, datetime
 
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
 from jobs.logs import log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.priors import predictor_of
 from jobs.shipped import shipped
 from jobs.verb_parser import verb_parser
 from pipeline.config.run import RunConfig
+from pipeline.config.strategies import own_modules
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.store.storage import resolve
-from pipeline.strategies.registry import own_modules
 
 logger = logging.getLogger(__name__)
 
@@ -41,14 +42,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--config", metavar="FILE", type=shipped(), required=True, help="YAML file, as of a run"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field, dotted, such as science.strategy.tau=0.9 (repeatable)",
-    )
+    add_set_option(options)
     options.add_argument("--host", default="127.0.0.1", help="address to listen to (127.0.0.1)")
     options.add_argument("--port", type=int, default=8000, help="port to listen to (8000)")
     options.add_argument(
@@ -116,7 +110,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         record = record if "://" in record else resolve(record)[1]
         begin_record(record, config, models.served)
     try:
-        start_ray(config.runtime, own_modules(e.kind for e in config.science.strategies))
+        start_ray(config.runtime, own_modules(config.science))
     except ClusterError as error:
         print(f"failed: {error}", file=sys.stderr)
         return 1

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 from jobs.logs import log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.shipped import shipped
 from jobs.verb_parser import verb_parser, verbosity
 from pipeline.config.run import RunConfig
@@ -45,14 +46,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--at-once", type=int, metavar="N", help="runs at the same time; all of them by default"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field in every configuration (repeatable)",
-    )
+    add_set_option(options, "override one field in every configuration")
     return options
 
 

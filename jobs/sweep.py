@@ -26,11 +26,14 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.logs import log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.pool_priors import predicted_pool
 from jobs.shipped import shipped
 from jobs.sweep_tables import print_fronts, print_sweep
 from jobs.verb_parser import verb_parser
-from pipeline.config.sweep import SweepConfig, grid
+from pipeline.answers.answer_rules import Rule
+from pipeline.config.strategies import rules_of
+from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError, DataError, ReplayMissError
 from pipeline.core.protocol import Strategy
 from pipeline.replay.front_families import control_settings, sweep_fronts
@@ -57,14 +60,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--features", metavar="FOLDER", help="cache of features; by default beside the pool's run"
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field, such as priors.predictor=FOLDER (repeatable)",
-    )
+    add_set_option(options, "override one field, such as priors.predictor=FOLDER")
     options.add_argument("--out", metavar="FILE", help="Parquet file to write (RUN/sweep.parquet)")
     return options
 
@@ -77,12 +73,13 @@ def main(argv: list[str] | None = None) -> int:
         config = SweepConfig.load(arguments.config, arguments.overrides)
         pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
         settings = grid(config, pool.science)
+        rules = rules_of(science_of(config, pool.science))
         _check_held_out(settings, _name(pool.address))
-        result = _swept(pool, config, arguments.features)
+        result = _swept(pool, config, arguments.features, rules)
         others: dict[str, SweepResult] = {}
         if arguments.choose_on:
             others[_name(arguments.choose_on)] = _swept(
-                read_pool(arguments.choose_on), config, arguments.features
+                read_pool(arguments.choose_on), config, arguments.features, rules
             )
     except (ConfigError, DataError, ReplayMissError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -117,12 +114,14 @@ def _check_held_out(settings: Sequence[tuple[str, Strategy[Any]]], pool: str) ->
                 )
 
 
-def _swept(pool: CompletionPool, config: SweepConfig, features: str | None) -> SweepResult:
+def _swept(
+    pool: CompletionPool, config: SweepConfig, features: str | None, rules: Sequence[Rule]
+) -> SweepResult:
     started = time.perf_counter()
     pool = predicted_pool(pool, config.priors, features)
     settings = grid(config, pool.science)
     settings += [one for one in control_settings(pool) if one not in settings]
-    result = sweep(pool, settings, seed=config.seed)
+    result = sweep(pool, settings, seed=config.seed, rules=rules)
     seconds = time.perf_counter() - started
     logger.info("%d settings over %s in %.1f s", len(settings), pool.address, seconds)
     return result

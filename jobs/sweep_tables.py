@@ -10,11 +10,12 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.answers.answer_rules import RULES
 from pipeline.report import words
 from pipeline.report.fronts import controls_of, interval_of, ranked, sentence
 
 _SHOWN = ("last", "prm_argmax")
-"""Answer rules that are printed of every setting, besides its own."""
+"""Shipped answer rules that are printed of every setting, besides its own; a user's always are."""
 
 _CHOSEN = {None: "", "held_out": "other half", "test": "these questions (too good)"}
 
@@ -26,10 +27,14 @@ def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> N
     console = Console(width=None if Console().is_terminal else 150)
     if synthetic:
         console.print("SYNTHETIC: scripted engines made this pool, no model did")
-    rows = [r for r in table.to_pylist() if r["headline"] or r["answer_rule"] in _SHOWN]
+    rows = [r for r in table.to_pylist() if r["headline"] or _shown(r["answer_rule"])]
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
         console.print(_table(benchmark, [r for r in rows if r["benchmark"] == benchmark], choose))
     console.print("* the rule that defines the strategy's answer; all rules are in the file")
+
+
+def _shown(rule: str) -> bool:
+    return rule in _SHOWN or rule not in RULES
 
 
 def print_fronts(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, AnswerRule
 from pipeline.report.capped import Capped, NotRun, first_words
 from pipeline.report.endpoint_usage import usage_words
 from pipeline.report.token_audit import as_sentence
@@ -115,9 +115,9 @@ def _columns(entries: list[dict[str, Any]]) -> list[_Column]:
     headlines = {entry["headline_rule"] for entry in entries}
     rules = [
         rule
-        for rule in AnswerRule
-        if (rule in _SHOWN or rule.value in headlines)
-        and any(entry["accuracy"][rule.value] for entry in entries)
+        for rule in dict.fromkeys(name for entry in entries for name in entry["accuracy"])
+        if (rule in _SHOWN or rule in headlines or rule not in RULES)
+        and any(entry["accuracy"].get(rule) for entry in entries)
     ]
     found = [
         _Column("strategy", lambda entry: escape(entry["strategy"]), right=False),
@@ -125,9 +125,9 @@ def _columns(entries: list[dict[str, Any]]) -> list[_Column]:
     ]
     found += [
         _Column(
-            f"accuracy, {rule.value}\n[95 % interval]",
+            f"accuracy, {rule}\n[95 % interval]",
             partial(_accuracy, rule=rule),
-            drop=0 if rule.value in headlines else 2,
+            drop=0 if rule in headlines else 2,
         )
         for rule in rules
     ]
@@ -161,9 +161,9 @@ def _saved(entry: dict[str, Any]) -> str:
     return "-" if saved is None else f"{saved:.1%}"
 
 
-def _accuracy(entry: dict[str, Any], *, rule: AnswerRule) -> str:
-    value = entry["accuracy"][rule.value]
+def _accuracy(entry: dict[str, Any], *, rule: str) -> str:
+    value = entry["accuracy"].get(rule)
     if value is None or value["accuracy"] is None:
         return "-"
-    mark = "*" if entry["headline_rule"] == rule.value else ""
+    mark = "*" if entry["headline_rule"] == rule else ""
     return f"{value['accuracy']:.3f} [{value['low']:.3f}, {value['high']:.3f}]{mark}"

@@ -21,6 +21,7 @@ import argparse
 import sys
 
 from jobs.logs import log_to_stderr
+from jobs.overrides import add_set_option
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
 from jobs.verb_parser import verb_parser
@@ -78,14 +79,7 @@ def parser() -> argparse.ArgumentParser:
         choices=("agree",),
         help="agree: fit the weights of agree alone, without any engine",
     )
-    options.add_argument(
-        "--set",
-        metavar="FIELD=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override one field of the runtime section (repeatable)",
-    )
+    add_set_option(options, "override one field of the runtime section")
     return options
 
 

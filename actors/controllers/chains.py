@@ -27,7 +27,7 @@ from actors.controllers.completion_gate import CompletionGate
 from actors.controllers.journal_writer import JournalError
 from actors.controllers.samples import Samples
 from actors.routing.calls import EnginePool
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
 from pipeline.core.protocol import Failure, Observation, Stop, StopReason, decisions
 from pipeline.planning.admission import held_tokens
 from pipeline.planning.sparing import prospect
@@ -59,7 +59,8 @@ class Chains:
         recording_of: what is recorded of a question already (resume, earlier phases).
         in_flight: chains that work at once, and apart from that requests of chains that ask for
             several at once; `limit` changes it.
-        headline: the answer rule whose verdict is counted for progress, by label.
+        rules: answer rules that outcomes are read by.
+        headline: the one whose verdict is counted for progress, by label.
         ended: told of each chain that stops, before its rounds are durable.
         gate: of a run that has caps; the generator's pool passes it.
     """
@@ -73,7 +74,8 @@ class Chains:
         grade: Grade,
         recording_of: Callable[[Work], Recording | Awaitable[Recording | None] | None],
         in_flight: int,
-        headline: Mapping[str, str] | None = None,
+        rules: Sequence[Rule] = RULES,
+        headline: Mapping[str, Rule] | None = None,
         ended: Callable[[Work, Ended], None] | None = None,
         gate: CompletionGate | None = None,
     ) -> None:
@@ -90,6 +92,7 @@ class Chains:
             counters=self.counters,
             at_once=in_flight,
         )
+        self._rules = rules
         self._headline = headline or {}
         self._ended = ended
         self._gate = gate
@@ -257,6 +260,7 @@ class Chains:
             error=ended.error,
             epoch=epoch,
             sequence=sequence,
+            rules=self._rules,
         )
 
     async def _verdict(self, work: Work, observation: Observation) -> str | None:
@@ -267,5 +271,5 @@ class Chains:
 
     def _count_outcome(self, work: Work, row: Row) -> None:
         self.counters.stops[row["stop_reason"]] += 1
-        rule = AnswerRule(self._headline.get(work.label, "last"))
+        rule = self._headline.get(work.label, AnswerRule.LAST)
         self.counters.verdicts[f"{work.label}/{counted_verdict(row, rule) or 'none'}"] += 1

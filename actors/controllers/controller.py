@@ -27,7 +27,7 @@ from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
 from actors.routing.spans import spans
-from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.config.strategies import own_rules_of, rule_of, rules_of, strategies_of
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
@@ -62,6 +62,8 @@ class Controller:
         self._config = entry.config
         self._phase, self._engines = phase, engines
         self._strategies = strategies_of(self._config.science)
+        for rule in own_rules_of(self._config.science):
+            rule.code()  # that it is not here is found before anything is drawn
         self._watch = ray.get_actor(monitor_name(self._run.run_id), namespace=NAMESPACE)
         slot = ray.get_runtime_context().get_actor_id()[:12]  # the same for every life of the actor
         life = ray.get(self._watch.enlist.remote(slot))
@@ -117,7 +119,7 @@ class Controller:
         self._generator = pools[GENERATOR]
         self._wanted = asyncio.Event()
         gate = CompletionGate(self._wanted.set) if runtime.limits.caps else None
-        rules = {n: rule_of(science, s).value for n, s in self._strategies.items()}
+        headline = {n: rule_of(science, s) for n, s in self._strategies.items()}
         self._fatal: str | None = None
         self._lag_ms = 0.0
         self._told = 0
@@ -132,7 +134,8 @@ class Controller:
             grade=self._grade,
             recording_of=Recordings(self._recording).of,
             in_flight=in_flight,
-            headline=rules,
+            rules=rules_of(science),
+            headline=headline,
             gate=gate,
         )
         loop = asyncio.get_running_loop()

@@ -19,8 +19,10 @@ from actors.cluster.storage_retry import with_retries
 from actors.controllers.controller import Controller
 from actors.routing.address import EnginesAddress
 from pipeline.config.runtime import ControllerConfig
+from pipeline.config.strategies import rules_of
 from pipeline.planning.phase_work import SCHEMA as WORK_SCHEMA
 from pipeline.records.attempts import AttemptEntry
+from pipeline.records.outcome import schema_of
 from pipeline.records.resume_index import work_folder
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
@@ -70,8 +72,11 @@ class PhaseFlow:
         outcomes = run.folder.child("outcomes", f"attempt-{attempt.number}-phase-{phase}")
         with_retries(outcomes.make, "make the folder of outcomes")
         plan = (run.address, attempt.number, phase, attempt.token, engines)
+        schema = schema_of(rules_of(attempt.config.science))
         self._thread = threading.Thread(
-            target=self._write, args=(source, plan, controllers, len(rows)), daemon=True
+            target=self._write,
+            args=(source, plan, controllers, len(rows), schema),
+            daemon=True,
         )
         self._thread.start()
 
@@ -96,9 +101,10 @@ class PhaseFlow:
         plan: tuple[str, int, int, str, EnginesAddress],
         controllers: ControllerConfig,
         rows: int,
+        schema: pa.Schema,
     ) -> None:
         try:
-            _write_outcomes(source, plan, controllers, rows)
+            _write_outcomes(source, plan, controllers, rows, schema)
         except BaseException as error:  # handed to the driver's thread by `result`
             self._error = error
 
@@ -108,6 +114,7 @@ def _write_outcomes(
     plan: tuple[str, int, int, str, EnginesAddress],
     controllers: ControllerConfig,
     rows: int,
+    schema: pa.Schema,
 ) -> None:
     import ray
 
@@ -141,7 +148,7 @@ def _write_outcomes(
     )
     address, attempt, phase, *_ = plan
     outcomes.write_datasink(
-        OutcomeSink(address, f"attempt-{attempt}-phase-{phase}", ceil(rows / _FILES))
+        OutcomeSink(address, f"attempt-{attempt}-phase-{phase}", ceil(rows / _FILES), schema)
     )
 
 

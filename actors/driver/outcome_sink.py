@@ -12,7 +12,6 @@ from ray.data import Datasink
 
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.cluster.storage_retry import with_retries
-from pipeline.records.outcome import SCHEMA
 from pipeline.records.outcome_files import write_outcomes
 from pipeline.records.run_dir import RunDir
 from pipeline.store.storage import fresh_token
@@ -25,10 +24,12 @@ class OutcomeSink(Datasink[None]):  # type: ignore[misc]  # Ray Data is untyped
         address: the run directory.
         name: of the folder of the phase.
         rows_a_file: rows that a file should have at least.
+        schema: of the rows (`pipeline.records.outcome.schema_of`).
     """
 
-    def __init__(self, address: str, name: str, rows_a_file: int) -> None:
+    def __init__(self, address: str, name: str, rows_a_file: int, schema: pa.Schema) -> None:
         self._address, self._name, self._rows_a_file = address, name, rows_a_file
+        self._schema = schema
 
     @property
     def min_rows_per_write(self) -> int:
@@ -41,7 +42,7 @@ class OutcomeSink(Datasink[None]):  # type: ignore[misc]  # Ray Data is untyped
         rows = [row for block in blocks for row in pa.table(block).to_pylist()]
         if not rows:
             return
-        table = pa.Table.from_pylist(rows, schema=SCHEMA)
+        table = pa.Table.from_pylist(rows, schema=self._schema)
         writer = f"{ctx.task_idx:06d}-{fresh_token()}"
         run = RunDir.known(self._address)
         folder = run.folder.child("outcomes", self._name)

@@ -22,6 +22,7 @@ from actors.serving.chat_request import ChatRequest
 from actors.serving.record import Record
 from actors.serving.served_models import ServedModel, served_models, template_question
 from pipeline.config.run import RunConfig
+from pipeline.config.strategies import rules_of
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion
 from pipeline.core.seeds import question_seed
@@ -88,6 +89,7 @@ class Answering:
             grade=_no_gold,
             recording_of=lambda work: None,
             in_flight=in_flight,
+            rules=rules_of(science),
             ended=self._end,
         )
         self.draining = False

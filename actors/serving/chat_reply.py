@@ -14,7 +14,7 @@ from actors.serving.api_error import ApiError
 from actors.serving.chat_request import ChatRequest
 from actors.serving.served_models import OWNER, ServedModel
 from pipeline.answers import extract
-from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.answers.answer_rules import apply
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Pool, Stop, StopReason
 from pipeline.core.thinking import parts
@@ -24,9 +24,8 @@ from pipeline.records.trajectory import Row
 _TOLD = (
     *("stop_reason", "stop_rounds", "completions", "round_answers", "round_scores", "round_tokens"),
     *("p0", "p0_source", "a", "b", "posterior_path", "verifier_tokens", "wasted_tokens", "seconds"),
-    *(f"answer_{rule.value}" for rule in AnswerRule),
 )
-"""Columns of the outcome that an answer shows."""
+"""Columns of the outcome that an answer shows, besides what each rule answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +137,7 @@ def reply_of(
             "answer": answer,
             "position": position,
             **{name: row[name] for name in _TOLD},
+            **{name: row[name] for name in row if name.startswith("answer_")},
             "ignored": list(asked.ignored),
         },
     )

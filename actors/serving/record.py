@@ -18,9 +18,10 @@ from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.serving.served_models import BENCHMARK, ServedModel
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.run import RunConfig
+from pipeline.config.strategies import rules_of
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import counting
-from pipeline.records.outcome import SCHEMA as OUTCOMES
+from pipeline.records.outcome import schema_of
 from pipeline.records.outcome_files import write_outcomes
 from pipeline.records.questions import SCHEMA as QUESTIONS
 from pipeline.records.run_dir import RunDir, rows_of
@@ -89,6 +90,7 @@ class _Kept:
         self._run = RunDir.open(address)
         newest = self._run.newest()
         self._attempt, self._flush_s = newest.number, flush_s
+        self._schema = schema_of(rules_of(newest.config.science))
         base = listed(counting(self._run.journal))
         self._journal = JournalWriter(
             self._run.journal,
@@ -147,7 +149,7 @@ class _Kept:
 
     def _write(self, outcomes: list[Row], questions: list[Row], number: int) -> None:
         folder = self._run.folder.child("outcomes", f"attempt-{self._attempt}-phase-0")
-        table = pa.Table.from_pylist(outcomes, schema=OUTCOMES)
+        table = pa.Table.from_pylist(outcomes, schema=self._schema)
         asked = pa.Table.from_pylist(questions, schema=QUESTIONS)
         writer = f"{self._writer}-{number:06d}"
         with_retries(lambda: write_outcomes(folder, writer, table), "write outcomes")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import Rule
 from pipeline.benchmarks import Item
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import rule_of, strategies_of
@@ -33,7 +33,7 @@ class ServedModel:
     label: str
     """The strategy's label in its configuration."""
     strategy: Strategy[Any]
-    rule: AnswerRule
+    rule: Rule
     """Which of the completions drawn is the answer."""
 
 

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pipeline.answers.own_rules import OwnRule
 from pipeline.answers.voting import Cluster, clusters, leader
+from pipeline.core.plugins import short_name
 from pipeline.core.protocol import Completion, Observation, Stop
 
 _LEAST_ENTROPY = 1e-10
@@ -61,6 +63,20 @@ class AnswerRule(StrEnum):
                 return None if entropy is None else 1.0 / max(entropy, _LEAST_ENTROPY)
 
 
+Rule = AnswerRule | OwnRule
+"""A shipped rule or a user's own; both have a `value`, which names columns."""
+
+RULES: tuple[Rule, ...] = tuple(AnswerRule)
+"""Those that every run reports, whatever its configuration adds."""
+
+
+def rule_named(name: str) -> Rule:
+    """The rule of a strategy's ``default_rule``: a shipped one, or ``package.module:name``."""
+    if name in set(AnswerRule):
+        return AnswerRule(name)
+    return OwnRule(short_name(name), name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
     """The answer of a question under one rule."""
@@ -76,7 +92,7 @@ NOTHING = Chosen(answer=None, position=None)
 """What is chosen where there is nothing to choose from: an answer that counts as wrong."""
 
 
-def apply(rule: AnswerRule, completions: Sequence[Observation], stop: Stop) -> Chosen | None:
+def apply(rule: Rule, completions: Sequence[Observation], stop: Stop) -> Chosen | None:
     """Choose the answer of a stopped question.
 
     Args:
@@ -91,6 +107,7 @@ def apply(rule: AnswerRule, completions: Sequence[Observation], stop: Stop) -> C
 
     Raises:
         IndexError: if a round of `stop` is not a position in `completions`.
+        ConfigError: where the code of a user's own rule cannot be imported.
     """
     drawn: list[tuple[int, Completion]] = []
     for position in stop.rounds:
@@ -104,6 +121,8 @@ def apply(rule: AnswerRule, completions: Sequence[Observation], stop: Stop) -> C
             drawn.append((position, observation))
     if not drawn:  # a run that recorded no log-probabilities says nothing under their rules
         return None if rule.needs_logprobs else NOTHING
+    if isinstance(rule, OwnRule):
+        return _own(rule, drawn)
     weighed = [(p, c, w) for p, c in drawn if (w := rule.weight(c)) is not None]
     if not weighed:
         return None
@@ -118,6 +137,17 @@ def apply(rule: AnswerRule, completions: Sequence[Observation], stop: Stop) -> C
         case _:
             votes = clusters([c.answer for _, c, _ in weighed], [w for *_, w in weighed])
     return _elected(votes, [position for position, *_ in weighed])
+
+
+def _own(rule: OwnRule, drawn: Sequence[tuple[int, Completion]]) -> Chosen | None:
+    read = [each for each in drawn if rule.reads(each[1])]
+    if not read:
+        return None
+    chosen = rule.choose([completion for _, completion in read])
+    if chosen is None:
+        return NOTHING
+    position, completion = read[chosen]
+    return Chosen(answer=completion.answer, position=position)
 
 
 def _elected(votes: Sequence[Cluster], positions: Sequence[int]) -> Chosen:

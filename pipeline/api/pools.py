@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow as pa
 from pydantic import ValidationError
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, Rule, rule_named
 from pipeline.config.errors import described
 from pipeline.config.science import PriorsConfig
-from pipeline.config.sweep import SweepConfig, grid
+from pipeline.config.strategies import rules_of
+from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
-from pipeline.export.tables import OUTCOME_ROWS
+from pipeline.export.tables import outcome_rows_schema
 from pipeline.predictors.sweep_priors import with_priors
 from pipeline.records.outcome import TOKEN_KINDS, counted_verdict, has_failed, outcome_of
 from pipeline.records.trajectory import Row
@@ -27,16 +28,14 @@ from pipeline.replay.sweep import Answers, answers_of
 from pipeline.replay.sweep import sweep as swept
 from pipeline.replay.sweep_table import sweep_table
 
+Rules = Sequence[str | Mapping[str, Any]]
+"""Answer rules of one's own as in a configuration: ``"mypackage.rules:my_rule"``."""
+
 Setting = str | Mapping[str, Any]
 """A strategy as in a configuration: ``"base"``, ``{"kind": "esc", "n": 16, "window": 5}``."""
 
-REPLAYED = pa.schema(
-    [
-        field
-        for field in OUTCOME_ROWS
-        if field.name not in ("run", "attempt", "wasted_tokens", "tokens_unknown", "seconds")
-    ]
-)
+_UNKNOWN = ("run", "attempt", "wasted_tokens", "tokens_unknown", "seconds")
+"""Columns of outcomes that a replay over a pool says nothing on."""
 
 
 def open_pool(path: str, *, priors: Mapping[str, Any] | None = None) -> CompletionPool:
@@ -59,27 +58,31 @@ def open_pool(path: str, *, priors: Mapping[str, Any] | None = None) -> Completi
         raise ConfigError(described(error, "priors")) from error
 
 
-def replay(strategy: Setting | Strategy[Any], pool: CompletionPool) -> pa.Table:
+def replay(
+    strategy: Setting | Strategy[Any], pool: CompletionPool, *, answer_rules: Rules | None = None
+) -> pa.Table:
     """What a strategy would have decided over a pool, exactly: a row a question.
 
     Args:
         strategy: as in a configuration, or an object of any class that a pool can replay.
         pool: from `open_pool`.
+        answer_rules: of one's own, beside the shipped ones; None: those of the pool's run.
 
     Returns:
         The columns of `Run.outcomes` that a replay knows; tokens are those that it would have cost.
 
     Raises:
-        ConfigError: at a strategy that a pool cannot replay.
+        ConfigError: at a strategy that a pool cannot replay, or a rule that cannot be had.
         ReplayMissError: where the pool is not deep enough.
     """
     if isinstance(strategy, str | Mapping):
-        built = settings([strategy], pool)
+        config = _config([strategy], answer_rules)
+        built, rules = grid(config, pool.science), rules_of(science_of(config, pool.science))
         if len(built) != 1:
             raise ConfigError(f"a replay must have one setting, got {len(built)}: use sweep")
         label, strategy = built[0]
     else:
-        label = strategy.kind
+        label, rules = strategy.kind, _rules(strategy, answer_rules, pool)
     check_replayable(strategy, RecordingKind.POOL)
     answers = answers_of(pool)
     rows: list[Row] = []
@@ -87,14 +90,15 @@ def replay(strategy: Setting | Strategy[Any], pool: CompletionPool) -> pa.Table:
         mine = [q for q in pool.questions if q.question.benchmark == benchmark]
         asked = [q.question for q in mine]
         ends = replay_phases(strategy, asked, partial(_answer, answers))
-        rows += [_row(label, q, ends[q.question.question_id]) for q in mine]
-    for rule in AnswerRule:  # as summary.json: a rule that could not be applied says nothing
+        rows += [_row(label, q, ends[q.question.question_id], rules) for q in mine]
+    for rule in rules:  # as summary.json: a rule that could not be applied says nothing
         name = f"verdict_{rule.value}"
         alive = [row for row in rows if not row["failed"]] or rows
         if all(row[name] is None for row in alive):
             for row in rows:
                 row[name] = None
-    return pa.Table.from_pylist(rows, schema=REPLAYED)
+    known = [field for field in outcome_rows_schema(rules) if field.name not in _UNKNOWN]
+    return pa.Table.from_pylist(rows, schema=pa.schema(known))
 
 
 def sweep(
@@ -103,6 +107,7 @@ def sweep(
     *,
     choose: Sequence[str] = ("tau", "gamma"),
     seed: int = 0,
+    answer_rules: Rules | None = None,
 ) -> pa.Table:
     """Every setting over a pool, and the chosen ones: the table of ``jobs.sweep``.
 
@@ -113,6 +118,7 @@ def sweep(
             other half of the questions, those with ``test`` on the very questions; null is a
             setting as it stands.
         seed: of the split into halves.
+        answer_rules: of one's own, beside the shipped ones; None: those of the pool's run.
 
     Returns:
         A row a setting, benchmark and answer rule (`pipeline.replay.sweep_table.SCHEMA`): accuracy
@@ -121,7 +127,9 @@ def sweep(
     Raises:
         ConfigError: where a setting needs what the pool cannot give.
     """
-    return sweep_table(swept(pool, settings(strategies, pool), seed=seed), choose)
+    config = _config(strategies, answer_rules)
+    rules = rules_of(science_of(config, pool.science))
+    return sweep_table(swept(pool, grid(config, pool.science), seed=seed, rules=rules), choose)
 
 
 def fronts(pool: CompletionPool, strategies: Sequence[Setting] = (), *, seed: int = 0) -> pa.Table:
@@ -142,27 +150,36 @@ def fronts(pool: CompletionPool, strategies: Sequence[Setting] = (), *, seed: in
     Raises:
         ConfigError: where a setting needs what the pool cannot give.
     """
-    own = settings(strategies, pool) if strategies else []
+    own, rules = list[tuple[str, Strategy[Any]]](), RULES
+    if strategies:
+        config = _config(strategies)
+        own, rules = grid(config, pool.science), rules_of(science_of(config, pool.science))
     own += [one for one in control_settings(pool) if one not in own]
-    return pa.Table.from_pylist(sweep_fronts(swept(pool, own, seed=seed)), schema=FRONTS)
+    result = swept(pool, own, seed=seed, rules=rules)
+    return pa.Table.from_pylist(sweep_fronts(result), schema=FRONTS)
 
 
-def settings(
-    strategies: Sequence[Setting], pool: CompletionPool
-) -> list[tuple[str, Strategy[Any]]]:
-    """Labels and strategies, with the prompts and the decoding of the pool."""
+def _config(strategies: Sequence[Setting], own: Rules | None = None) -> SweepConfig:
     try:
-        config = SweepConfig.model_validate({"strategies": list(strategies)})
+        return SweepConfig.model_validate(
+            {"strategies": list(strategies), "answer_rules": None if own is None else list(own)}
+        )
     except ValidationError as error:
         raise ConfigError(described(error)) from error
-    return grid(config, pool.science)
+
+
+def _rules(strategy: Strategy[Any], own: Rules | None, pool: CompletionPool) -> tuple[Rule, ...]:
+    """Those that a strategy object is read by: its own default rule among them."""
+    known = rules_of(science_of(_config(["base"], own), pool.science))
+    default = rule_named(strategy.default_rule)
+    return known if default in known else (*known, default)
 
 
 def _answer(answers: Answers, question: Question, request: Request) -> Observation:
     return answers[question.benchmark, question.question_id](request)
 
 
-def _row(label: str, question: PoolQuestion, end: Replayed) -> Row:
+def _row(label: str, question: PoolQuestion, end: Replayed, rules: Sequence[Rule]) -> Row:
     verdicts = question.verdicts()
     row = outcome_of(
         run="",
@@ -177,12 +194,13 @@ def _row(label: str, question: PoolQuestion, end: Replayed) -> Row:
         verdicts=[verdicts[request.address] for request in end.requests],
         wasted_tokens=0,
         seconds=0.0,
+        rules=rules,
     )
     earlier = [seen for seen in end.earlier if isinstance(seen, Completion)]
     row["completions"] += len(earlier)
     for kind in TOKEN_KINDS:
         row[kind] += sum(getattr(seen, kind) for seen in earlier)
-    for rule in AnswerRule:
+    for rule in rules:
         verdict = counted_verdict(row, rule) if question.gold is not None else None
         row[f"verdict_{rule.value}"] = verdict
     asked = {"text": question.question.text, "gold": question.gold, "subject": None}

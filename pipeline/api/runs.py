@@ -12,11 +12,11 @@ from pipeline.export.source import Source, open_source
 from pipeline.export.tables import (
     ACCURACY_ROWS,
     COMPLETION_ROWS,
-    OUTCOME_ROWS,
     RowGroups,
     accuracy_rows,
     completion_rows,
     outcome_row,
+    outcome_rows_schema,
 )
 from pipeline.records.metric_columns import flat
 
@@ -46,12 +46,13 @@ class Run:
         so a failed question is wrong; tokens are the whole bill, of all phases together.
         """
         held: list[pa.Table] = []
-        rows = RowGroups(held.append, OUTCOME_ROWS)
+        schema = outcome_rows_schema(self.source.rules)
+        rows = RowGroups(held.append, schema)
         for cell, found in samples(self.source, texts=False):
             for sample in found:
                 rows.add(outcome_row(cell, sample))
         rows.flush()
-        return pa.concat_tables([OUTCOME_ROWS.empty_table(), *held])
+        return pa.concat_tables([schema.empty_table(), *held])
 
     def rounds(self, *, text: bool = True) -> pa.Table:
         """A row a completion that an outcome rests on, by ``position`` in request order.

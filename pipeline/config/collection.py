@@ -16,7 +16,8 @@ def make_collection(values: dict[str, Any], rounds: int | None, samples: int | N
     """Turn the values of any run's configuration into those of a collection, in place.
 
     The run's strategies make way for a chain of `rounds` completions (label ``sequential``) and
-    `samples` independent ones (label ``parallel``); priors, which only strategies use, are dropped.
+    `samples` independent ones (label ``parallel``); priors, which only strategies use, and answer
+    rules are dropped.
 
     Args:
         values: as read from a file or from an earlier attempt.
@@ -43,6 +44,7 @@ def make_collection(values: dict[str, Any], rounds: int | None, samples: int | N
     science.pop("strategy", None)
     science.pop("priors", None)
     science.pop("answer_rule", None)
+    science.pop("answer_rules", None)  # a pool is read by those of a sweep
     science["strategies"] = entries
 
 

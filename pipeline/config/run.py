@@ -15,7 +15,7 @@ from pipeline.config.extends import place_of, read_extended
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.config.schema import Section
 from pipeline.config.science import ScienceConfig
-from pipeline.config.strategies import POOL_OF, strategies_of
+from pipeline.config.strategies import POOL_OF, check_own_rules, strategies_of
 from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
 from pipeline.store.yaml_text import read_yaml
@@ -72,15 +72,18 @@ class RunConfig(Section):
         return values
 
     @classmethod
-    def parse(cls, values: dict[str, Any], where: str = "") -> RunConfig:
+    def parse(cls, values: dict[str, Any], where: str = "", *, recorded: bool = False) -> RunConfig:
         """Check a configuration that was already read; also builds its strategies once.
 
         Args:
             where: file or run folder that the values are of, for the message.
+            recorded: whether a run has been made of it: its own answer rules are not imported.
         """
         try:
             config = cls.model_validate(values)
             strategies_of(config.science)
+            if not recorded:
+                check_own_rules(config.science)
             config._check_endpoint()
         except (ValidationError, ConfigError) as error:
             text = described(error, root=cls) if isinstance(error, ValidationError) else str(error)
@@ -178,6 +181,8 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
         for name, default in later.items():
             if science[section] is not None and science[section][name] == default:
                 del science[section][name]
+    if not science["answer_rules"]:
+        del science["answer_rules"]  # it came later too
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.benchmarks import BenchmarkSource
+from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry, check_labels, listed
 from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
 from pipeline.config.schema import Section
 from pipeline.config.weights import with_weights
@@ -80,16 +83,12 @@ class ScienceConfig(Section):
     """Run side by side; each by name, or as a mapping with ``kind`` and its fields."""
     strategy: dict[str, Any] = Field(default_factory=dict)
     """Fields for every strategy that has them, such as ``n`` and ``tau``."""
-    answer_rule: Literal[
-        "default",
-        "last",
-        "prm_argmax",
-        "vote",
-        "prm_weighted_vote",
-        "confidence_weighted_vote",
-        "inverse_entropy_vote",
-    ] = "default"
-    """The headline rule; ``default`` is each strategy's own. Every rule is reported besides."""
+    answer_rule: str = DEFAULT
+    """The headline rule; ``default`` is each strategy's own. Every rule is reported besides. A rule
+    of one's own by its label, or by its place, which puts it among ``answer_rules``."""
+    answer_rules: tuple[AnswerRuleEntry, ...] = ()
+    """Rules of one's own, reported beside the shipped ones (docs/write-an-answer-rule.md):
+    ``package.module:name``, an entry point's name, or a mapping with ``kind`` and ``label``."""
     decoding: Decoding = Decoding()
     prompts: Prompts = Prompts()
     priors: PriorsConfig = PriorsConfig()
@@ -101,6 +100,24 @@ class ScienceConfig(Section):
     @classmethod
     def _read_weights(cls, fields: dict[str, Any]) -> dict[str, Any]:
         return with_weights(fields)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _headline_by_label(cls, values: Any) -> Any:
+        return listed(values)
+
+    @model_validator(mode="after")
+    def _rules_known(self) -> ScienceConfig:
+        own = [entry.rule for entry in self.answer_rules]
+        check_labels(own)
+        known = [DEFAULT, *AnswerRule, *(rule.value for rule in own)]
+        if self.answer_rule not in known:
+            near = get_close_matches(self.answer_rule, known, n=1)
+            raise ValueError(
+                f"answer_rule must be one of {', '.join(known)}, or package.module:name of your "
+                f"own, got {self.answer_rule!r}" + "".join(f" (did you mean {n}?)" for n in near)
+            )
+        return self
 
     @model_validator(mode="after")
     def _labels_differ(self) -> ScienceConfig:

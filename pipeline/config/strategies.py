@@ -9,11 +9,15 @@ from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, AnswerRule, Rule, rule_named
+from pipeline.answers.own_rules import OwnRule, module_of
+from pipeline.answers.rule_contract import chooses_of_those
+from pipeline.config.answer_rules import DEFAULT, check_labels
 from pipeline.config.errors import described
 from pipeline.config.numbers import check_numbers
 from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.core.errors import ConfigError
+from pipeline.core.plugins import is_place, short_name
 from pipeline.core.protocol import Pool, Strategy
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.registry import strategy_class
@@ -46,23 +50,70 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
                     else f", which have {', '.join(sorted(known))}"
                 )
             )
-    rule = science.answer_rule
-    weighs = rule != "default" and AnswerRule(rule).needs_logprobs
-    if weighs and not science.generator.logprobs:
-        raise ConfigError(
-            f"science.answer_rule {rule} must come with science.generator.logprobs: true, which "
-            "records what it weighs by"
-        )
     built = {entry.label: _build(science, entry) for entry in science.strategies}
     for label, strategy in built.items():
         _check_scores(science, label, strategy)
+    if science.answer_rule in set(AnswerRule):
+        _check_logprobs(science, AnswerRule(science.answer_rule))
     return built
 
 
-def rule_of(science: ScienceConfig, strategy: Strategy[Any]) -> AnswerRule:
+def rule_of(science: ScienceConfig, strategy: Strategy[Any]) -> Rule:
     """The headline answer rule of a strategy in this run."""
-    name = strategy.default_rule if science.answer_rule == "default" else science.answer_rule
-    return AnswerRule(name)
+    if science.answer_rule == DEFAULT:
+        return rule_named(strategy.default_rule)
+    own = {entry.label: entry.rule for entry in science.answer_rules}
+    return own.get(science.answer_rule) or AnswerRule(science.answer_rule)
+
+
+def rules_of(science: ScienceConfig) -> tuple[Rule, ...]:
+    """Every answer rule of a run: the shipped ones, those of its configuration, and those that its
+    strategies name as their own. No code of theirs is imported.
+
+    Raises:
+        ConfigError: where two would have the same columns.
+    """
+    kinds = dict.fromkeys(entry.kind for entry in science.strategies)
+    defaults = [getattr(strategy_class(kind), "default_rule", None) for kind in kinds]
+    own = [entry.rule for entry in science.answer_rules]
+    own += [OwnRule(short_name(d), d) for d in defaults if isinstance(d, str) and is_place(d)]
+    found = tuple(dict.fromkeys(own))
+    try:
+        check_labels(found)
+    except ValueError as error:
+        raise ConfigError(f"science.answer_rules: {error}") from error
+    return (*RULES, *found)
+
+
+def own_rules_of(science: ScienceConfig) -> tuple[OwnRule, ...]:
+    """Those of `rules_of` that are users' own."""
+    return tuple(rule for rule in rules_of(science) if isinstance(rule, OwnRule))
+
+
+def check_own_rules(science: ScienceConfig) -> None:
+    """Import a run's own answer rules and let each choose once, before anything is drawn.
+
+    Raises:
+        ConfigError: naming the rule, what must hold and what came.
+    """
+    own = own_rules_of(science)
+    for rule in own:
+        chooses_of_those(rule)
+    for label, strategy in strategies_of(science).items():
+        headline = rule_of(science, strategy)
+        if headline in own:
+            if science.verifier is None and headline.needs_score:
+                raise _unscored(headline, label)
+            _check_logprobs(science, headline)
+
+
+def own_modules(science: ScienceConfig) -> tuple[str, ...]:
+    """Top-level modules of users' own strategies and answer rules: what a cluster's workers must
+    import."""
+    kinds = [entry.kind for entry in science.strategies if entry.kind not in STRATEGIES]
+    modules = [strategy_class(kind).__module__ for kind in kinds]
+    modules += [module_of(rule) for rule in own_rules_of(science)]
+    return tuple(dict.fromkeys(module.partition(".")[0] for module in modules))
 
 
 def _field_names(kind: str) -> set[str]:
@@ -121,8 +172,20 @@ def _check_scores(science: ScienceConfig, label: str, strategy: Strategy[Any]) -
             f"science.verifier must be given for {label}, which decides by its scores"
         )
     rule = rule_of(science, strategy)
-    if rule.needs_score:
+    if isinstance(rule, AnswerRule) and rule.needs_score:
+        raise _unscored(rule, label)
+
+
+def _unscored(rule: Rule, label: str) -> ConfigError:
+    return ConfigError(
+        f"science.verifier must be given for the answer rule {rule} of {label}; "
+        f"answer_rule last and vote need none"
+    )
+
+
+def _check_logprobs(science: ScienceConfig, headline: Rule) -> None:
+    if headline.needs_logprobs and not science.generator.logprobs:
         raise ConfigError(
-            f"science.verifier must be given for the answer rule {rule} of {label}; "
-            f"answer_rule last and vote need none"
+            f"science.answer_rule {headline} must come with science.generator.logprobs: true, "
+            "which records what it weighs by"
         )

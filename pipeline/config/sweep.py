@@ -8,11 +8,14 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.rule_contract import chooses_of_those
+from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry
 from pipeline.config.errors import described
 from pipeline.config.run import override_field
 from pipeline.config.schema import Section
 from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
-from pipeline.config.strategies import strategies_of
+from pipeline.config.strategies import own_rules_of, strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
 from pipeline.store.local import read_fields
@@ -58,6 +61,8 @@ class SweepConfig(Section):
     on the other, and, apart from that, on the very questions that they are judged on."""
     seed: int = Field(0, ge=0)
     """Of the split into halves."""
+    answer_rules: tuple[AnswerRuleEntry, ...] | None = None
+    """Rules of one's own, beside the shipped ones; by default those of the run that is read."""
 
     @classmethod
     def load(cls, path: str, overrides: Sequence[str] = ()) -> SweepConfig:
@@ -73,6 +78,27 @@ class SweepConfig(Section):
             return cls.model_validate(values)
         except ValidationError as error:
             raise ConfigError(described(error)) from error
+
+
+def science_of(config: SweepConfig, science: ScienceConfig) -> ScienceConfig:
+    """The science of a pool or run with the strategies and own answer rules of a sweep; each rule
+    has been imported and tried.
+
+    Raises:
+        ConfigError: naming a rule that cannot be had.
+    """
+    entries = science.answer_rules if config.answer_rules is None else config.answer_rules
+    known = [DEFAULT, *AnswerRule, *(entry.label for entry in entries)]
+    swept = science.model_copy(
+        update={
+            "strategies": tuple(StrategyEntry(kind=entry.kind) for entry in config.strategies),
+            "answer_rules": entries,
+            "answer_rule": science.answer_rule if science.answer_rule in known else DEFAULT,
+        }
+    )
+    for rule in own_rules_of(swept):
+        chooses_of_those(rule)
+    return swept
 
 
 def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strategy[Any]]]:

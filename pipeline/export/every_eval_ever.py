@@ -12,7 +12,7 @@ import json
 import uuid
 from typing import Any
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import Rule
 from pipeline.export.samples import Sample, samples
 from pipeline.export.source import LIBRARY, Cell, Source, hub_dataset, packed
 from pipeline.records.outcome import has_failed
@@ -80,7 +80,7 @@ def _model(source: Source) -> Json:
     return info
 
 
-def _result(source: Source, cell: Cell, rule: AnswerRule) -> Json:
+def _result(source: Source, cell: Cell, rule: Rule) -> Json:
     accuracy, decoding = cell.entry["accuracy"][rule.value], source.config.science.decoding
     return {
         "evaluation_result_id": _result_id(cell, rule),
@@ -100,7 +100,7 @@ def _result(source: Source, cell: Cell, rule: AnswerRule) -> Json:
         "score_details": {
             "score": accuracy["accuracy"],
             "details": {
-                "headline": str(rule is cell.rule).lower(),
+                "headline": str(rule == cell.rule).lower(),
                 "right": str(accuracy["right"]),
                 "graded": str(accuracy["graded"]),
                 "ungraded": str(accuracy["ungraded"]),
@@ -222,5 +222,5 @@ def _evaluation_id(source: Source, cell: Cell) -> str:
     return f"{cell.name}/{_model_id(source)}/{source.run.run_id}/{int(source.times[1])}"
 
 
-def _result_id(cell: Cell, rule: AnswerRule) -> str:
+def _result_id(cell: Cell, rule: Rule) -> str:
     return f"{cell.name}-{rule.value}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.own_rules import OwnRule
 from pipeline.export.source import Cell, Source
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -81,7 +81,10 @@ def card_of(source: Source, outcomes: int, completions: int) -> str:
         outcomes=outcomes,
         completions=completions,
         rows="\n".join(_row(cell) for cell in source.cells),
-        rules=", ".join(f"`{rule.value}`" for rule in AnswerRule),
+        rules=", ".join(
+            f"`{rule}`" + (f" ({rule.told()})" if isinstance(rule, OwnRule) else "")
+            for rule in source.rules
+        ),
         temperature=science.decoding.temperature,
         top_p=science.decoding.top_p,
         max_tokens=science.decoding.max_tokens,

@@ -11,10 +11,10 @@ from pipeline.export.samples import samples
 from pipeline.export.source import Source
 from pipeline.export.tables import (
     COMPLETION_ROWS,
-    OUTCOME_ROWS,
     RowGroups,
     completion_rows,
     outcome_row,
+    outcome_rows_schema,
 )
 from pipeline.store.storage import Folder
 from pipeline.store.streams import tables
@@ -22,12 +22,12 @@ from pipeline.store.streams import tables
 
 def write_hf_dataset(source: Source, folder: Folder) -> None:
     """Write the files and the card; a row group is in memory at a time."""
-    data = folder.child("data")
+    data, schema = folder.child("data"), outcome_rows_schema(source.rules)
     with (
-        tables(data, "outcomes.parquet", OUTCOME_ROWS) as outcomes,
+        tables(data, "outcomes.parquet", schema) as outcomes,
         tables(data, "completions.parquet", COMPLETION_ROWS) as completions,
     ):
-        stopped = RowGroups(outcomes.add, OUTCOME_ROWS)
+        stopped = RowGroups(outcomes.add, schema)
         drawn = RowGroups(completions.add, COMPLETION_ROWS)
         for cell, found in samples(source):
             for sample in found:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule, Rule
 from pipeline.core.thinking import parts
 from pipeline.export.samples import Sample, samples
 from pipeline.export.source import LIBRARY, Cell, Source, hub_dataset, packed
@@ -174,7 +174,9 @@ def _output(cell: Cell, sample: Sample, replies: list[Json], model: str) -> Json
         stop = outcome["stop_rounds"][-1:]
     if not stop:
         return {"model": model, "choices": []}
-    best = max(stop, key=lambda i: ((scores[i] or 0.0) if cell.rule.needs_score else 0.0, i))
+    # the code of a user's own rule is not asked: it may not be installed here
+    scored = isinstance(cell.rule, AnswerRule) and cell.rule.needs_score
+    best = max(stop, key=lambda i: ((scores[i] or 0.0) if scored else 0.0, i))
     return _chosen(model, replies[best], sample.rounds[best])
 
 
@@ -252,12 +254,12 @@ def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:
     }
 
 
-def _headline_first(cell: Cell) -> list[AnswerRule]:
+def _headline_first(cell: Cell) -> list[Rule]:
     """Rules in the order in which a viewer shows them."""
-    return sorted(cell.rules(), key=lambda rule: rule is not cell.rule)
+    return sorted(cell.rules(), key=lambda rule: rule != cell.rule)
 
 
-def _score(cell: Cell, rule: AnswerRule) -> Json:
+def _score(cell: Cell, rule: Rule) -> Json:
     accuracy = cell.entry["accuracy"][rule.value]
     metrics = {"accuracy": "accuracy", "wilson_low": "low", "wilson_high": "high"}
     return {

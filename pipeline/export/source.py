@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,17 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.benchmarks.known import known_of
 from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import counted_verdict, final_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
-from pipeline.report.summary import SUMMED, summarise
+from pipeline.report.summary import summarise, summed
 
 LIBRARY = "markovscale"
 
@@ -33,28 +33,30 @@ class Cell:
     label: str
     benchmark: BenchmarkSource
     strategy: Strategy[Any]
-    rule: AnswerRule
+    rule: Rule
     """The headline rule."""
     entry: Mapping[str, Any]
     """What summary.json says of it (`pipeline.report.summary.summarise`)."""
+    all_rules: Sequence[Rule] = RULES
+    """Of the run."""
 
     @property
     def name(self) -> str:
         """Of files about it."""
         return f"{self.benchmark.name}-{self.label}"
 
-    def rules(self) -> list[AnswerRule]:
+    def rules(self) -> list[Rule]:
         """Those that could be applied: the ones with an accuracy."""
-        return [r for r in AnswerRule if (self.entry["accuracy"][r.value] or {}).get("graded")]
+        return [r for r in self.all_rules if (self.entry["accuracy"][r.value] or {}).get("graded")]
 
-    def verdict(self, outcome: Row, question: Row, rule: AnswerRule) -> str | None:
+    def verdict(self, outcome: Row, question: Row, rule: Rule) -> str | None:
         """What a question counts as, as in summary.json: ``right``, ``wrong`` (also where it
         failed), ``ungraded``; None without gold answer, or where the rule could not be applied."""
         if question["gold"] is None or self.entry["accuracy"][rule.value] is None:
             return None
         return counted_verdict(outcome, rule)
 
-    def right(self, outcome: Row, question: Row, rule: AnswerRule) -> bool | None:
+    def right(self, outcome: Row, question: Row, rule: Rule) -> bool | None:
         """Whether a question counts as answered right; None where it counts as neither."""
         verdict = self.verdict(outcome, question, rule)
         return None if verdict is None else {"right": True, "wrong": False}.get(verdict)
@@ -73,6 +75,11 @@ class Source:
     """All that were asked for (`pipeline.records.questions.SCHEMA`)."""
     cells: tuple[Cell, ...] = field(repr=False)
     """Benchmark by benchmark; those without any final outcome are left out."""
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """Every answer rule that the run was read by."""
+        return rules_of(self.config.science)
 
     @property
     def synthetic(self) -> bool:
@@ -135,24 +142,27 @@ def _cells(
     questions: pa.Table,
     strategies: Mapping[str, Strategy[Any]],
 ) -> tuple[Cell, ...]:
-    rules = {label: rule_of(config.science, s) for label, s in strategies.items()}
+    rules = rules_of(config.science)
+    headlines = {label: rule_of(config.science, s) for label, s in strategies.items()}
     keys = zip(
         questions["benchmark"].to_pylist(), questions["question_id"].to_pylist(), strict=True
     )
     golds = questions["gold"].to_pylist()
     no_gold = frozenset(key for key, gold in zip(keys, golds, strict=True) if gold is None)
-    outcomes = run.outcomes(columns=SUMMED)
+    outcomes = run.outcomes(columns=summed(rules))
     cells = []
     for source in config.science.benchmarks:  # one at a time: rows are large as Python objects
         mine = rows_of(outcomes.filter(pc.equal(outcomes["benchmark"], source.name)))
-        entries = summarise(final_outcomes(mine, strategies), strategies, rules, no_gold)
+        outcomes_here = final_outcomes(mine, strategies)
+        entries = summarise(outcomes_here, strategies, headlines, no_gold, rules)
         cells += [
             Cell(
                 label=entry["strategy"],
                 benchmark=source,
                 strategy=strategies[entry["strategy"]],
-                rule=rules[entry["strategy"]],
+                rule=headlines[entry["strategy"]],
                 entry=entry,
+                all_rules=rules,
             )
             for entry in entries
         ]

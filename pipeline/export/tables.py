@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.export.samples import Sample
 from pipeline.export.source import Cell, Source
-from pipeline.records.outcome import SCHEMA as OUTCOMES
-from pipeline.records.outcome import has_failed
+from pipeline.records.outcome import has_failed, schema_of
 from pipeline.records.questions import SCHEMA as QUESTIONS
 from pipeline.records.trajectory import SCHEMA as COMPLETIONS
 from pipeline.records.trajectory import Row
@@ -24,13 +23,19 @@ def _nullable(schema: pa.Schema) -> list[pa.Field]:
 
 
 _ASKED = ("level", "subject", "text", "gold")
-OUTCOME_ROWS = pa.schema(
-    [
-        *_nullable(OUTCOMES),
-        *(QUESTIONS.field(name).with_nullable(True) for name in _ASKED if name != "level"),
-        pa.field("failed", pa.bool_()),
-    ]
-)
+
+
+def outcome_rows_schema(rules: Sequence[Rule] = RULES) -> pa.Schema:
+    """The columns of `outcome_row`, with those of users' own answer rules among `rules`."""
+    return pa.schema(
+        [
+            *_nullable(schema_of(rules)),
+            *(QUESTIONS.field(name).with_nullable(True) for name in _ASKED if name != "level"),
+            pa.field("failed", pa.bool_()),
+        ]
+    )
+
+
 COMPLETION_ROWS = pa.schema([*_nullable(COMPLETIONS), pa.field("position", pa.int32())])
 ACCURACY_ROWS = pa.schema(
     [
@@ -54,7 +59,7 @@ def accuracy_rows(source: Source) -> Iterator[Row]:
                 **{name: cell.entry[name] for name in ACCURACY_ROWS.names if name in cell.entry},
                 "benchmark": cell.benchmark.name,
                 "answer_rule": rule.value,
-                "headline": rule is cell.rule,
+                "headline": rule == cell.rule,
                 "not_run": source.not_run(cell),
                 **cell.entry["accuracy"][rule.value],
             }
@@ -64,7 +69,7 @@ def outcome_row(cell: Cell, sample: Sample) -> Row:
     """An outcome with its question; its verdicts are what it counts as in summary.json."""
     question, outcome = sample.question, sample.outcome
     verdicts: dict[str, Any] = {
-        f"verdict_{rule.value}": cell.verdict(outcome, question, rule) for rule in AnswerRule
+        f"verdict_{rule.value}": cell.verdict(outcome, question, rule) for rule in cell.all_rules
     }
     asked = {name: question[name] for name in _ASKED}
     return {**outcome, **asked, **verdicts, "failed": has_failed(outcome)}

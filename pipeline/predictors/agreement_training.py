@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.answers.answer_rules import RULES
 from pipeline.predictors.agreement_fit import fit_agreement
 from pipeline.predictors.targets import Part, part_of
 from pipeline.replay.chain_arrays import RIGHT, BoolArray, ChainArrays, chain_arrays
 from pipeline.replay.fast import FastReplay
 from pipeline.replay.pools import CompletionPool
-from pipeline.replay.sweep import RULES, judged_by_arrays
+from pipeline.replay.sweep import judged_by_arrays
 from pipeline.statistics.agreement import AgreementWeights, FloatArray, IntArray, agreement
 from pipeline.statistics.calibration import reliability
 from pipeline.statistics.paired import Difference, paired_difference

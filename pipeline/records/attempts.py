@@ -97,5 +97,5 @@ def attempt_entry(entries: Iterable[Entry], number: int, where: str) -> AttemptE
         number=number,
         token=own[-1]["token"],
         retry_before=max(retries, default=None),
-        config=RunConfig.parse(own[-1]["config"], where),
+        config=RunConfig.parse(own[-1]["config"], where, recorded=True),
     )

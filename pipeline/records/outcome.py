@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from pipeline.answers.answer_rules import AnswerRule, Chosen, apply
+from pipeline.answers.answer_rules import RULES, Chosen, Rule, apply
 from pipeline.answers.verdict import Verdict
 from pipeline.core.phases import Phase, answers, phases_of, stream_of
 from pipeline.core.protocol import (
@@ -41,8 +41,8 @@ SCHEMA = pa.schema(
         pa.field("stop_reason", pa.string(), nullable=False),
         pa.field("stop_rounds", pa.list_(pa.int32()), nullable=False),
         pa.field("completions", pa.int32(), nullable=False),
-        *(pa.field(f"answer_{rule.value}", pa.string()) for rule in AnswerRule),
-        *(pa.field(f"verdict_{rule.value}", pa.string()) for rule in AnswerRule),
+        *(pa.field(f"answer_{rule}", pa.string()) for rule in RULES),
+        *(pa.field(f"verdict_{rule}", pa.string()) for rule in RULES),
         pa.field("round_answers", pa.list_(pa.string()), nullable=False),
         pa.field("round_scores", pa.list_(pa.float64()), nullable=False),
         pa.field("round_verdicts", pa.list_(pa.string()), nullable=False),
@@ -64,6 +64,29 @@ SCHEMA = pa.schema(
 )
 
 
+def columns_of(rules: Iterable[Rule]) -> tuple[str, ...]:
+    """The columns of some answer rules: all answers, then all verdicts."""
+    known = tuple(rules)
+    return tuple(f"{what}_{rule}" for what in ("answer", "verdict") for rule in known)
+
+
+def schema_of(rules: Sequence[Rule]) -> pa.Schema:
+    """`SCHEMA`, and behind it the columns of users' own rules among `rules`."""
+    own = columns_of(rule for rule in rules if rule not in RULES)
+    return pa.schema([*SCHEMA, *(field_of(name) for name in own)])
+
+
+def field_of(column: str) -> pa.Field:
+    """The field of a column of outcomes, one of a user's own rule among them.
+
+    Raises:
+        KeyError: at a column that no outcome has.
+    """
+    if column not in SCHEMA.names and column.startswith(("answer_", "verdict_")):
+        return pa.field(column, pa.string())
+    return SCHEMA.field(column)
+
+
 def outcome_of(
     *,
     run: str,
@@ -82,6 +105,7 @@ def outcome_of(
     unknown_tries: int = 0,
     epoch: str | None = None,
     sequence: int | None = None,
+    rules: Sequence[Rule] = RULES,
 ) -> Row:
     """The outcome row of a question that stopped.
 
@@ -94,6 +118,7 @@ def outcome_of(
         unknown_tries: tries that gave no completion and whose tokens nobody knows.
         epoch, sequence: writer of the journal, and its last durable segment
             (`pipeline.records.epochs`).
+        rules: that are read.
     """
     belief = stop.belief or Belief()
     failures = [o for o in observations if isinstance(o, Failure)]
@@ -129,7 +154,7 @@ def outcome_of(
     }
     for kind in TOKEN_KINDS:
         row[kind] = sum(getattr(completion, kind) for completion in completions)
-    for rule in AnswerRule:
+    for rule in rules:
         chosen = apply(rule, observations, stop)
         row[f"answer_{rule.value}"] = None if chosen is None else chosen.answer
         row[f"verdict_{rule.value}"] = _verdict_of(chosen, verdicts)
@@ -152,13 +177,13 @@ def has_failed(row: Seen) -> bool:
     return row["error"] is not None or row["stop_reason"] == StopReason.FAILED.value
 
 
-def can_apply(rows: Sequence[Seen], rule: AnswerRule) -> bool:
+def can_apply(rows: Sequence[Seen], rule: Rule) -> bool:
     """Whether a rule gave an answer to any question that did not fail (to any, if all failed)."""
     asked = [row for row in rows if not has_failed(row)] or rows
     return any(row[f"verdict_{rule.value}"] is not None for row in asked)
 
 
-def counted_verdict(row: Seen, rule: AnswerRule) -> str | None:
+def counted_verdict(row: Seen, rule: Rule) -> str | None:
     """What a question counts as under a rule: the recorded verdict, or ``wrong`` where the question
     failed, whatever it had answered before. None where the rule could not be applied."""
     if has_failed(row):

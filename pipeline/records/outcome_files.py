@@ -14,7 +14,7 @@ from pipeline.core.errors import DataError
 from pipeline.core.protocol import StopReason, Strategy
 from pipeline.records.epochs import Fences
 from pipeline.records.journal import Corrupt
-from pipeline.records.outcome import BILL, SCHEMA, final_outcomes
+from pipeline.records.outcome import BILL, SCHEMA, field_of, final_outcomes
 from pipeline.records.trajectory import Row
 from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_table
 
@@ -53,7 +53,7 @@ def read_outcomes(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table
     if match is not None and checksum(data) != match["sum"]:
         raise DataError(f"checksum must be {match['sum']}, got {checksum(data)} in {where}")
     table = parquet_table(data, where, list(columns))
-    schema = pa.schema([SCHEMA.field(column) for column in columns])
+    schema = pa.schema([field_of(column) for column in columns])
     arrays = []
     try:
         if match is None:
@@ -104,7 +104,7 @@ def standing(
     One file is unpacked at a time; those that are torn are left out.
     """
     needed = list(dict.fromkeys([*columns, *_KEY, *_JUDGED]))
-    schema = pa.schema([SCHEMA.field(name) for name in needed]).append(pa.field(_DRAWN, pa.int32()))
+    schema = pa.schema([field_of(name) for name in needed]).append(pa.field(_DRAWN, pa.int32()))
     tables = [schema.empty_table()]
     for folder, name in files_of(root, phase):
         try:

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import POOL_OF, strategies_of
+from pipeline.config.strategies import POOL_OF, rules_of, strategies_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Statistics
 from pipeline.records.attempts import (
@@ -37,7 +37,7 @@ from pipeline.records.attempts import (
     refuse_attempt,
 )
 from pipeline.records.journal import Corrupt, fences_of, set_aside_corrupt
-from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.records.outcome import schema_of
 from pipeline.records.outcome_files import set_aside_torn, standing
 from pipeline.records.run_journal import RunJournal
 from pipeline.records.trajectory import Row
@@ -207,9 +207,7 @@ class RunDir:
                 return {benchmark: Statistics(**fields) for benchmark, fields in values.items()}
         return None
 
-    def outcomes(
-        self, phase: str | None = None, columns: Sequence[str] = tuple(OUTCOME_SCHEMA.names)
-    ) -> pa.Table:
+    def outcomes(self, phase: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """All outcome rows that stand, each (strategy, phase, benchmark, question_id) once.
 
         Of several that of the newest attempt counts, then the one that draws most. An outcome of a
@@ -219,11 +217,11 @@ class RunDir:
 
         Args:
             phase: only those of one phase folder.
-            columns: of `pipeline.records.outcome.SCHEMA`; others are not held in memory.
+            columns: of `pipeline.records.outcome.schema_of`, all where None; no others are held.
         """
-        root = self.folder.child("outcomes")
-        fences, depths = fences_of(self.journal), _depths(self.config())
-        return standing(root, columns, fences, depths, phase)
+        root, config = self.folder.child("outcomes"), self.config()
+        wanted = schema_of(rules_of(config.science)).names if columns is None else columns
+        return standing(root, wanted, fences_of(self.journal), _depths(config), phase)
 
     def write_metrics(self, rows: Sequence[Row], part: str = "0001-000000") -> None:
         """Write a part of the counters over time; parts are read in the order of their names."""

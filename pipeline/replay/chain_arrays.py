@@ -6,15 +6,17 @@ answer rests on. What does not depend on a strategy's settings is worked out her
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.answers import canonical
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
+from pipeline.answers.own_rules import OwnRule
 from pipeline.answers.voting import forms
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Question
@@ -62,8 +64,13 @@ class ChainArrays:
     """Whether a completion has its log-probabilities recorded."""
     verdict_QT: NDArray[np.int8]
     """`RIGHT`, `WRONG`, `UNGRADED` or `NO_VERDICT`."""
-    position_QD: dict[AnswerRule, NDArray[np.int16]]
+    position_QD: dict[Rule, NDArray[np.int16]]
     """Round that a rule takes the answer from after d completions; negative where there is none."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The answer rules that chains are read by, the shipped ones first."""
+        return tuple(self.position_QD)
 
     @property
     def n_rounds(self) -> int:
@@ -71,11 +78,11 @@ class ChainArrays:
         return int(self.score_QT.shape[1])
 
 
-def chain_arrays(pool: CompletionPool) -> ChainArrays:
-    """The chains of a pool as arrays.
+def chain_arrays(pool: CompletionPool, rules: Sequence[Rule] = RULES) -> ChainArrays:
+    """The chains of a pool as arrays, read by the shipped answer rules and what follows them.
 
     Raises:
-        ConfigError: where the pool has no chains.
+        ConfigError: where the pool has no chains, or a rule of one's own cannot be imported.
     """
     if pool.rounds < 1 or not pool.questions:
         raise ConfigError(f"a pool must have chains to be swept over, {pool.address} has none")
@@ -84,7 +91,7 @@ def chain_arrays(pool: CompletionPool) -> ChainArrays:
     score_QT, tokens_QT = np.full(shape, np.nan), np.zeros(shape, np.int64)
     verdict_QT, form_QT = np.full(shape, NO_VERDICT, np.int8), np.full(shape, -1, np.int64)
     position_QD = {
-        rule: np.full((shape[0], shape[1] + 1), _of_nothing(rule), np.int16) for rule in AnswerRule
+        rule: np.full((shape[0], shape[1] + 1), _of_nothing(rule), np.int16) for rule in rules
     }
     logprobs_QT = np.zeros(shape, np.bool_)
     for q, question in enumerate(pool.questions):
@@ -95,7 +102,8 @@ def chain_arrays(pool: CompletionPool) -> ChainArrays:
         logprobs_QT[q, : len(drawn)] = [c.token_confidence is not None for c in drawn]
         tokens_QT[q, : len(drawn)] = [c.completion_tokens for c in drawn]
         verdict_QT[q, : len(drawn)] = [_CODES[v] for v in question.round_verdicts[: len(drawn)]]
-        for rule, positions in positions_by_depth(drawn).items():
+        own = [rule for rule in rules if isinstance(rule, OwnRule)]
+        for rule, positions in positions_by_depth(drawn, own).items():
             position_QD[rule][q, 1 : len(drawn) + 1] = positions
     return ChainArrays(
         question_Q=tuple(q.question for q in pool.questions),
@@ -113,23 +121,37 @@ def chain_arrays(pool: CompletionPool) -> ChainArrays:
     )
 
 
-def _of_nothing(rule: AnswerRule) -> int:
+def _of_nothing(rule: Rule) -> int:
     return NOT_APPLICABLE if rule.needs_logprobs else NO_ANSWER
 
 
-def positions_by_depth(drawn: Sequence[Completion]) -> dict[AnswerRule, list[int]]:
+def positions_by_depth(
+    drawn: Sequence[Completion], own: Sequence[OwnRule] = ()
+) -> dict[Rule, list[int]]:
     """For each rule the position that it chooses after 1, 2, ... completions of one chain.
 
     The same choices as `pipeline.answers.answer_rules.apply` on every prefix, in one pass.
     """
     argmax, votes = _Argmax(), {rule: _Vote(rule) for rule in _VOTES}
-    found: dict[AnswerRule, list[int]] = {rule: [] for rule in AnswerRule}
+    found: dict[Rule, list[int]] = {rule: [] for rule in RULES}
     for position, completion in enumerate(drawn):
         found[AnswerRule.LAST].append(position)
         found[AnswerRule.PRM_ARGMAX].append(argmax.add(position, completion))
         for rule, vote in votes.items():
             found[rule].append(vote.add(position, completion))
+    for mine in own:  # asked at every depth: nobody knows how its choice grows with the chain
+        found[mine] = _own_by_depth(mine, drawn)
     return found
+
+
+def _own_by_depth(rule: OwnRule, drawn: Sequence[Completion]) -> list[int]:
+    read = [(p, replace(c, text="")) for p, c in enumerate(drawn) if rule.reads(c)]
+    positions, completions = [p for p, _ in read], [c for _, c in read]
+    by_count = [NOT_APPLICABLE]
+    for count in range(1, len(read) + 1):
+        chosen = rule.choose(completions[:count])
+        by_count.append(NO_ANSWER if chosen is None else positions[chosen])
+    return [by_count[bisect_right(positions, p)] for p in range(len(drawn))]
 
 
 class _Argmax:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.answers.answer_rules import apply, rule_named
 from pipeline.core.errors import MarkovScaleError, ProtocolError, ReplayMissError
 from pipeline.core.phases import QuestionRecord, phases_of, prepared
 from pipeline.core.protocol import (
@@ -143,7 +143,7 @@ def stops_within_its_budget(
         rested = [had[position] for position in rounds]
         failed = any(isinstance(observation, Failure) for observation in rested)
         _must(not failed, f"a stop must not rest on a failure, got {rounds}")
-        apply(AnswerRule(strategy.default_rule), had, outcome.stop)
+        apply(rule_named(strategy.default_rule), had, outcome.stop)
 
 
 def survives_storage(strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Statistics, StopReason, Strategy
 from pipeline.replay.chain_arrays import BoolArray, ChainArrays, FloatArray, IntArray
@@ -58,7 +58,7 @@ class Decisions:
     """Completions that the answer rests on: those drawn, without a failed last request."""
     reason_Q: IntArray
     """Positions in `REASONS`."""
-    position_RQ: dict[AnswerRule, IntArray] | None = None
+    position_RQ: dict[Rule, IntArray] | None = None
     """Round that each rule takes the answer from, where the stop rests on some rounds alone."""
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule, Rule
 from pipeline.replay.chain_arrays import NOT_APPLICABLE, BoolArray, ChainArrays, IntArray
 from pipeline.statistics.agreement import NO_FORM, VOTE, Agreement, agreement, count_votes
 from pipeline.strategies.agree import Agree
@@ -61,8 +61,8 @@ def agreed_on(chains: ChainArrays, strategy: Agree, keep: Keep) -> Agreement:
 
 def positions(
     chains: ChainArrays, strategy: Agree, drawn_Q: IntArray, keep: Keep
-) -> dict[AnswerRule, IntArray]:
-    """The round that each rule takes the answer from: of those that gave the leading answer."""
+) -> dict[Rule, IntArray]:
+    """The round that each shipped rule answers from: of those that gave the leading answer."""
     rows = np.arange(len(drawn_Q))
     last_Q = np.maximum(drawn_Q - 1, 0)
     leading_Q = agreed_on(chains, strategy, keep).leading_QT[rows, last_Q]
@@ -71,7 +71,7 @@ def positions(
     scored_QT = ours_QT & ~np.isnan(chains.score_QT)
     best_QT = np.where(scored_QT, chains.score_QT, -1.0)
     unscored_Q = ~scored_QT.any(axis=1)
-    found = {
+    found: dict[Rule, IntArray] = {
         AnswerRule.LAST: chains.n_rounds - 1 - ours_QT[:, ::-1].argmax(axis=1),
         AnswerRule.VOTE: ours_QT.argmax(axis=1),
         AnswerRule.PRM_ARGMAX: np.where(unscored_Q, NOT_APPLICABLE, best_QT.argmax(axis=1)),

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule, Rule, rule_named
 from pipeline.config.science import ScienceConfig
 from pipeline.core.protocol import Strategy
 from pipeline.replay.fronts import Row, front_rows
 from pipeline.replay.pools import CompletionPool
-from pipeline.replay.sweep import HALVES, RULES, SweepResult, Tally, rights
+from pipeline.replay.sweep import HALVES, SweepResult, Tally, rights
 from pipeline.replay.sweep_table import settings_of
 from pipeline.statistics.fronts import Family
 from pipeline.strategies import STRATEGIES
@@ -80,8 +80,7 @@ def sweep_fronts(result: SweepResult) -> list[Row]:
     for b, benchmark in enumerate(result.benchmarks):
         at = result.group_Q // HALVES == b
         families = [
-            family_of(name, tallies, rule, at)
-            for (name, rule), tallies in _grouped(result.tallies).items()
+            family_of(name, tallies, rule, at) for (name, rule), tallies in _grouped(result).items()
         ]
         known = [f for f in families if not np.isnan(f.right_SQ).all(axis=1).any()]
         rows += front_rows(
@@ -94,26 +93,26 @@ def sweep_fronts(result: SweepResult) -> list[Row]:
     return rows
 
 
-def named(label: str, rule: AnswerRule) -> str:
+def named(label: str, rule: Rule) -> str:
     """How a family is written."""
     return f"{label} ({rule.value})"
 
 
-def _grouped(tallies: Sequence[Tally]) -> dict[tuple[str, AnswerRule], list[Tally]]:
+def _grouped(result: SweepResult) -> dict[tuple[str, Rule], list[Tally]]:
     """Settings of one label by its own rule, and those of the controls by vote too."""
-    groups: dict[tuple[str, AnswerRule], list[Tally]] = {}
-    for tally in tallies:
+    groups: dict[tuple[str, Rule], list[Tally]] = {}
+    for tally in result.tallies:
         kind = tally.strategy.kind
-        rules = {AnswerRule(tally.strategy.default_rule)}
+        rules = {rule_named(tally.strategy.default_rule)}
         if tally.label in CONTROLS:
             rules.add(AnswerRule.VOTE)
-        for rule in sorted(rules):
-            if kind != "base" and tally.applicable_R[RULES.index(rule)]:
+        for rule in sorted(rules, key=str):
+            if kind != "base" and tally.applicable_R[result.rules.index(rule)]:
                 groups.setdefault((named(tally.label, rule), rule), []).append(tally)
     return groups
 
 
-def family_of(name: str, tallies: Sequence[Tally], rule: AnswerRule, at: Any) -> Family:
+def family_of(name: str, tallies: Sequence[Tally], rule: Rule, at: Any) -> Family:
     """Settings read by one rule, over some of the questions."""
     return Family(
         name=name,

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.config.science import PriorsConfig
 from pipeline.core.errors import ReplayMissError
 from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
 from pipeline.records.drawn_rows import Drawn, laid_out
 from pipeline.records.journal import QUESTION_KEY, ByQuestion, QuestionKey
-from pipeline.records.outcome import SCHEMA, outcome_of
+from pipeline.records.outcome import outcome_of, schema_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.table_rows import RowsTable
@@ -37,11 +38,14 @@ class Rival:
     source: str
     """Label of the strategy whose completions it was replayed over."""
     outcomes: pa.Table
-    """One a question, as the run would have written them (`pipeline.records.outcome.SCHEMA`)."""
+    """One a question, as the run would have written them (`pipeline.records.outcome.schema_of`)."""
 
 
 def replay_other(
-    run: RunDir, strategies: Mapping[str, Strategy[Any]], priors: PriorsConfig = _NO_PRIORS
+    run: RunDir,
+    strategies: Mapping[str, Strategy[Any]],
+    priors: PriorsConfig = _NO_PRIORS,
+    rules: Sequence[Rule] = RULES,
 ) -> dict[str, Rival]:
     """Replay strategies over what a run's own strategies drew.
 
@@ -52,6 +56,7 @@ def replay_other(
         run: with a journal and graded outcomes.
         strategies: by label.
         priors: instead of those of the run's questions, where a and b are given.
+        rules: answer rules that their outcomes are read by.
 
     Raises:
         ConfigError: at a strategy that asks for more than completions of a pool.
@@ -69,7 +74,7 @@ def replay_other(
             check_replayable(strategy, RecordingKind.POOL)
             miss: ReplayMissError | None = None
             for source in labels:
-                over = _Over(run.run_id, source, drawn, graded)
+                over = _Over(run.run_id, source, drawn, graded, rules)
                 try:
                     outcomes = over.outcomes(label, strategy, questions)
                 except ReplayMissError as error:
@@ -88,8 +93,10 @@ def replay_other(
 class _Over:
     """What one strategy of a run drew, a question at a time."""
 
-    def __init__(self, run: str, source: str, drawn: Drawn, graded: ByQuestion) -> None:
-        self._run, self._source = run, source
+    def __init__(
+        self, run: str, source: str, drawn: Drawn, graded: ByQuestion, rules: Sequence[Rule]
+    ) -> None:
+        self._run, self._source, self._rules = run, source, rules
         self._drawn, self._graded = drawn, graded
         self._recording: tuple[QuestionKey, Recording] | None = None
 
@@ -97,7 +104,7 @@ class _Over:
         self, label: str, strategy: Strategy[Any], questions: Sequence[Question]
     ) -> pa.Table:
         """The outcomes of another strategy, benchmark by benchmark."""
-        made, order, count = RowsTable(SCHEMA), list[int](), 0
+        made, order, count = RowsTable(schema_of(self._rules)), list[int](), 0
         for benchmark in dict.fromkeys(question.benchmark for question in questions):
             asked = {q.question_id: q for q in questions if q.benchmark == benchmark}
             last: dict[str, int] = {}
@@ -137,6 +144,7 @@ class _Over:
             ],
             wasted_tokens=0,
             seconds=0.0,
+            rules=self._rules,
         )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
+from pipeline.config.answer_rules import DEFAULT
+from pipeline.config.science import ScienceConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Feedback
 from pipeline.records.run_dir import RunDir
@@ -62,8 +64,14 @@ def _facts(run: RunDir, pool: CompletionPool, *, texts: bool) -> dict[str, objec
         "run": run.run_id,
         "synthetic": pool.synthetic,
         "texts": texts,
-        "science": pool.science.model_dump(mode="json"),
+        "science": _shipped(pool.science).model_dump(mode="json", exclude={"answer_rules"}),
     }
+
+
+def _shipped(science: ScienceConfig) -> ScienceConfig:
+    """Without users' own answer rules: a pool is read by those of a sweep."""
+    own = science.answer_rule in [entry.label for entry in science.answer_rules]
+    return science.model_copy(update={"answer_rule": DEFAULT}) if own else science
 
 
 def _versions(run: RunDir) -> dict[str, str]:

@@ -6,19 +6,20 @@ where that does not lead to the outcomes that the run wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from pipeline.config.strategies import strategies_of
+from pipeline.answers.answer_rules import Rule
+from pipeline.config.strategies import own_rules_of, rules_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Observation, Question, Request, Strategy
 from pipeline.records.drawn_rows import Drawn, laid_out
 from pipeline.records.journal import ByQuestion, QuestionKey
-from pipeline.records.outcome import SCHEMA, TOKEN_KINDS, last_outcomes, outcome_of
+from pipeline.records.outcome import TOKEN_KINDS, columns_of, last_outcomes, outcome_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
@@ -31,7 +32,6 @@ _DECIDED = (
     "round_answers",
     "round_scores",
     "round_tokens",
-    *(name for name in SCHEMA.names if name.startswith(("answer_", "verdict_"))),
     *TOKEN_KINDS,
     "p0",
     "p0_source",
@@ -39,7 +39,7 @@ _DECIDED = (
     "b",
     "posterior_path",
 )
-"""Columns of an outcome that follow from the recording alone."""
+"""Columns of an outcome that follow from the recording alone, besides those of answer rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,10 @@ def replay_run(run: RunDir) -> RunReplay:
         DataError: where the run has questions without an outcome yet.
         ReplayMissError: where the journal lacks what a decision rests on.
     """
-    strategies = strategies_of(run.config().science)
+    science = run.config().science
+    strategies, rules = strategies_of(science), rules_of(science)
+    for rule in own_rules_of(science):
+        rule.code()  # before the journal is read
     written = _Written(run, strategies)
     by_benchmark: dict[str, list[Question]] = {}
     for row in rows_of(run.folder.read_table("questions.parquet")):
@@ -84,7 +87,7 @@ def replay_run(run: RunDir) -> RunReplay:
                     key = (label, benchmark, name)
                     before = written.last(key)
                     compared[key] = (
-                        None if before is None else [*_compared(before, phase, replayed)]
+                        None if before is None else [*_compared(before, phase, replayed, rules)]
                     )
                 for key, found in compared.items():
                     if found is None:
@@ -159,7 +162,7 @@ class _Journal:
         return recording, {place: number for number, place in enumerate(places)}
 
 
-def _compared(written: Row, phase: str, replayed: Replayed) -> Iterator[str]:
+def _compared(written: Row, phase: str, replayed: Replayed, rules: Sequence[Rule]) -> Iterator[str]:
     """Columns in which the outcome that was written and the one that replay gives differ."""
     about = (
         f"{written['strategy']}, question {written['question_id']!r} of {written['benchmark']!r}"
@@ -180,7 +183,8 @@ def _compared(written: Row, phase: str, replayed: Replayed) -> Iterator[str]:
         verdicts=written["round_verdicts"],
         wasted_tokens=0,
         seconds=0.0,
+        rules=rules,
     )
-    for name in _DECIDED:
+    for name in (*_DECIDED, *columns_of(rules)):
         if again[name] != written[name]:
             yield f"{about}, {name}: written {written[name]!r}, replayed {again[name]!r}"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.answers.answer_rules import AnswerRule, apply
+from pipeline.answers.answer_rules import RULES, Rule, apply
 from pipeline.core.errors import ConfigError
 from pipeline.core.phases import phases_of, prepared
 from pipeline.core.protocol import (
@@ -44,8 +44,8 @@ from pipeline.replay.exact import RecordingKind, check_replayable, replay_phases
 from pipeline.replay.fast import Decisions, FastReplay, replays_as_arrays
 from pipeline.replay.pool_selection import Digests
 from pipeline.replay.pools import CompletionPool
+from pipeline.strategies.agree import Agree
 
-RULES = tuple(AnswerRule)
 HALVES = 2
 _VERDICTS = 4
 
@@ -57,11 +57,12 @@ class Judged:
     """One setting over all questions."""
 
     verdict_RQ: Int8Array
-    """By answer rule (in the order of `RULES`): codes of `pipeline.replay.chain_arrays`."""
+    """By answer rule (in the order of `rules`): codes of `pipeline.replay.chain_arrays`."""
     applicable_R: tuple[bool, ...]
     """Whether the rule could be applied to any question."""
     tokens_Q: IntArray
     completions_Q: IntArray
+    rules: tuple[Rule, ...] = RULES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,8 @@ class SweepResult:
     """Group g is half g % 2 of benchmark g // 2."""
     group_Q: IntArray
     tallies: tuple[Tally, ...]
+    rules: tuple[Rule, ...] = RULES
+    """That every setting was read by: the shipped ones, then those of one's own."""
 
 
 def half_of(question: Question, seed: int) -> int:
@@ -102,6 +105,7 @@ def sweep(
     *,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
+    rules: Sequence[Rule] = RULES,
 ) -> SweepResult:
     """Replay every setting over the pool.
 
@@ -110,6 +114,7 @@ def sweep(
         settings: labels and strategies.
         seed: of the split into halves.
         progress: told how many settings are done, after each.
+        rules: answer rules, the shipped ones first.
 
     Raises:
         ConfigError: where a setting needs what a pool cannot give, before anything is replayed.
@@ -129,13 +134,15 @@ def sweep(
         ],
         dtype=np.int64,
     )
-    judge = _Judge(pool)
+    judge = _Judge(pool, tuple(rules))
     tallies = []
     for done, (label, strategy) in enumerate(settings, 1):
         tallies.append(_tally(label, strategy, judge(strategy), group_Q, len(pool.benchmarks)))
         if progress is not None:
             progress(done)
-    return SweepResult(benchmarks=pool.benchmarks, group_Q=group_Q, tallies=tuple(tallies))
+    return SweepResult(
+        benchmarks=pool.benchmarks, group_Q=group_Q, tallies=tuple(tallies), rules=tuple(rules)
+    )
 
 
 def depth_of(pool: CompletionPool, strategy: Strategy[Any]) -> int:
@@ -154,20 +161,23 @@ def strategy_n(strategy: Strategy[Any]) -> int:
 class _Judge:
     """Replays a strategy over a pool, as arrays where it can."""
 
-    def __init__(self, pool: CompletionPool) -> None:
-        self._pool = pool
+    def __init__(self, pool: CompletionPool, rules: tuple[Rule, ...]) -> None:
+        self._pool, self._rules = pool, rules
         self._fast: FastReplay | None = None
         self._answers: Answers | None = None
 
     def __call__(self, strategy: Strategy[Any]) -> Judged:
-        if replays_as_arrays(strategy):
+        shipped = self._rules == RULES or not isinstance(
+            strategy, Agree
+        )  # `positions` knows no more
+        if replays_as_arrays(strategy) and shipped:
             if self._fast is None:
-                self._fast = FastReplay(chain_arrays(self._pool))
+                self._fast = FastReplay(chain_arrays(self._pool, self._rules))
             decided = self._fast.decide(strategy)
             return judged_by_arrays(self._fast.chains, decided)
         if self._answers is None:
             self._answers = answers_of(self._pool)
-        return judged_by_state_machine(self._pool, strategy, self._answers)
+        return judged_by_state_machine(self._pool, strategy, self._answers, self._rules)
 
 
 def judged_by_arrays(chains: ChainArrays, decided: Decisions) -> Judged:
@@ -178,7 +188,8 @@ def judged_by_arrays(chains: ChainArrays, decided: Decisions) -> Judged:
     drawn_Q, failed_Q, own = decided.drawn_Q, decided.failed_Q, decided.position_RQ
     rows = np.arange(len(drawn_Q))
     verdicts, applicable = [], []
-    for rule in RULES:
+    rules: tuple[Rule, ...] = chains.rules if own is None else RULES
+    for rule in rules:
         position_Q = chains.position_QD[rule][rows, drawn_Q] if own is None else own[rule]
         of_round_Q = chains.verdict_QT[rows, np.maximum(position_Q, 0)]
         verdict_Q = np.where(position_Q >= 0, of_round_Q, NO_VERDICT)
@@ -191,12 +202,13 @@ def judged_by_arrays(chains: ChainArrays, decided: Decisions) -> Judged:
         applicable_R=tuple(applicable),
         tokens_Q=chains.tokens_QD[rows, drawn_Q],
         completions_Q=drawn_Q,
+        rules=rules,
     )
 
 
-def rights(judged: Judged, rule: AnswerRule) -> FloatArray:
+def rights(judged: Judged, rule: Rule) -> FloatArray:
     """(Q,) 1 right, 0 wrong, nan where the answer was not graded."""
-    verdict_Q = judged.verdict_RQ[RULES.index(rule)]
+    verdict_Q = judged.verdict_RQ[judged.rules.index(rule)]
     return np.where(verdict_Q == RIGHT, 1.0, np.where(verdict_Q == WRONG, 0.0, np.nan))
 
 
@@ -211,14 +223,17 @@ def answers_of(pool: CompletionPool) -> Answers:
 
 
 def judged_by_state_machine(
-    pool: CompletionPool, strategy: Strategy[Any], answers: Answers | None = None
+    pool: CompletionPool,
+    strategy: Strategy[Any],
+    answers: Answers | None = None,
+    rules: tuple[Rule, ...] = RULES,
 ) -> Judged:
     """The same by `pipeline.replay.exact`, for any strategy that a pool can replay."""
     answers = answers or answers_of(pool)
     place = {question.key: q for q, question in enumerate(pool.questions)}
-    verdict_RQ = np.full((len(RULES), len(place)), NO_VERDICT, np.int8)
+    verdict_RQ = np.full((len(rules), len(place)), NO_VERDICT, np.int8)
     failed_Q = np.zeros(len(place), np.bool_)
-    applies_RQ = np.zeros((len(RULES), len(place)), np.bool_)
+    applies_RQ = np.zeros((len(rules), len(place)), np.bool_)
     tokens_Q, completions_Q = np.zeros(len(place), np.int64), np.zeros(len(place), np.int64)
     for benchmark in pool.benchmarks:
         mine = {q.question.question_id: q for q in pool.questions if q.key[0] == benchmark}
@@ -235,7 +250,7 @@ def judged_by_state_machine(
             completions_Q[q] = len(had)
             verdicts = mine[question_id].verdicts()
             failed_Q[q] = outcome.stop.reason is StopReason.FAILED
-            for r, rule in enumerate(RULES):
+            for r, rule in enumerate(rules):
                 chosen = apply(rule, outcome.completions, outcome.stop)
                 applies_RQ[r, q] = chosen is not None
                 if mine[question_id].gold is None:
@@ -253,6 +268,7 @@ def judged_by_state_machine(
         applicable_R=tuple(bool(applies_Q[asked_Q].any()) for applies_Q in applies_RQ),
         tokens_Q=tokens_Q,
         completions_Q=completions_Q,
+        rules=rules,
     )
 
 
@@ -272,7 +288,7 @@ def _tally(
         label=label,
         strategy=strategy,
         applicable_R=judged.applicable_R,
-        verdicts_RGV=np.array(counts).reshape(len(RULES), groups, _VERDICTS),
+        verdicts_RGV=np.array(counts).reshape(len(judged.rules), groups, _VERDICTS),
         tokens_G=_sums(group_Q, judged.tokens_Q, groups),
         completions_G=_sums(group_Q, judged.completions_Q, groups),
         questions_G=np.bincount(group_Q, minlength=groups),

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import Rule, rule_named
 from pipeline.core.protocol import Strategy
 from pipeline.replay.chain_arrays import RIGHT, UNGRADED, WRONG, IntArray
-from pipeline.replay.sweep import HALVES, RULES, SweepResult, Tally, strategy_n
+from pipeline.replay.sweep import HALVES, SweepResult, Tally, strategy_n
 from pipeline.statistics.intervals import wilson
 from pipeline.theory.stopping import STOP_RULES
 
@@ -84,7 +84,7 @@ def sweep_table(
     rows: list[Row] = []
     for b, benchmark in enumerate(result.benchmarks):
         halves = [HALVES * b + half for half in range(HALVES)]
-        for r, rule in enumerate(RULES):
+        for r, rule in enumerate(result.rules):
             for tally in result.tallies:
                 if tally.applicable_R[r]:
                     rows.append(_row([(tally, halves)], r, rule, benchmark, ALL, None))
@@ -111,7 +111,7 @@ def _alternatives(
 
 
 def _chosen(
-    group: list[tuple[int, Tally]], r: int, rule: AnswerRule, benchmark: str, halves: list[int]
+    group: list[tuple[int, Tally]], r: int, rule: Rule, benchmark: str, halves: list[int]
 ) -> list[Row]:
     tallies = dict(group)
     rows = []
@@ -149,7 +149,7 @@ def _best(
 def _row(
     judged: list[tuple[Tally, list[int]]],
     r: int,
-    rule: AnswerRule,
+    rule: Rule,
     benchmark: str,
     split: str,
     chosen_on: str | None,
@@ -173,7 +173,7 @@ def _row(
         **same,
         "settings": json.dumps(both),
         "answer_rule": rule.value,
-        "headline": rule.value == strategies[0].default_rule,
+        "headline": rule == rule_named(strategies[0].default_rule),
         "benchmark": benchmark,
         "split": split,
         "chosen_on": chosen_on,

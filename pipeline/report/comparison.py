@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import Rule
 from pipeline.report.run_data import Cell
 from pipeline.statistics.intervals import Interval, wilson
 from pipeline.statistics.paired import Difference, McNemar, holm, mcnemar, paired_difference
@@ -27,8 +27,8 @@ class Comparison:
 
     first: Cell
     second: Cell
-    rule_first: AnswerRule
-    rule_second: AnswerRule
+    rule_first: Rule
+    rule_second: Rule
     n_questions: int
     """Answered by both and graded for both."""
     left_out: int
@@ -70,8 +70,8 @@ def compare(
     first: Cell,
     second: Cell,
     *,
-    rule_first: AnswerRule | None = None,
-    rule_second: AnswerRule | None = None,
+    rule_first: Rule | None = None,
+    rule_second: Rule | None = None,
 ) -> Comparison | None:
     """Compare two cells by their headline rules or by those given; None without common questions.
 
@@ -143,7 +143,7 @@ def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
     return rivals[0] if len(rivals) == 1 and rivals[0] is not cell else None
 
 
-def against_rivals(cells: Sequence[Cell], rule: AnswerRule | None = None) -> list[Comparison]:
+def against_rivals(cells: Sequence[Cell], rule: Rule | None = None) -> list[Comparison]:
     """Every cell by its own answer rule against MR-Thinking at the same N at its best.
 
     MR-Thinking is read by that of its rules which has most right answers here. Having looked at all
@@ -172,16 +172,16 @@ def against_rivals(cells: Sequence[Cell], rule: AnswerRule | None = None) -> lis
     return _corrected(made, others)
 
 
-def best_rule(cell: Cell) -> AnswerRule:
+def best_rule(cell: Cell) -> Rule:
     """The answer rule by which a cell has most right answers; of equals its own, then the first."""
-    rules = [cell.rule, *(rule for rule in AnswerRule if rule is not cell.rule)]
+    rules = [cell.rule, *(rule for rule in cell.rules if rule != cell.rule)]
     return max(rules, key=lambda rule: sum(cell.rights(rule).values()))
 
 
-def _not_shown(own: Mapping[QuestionKey, bool], rival: Cell, shown: AnswerRule) -> Iterator[float]:
+def _not_shown(own: Mapping[QuestionKey, bool], rival: Cell, shown: Rule) -> Iterator[float]:
     """p-values against the rival's other rules, of those with verdicts of their own."""
     seen = [rival.rights(shown)]
-    for rule in AnswerRule:
+    for rule in rival.rules:
         theirs = rival.rights(rule)
         if not theirs or theirs in seen:
             continue
@@ -191,7 +191,7 @@ def _not_shown(own: Mapping[QuestionKey, bool], rival: Cell, shown: AnswerRule) 
             yield mcnemar({k: own[k] for k in both}, {k: theirs[k] for k in both}).p_value
 
 
-def accuracy(cell: Cell, rule: AnswerRule) -> Interval | None:
+def accuracy(cell: Cell, rule: Rule) -> Interval | None:
     """Share of graded questions that are right, with Wilson's interval; None where none is."""
     rights = cell.rights(rule)
     return wilson(sum(rights.values()), len(rights)) if rights else None

@@ -13,7 +13,7 @@ from math import comb, fsum, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.answers.answer_rules import AnswerRule, Chosen, apply
+from pipeline.answers.answer_rules import Chosen, Rule, apply
 from pipeline.answers.voting import clusters
 from pipeline.core.protocol import Observation, Stop, StopReason
 
@@ -26,9 +26,7 @@ class Estimate:
     standard_error: float
 
 
-def prefix_answers(
-    rule: AnswerRule, completions: Sequence[Observation]
-) -> tuple[Chosen | None, ...]:
+def prefix_answers(rule: Rule, completions: Sequence[Observation]) -> tuple[Chosen | None, ...]:
     """The answer after each number of completions, entry j after j + 1.
 
     Over an MR-Thinking chain, ``prm_argmax`` is the control that takes selection apart from

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.core.errors import DataError
+from pipeline.records.table_rows import rows_with
 from pipeline.replay.fronts import SCHEMA
 from pipeline.report import words
 from pipeline.report.charts import short, whole_percent
@@ -39,14 +39,8 @@ def read_fronts(made: pa.Table, where: str) -> list[Row]:
     Raises:
         DataError: naming the columns that are missing.
     """
-    missing = [name for name in SCHEMA.names if name not in made.column_names]
-    if missing:
-        raise DataError(
-            f"fronts must have the columns of pipeline.replay.fronts, {where} lacks "
-            f"{', '.join(missing)}"
-        )
-    rows: list[Row] = made.select(SCHEMA.names).to_pylist()
-    return rows
+    what = "fronts must have the columns of pipeline.replay.fronts"
+    return [*rows_with(made, SCHEMA, what, where)]
 
 
 def fronts_section(rows: Sequence[Row], of: str = "") -> list[Child]:

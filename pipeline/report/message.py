@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import Rule
 from pipeline.report import words
 from pipeline.report.comparison import (
     Comparison,
@@ -43,7 +43,7 @@ def message_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
     lead = _lead([c for c in made if any(c.first is cell for cell in cells)])
     graded = any(accuracy(cell, cell.rule) is not None for cell in cells)
     base = next((cell for cell in cells if cell.kind == "base"), None)
-    if graded and not any(any(cell.rights(rule).values()) for cell in cells for rule in AnswerRule):
+    if graded and not any(any(cell.rights(rule).values()) for cell in cells for rule in cell.rules):
         n = max(len(cell.rows) for cell in cells)
         of_all = f"none of {words.plural(n, 'question')} of {benchmark}"
         headline = f"Nothing was answered right: {of_all}"
@@ -136,7 +136,7 @@ def _headline(lead: Comparison, base: Cell | None) -> str:
     )
 
 
-def _percent(cell: Cell, rule: AnswerRule) -> str:
+def _percent(cell: Cell, rule: Rule) -> str:
     interval = accuracy(cell, rule)
     return words.percent(None if interval is None else interval.value)
 

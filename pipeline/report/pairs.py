@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError
 from pipeline.report.chain_view import RoundCurve, round_curve
 from pipeline.report.comparison import Comparison, against_rivals, compare, family
@@ -12,7 +12,7 @@ from pipeline.report.run_data import Cell, RunData, benchmarks_of
 
 
 def comparisons_of(
-    runs: Sequence[RunData], labels: Sequence[str], rule: AnswerRule | None = None
+    runs: Sequence[RunData], labels: Sequence[str], rule: Rule | None = None
 ) -> list[Comparison]:
     """Paired comparisons, all corrected as one family.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from pipeline.answers.answer_rules import apply
+from pipeline.answers.own_rules import OwnRule
 from pipeline.core.protocol import Completion, Pool, Stop, StopReason
 from pipeline.records.outcome import counted_verdict
 from pipeline.records.trajectory import Seen
@@ -176,7 +177,12 @@ def _isolated(content: str | None) -> Html:
 
 
 def _chosen(cell: Cell, row: Seen) -> int | None:
-    """Position of the answer under the headline rule; None where it cannot be told."""
+    """Position of the answer under the headline rule; None where it cannot be told: the code of a
+    user's own rule is not asked, it may not be installed here."""
+    if isinstance(cell.rule, OwnRule):
+        answer = row[f"answer_{cell.rule}"]
+        same = [i for i in row["stop_rounds"] if row["round_answers"][i] == answer]
+        return same[0] if len(same) == 1 else None
     drawn = [
         Completion(text="", answer=answer, score=score)
         for answer, score in zip(row["round_answers"], row["round_scores"], strict=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import rule_of, strategies_of
+from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import can_apply, counted_verdict
@@ -58,7 +58,7 @@ class Cell:
     n: int
     benchmark: str
     backbone: str
-    rule: AnswerRule
+    rule: Rule
     """The headline rule."""
     strategy: Strategy[Any] = field(repr=False)
     rows: Sequence[Seen] = field(repr=False)
@@ -69,6 +69,8 @@ class Cell:
     """Questions whose right answer nobody knows: they are neither right nor wrong."""
     not_run: int = 0
     """Further questions that were asked and have no outcome."""
+    rules: Sequence[Rule] = RULES
+    """That its rows were read by."""
 
     @property
     def method(self) -> str:
@@ -93,12 +95,12 @@ class Cell:
         """Completion tokens of each question."""
         return tuple(row["completion_tokens"] for row in self.rows)
 
-    def rights(self, rule: AnswerRule) -> dict[QuestionKey, bool]:
+    def rights(self, rule: Rule) -> dict[QuestionKey, bool]:
         """Right or wrong by question; failed ones are wrong, ungraded ones are left out.
 
-        Empty where the rule could not be applied.
+        Empty where the rule could not be applied, or is another run's.
         """
-        if not can_apply(self.rows, rule):
+        if rule not in self.rules or not can_apply(self.rows, rule):
             return {}
         return {
             key: known
@@ -107,7 +109,7 @@ class Cell:
         }
 
 
-def right_of(row: Seen, rule: AnswerRule) -> bool | None:
+def right_of(row: Seen, rule: Rule) -> bool | None:
     """Whether a question counts as answered right under a rule; None where nobody can say."""
     verdict = counted_verdict(row, rule)
     return None if verdict is None else {"right": True, "wrong": False}.get(verdict)
@@ -210,6 +212,11 @@ def _environments(run: RunDir) -> dict[int, Mapping[str, Mapping[str, Any]]]:
     return {int(match[1]): folder.read_json(name) for name, match in numbers.items() if match}
 
 
+def rules_in(cells: Iterable[Cell]) -> tuple[Rule, ...]:
+    """The rules of cells, the shipped ones first."""
+    return tuple(dict.fromkeys(rule for cell in cells for rule in cell.rules))
+
+
 def benchmarks_of(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
     """Cells by benchmark, in order of first appearance."""
     grouped: dict[str, list[Cell]] = {}
@@ -231,7 +238,7 @@ def _cells(
     for row in final_rows(outcomes, strategies):
         found.setdefault((row["benchmark"], row["strategy"]), RowsTable(outcomes.schema)).add(row)
     grouped = {key: RowViews(rows.table()) for key, rows in found.items()}
-    no_gold = without_gold(questions)
+    no_gold, rules = without_gold(questions), rules_of(config.science)
     return tuple(
         Cell(
             run=run_id,
@@ -246,6 +253,7 @@ def _cells(
             run_shown=run_shown,
             without_gold=no_gold,
             not_run=asked[source.name] - len(grouped[(source.name, label)]),
+            rules=rules,
         )
         for source in config.science.benchmarks
         for label, strategy in strategies.items()

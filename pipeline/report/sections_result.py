@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import AnswerRule, Rule
+from pipeline.answers.own_rules import OwnRule
 from pipeline.core.phases import phases_of, stream_of
 from pipeline.records.outcome import has_failed
 from pipeline.report import words
@@ -12,7 +13,7 @@ from pipeline.report.comparison import Comparison, accuracy, mean_interval
 from pipeline.report.figure import table
 from pipeline.report.html import Child, Html, h
 from pipeline.report.message import Message, one_question, verdict_words
-from pipeline.report.run_data import OURS, Cell
+from pipeline.report.run_data import OURS, Cell, rules_in
 
 
 def message_block(message: Message, suited: Sequence[str] = ()) -> Html:
@@ -60,8 +61,8 @@ def _tiles(message: Message) -> Html | None:
 def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]) -> Html:
     """Every cell: accuracy by rule, completions, tokens and the paired test."""
     headlines = {AnswerRule.LAST, AnswerRule.PRM_ARGMAX, *(cell.rule for cell in cells)}
-    known = [r for r in AnswerRule if any(accuracy(cell, r) for cell in cells)]
-    rules = [rule for rule in known if rule in headlines]
+    known = [r for r in rules_in(cells) if any(accuracy(cell, r) for cell in cells)]
+    rules = [r for r in known if r in headlines or not isinstance(r, AnswerRule)]
     paired = {comparison.first: comparison for comparison in made}
     left = any(cell.not_run for cell in cells)
     rows: list[list[Child]] = []
@@ -127,8 +128,15 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 ("strategy", *(rule.value for rule in known)),
                 [(cell.name, *(_rule_entry(cell, rule) for rule in known)) for cell in cells],
             ),
+            _of_users(known),
         ),
     )
+
+
+def _of_users(rules: Sequence[Rule]) -> Child:
+    """Where the rules come from that are not shipped."""
+    own = [rule.told() for rule in rules if isinstance(rule, OwnRule)]
+    return h("p", f"Rules of users' own: {'; '.join(own)}.", cls="hint") if own else None
 
 
 def _unbilled(cells: Sequence[Cell]) -> str:
@@ -142,11 +150,11 @@ def _how_many(made: Sequence[Comparison]) -> str:
     return f", {made[0].tests:,} in all" if made else ""
 
 
-def _rule_entry(cell: Cell, rule: AnswerRule) -> Child:
+def _rule_entry(cell: Cell, rule: Rule) -> Child:
     interval = accuracy(cell, rule)
     if interval is None:
         return words.NONE
-    star = " ★" if rule is cell.rule else ""
+    star = " ★" if rule == cell.rule else ""
     return [f"{words.percent(interval.value)}{star}", h("small", words.percent_range(interval))]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import BILL
 from pipeline.records.outcome_files import FINAL
@@ -19,37 +19,39 @@ from pipeline.theory.markov import accuracy_after
 from pipeline.theory.transitions import Labels, QuestionKey
 
 SUMMARY_VERSION = 1
-SUMMED = (
-    *FINAL,
-    *("error", "stop_reason", "p0_source", "a", "b"),
-    *(f"verdict_{rule.value}" for rule in AnswerRule),
-)
-"""The columns of outcomes that `summarise` reads."""
 FITTED = (*FINAL, "round_verdicts")
 """The columns of outcomes that `chain_fits` reads."""
+
+
+def summed(rules: Iterable[Rule]) -> tuple[str, ...]:
+    """The columns of outcomes that `summarise` reads."""
+    verdicts = (f"verdict_{rule}" for rule in rules)
+    return (*FINAL, "error", "stop_reason", "p0_source", "a", "b", *verdicts)
 
 
 def summarise(
     outcomes: Iterable[Row],
     strategies: Mapping[str, Strategy[Any]],
-    rules: Mapping[str, AnswerRule],
+    headlines: Mapping[str, Rule],
     without_gold: frozenset[QuestionKey] = frozenset(),
+    rules: Sequence[Rule] = RULES,
 ) -> list[dict[str, Any]]:
     """One entry a strategy and benchmark, in the order of the configuration.
 
     Args:
         outcomes: as `final_outcomes` gives them; none is kept.
         strategies: by label.
-        rules: headline answer rule by label.
+        headlines: headline answer rule by label.
         without_gold: questions whose right answer nobody knows; they are not graded.
+        rules: every answer rule of the run.
     """
     tallies: dict[tuple[str, str], Tally] = {}
     for row in outcomes:
-        tally = tallies.setdefault((row["strategy"], row["benchmark"]), Tally())
+        tally = tallies.setdefault((row["strategy"], row["benchmark"]), Tally(rules))
         tally.add(row, graded=(row["benchmark"], row["question_id"]) not in without_gold)
     benchmarks = list(dict.fromkeys(benchmark for _, benchmark in tallies))
     entries = [
-        _entry(label, benchmark, tallies[(label, benchmark)], rules[label], strategies[label])
+        _entry(label, benchmark, tallies[(label, benchmark)], headlines[label], strategies[label])
         for benchmark in benchmarks
         for label in strategies
         if (label, benchmark) in tallies
@@ -60,7 +62,7 @@ def summarise(
 
 
 def _entry(
-    label: str, benchmark: str, tally: Tally, rule: AnswerRule, strategy: Strategy[Any]
+    label: str, benchmark: str, tally: Tally, rule: Rule, strategy: Strategy[Any]
 ) -> dict[str, Any]:
     totals = tally.totals
     return {
@@ -71,7 +73,7 @@ def _entry(
         "questions": tally.questions,
         "failed": tally.failed,
         "headline_rule": rule.value,
-        "accuracy": {r.value: tally.accuracy(r) for r in AnswerRule},
+        "accuracy": {r.value: tally.accuracy(r) for r in tally.rules},
         "completions": totals["completions"],
         "tokens_per_question": totals["completion_tokens"] / tally.questions,
         "tokens": {name: totals[name] for name in BILL if name != "completions"},

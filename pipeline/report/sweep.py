@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.core.errors import DataError
+from pipeline.records.table_rows import rows_with
 from pipeline.replay.sweep_table import SCHEMA
 from pipeline.report import words
 from pipeline.report.charts_time import Series, sweep_lines
@@ -32,14 +32,8 @@ def sweep_rows(swept: pa.Table, where: str) -> list[Row]:
     Raises:
         DataError: naming the columns that are missing.
     """
-    missing = [name for name in SCHEMA.names if name not in swept.column_names]
-    if missing:
-        raise DataError(
-            f"a sweep must have the columns of pipeline.replay.sweep_table, {where} lacks "
-            f"{', '.join(missing)}"
-        )
-    rows: list[Row] = swept.select(SCHEMA.names).to_pylist()
-    return rows
+    what = "a sweep must have the columns of pipeline.replay.sweep_table"
+    return [*rows_with(swept, SCHEMA, what, where)]
 
 
 def sweep_section(rows: Sequence[Row]) -> list[Child]:

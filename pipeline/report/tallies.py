@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.records.outcome import BILL, counted_verdict, has_failed
 from pipeline.records.trajectory import Row
 from pipeline.statistics.intervals import wilson
@@ -22,6 +22,7 @@ from pipeline.theory.transitions import count, labels_of_verdicts
 class Tally:
     """One strategy on one benchmark."""
 
+    rules: Sequence[Rule] = RULES
     questions: int = 0
     failed: int = 0
     totals: Counter[str] = field(default_factory=Counter)
@@ -30,10 +31,8 @@ class Tally:
     p0_sources: Counter[str] = field(default_factory=Counter)
     tokens: dict[str, int] = field(default_factory=dict)
     """Completion tokens by question id."""
-    _verdicts: dict[AnswerRule, Counter[str | None]] = field(
-        default_factory=lambda: {rule: Counter() for rule in AnswerRule}
-    )
-    _applied: set[tuple[AnswerRule, bool]] = field(default_factory=set)
+    _verdicts: dict[Rule, Counter[str | None]] = field(default_factory=dict)
+    _applied: set[tuple[Rule, bool]] = field(default_factory=set)
     """Rules that gave a verdict to a question, and whether to one that failed."""
     _graded: Counter[bool] = field(default_factory=Counter)
     """Questions whose right answer is known, by whether they failed."""
@@ -61,12 +60,12 @@ class Tally:
                 self._means[name] = (total + row[name], count + 1)
         if graded:
             self._graded[failed] += 1
-            for rule in AnswerRule:
-                self._verdicts[rule][counted_verdict(row, rule)] += 1
+            for rule in self.rules:
+                self._verdicts.setdefault(rule, Counter())[counted_verdict(row, rule)] += 1
                 if row[f"verdict_{rule.value}"] is not None:
                     self._applied.add((rule, failed))
 
-    def accuracy(self, rule: AnswerRule) -> dict[str, Any] | None:
+    def accuracy(self, rule: Rule) -> dict[str, Any] | None:
         """None where the rule could not be applied (no scores) or nothing is graded
         (`pipeline.records.outcome.can_apply`)."""
         asked = not self._graded[False]  # where all failed, they are asked

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
-from pipeline.core.plugins import imported, names_of
+from pipeline.core.plugins import imported, is_place, names_of
 from pipeline.strategies import STRATEGIES
 
 GROUP = "markovscale.strategies"
@@ -41,12 +40,6 @@ def strategy_class(kind: str) -> type[Any]:
     return found  # type: ignore[no-any-return]
 
 
-def own_modules(kinds: Iterable[str]) -> tuple[str, ...]:
-    """Top-level modules of users' own classes among kinds: what a cluster's workers must import."""
-    modules = [strategy_class(kind).__module__ for kind in kinds if kind not in STRATEGIES]
-    return tuple(dict.fromkeys(module.partition(".")[0] for module in modules))
-
-
 def _missing(found: Any) -> str:
     """What a class lacks to be a strategy, in words; nothing where it is one."""
     if not isinstance(found, type):
@@ -63,8 +56,11 @@ def _missing(found: Any) -> str:
     kind, rule = getattr(found, "kind", None), getattr(found, "default_rule", None)
     if not isinstance(kind, str) or kind in STRATEGIES or not _KIND.fullmatch(kind):
         return f"its kind must be a name of its own (letters, digits, . _ -), got {kind!r}"
-    if isinstance(rule, str) and rule not in set(AnswerRule):
-        return f"its default_rule must be one of {', '.join(AnswerRule)}, got {rule!r}"
+    if isinstance(rule, str) and rule not in set(AnswerRule) and not is_place(rule):
+        return (
+            f"its default_rule must be one of {', '.join(AnswerRule)}, or package.module:name of "
+            f"your own, got {rule!r}"
+        )
     own = {field.name for field in fields(found)}
     for name in _SHARED:
         if name not in own:

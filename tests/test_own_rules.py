@@ -1,0 +1,368 @@
+"""docs/write-an-answer-rule.md, as a user follows it: a rule of their own, run and replayed."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.synthetic_pool import write_synthetic_pool
+from jobs import code_checks
+from jobs.check_rule import main as check_rule
+from jobs.export import main as export
+from jobs.replay import main as replay_job
+from jobs.report import main as report
+from jobs.sweep import main as sweep
+from pipeline import api
+from pipeline.answers.answer_rules import NOTHING, RULES, AnswerRule, Chosen, apply
+from pipeline.answers.own_rules import OwnRule, _code
+from pipeline.config.collection import make_collection
+from pipeline.config.run import RunConfig
+from pipeline.config.strategies import own_modules, rule_of, rules_of, strategies_of
+from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Failure, Stop, StopReason
+from pipeline.records.outcome import SCHEMA, schema_of
+from pipeline.records.run_dir import RunDir
+from pipeline.replay.sweep import judged_by_state_machine, rights
+from pipeline.replay.sweep import sweep as swept
+from pipeline.strategies.agree import Agree
+from pipeline.strategies.chain_asc import ChainASC
+from pipeline.strategies.mr_thinking import MRThinking
+from tests.generators import completion, observations
+from tests.pools import pools
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "write-an-answer-rule.md").read_text("utf-8")
+TWICE, LATE = "early.rules:first_twice", "early.rules:LateArgmax"
+
+
+def block(language, after=""):
+    """The first block of a language behind a text of the page."""
+    return re.search(rf"```{language}\n(.*?)```", PAGE[PAGE.index(after) :], re.S)[1]
+
+
+def forget():
+    for name in [name for name in sys.modules if name.partition(".")[0] == "early"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """The user's folder as the page makes it, importable as by PYTHONPATH."""
+    package = tmp_path / "early"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "rules.py").write_text(block("python"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _code.cache_clear()
+    yield tmp_path
+    forget()
+    _code.cache_clear()
+
+
+def config_of(**science):
+    values = {
+        "benchmarks": [{"name": "arithmetic", "size": 4}],
+        "strategies": ["base"],
+        "generator": {"model": "models/tiny-generator"},
+        "verifier": {"model": "models/tiny-verifier"},
+    }
+    return RunConfig.parse({"science": {**values, **science}})
+
+
+def stop(drawn):
+    return Stop(reason=StopReason.BUDGET, rounds=tuple(range(len(drawn))))
+
+
+def test_the_rules_of_the_page_keep_the_contract(project, capsys, monkeypatch):
+    """What the page shows passes its own check, with and without settings."""
+    monkeypatch.setattr(code_checks, "_HASH_SEEDS", ("1",))
+    assert check_rule([TWICE]) == 0
+    assert check_rule([LATE, "--set", "start=2"]) == 0
+
+    told = capsys.readouterr().out
+    assert told.count("ok  ") == 8
+    assert "LateArgmax keeps the contract" in told
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("def r(c): return int(time.time()) % len(c)", "asks the clock (time.time)"),
+        ("def r(c): return random.randrange(len(c))", "asks random numbers"),
+        ("def r(c): return hash(str(c[-1].answer)) % len(c)", "alike in another process"),
+        ("def r(c): KEPT.append(1); return len(KEPT) % len(c)", "it chose 0 and then 1"),
+        ("def r(c): return len(c)", "an index in [0, 1), the completions that it was given"),
+        ("def r(c): return c[0].answer", "must return an index or None, got '"),
+        ("def r(c): return True", "must return an index or None, got True"),
+        ("def r(c): return max(range(len(c)), key=lambda i: c[i].score)", "it raised TypeError"),
+        ("def r(c, stop): return 0", "must take one argument, the completions"),
+        ("async def r(c): return 0", "must be a plain function"),
+        ("class r:\n    def __call__(self, c): return 0", "must be a dataclass(frozen=True)"),
+        ("@dataclass(frozen=True)\nclass r:\n    a: int = 0", "must have a method __call__"),
+        ("r = 3", "must be a function or a class, got int"),
+        ("import nothing_of_the_kind", "module early.rules must be importable"),
+    ],
+)
+def test_what_breaks_the_contract_is_one_clear_line(project, capsys, body, says):
+    """A rule with a fault of each kind ends with status 2 and a line that names it."""
+    head = "import random, time\nfrom dataclasses import dataclass\nKEPT = []\n"
+    (project / "early" / "rules.py").write_text(f"{head}{body}\n")
+
+    status = check_rule(["early.rules:r"])
+    told = capsys.readouterr().err
+
+    assert status == 2
+    assert says in told
+    assert told.startswith("error: early.rules:r: ")
+    assert told.count("\n") == 1
+
+
+def test_a_configuration_names_rules_where_it_names_the_headline(project):
+    """By place, as mapping with settings, as headline alone; labels name the columns."""
+    both = config_of(
+        answer_rule=TWICE,
+        answer_rules=[{"kind": LATE, "label": "late", "start": 2}],
+    ).science
+    again = RunConfig.parse({"science": both.model_dump(mode="json")}).science
+
+    assert both.answer_rule == "first_twice"
+    assert [rule.value for rule in rules_of(both)[len(RULES) :]] == ["late", "first_twice"]
+    assert rules_of(again) == rules_of(both)
+    assert [rule_of(both, s).value for s in strategies_of(both).values()] == ["first_twice"]
+    assert own_modules(both) == ("early",)
+    listed = config_of(answer_rule=TWICE, answer_rules=[{"kind": TWICE, "label": "mine"}]).science
+    assert (listed.answer_rule, len(listed.answer_rules)) == ("mine", 1)
+
+
+@pytest.mark.parametrize(
+    ("science", "says"),
+    [
+        ({"answer_rules": ["nowhere:x"]}, "module nowhere must be importable"),
+        ({"answer_rules": ["early.rules:other"]}, "module early.rules must have other"),
+        ({"answer_rules": ["twice"]}, "an answer rule of your own must be package.module:name"),
+        ({"answer_rules": ["early.rules"]}, "write package.module:name, or give it a label"),
+        ({"answer_rules": [TWICE, TWICE]}, "different labels, got 'first_twice'"),
+        ({"answer_rules": [{"kind": TWICE, "label": "Vote"}]}, "'Vote', which is shipped"),
+        ({"answer_rules": [{"kind": TWICE, "label": "default"}]}, "'default', which is shipped"),
+        ({"answer_rules": [{"kind": TWICE, "label": "a-b"}]}, "at most 40 letters, digits and _"),
+        ({"answer_rules": [{"kind": TWICE, "k": 2}]}, "must be a class to have settings"),
+        ({"answer_rules": [{"kind": LATE, "strat": 2}]}, r"has start \(did you mean start"),
+        ({"answer_rules": [{"kind": LATE, "start": -1}]}, "start must be >= 0, got -1"),
+        ({"answer_rules": [{"kind": LATE, "start": "two"}]}, "start: .*integer"),
+        ({"answer_rule": "lst"}, r"answer_rule must be one of .* \(did you mean last\?\)"),
+        ({"answer_rule": LATE, "verifier": None}, "verifier must be given for the answer rule"),
+        ({"strategies": ["mr_thinking"], "answer_rule": 3}, "answer_rule"),
+    ],
+)
+def test_what_cannot_be_a_rule_is_refused_before_anything_starts(project, science, says):
+    """A missing module or name, columns that collide, settings that are none: one line each."""
+    with pytest.raises(ConfigError, match=says) as caught:
+        config_of(**science)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_without_own_rules_is_what_it_was(project):
+    """The columns of outcomes, and the digest of a run that names none, are those of before; a
+    rule, its name and its settings are part of the science."""
+    plain = config_of()
+    digests = {
+        config_of(answer_rules=rules).science_digest()
+        for rules in (
+            [],
+            [TWICE],
+            [{"kind": TWICE, "label": "mine"}],
+            [LATE],
+            [{"kind": LATE, "start": 3}],
+        )
+    }
+    names = hashlib.sha256(" ".join(SCHEMA.names).encode()).hexdigest()
+
+    assert plain.science_digest() in digests
+    assert len(digests) == 5
+    assert schema_of(rules_of(plain.science)).equals(SCHEMA)
+    assert names.startswith("b251720e28a20790")
+    assert plain.science_digest().startswith("36de979470a054f8")
+
+
+def test_a_package_may_name_its_rule(project):
+    """An entry point's name stands for its code."""
+    folder = project / "early-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: early\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(
+        "[markovscale.answer_rules]\n" + block("toml").partition("]\n")[2].replace('"', "")
+    )
+
+    science = config_of(answer_rule="first_twice").science
+
+    assert [entry.kind for entry in science.answer_rules] == ["first_twice"]
+    assert own_modules(science) == ("early",)
+    with pytest.raises(ConfigError, match=r"did you mean first_twice\?"):
+        config_of(answer_rules=["first_twise"])
+
+
+def test_a_rule_sees_what_the_stop_rests_on_and_no_more(project):
+    """Failures and texts are kept from it; so are completions without what it says it reads."""
+    (project / "early" / "rules.py").write_text(
+        "SEEN = []\n"
+        "def r(c):\n    SEEN.append(c)\n    return 0\n"
+        "def s(c):\n    return len(c) - 1\n"
+        "s.needs_score = True\n"
+        "def none(c):\n    return None\n"
+        "def odd(c):\n    return 1 / 0\n"
+    )
+    drawn = [Failure(error="x"), completion("1", None), completion("2", 0.5), completion("3", None)]
+    rest = Stop(reason=StopReason.BUDGET, rounds=(0, 1, 2))
+
+    assert apply(OwnRule("r", "early.rules:r"), drawn, rest) == Chosen(answer="1", position=1)
+    assert apply(OwnRule("s", "early.rules:s"), drawn, rest) == Chosen(answer="2", position=2)
+    assert apply(OwnRule("s", "early.rules:s"), [drawn[1]], stop([1])) is None
+    assert apply(OwnRule("n", "early.rules:none"), drawn, rest) == Chosen(
+        answer=None, position=None
+    )
+    with pytest.warns(UserWarning, match="odd chose nothing: ZeroDivisionError"):
+        broken = apply(OwnRule("odd", "early.rules:odd"), drawn, rest)
+    assert broken == NOTHING
+    seen = sys.modules["early.rules"].SEEN
+    assert [[each.answer for each in one] for one in seen] == [["1", "2"]]
+    assert {each.text for one in seen for each in one} == {""}
+
+
+@given(pool=pools(rounds=5))
+@settings(max_examples=40, deadline=None)
+def test_arrays_and_state_machine_agree_on_own_rules(pool):
+    """A sweep reads every setting by one's own rules as a replay of each question does, also where
+    the stop rests on some rounds alone, and where the rule reads scores."""
+    rules = (
+        *RULES,
+        OwnRule("mine", f"{__name__}:own_last"),
+        OwnRule("late", f"{__name__}:own_late"),
+    )
+    settings_ = [
+        ("mr", MRThinking(n=4)),
+        ("asc", ChainASC(n=5, threshold=0.8)),
+        ("agree", Agree(n=5, tau=0.9)),
+    ]
+
+    result = swept(pool, settings_, rules=rules)
+
+    assert result.rules == rules
+    for tally in result.tallies:
+        exact = judged_by_state_machine(pool, tally.strategy, rules=rules)
+        np.testing.assert_array_equal(tally.judged.verdict_RQ, exact.verdict_RQ)
+        np.testing.assert_array_equal(rights(exact, rules[6]), rights(exact, AnswerRule.LAST))
+        assert tally.applicable_R == exact.applicable_R
+
+
+@given(drawn=st.lists(observations(), max_size=6))
+def test_last_of_ones_own_is_last(drawn):
+    """The shipped rule `last`, written as one of one's own, chooses what `last` chooses."""
+    mine = OwnRule("mine", "tests.test_own_rules:own_last")
+
+    assert apply(mine, drawn, stop(drawn)) == apply(AnswerRule.LAST, drawn, stop(drawn))
+
+
+def own_last(completions):
+    return len(completions) - 1
+
+
+def own_late(completions):
+    scored = range(len(completions) // 2, len(completions))
+    return max(scored, key=lambda index: completions[index].score)
+
+
+own_late.needs_score = True
+
+
+def test_the_sweep_of_the_page_reads_its_rules(project, capsys):
+    """Rules of the file stand in table and terminal at every setting, and in those of notebooks."""
+    pool = str(project / "pool")
+    write_synthetic_pool(pool, questions=24, rounds=4, samples=0)
+    text = block("yaml", "## 4.").replace("n: [4, 8]", "n: [3, 4]").replace("n: 8", "n: 4")
+    (project / "twice.yaml").write_text(text)
+    files = ["--config", f"{project}/twice.yaml", "--out", f"{project}/twice.parquet"]
+
+    assert sweep(["--pool", pool, *files]) == 0
+
+    rows = pq.read_table(project / "twice.parquet").to_pylist()
+    assert "first_twice" in capsys.readouterr().out
+    counts = Counter(row["answer_rule"] for row in rows)
+    assert counts["first_twice"] == counts["last"] > 0
+    opened = api.open_pool(pool)
+    own = [{"kind": TWICE, "label": "mine"}]
+    table = api.replay({"kind": "mr_thinking", "n": 4}, opened, answer_rules=own).to_pylist()
+    assert all(row["answer_mine"] in (*row["round_answers"], None) for row in table)
+    setting = api.sweep(opened, [{"kind": "mr_thinking", "n": 4}], answer_rules=own)
+    right = sum(row["verdict_mine"] == "right" for row in table)
+    mine = [row["right"] for row in setting.to_pylist() if row["answer_rule"] == "mine"]
+    assert sum(mine) == right
+
+
+def test_a_collection_leaves_rules_out():
+    """A pool is drawn without them, so that it can be read by anyone."""
+    values = {"science": {"answer_rule": TWICE, "answer_rules": [LATE]}}
+
+    make_collection(values, 4, 0)
+
+    assert not values["science"].keys() & {"answer_rule", "answer_rules"}
+
+
+@pytest.mark.ray
+def test_the_page_from_live_run_to_replay(project, tmp_path, monkeypatch, capsys):
+    """The commands of the page, on scripted engines; then, without the package, the run can still
+    be read, and what needs the code says so in a line."""
+    runs = tmp_path / "runs"
+    (project / "twice.yaml").write_text(block("yaml", "## 4.").replace("n: [4, 8]", "n: 4"))
+    script = "--set runtime.scripted.p0=0.5 --set runtime.scripted.tokens=20"
+    live = block("bash", "## 3.").replace(
+        "--name twice", f"--name twice --set runtime.runs={runs} {script}"
+    )
+    again = re.findall(r"python -m jobs\.(?:replay|compare) .*", PAGE)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(project),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    lines = "\n".join([live, *again]).replace("runs/twice", f"{runs}/twice")
+    lines = lines.replace("twice.yaml", f"{project}/twice.yaml")
+
+    done = subprocess.run(
+        ["bash", "-e", "-c", lines], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert "all agree with" in done.stdout
+    assert "both by first_twice" in done.stdout
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(project)])
+    forget()
+    _code.cache_clear()
+    run = RunDir.open(str(runs / "twice"))
+    entry = run.folder.read_json("summary.json")["strategies"][1]
+    assert (entry["strategy"], entry["headline_rule"]) == ("mr_thinking", "first_twice")
+    assert entry["accuracy"]["late"]["graded"] == entry["accuracy"]["first_twice"]["graded"] == 12
+    table = api.open_run(run.address).outcomes()
+    assert table["answer_first_twice"].null_count < 24
+    for job, options in (
+        (report, ["--out", str(tmp_path / "report.html")]),
+        (export, ["--to", "csv", "--out", str(tmp_path / "csv")]),
+        (export, ["--to", "hf_dataset", "--out", str(tmp_path / "hf")]),
+        (export, ["--to", "inspect", "--out", str(tmp_path / "inspect")]),
+    ):
+        assert job([run.address, *options]) == 0
+    assert "first_twice" in (tmp_path / "report.html").read_text("utf-8")
+    header = (tmp_path / "csv" / "questions.csv").read_text().partition("\n")[0]
+    assert "answer_first_twice,verdict_first_twice" in header
+    capsys.readouterr()
+    assert replay_job([run.address]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: module early.rules must be importable")
+    assert told.count("\n") == 1
