@@ -160,8 +160,8 @@ def _left(progress: RunProgress) -> str:
 
 
 def _table(progress: RunProgress) -> Table:
-    table = Table(title="so far (short chains are done first: no random sample)")
-    table.title_justify = "left"
+    so_far = "so far (short chains are done first: no random sample)"
+    table = Table(title=None if progress.done == progress.asked else so_far, title_justify="left")
     several = len({strategy.benchmark for strategy in progress.strategies}) > 1
     table.add_column("strategy", overflow="fold")
     if several:
