@@ -18,7 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from jobs.code_checks import asks_aside, differs_elsewhere
+from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
+from jobs.verb_parser import verb_parser
 from pipeline.answers.own_rules import OwnRule
 from pipeline.answers.rule_contract import chooses_alike, chooses_of_those
 from pipeline.config.answer_rules import AnswerRuleEntry
@@ -29,8 +31,7 @@ from pipeline.core.errors import ConfigError
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = argparse.ArgumentParser(prog="markovscale check_rule", description=__doc__)
-    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options = verb_parser("check_rule", __doc__)
     options.add_argument(
         "kind", metavar="RULE", help="package.module:name of a function or class, or an entry point"
     )
@@ -42,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
     try:
         rule = _rule(arguments.kind, arguments.overrides)
         if arguments.digest:  # of a process with other hashes of texts

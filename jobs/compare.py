@@ -35,7 +35,7 @@ from pipeline.report.chain_view import Candidate, RoundCurve, candidates
 from pipeline.report.comparison import Comparison, accuracy
 from pipeline.report.message import one_question, verdict_words
 from pipeline.report.pairs import comparisons_of, pilots_of
-from pipeline.report.run_data import RunData, read_run, rules_in
+from pipeline.report.run_data import RunData, read_runs, rules_in
 from pipeline.statistics.intervals import Interval
 from pipeline.statistics.paired import Difference
 
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
             raise ConfigError("--strategy may be given twice, not more")
         if arguments.n is not None and arguments.n < 1:
             raise ConfigError(f"--n must be >= 1, got {arguments.n}")
-        runs = [read_run(run, run_shown=len(arguments.runs) > 1) for run in arguments.runs]
+        runs = read_runs(arguments.runs)
         rule = None if arguments.rule is None else _rule(arguments.rule, runs)
         pilots = pilots_of(runs)
         made = comparisons_of(runs, arguments.strategy, rule) if len(runs) < 3 else []

@@ -177,7 +177,7 @@ def _speed(given: float | None, seen: Speed | None) -> tuple[float | None, str]:
 def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) -> list[str]:
     fixed = dict.fromkeys(cell.label for cell in cells if cell.kind != CHAIN)
     notes = [
-        "the questions must be of the same kind as the pilot's, chosen as by lot, and asked with "
+        "the questions must be of the same kind as the pilot's, drawn at random, and asked with "
         "the same models, prompts and decoding; the interval holds nothing else",
         f"GPU hours: {source}" + ("" if "must be given" in source else "; intervals of GPU hours "
         "hold what tokens vary, not what the speed does"),
@@ -190,9 +190,9 @@ def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) ->
         )
     if fixed:
         notes.append(
-            f"{words.listed(list(fixed))}: as the pilot was set only; another N or threshold "
-            f"cannot be forecast, as nobody knows where such a chain would have stopped (replay "
-            f"a collection with jobs.sweep for that)"
+            f"{words.listed(list(fixed))}: at the pilot's settings only; another N or threshold "
+            f"cannot be forecast, since where such a chain would have stopped is not known "
+            f"(replay a collection with jobs.sweep for that)"
         )
     return notes
 
@@ -223,7 +223,7 @@ def _print(
     )
     console.print(
         f"whole run, every strategy with all its completions: {_amount(scaled(tokens, 1e-6), 3)} "
-        f"million completion tokens{costs} (ends of the rows added up: rather too wide)",
+        f"million completion tokens{costs} (ends of the rows added up, so wider than 90 %)",
         soft_wrap=True,
         markup=False,
     )

@@ -24,7 +24,7 @@ from pipeline.report.build import build, write_report
 from pipeline.report.fronts import Row as FrontRow
 from pipeline.report.fronts import fronts_name, read_fronts
 from pipeline.report.paper_tables import read_paper
-from pipeline.report.run_data import RunData, read_run
+from pipeline.report.run_data import RunData, read_runs
 from pipeline.report.sweep import FILE, Row, sweep_rows
 from pipeline.report.table_formats import csv_of, latex_of
 from pipeline.store.storage import Folder
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
     try:
-        runs = [read_run(run, run_shown=len(arguments.runs) > 1) for run in arguments.runs]
+        runs = read_runs(arguments.runs)
         sweep, fronts = _sweeps(arguments.sweep, runs), _fronts(arguments.sweep, runs)
         paper = None if arguments.paper is None else read_paper(arguments.paper)
         out = arguments.out or _default_out(arguments.runs)

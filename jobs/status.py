@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -33,6 +34,7 @@ from pipeline.report.capped import first_words
 from pipeline.report.forecast import RunProgress, progress_of
 from pipeline.report.run_data import RunData, read_run
 
+_WIDE = 100  # columns of a terminal
 _STALE_S = 120.0  # counters are written once a minute at least
 _PRESSURE: dict[str, str] = {
     Pressure.CLEAR: "no queue in the engines",
@@ -106,7 +108,8 @@ def _print(console: Console, run: RunData, progress: RunProgress, state: str, no
         console.print("SYNTHETIC: scripted engines answer, no model does")
     for text in _lines(run, progress, state, now):
         console.print(text, soft_wrap=True)
-    console.print(_table(progress))
+    for table in _tables(progress, console.width):
+        console.print(table)
 
 
 def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[str]:
@@ -125,9 +128,9 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
         return [*lines, f"capped: {first_words(run.capped, run.not_run)}"]
     if state == "starting" or progress.told_at is None:
         return [*lines, "no counters yet: the engines are starting, or the run has not begun"]
+    resume = f"python -m jobs.evaluate --resume {run.run.address}"
     if over:
         lines.append(f"{progress.rounds:,} rounds drawn")
-        resume = f"python -m jobs.evaluate --resume {run.run.address}"
         return [*lines, "done" if state == "done" else f"stopped; resume with {resume}"]
     rates = "speed not known yet"
     if progress.rounds_per_s is not None and progress.tokens_per_s is not None:
@@ -143,8 +146,8 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
         silent = words.duration(now - progress.told_at)
         return [
             *lines,
-            f"no news for {silent}, {come}: the run was killed and can be resumed, unless it is "
-            f"draining or between phases",
+            f"no news for {silent}, {come}: the run was killed, unless it is draining or between "
+            f"phases; resume with {resume}",
         ]
     return [*lines, _left(progress)]
 
@@ -159,28 +162,30 @@ def _left(progress: RunProgress) -> str:
     )
 
 
-def _table(progress: RunProgress) -> Table:
-    table = Table(title="so far (short chains are done first: no random sample)")
-    table.title_justify = "left"
-    several = len({strategy.benchmark for strategy in progress.strategies}) > 1
-    table.add_column("strategy", overflow="fold")
-    if several:
-        table.add_column("benchmark", overflow="fold")
-    for name in ("done", "rounds\na chain", "accuracy\n[95 %]"):
-        table.add_column(name, justify="right")
-    table.add_column("answer by", overflow="fold")
-    table.add_column("stopped")
-    for strategy in progress.strategies:
-        table.add_row(
-            strategy.label,
-            *([strategy.benchmark] if several else []),
-            f"{strategy.done:,} of {strategy.asked:,}",
-            words.decimal(strategy.mean_rounds, 2),
-            words.percent_with(strategy.accuracy),
-            strategy.rule,
-            ", ".join(f"{why} {number:,}" for why, number in sorted(strategy.stops.items())),
-        )
-    return table
+def _tables(progress: RunProgress, width: int) -> Iterator[Table]:
+    """One a benchmark; names and accuracies are whole, mean rounds stand where there is room."""
+    so_far = "" if progress.done == progress.asked else ", so far (short chains end first)"
+    for benchmark in dict.fromkeys(strategy.benchmark for strategy in progress.strategies):
+        table = Table(title=f"{benchmark}{so_far}", title_justify="left")
+        table.add_column("strategy", no_wrap=True)
+        table.add_column("done", justify="right", no_wrap=True)
+        if width >= _WIDE:
+            table.add_column("rounds\na chain", justify="right")
+        table.add_column("accuracy\n[95 %]", justify="right", no_wrap=True)
+        table.add_column("answer by", no_wrap=True)
+        table.add_column("stopped")
+        for strategy in progress.strategies:
+            if strategy.benchmark != benchmark:
+                continue
+            table.add_row(
+                strategy.label,
+                f"{strategy.done:,} of {strategy.asked:,}",
+                *([words.decimal(strategy.mean_rounds, 2)] if width >= _WIDE else []),
+                words.percent_with(strategy.accuracy),
+                strategy.rule,
+                ", ".join(f"{why} {number:,}" for why, number in sorted(strategy.stops.items())),
+            )
+        yield table
 
 
 if __name__ == "__main__":

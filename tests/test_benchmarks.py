@@ -233,7 +233,7 @@ def test_describes_rows_beside_items(tmp_path: Path) -> None:
 
 
 def test_describes_what_is_left_out_in_its_place(tmp_path: Path) -> None:
-    """A look at the rows shows a bad one where it stands, with the reason why it is left out."""
+    """A look at the rows shows a bad one where it stands, with the reason to leave it out."""
     file = write(tmp_path, "q.jsonl", [ROWS[0], {"problem": "What?"}, ROWS[1]])
     source = BenchmarkSource(name="mine", path=str(file), skip_bad_rows=True)
 

@@ -195,7 +195,7 @@ def test_people_are_told_what_the_forecast_rests_on(
     assert "made-up: 500 other questions, from a pilot of 40 questions" in printed
     assert "must be of the same kind as the pilot's" in printed
     assert "tokens a GPU second: the pilot's own" in printed
-    assert "markovscale_star and base: as the pilot was set only" in printed
+    assert "markovscale_star and base: at the pilot's settings only" in printed
     assert "a deeper pilot is needed" not in printed
     assert forecast.main(["--run", a_pilot(tmp_path / "deep"), "--rounds", "17"]) == 0
     assert "more than twice the pilot's 8 rounds" in capsys.readouterr().out

@@ -11,6 +11,7 @@ import pytest
 
 from jobs import evaluate, sweep
 from jobs.__main__ import VERBS, main
+from jobs.verb_parser import verb_parser, verbosity
 
 ROOT = Path(__file__).parents[1]
 
@@ -152,3 +153,11 @@ def test_every_option_of_every_verb_has_a_text(capsys):
         entries = re.split(r"\n(?=  -)", told)
         bare = [entry for entry in entries if not re.search(r"(\S {2,}|\n {6,})\S", entry.strip())]
         assert not bare, (verb, bare)
+
+
+def test_a_verb_can_make_another_as_quiet_as_itself():
+    """The option for a level gives that level."""
+    parser = verb_parser("evaluate", "")
+
+    for words in ([], ["-q"], ["-v"]):
+        assert verbosity(parser.parse_args(words).level) == words

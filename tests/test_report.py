@@ -17,7 +17,7 @@ from pipeline.replay.sweep_table import SCHEMA as SWEEP
 from pipeline.report.build import build
 from pipeline.report.page import report_page
 from pipeline.report.question_list import EMBEDDED_QUESTIONS
-from pipeline.report.run_data import RunData, read_run
+from pipeline.report.run_data import RunData, read_run, read_runs
 from tests.report_runs import (
     STRATEGIES,
     MadeUp,
@@ -283,6 +283,19 @@ def test_a_partial_run_says_so(tmp_path: Path) -> None:
     assert "Partial: 10 of 40 chains of part are done." in page
     assert "The chain of made-up is not shown" in page
     assert "No MR-Thinking run of the same N stands beside it" in page
+
+
+def test_names_tell_the_run_only_where_two_have_the_benchmark(tmp_path: Path) -> None:
+    """A suite of one run a benchmark reads as one run would."""
+    for name, benchmark in (("one", "x"), ("two", "y"), ("three", "y")):
+        config = made_up_config(tmp_path, strategies=["base"], benchmarks=[benchmark])
+        write_run(config, name, question_rows(3, [benchmark]), metrics=False)
+    addresses = [str(tmp_path / name) for name in ("one", "two", "three")]
+
+    assert [run.cells[0].name for run in read_runs(addresses[:2])] == ["Base", "Base"]
+    assert [run.cells[0].name for run in read_runs(addresses)] == [
+        "Base", "Base in two", "Base in three"
+    ]  # fmt: skip
 
 
 def test_a_run_that_has_just_begun_opens(tmp_path: Path) -> None:

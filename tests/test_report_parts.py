@@ -182,6 +182,24 @@ def test_the_headline_says_what_was_found(
     assert ("no proof of equal accuracy" in " ".join(message.sentences)) == (p > 0.05)
 
 
+def test_a_difference_that_only_the_correction_leaves_open_is_told(run: RunData) -> None:
+    """Where the interval of the difference leaves out zero, nothing is called the same."""
+    lead = made(run, -0.1, SAVED, 0.06)
+    assert lead.test is not None
+    lead = replace(
+        lead,
+        accuracy=Interval(value=-0.1, low=-0.15, high=-0.02),
+        test=replace(lead.test, only_first=2, only_second=6),
+    )
+    message = message_of("made-up", run.cells, [lead])
+
+    assert (
+        "lies 10.0 points below MR-Thinking, which 40 questions do not settle, but spends"
+        in message.headline
+    )
+    assert "no proof of equal accuracy, nor of a difference" in " ".join(message.sentences)
+
+
 def test_the_headline_speaks_of_the_most_accurate_variant(run: RunData) -> None:
     """Gain first, then tokens; a comparison of another run is left alone."""
     worse, better = made(run, -0.1, SAVED, 1.0), made(run, 0.1, SPENT, 1.0)

@@ -15,9 +15,10 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "deploy" / "slurm.sh"
 FAKES = {
     "scontrol": 'case $1 in show) printf "node-7\\nnode-8\\n" ;; *) echo "scontrol $*" ;; esac',
-    "srun": 'shift; exec "$@"',
+    "srun": 'shift; "$@"; status=$?; exit ${STEP:-$status}',
     # symmetric-run on the head's node runs the command after `--` and ends with its status
     "ray": '[ "$1" = symmetric-run ] || exit 0; echo "ray $*"; '
+    'sleep ${HEAD_STARTS:-0}; [ -z "$NO_HEAD" ] || exit 0; '
     'while [ "$1" != -- ]; do shift; done; shift; "$@"',
     "python": 'echo "driver at $RAY_ADDRESS: $*"; trap "exit 75" TERM; '
     "for i in $(seq $SLEEPS); do sleep 0.1; done; exit $STATUS",
@@ -33,7 +34,7 @@ def batch(tmp_path):
         file.write_text(f"#!/bin/bash\n{body}\n")
         file.chmod(0o755)
 
-    def started(*arguments, status=0, sleeps=0, job=1234567):
+    def started(*arguments, status=0, sleeps=0, job=1234567, **more):
         environment = {
             **os.environ,
             "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
@@ -43,6 +44,7 @@ def batch(tmp_path):
             "SLURM_SUBMIT_DIR": str(tmp_path),
             "STATUS": str(status),
             "SLEEPS": str(sleeps),
+            **more,
         }
         return subprocess.Popen(
             ["bash", str(SCRIPT), *arguments],
@@ -110,6 +112,34 @@ def test_the_warning_before_the_end_reaches_the_driver(batch, tmp_path):
 
     assert status == 75
     assert "scontrol requeue 1234567" in told
+
+
+def test_a_warning_before_the_driver_is_there_queues_the_job_again(batch, tmp_path):
+    """While Ray is starting there is no run to drain: the step ends, and the job starts again."""
+    process = batch("--name", "n", HEAD_STARTS="3")
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "slurm-1234567-ray" / "0-0").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+
+    status, told = ended(process)
+
+    assert status == 75
+    assert "scontrol requeue 1234567" in told
+
+
+def test_the_status_is_the_drivers_whatever_other_nodes_end_with(batch):
+    """Slurm's status of a step is the highest of its nodes, of which one may die at the end."""
+    assert ended(batch("--name", "n", STEP="137"))[0] == 0
+    assert ended(batch("--name", "n", status=75, STEP="137"))[0] == 75
+
+
+def test_a_head_that_did_not_start_is_a_failure(batch):
+    """symmetric-run ends with 0 there; a job without a run must not count as done."""
+    status, told = ended(batch("--name", "n", NO_HEAD="yes"))
+
+    assert status == 1
+    assert "requeue" not in told
 
 
 def test_without_a_name_nothing_is_started(batch):

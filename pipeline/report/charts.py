@@ -190,8 +190,8 @@ def accuracy_by_round(curve: RoundCurve, place: int) -> Html:
         caption=f"The dashed line is p_r of the two-state chain (Eq. 4) with "
         f"p0 = {words.decimal(curve.p0)}, a = {words.decimal(curve.fit.a.value)} and "
         f"b = {words.decimal(curve.fit.b.value)} counted on these chains: a description, no "
-        f"forecast. It is off by {words.percent(curve.error)} in the mean over rounds. The band is "
-        f"the 95 % interval of each round.",
+        f"forecast. It is off by {words.magnitude(curve.error)} points in the mean over rounds. "
+        f"The band is the 95 % interval of each round.",
         keys=[
             Key(cls=f"s{place}", name="observed", shape="line"),
             Key(cls="closed", name="closed form p_r", shape="dashed"),

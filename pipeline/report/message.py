@@ -121,13 +121,20 @@ def _headline(lead: Comparison, base: Cell | None) -> str:
     if lead.rule_first is not best:
         first += f" ({lead.rule_first.value})"
     cost, saves = _cost(lead)
+    gain, (low, high) = _gain(lead), lead.gain_ends
+    questions = words.plural(lead.n_questions, "question")
     if not lead.distinguishable:
-        joined = "and" if saves else "but"
+        joined = "and" if saves and not high < 0 else "but"
+        if gain and (low > 0 or high < 0):  # the interval says more than the corrected test
+            return (
+                f"{told}; {first}, lies {words.magnitude(gain)} points "
+                f"{'above' if gain > 0 else 'below'} {rival.method}, which {questions} do not "
+                f"settle, {joined} {cost}"
+            )
         return (
-            f"{told}; {first}, cannot be told from {rival.method} in accuracy on "
-            f"{words.plural(lead.n_questions, 'question')}, {joined} {cost}"
+            f"{told}; {first}, cannot be told from {rival.method} in accuracy on {questions}, "
+            f"{joined} {cost}"
         )
-    gain = _gain(lead)
     joined = "and" if saves == (gain > 0) else "but"
     more = "more" if gain > 0 else "fewer"
     return (
@@ -183,6 +190,12 @@ def _difference(lead: Comparison) -> str:
     )
     if lead.distinguishable:
         return sentence
+    low, high = lead.gain_ends
+    if low > 0 or high < 0:
+        return (
+            f"{sentence} The interval of this one comparison leaves out zero, but the corrected "
+            f"test does not reject: that is no proof of equal accuracy, nor of a difference."
+        )
     return (
         f"{sentence} That is no proof of equal accuracy: the data agree with anything within the "
         f"interval."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -64,7 +64,7 @@ class Cell:
     rows: Sequence[Seen] = field(repr=False)
     """Outcomes, one a question."""
     run_shown: bool = False
-    """Whether names must tell the run, because several are looked at."""
+    """Whether names must tell the run, because another has the benchmark too."""
     without_gold: frozenset[QuestionKey] = field(default=frozenset(), repr=False)
     """Questions whose right answer nobody knows: they are neither right nor wrong."""
     not_run: int = 0
@@ -160,12 +160,29 @@ class RunData:
         return sum(len(cell.rows) for cell in self.cells)
 
 
-def read_run(address: str, *, run_shown: bool = False) -> RunData:
+def read_runs(addresses: Sequence[str]) -> list[RunData]:
+    """Read run directories to look at together: cells name their run where another has their
+    benchmark too.
+
+    Raises:
+        ConfigError, DataError: as `read_run`.
+    """
+    runs = [read_run(address) for address in addresses]
+    having = Counter(name for run in runs for name in benchmarks_of(run.cells))
+    return [
+        replace(
+            run,
+            cells=tuple(replace(c, run_shown=having[c.benchmark] > 1) for c in run.cells),
+        )
+        for run in runs
+    ]
+
+
+def read_run(address: str) -> RunData:
     """Read a run directory, finished or not.
 
     Args:
         address: path or address of the directory.
-        run_shown: whether cells name their run.
 
     Raises:
         ConfigError, DataError: where it is no run directory, or was written by another version.
@@ -178,7 +195,7 @@ def read_run(address: str, *, run_shown: bool = False) -> RunData:
         (row["benchmark"], row["question_id"]): row
         for row in RowViews(run.folder.read_table("questions.parquet"))
     }
-    cells = _cells(run.run_id, config, run.outcomes(), run_shown, questions)
+    cells = _cells(run.run_id, config, run.outcomes(), questions)
     return RunData(
         run=run,
         config=config,
@@ -229,7 +246,6 @@ def _cells(
     run_id: str,
     config: RunConfig,
     outcomes: pa.Table,
-    run_shown: bool,
     questions: Mapping[QuestionKey, Seen],
 ) -> tuple[Cell, ...]:
     asked = Counter(benchmark for benchmark, _ in questions)
@@ -250,7 +266,6 @@ def _cells(
             rule=rule_of(config.science, strategy),
             strategy=strategy,
             rows=grouped[(source.name, label)],
-            run_shown=run_shown,
             without_gold=no_gold,
             not_run=asked[source.name] - len(grouped[(source.name, label)]),
             rules=rules,

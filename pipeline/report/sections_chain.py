@@ -62,7 +62,7 @@ def diagnosis_table(curve: RoundCurve, found: Diagnosis) -> Html:
             [
                 "p_r follows the curve",
                 f"χ² {found.fit.chi_square:.1f}, {words.p_value(found.fit.p_value)}, mean error "
-                f"{words.percent(found.fit.mean_absolute_error)}",
+                f"{words.magnitude(found.fit.mean_absolute_error)} points",
                 _reject(found.fit.p_value),
             ]
         )

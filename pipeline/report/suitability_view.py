@@ -91,7 +91,8 @@ def contrast(found: Mapping[str, Suitability]) -> str | None:
     return (
         f"The benchmarks differ in kind. The verifier tells the answers of one question apart on "
         f"{_with_figures(seen)}: there prm_argmax and MarkovScale's gate and stopping can pay. On "
-        f"{_with_figures(unseen)} it may as well be chance: there prefer vote and chain_asc."
+        f"{_with_figures(unseen)} its choice may be no better than chance: there prefer vote and "
+        f"chain_asc."
     )
 
 

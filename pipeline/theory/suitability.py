@@ -267,20 +267,21 @@ def _of_lags(lags: Sequence[LagCorrelation], samples: Interval | None) -> str | 
             f"forecast late rounds; prefer chain_asc, which stops on agreement."
         )
     return (
-        f"Rounds forget as the two-state chain says ({told}{beside}): its gate and stopping rule "
-        f"rest on firm ground."
+        f"Rounds forget as the two-state chain says ({told}{beside}): what its gate and "
+        f"stopping rule assume holds."
     )
 
 
 def _of_curve(ratio: float | None) -> str | None:
     if ratio is None:
         return None
+    told = f"Accuracy varies over rounds {ratio:.2f} times as much as the two-state chain expects"
     if ratio < _SMOOTH:
         return (
-            f"The accuracy curve varies {ratio:.2f} times as much as the chain's: questions "
-            f"differ, and late rounds are better forecast by the mean of earlier ones."
+            f"{told}: questions differ, and late rounds are better forecast by the mean of earlier "
+            f"ones."
         )
-    return f"The accuracy curve varies {ratio:.2f} times as much as the chain's."
+    return f"{told}."
 
 
 def _with_ends(interval: Interval) -> str:
