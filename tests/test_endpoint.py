@@ -282,6 +282,18 @@ async def test_a_limit_is_kept_whatever_a_server_says_of_it() -> None:
     assert made.completion_tokens == model.completion_tokens > 10
 
 
+async def test_an_odd_reply_without_a_limit_is_an_error_of_its_row() -> None:
+    """Whatever it has in place of usage."""
+    too_long = Said(400, {"error": {"message": "maximum context length is 9"}})
+    odd = Said(200, {"choices": [{"message": {"content": "5"}}], "usage": [1]})
+    with serving(Faults(ScriptedModel(), iter([too_long, odd]))) as server:
+        async with client_of([server.url], attempts=1) as (client, _):
+            made = await outcome(client)
+
+    assert isinstance(made, Failure), made
+    assert made.error.startswith("engine: the reply is not one: ValueError: usage must tell")
+
+
 async def test_a_deadline_and_a_cancellation_close_the_connection() -> None:
     """That is what makes a server stop; what it had made by then it does not say."""
     with serving(ScriptedModel(wait_s=30)) as server:

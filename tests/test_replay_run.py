@@ -51,6 +51,12 @@ async def test_a_run_replays_record_for_record(tmp_path: Path) -> None:
     assert (found.records, found.unused) == (len(generator.served), 0)
 
 
+def test_a_run_that_drew_nothing_is_not_finished(tmp_path: Path) -> None:
+    """Killed before its first outcome: it is told so, not that its journal lacks anything."""
+    with pytest.raises(DataError, match="a run must be finished to be replayed"):
+        replay_run(create(config_of(str(tmp_path), ["base"])))
+
+
 async def test_a_deepened_run_replays_record_for_record(tmp_path: Path) -> None:
     """What was the last round of the budget has a score that it would not have any more."""
     shallow, deep = (

@@ -17,10 +17,12 @@ import os
 import random
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any, Generic, Protocol
 
+from actors.engines.reply_forms import usage_of
 from actors.routing.address import PoolAddress
 from actors.routing.calls import A, Answer, Call
 from actors.routing.chat_server import ChatServer, Sent
@@ -219,9 +221,10 @@ class EndpointCall(Generic[A]):
         # without a limit a server goes on to the end of its context, as our engines do
         unlimited = {name: value for name, value in body.items() if name not in limits}
         again = await server.complete(unlimited, deadline_s - (time.monotonic() - began))
-        made = ((again.reply or {}).get("usage") or {}).get("completion_tokens")
-        if isinstance(made, int) and made > min(body[name] for name in limits):
-            return Sent(failure=replace(sent.failure, completion_tokens=made))  # it was not that
+        with suppress(ValueError):  # what does not count is no answer anyway
+            made = usage_of(again.reply or {}).made
+            if made > min(body[name] for name in limits):  # it was not that
+                return Sent(failure=replace(sent.failure, completion_tokens=made))
         return again
 
 

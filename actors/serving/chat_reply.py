@@ -191,7 +191,7 @@ def _failed(row: Row, observations: Sequence[Observation]) -> ApiError:
         # clients know by OpenAI's code that fewer turns would do
         code = "context_length_exceeded" if "context" in why.lower() else "bad_request"
         return ApiError(400, why, code, param="messages")
-    if kind is ErrorKind.NO_REPLICA:
+    if kind in (ErrorKind.NO_REPLICA, ErrorKind.NOT_TAKEN):
         return ApiError(503, why, "no_engine", retry_after_s=10)
     return ApiError(504 if kind is ErrorKind.DEADLINE else 500, why, kind and kind.value)
 

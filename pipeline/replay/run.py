@@ -71,30 +71,30 @@ def replay_run(run: RunDir) -> RunReplay:
     by_benchmark: dict[str, list[Question]] = {}
     for row in rows_of(run.folder.read_table("questions.parquet")):
         by_benchmark.setdefault(row["benchmark"], []).append(question_of(row))
-    order = (
+    order = [
         (label, benchmark, question.question_id)
         for label in strategies
         for benchmark, asked in by_benchmark.items()
         for question in asked
-    )
+    ]
+    for label, benchmark, name in order:
+        if written.last((label, benchmark, name)) is None:
+            raise DataError(
+                f"a run must be finished to be replayed, question {name!r} of {benchmark!r} has no "
+                f"outcome under {label}: resume {run.address}"
+            )
     differences: list[str] = []
     with laid_out(run.journal, order) as drawn:
         source = _Journal(drawn)
         for label, strategy in strategies.items():
             for benchmark, asked in by_benchmark.items():
-                compared: dict[QuestionKey, list[str] | None] = {}
+                compared: dict[QuestionKey, list[str]] = {}
                 for phase, name, replayed in replay_each(strategy, asked, source.of(label)):
                     key = (label, benchmark, name)
                     before = written.last(key)
-                    compared[key] = (
-                        None if before is None else [*_compared(before, phase, replayed, rules)]
-                    )
-                for key, found in compared.items():
-                    if found is None:
-                        raise DataError(
-                            f"a run must be finished to be replayed, question {key[2]!r} of "
-                            f"{benchmark!r} has no outcome under {label}: resume {run.address}"
-                        )
+                    assert before is not None  # looked for above
+                    compared[key] = [*_compared(before, phase, replayed, rules)]
+                for found in compared.values():
                     differences += found
         used, unused = source.counts()
     return RunReplay(
@@ -110,7 +110,9 @@ class _Written:
         table = run.outcomes()
         known = {(name, phase.name) for name, s in strategies.items() for phase in phases_of(s)}
         phases = zip(*(table[name].to_pylist() for name in ("strategy", "phase")), strict=True)
-        self._rows = ByQuestion(table.filter(pa.array([each in known for each in phases])))
+        self._rows = ByQuestion(
+            table.filter(pa.array([each in known for each in phases], pa.bool_()))
+        )
 
     def __len__(self) -> int:
         """Questions under a strategy that have one."""
