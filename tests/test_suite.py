@@ -136,12 +136,12 @@ def test_a_suite_ends_in_one_report(tmp_path):
         assert f"all-{name}" in page
 
 
-@pytest.mark.parametrize(("given", "handed"), [("-q", ["--quiet"]), ("-v", ["--verbose"])])
-def test_how_much_is_told_is_handed_to_each_run(monkeypatch, given, handed):
+@pytest.mark.parametrize("given", ["-q", "-v"])
+def test_how_much_is_told_is_handed_to_each_run(monkeypatch, given):
     """`-q` and `-v` of a suite are those of its runs."""
     seen = []
     monkeypatch.setattr(suite, "run_all", lambda names, commands, _: seen.extend(commands) or [0])
     monkeypatch.setattr(suite, "_report", lambda *_: None)
 
     assert suite.main(["--name", "told", given, PAPER[0]]) == 0
-    assert [command[-4:-3] for command in seen] == [handed]
+    assert [given in command for command in seen] == [True]
