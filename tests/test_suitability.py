@@ -121,7 +121,12 @@ def test_rounds_that_never_change_are_not_said_to_forget():
 
 def test_two_rounds_say_nothing_of_forgetting():
     """The one correlation there is was fitted, so it cannot speak for the chain."""
-    assert suitability(markov(np.random.default_rng(1), rounds=2).tolist(), [[None] * 2] * 300).sentences() == ()
+    assert (
+        suitability(
+            markov(np.random.default_rng(1), rounds=2).tolist(), [[None] * 2] * 300
+        ).sentences()
+        == ()
+    )
 
 
 def test_ungraded_rounds_do_not_make_a_curve_look_rough():
