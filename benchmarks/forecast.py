@@ -7,7 +7,7 @@ Many pilots, 50 questions x 8 rounds each, are drawn from a pool of recorded cha
 questions x 64 rounds, and forecast accuracy and tokens of the other 950 at N = 8, 16, 32 and 64.
 At one N all pilots of a pool are judged by nearly the same questions, so that one odd round counts
 against all of them; hence each pilot also forecasts a round drawn by lot from those after N / 2 up
-to N. Simulated chains, whose 1,000 questions are new for every pilot, have no such trouble: three
+to N. Simulated chains, whose 1,000 questions are new for every pilot, have no such trouble: five
 kinds of two states, one whose rounds are draws of the question's own chance, and one that is drawn
 anew from the forecast's own priors: there intervals hold by construction. Beside the
 forecast stand the trivial predictors: the mean accuracy of the pilot's 8 rounds (all), that of
@@ -47,8 +47,15 @@ DEPTHS = (8, 16, 32, 64)
 """Completions that are forecast."""
 
 
-TWO_STATES = ((0.06, 0.3, 0.6), (0.1, 0.25, 0.5), (0.02, 0.05, 0.5))
-"""(a, b, p0) of simulated chains: a usual one, one with much back and forth, a slow one."""
+TWO_STATES = (
+    (0.06, 0.3, 0.6),
+    (0.1, 0.25, 0.5),
+    (0.02, 0.05, 0.5),
+    (0.01, 0.03, 0.4),
+    (0.05, 0.02, 0.7),
+)
+"""(a, b, p0) of simulated chains: usual, with much back and forth, two slow ones, one that slowly
+falls."""
 
 
 def sources() -> dict[str, Callable[[np.random.Generator], Chains]]:

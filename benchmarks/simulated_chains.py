@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.planning.pilot import EIGENVALUE, GAIN, START, WITHIN
+from pipeline.planning.pilot import EIGENVALUE, GAIN, ONE_CHAIN, START, WITHIN
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +38,8 @@ def of_priors(rng: np.random.Generator) -> Chains:
     limit = moving = -1.0
     while not (0 < limit < 1 and 0 < moving < 1):
         p0, gain = rng.normal(*START), rng.normal(*GAIN)
-        eigenvalue, within = rng.beta(*EIGENVALUE), rng.beta(*WITHIN)
+        eigenvalue = rng.beta(*EIGENVALUE)
+        within = 1.0 if rng.random() < ONE_CHAIN else rng.beta(*WITHIN)
         limit = p0 + gain
         moving = (p0 - (1 - within) * limit) / within
     speed_Q = np.where(rng.random(_QUESTIONS) < within, 1 - eigenvalue, 0.0)

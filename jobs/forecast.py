@@ -186,7 +186,7 @@ def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) ->
     if any(f.completions > 2 * drawn for f in forecasts if f.seen is None):
         notes.append(
             f"more than twice the pilot's {drawn} rounds: where accuracy still moves in its last "
-            f"ones, the interval holds too rarely, and a deeper pilot is needed"
+            f"ones, the interval is wide and rests on the chain's curve; a deeper pilot narrows it"
         )
     if fixed:
         notes.append(

@@ -38,7 +38,7 @@ from pipeline.core.errors import ConfigError, DataError, ReplayMissError
 from pipeline.core.protocol import Strategy
 from pipeline.replay.front_families import control_settings, sweep_fronts
 from pipeline.replay.fronts import SCHEMA
-from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.replay.pools import CompletionPool, names_of, read_pool
 from pipeline.replay.sweep import SweepResult, sweep
 from pipeline.replay.sweep_table import sweep_table
 from pipeline.report.fronts import fronts_name
@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
         pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
         settings = grid(config, pool.science)
         rules = rules_of(science_of(config, pool.science))
-        _check_held_out(settings, _name(pool.address))
+        _check_held_out(settings, pool.address)
         result = _swept(pool, config, arguments.features, rules)
         others: dict[str, SweepResult] = {}
         if arguments.choose_on:
@@ -103,14 +103,16 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _check_held_out(settings: Sequence[tuple[str, Strategy[Any]]], pool: str) -> None:
-    """Refuse what was fitted on the answers which it is judged by."""
+    """Refuse what was fitted on the answers which it is judged by, be they a run's or its
+    export's."""
+    names = names_of(pool)
     for label, strategy in settings:
         for name in ("calibration", "weights"):
-            fitted = getattr(strategy, name, None)
-            if getattr(fitted, "fitted_on", "") == pool:
+            fitted_on = getattr(getattr(strategy, name, None), "fitted_on", "")
+            if fitted_on and fitted_on in names:
                 raise ConfigError(
                     f"{name} of {label} must be fitted on other questions, got what was fitted on "
-                    f"{pool}, the pool that is swept"
+                    f"{fitted_on}, the pool that is swept"
                 )
 
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import sweep, train
 from pipeline.config.weights import with_weights
@@ -36,6 +38,38 @@ def test_the_job_writes_a_file_that_a_configuration_reads(tmp_path, capsys):
     assert read == {"w": written["w"], "v": written["v"], "fitted_on": "sums"}
     assert written["digest"] in capsys.readouterr().out
     assert written["card"]["held_out"] > 100
+
+
+def test_weights_that_were_changed_after_the_fit_are_refused(tmp_path):
+    """By their digest, where the file has one; so are texts and flags in place of numbers."""
+    weights = train_agreement(read_pool(str(POOLS / "sums"))).to_json()
+    file = tmp_path / "agree.json"
+
+    def read(**changed):
+        file.write_text(json.dumps({**weights, **changed}))
+        return with_weights({"weights": str(file)})
+
+    assert read()["weights"]["w"] == list(weights["w"])
+    with pytest.raises(ValueError, match="must be those of their digest"):
+        read(w=[0, *weights["w"][1:]])
+    for w in ("123", ["1", "2", "3"], [True, 0, 0], [1, 2], None):
+        with pytest.raises(ValueError, match="3 and 8 numbers"):
+            read(w=w)
+    with pytest.raises(ValueError, match="all finite"):
+        read(w=[float("nan"), 0, 0])
+
+
+def test_an_export_is_known_by_its_run_too(tmp_path, capsys):
+    """Weights that were fitted on a run are refused over its export, whatever that is called."""
+    write_synthetic_pool(str(tmp_path / "export"), questions=24, rounds=4, samples=4)
+    run = json.loads((tmp_path / "export" / "pool.json").read_text())["run"]
+    weights = {"w": [2.5, 0, 0], "v": [0] * 8, "fitted_on": run}
+    entry = {"kind": "agree", "n": 4, "weights": weights}
+    (tmp_path / "grids.yaml").write_text(json.dumps({"strategies": [entry]}))
+
+    command = ["--pool", str(tmp_path / "export"), "--config", str(tmp_path / "grids.yaml")]
+    assert sweep.main(command) == 2
+    assert f"got what was fitted on {run}" in capsys.readouterr().err
 
 
 def test_a_sweep_refuses_weights_that_saw_the_answers(tmp_path, capsys):

@@ -14,7 +14,7 @@ from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import evaluate, forecast
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
-from pipeline.planning.pilot import changes_of, forecast_accuracy, forecast_tokens
+from pipeline.planning.pilot import changes_of, forecast_accuracy, forecast_share, forecast_tokens
 from pipeline.replay.pools import read_pool
 from pipeline.report.pilot_forecast import doubling, forecasts_of, speed_of
 from pipeline.report.pool_cells import pool_cells
@@ -266,3 +266,34 @@ def test_the_benchmark_judges_pools_and_curves(
     assert figures["mae_points"] < 1
     assert (figures["held"], figures["intervals"]) == (3, 3)
     assert figures["tokens_mae_percent"] == pytest.approx(0, abs=1e-9)
+
+
+def test_slow_chains_are_held() -> None:
+    """Where accuracy still rises for 60 rounds after a pilot of 8, most intervals hold what comes,
+    though they held few while questions that follow one chain had no chance beforehand."""
+    slow = benchmark.sources()["a=0.02 b=0.05"]
+    *_, at_the_end = benchmark.judge("slow", slow, 40, seed=1)
+
+    assert at_the_end["held"] > 0.8
+    assert at_the_end["half_width_points"] < 25
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("right", [np.zeros((12, 1)), np.ones((12, 1)), np.eye(12)[:, :2]])
+def test_a_pilot_of_hardly_any_rounds_is_told_with_wide_intervals(right: np.ndarray) -> None:
+    """All wrong, all right, or one round alone: no warning, an interval within [0, 1] that holds
+    its value and is wider for later rounds."""
+    counts = right.sum(axis=0).astype(int).tolist()
+    first, last = forecast_accuracy(counts, 12, [0, 63], of=100, changes=changes_of(right))
+
+    for interval in (first, last):
+        assert 0 <= interval.low <= interval.value <= interval.high <= 1
+    assert last.high - last.low >= first.high - first.low
+
+
+def test_a_share_of_very_many_questions_is_the_limit_of_many() -> None:
+    """And takes no longer."""
+    many, more = (forecast_share(30, 40, of) for of in (20_000, 10**9))
+
+    assert more.low == pytest.approx(many.low, abs=1e-3)
+    assert more.high == pytest.approx(many.high, abs=1e-3)

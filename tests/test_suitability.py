@@ -99,3 +99,43 @@ def test_what_is_not_known_is_left_out_and_too_little_tells_nothing():
     assert found.auc_within is None
     assert found.lags
     assert suitability(right[:19], [[None] * 12] * 19) is None
+
+
+def test_a_verifier_that_never_errs_on_few_questions_is_not_taken_for_perfect():
+    """Where every question says 1, the interval is that of as many equal outcomes: 0.86 of 25."""
+    chains = [[True, False, True, False]] * 25
+    found = suitability(chains, [[0.9, 0.1, 0.8, 0.2]] * 25)
+
+    assert found.auc_within.high == found.auc_within.value == 1
+    assert found.auc_within.low == pytest.approx(0.025 ** (1 / 25))
+    assert found.auc_pooled.low < 1
+
+
+def test_rounds_that_never_change_are_not_said_to_forget():
+    """With a = b = 0 the chain fits to the letter, and revising is still no use."""
+    chains = [[True] * 8] * 30 + [[False] * 8] * 10
+    [said] = suitability(chains, [[None] * 8] * 40).sentences()
+
+    assert said.startswith("Answers hardly ever change")
+
+
+def test_two_rounds_say_nothing_of_forgetting():
+    """The one correlation there is was fitted, so it cannot speak for the chain."""
+    assert (
+        suitability(
+            markov(np.random.default_rng(1), rounds=2).tolist(), [[None] * 2] * 300
+        ).sentences()
+        == ()
+    )
+
+
+def test_ungraded_rounds_do_not_make_a_curve_look_rough():
+    """The mean ratio over many chains stays 1 where half of all verdicts are missing."""
+    rng = np.random.default_rng(5)
+    ratios = []
+    for _ in range(60):
+        chains = markov(rng, questions=200).tolist()
+        holed = [[None if rng.random() < 0.5 else right for right in chain] for chain in chains]
+        ratios.append(suitability(holed, [[None] * 12] * 200).curve_variance)
+
+    assert 0.85 < np.mean(ratios) < 1.15

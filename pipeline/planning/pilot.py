@@ -5,8 +5,7 @@ with gain g = L - p0. Around it lies noise of variance w p (1 - p) / n whose aut
 lambda^k, as a chain's is, w being the share of a question's variance that changes over the
 rounds; the rest stays with the question. Rounds k apart then differ in 2 w (1 - lambda^k)
 p (1 - p) of the questions, which tells slow chains from questions that never change
-(`changes_of`). Lengths settle likewise. The priors below were written down before any
-forecast was compared with what came.
+(`changes_of`). Lengths settle likewise. docs/forecast.md says what was decided when.
 """
 
 from __future__ import annotations
@@ -26,15 +25,23 @@ FloatArray = NDArray[np.float64]
 LEVEL = 0.9
 START = (0.5, 0.5)
 """Mean and deviation of p0: hardly any belief."""
-GAIN = (0.1, 0.2)
-"""Mean and deviation of g: revising helps a little more often than it harms."""
-EIGENVALUE = (1.0, 2.0)
-"""Beta parameters of lambda: most of the change comes in the first rounds."""
+GAIN = (0.1, 0.4)
+"""Mean and deviation of g: hardly any belief; revising helps a little more often than it harms."""
+EIGENVALUE = (1.0, 1.0)
+"""Beta parameters of lambda: the pilot alone says how slow a chain is."""
 WITHIN = (2.0, 4.0)
-"""Beta parameters of w: most of the variance stays with the question."""
+"""Beta parameters of w where questions differ: most of the variance stays with the question."""
+ONE_CHAIN = 0.5
+"""Chance beforehand that they do not, w = 1: all questions follow one chain, as the method
+assumes."""
+LENGTH_EIGENVALUE = (1.0, 2.0)
+"""Beta parameters of rho: most of the settling of lengths comes in the first rounds."""
 
 LEAST_QUESTIONS = 10
+_MANY = 20_000
+"""Questions from which on the lot of theirs adds nothing; the beta-binomial takes as many steps."""
 _GRID = (np.arange(40) + 0.5) / 40
+_WITHIN_GRID = np.append(_GRID, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +123,11 @@ def changes_of(right_QT: FloatArray) -> Changes | None:
     """
     later = right_QT[:, 1:]
     n, revisions = later.shape
+    if revisions < 2 or n < LEAST_QUESTIONS:
+        return None
     mean_Q = later.mean(axis=1)
-    total = float(mean_Q.mean() * (1 - mean_Q.mean())) if n and revisions else 0.0
-    if revisions < 2 or n < LEAST_QUESTIONS or total == 0:
+    total = float(mean_Q.mean() * (1 - mean_Q.mean()))
+    if total == 0:
         return None
     own_Q2 = np.column_stack(
         [
@@ -139,9 +148,13 @@ def changes_of(right_QT: FloatArray) -> Changes | None:
 
 
 def forecast_share(right: int, questions: int, of: int) -> Interval:
-    """Share right among `of` other questions, from `right` of the pilot's: beta-binomial, 90 %."""
+    """Share right among `of` other questions, from `right` of the pilot's: beta-binomial, 90 %;
+    among very many its limit, beta."""
     a, b = right + 0.5, questions - right + 0.5
-    low, high = stats.betabinom.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], of, a, b) / of
+    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    low, high = (
+        stats.beta.ppf(ends, a, b) if of > _MANY else stats.betabinom.ppf(ends, of, a, b) / of
+    )
     return Interval(value=a / (a + b), low=float(low), high=float(high), level=LEVEL)
 
 
@@ -179,7 +192,7 @@ def _settling(tokens_QR: FloatArray, rounds: int) -> tuple[float, float]:
     """Tokens of a question that rounds after the pilot's add to as many of its later half: mean and
     deviation.
 
-    Revision r has the mean length m + d rho^r, with the prior of lambda on rho and d ~ N(0, m^2).
+    Revision r has the mean length m + d rho^r, with d ~ N(0, m^2).
     """
     drawn = tokens_QR.shape[1]
     seen = [r for r in range(1, drawn) if not np.isnan(tokens_QR[:, r]).all()]
@@ -198,7 +211,9 @@ def _settling(tokens_QR: FloatArray, rounds: int) -> tuple[float, float]:
         ahead = rho ** np.arange(drawn, rounds)
         apart = float(np.sum(ahead - np.mean(rho ** np.arange(drawn // 2, drawn))))
         change_K[k], var_K[k] = d * apart, apart**2 / precision
-        log_K[k] = stats.beta.logpdf(rho, *EIGENVALUE) + (d**2 * precision - np.log(precision)) / 2
+        log_K[k] = (
+            stats.beta.logpdf(rho, *LENGTH_EIGENVALUE) + (d**2 * precision - np.log(precision)) / 2
+        )
     weight_K = np.exp(log_K - log_K.max())
     weight_K /= weight_K.sum()
     change = float(weight_K @ change_K)
@@ -222,8 +237,12 @@ def _noise(tokens_QR: FloatArray, length_R: FloatArray) -> float:
 def _curves(share_R: FloatArray, questions: int, changes: Changes | None) -> _Curves:
     middle = float((share_R.mean() * questions + 0.5) / (questions + 1))
     scale = middle * (1 - middle)
-    eigenvalue_K, within_K = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
-    log_K = stats.beta.logpdf(eigenvalue_K, *EIGENVALUE) + stats.beta.logpdf(within_K, *WITHIN)
+    eigenvalue_K, within_K = (
+        grid.ravel() for grid in np.meshgrid(_GRID, _WITHIN_GRID, indexing="ij")
+    )
+    differ = np.log(1 - ONE_CHAIN) - np.log(len(_GRID)) + stats.beta.logpdf(within_K, *WITHIN)
+    log_K = np.where(within_K == 1, np.log(ONE_CHAIN), differ)
+    log_K = log_K + stats.beta.logpdf(eigenvalue_K, *EIGENVALUE)
     if changes is not None:
         k = np.arange(1, changes.revisions)
         pairs = changes.revisions - k
@@ -243,17 +262,18 @@ def _curves(share_R: FloatArray, questions: int, changes: Changes | None) -> _Cu
         seen_R3 = np.linalg.solve(noise_RR, np.column_stack([row_R2, misfit]))
         fit_22, pull_2 = row_R2.T @ seen_R3[:, :2], row_R2.T @ seen_R3[:, 2]
         spread, log_noise = misfit @ seen_R3[:, 2], np.linalg.slogdet(noise_RR)[1]
-        for k in np.flatnonzero(eigenvalue_K == eigenvalue):
-            precision = questions / (within_K[k] * scale)
-            covs[k] = np.linalg.inv(prior_precision + precision * fit_22)
-            means[k] = prior_mean + covs[k] @ (precision * pull_2)
-            log_K[k] += 0.5 * (
-                np.linalg.slogdet(covs[k])[1]
-                + len(r) * np.log(precision)
-                - log_noise
-                - precision * spread
-                + precision**2 * pull_2 @ covs[k] @ pull_2
-            )
+        of = eigenvalue_K == eigenvalue
+        precision_W = questions / (within_K[of] * scale)
+        cov_W22 = np.linalg.inv(prior_precision + precision_W[:, None, None] * fit_22)
+        moved_W2 = precision_W[:, None] * (cov_W22 @ pull_2)
+        covs[of], means[of] = cov_W22, prior_mean + moved_W2
+        log_K[of] += 0.5 * (
+            np.linalg.slogdet(cov_W22)[1]
+            + len(r) * np.log(precision_W)
+            - log_noise
+            - precision_W * spread
+            + precision_W * (moved_W2 @ pull_2)
+        )
     weight_K = np.exp(log_K - log_K.max())
     return _Curves(weight_K / weight_K.sum(), eigenvalue_K, within_K, means, covs, scale)
 
@@ -270,6 +290,8 @@ def _mixture(weight_K: FloatArray, mean_K: FloatArray, deviation_K: FloatArray) 
 
 
 def _solve(below: Callable[[float], float], share: float) -> float:
+    if below(0.0) >= share or below(1.0) <= share:
+        return float(below(0.0) < share)
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2

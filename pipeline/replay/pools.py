@@ -8,6 +8,7 @@ drawn for exactly the prompt and sampling parameters that its run used.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -164,6 +165,13 @@ def pool_strategies(science: ScienceConfig) -> dict[Pool, tuple[str, Strategy[An
 def is_export(address: str) -> bool:
     """Whether a folder is an exported pool and no run."""
     return Folder(address.rstrip("/")).has("pool.json")
+
+
+def names_of(address: str) -> frozenset[str]:
+    """Names by which a pool may be known: its folder's and, of an export, that of the run."""
+    folder = Folder(address.rstrip("/"))
+    own = frozenset((posixpath.basename(folder.address),))
+    return own | {str(folder.read_json("pool.json").get("run", ""))} if is_export(address) else own
 
 
 def exported_science(address: str) -> tuple[ScienceConfig, bool]:

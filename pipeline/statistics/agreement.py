@@ -52,16 +52,35 @@ class AgreementWeights:
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> AgreementWeights:
-        """Weights from the JSON that a fit wrote; ValueError where they are none."""
-        try:
-            w1, w2, w3 = (float(value) for value in values["w"])
-            return cls(
-                w=(w1, w2, w3),
-                v=tuple(float(value) for value in values["v"]),
-                fitted_on=str(values.get("fitted_on", "")),
+        """Weights from the JSON that a fit wrote; ValueError where they are none, or have not the
+        digest that stands beside them."""
+        w: Any = values.get("w")
+        v: Any = values.get("v")
+        if not (_are_numbers(w, 3) and _are_numbers(v, 8)):
+            raise ValueError(
+                f"agreement weights must hold w and v, 3 and 8 numbers, got {w!r} and {v!r}"
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"agreement weights must hold w and v, got {values!r}") from error
+        w1, w2, w3 = (float(value) for value in w)
+        found = cls(
+            w=(w1, w2, w3),
+            v=tuple(float(value) for value in v),
+            fitted_on=str(values.get("fitted_on", "")),
+        )
+        if values.get("digest", found.digest()) != found.digest():
+            raise ValueError(
+                f"agreement weights must be those of their digest {values['digest']!r}, got some "
+                f"with {found.digest()}: they were changed after the fit (leave digest out to use "
+                f"weights of your own)"
+            )
+        return found
+
+
+def _are_numbers(values: Any, count: int) -> bool:
+    return (
+        isinstance(values, list | tuple)
+        and len(values) == count
+        and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    )
 
 
 VOTE = AgreementWeights(w=(2.5, 0.0, 0.0), v=(0.0,) * 8)

@@ -27,7 +27,7 @@ LEAST_QUESTIONS = 20
 """Fewer questions, or questions with both right and wrong answers, tell nothing."""
 _DRAWS = 400
 _LEAST_ROUNDS = 6
-_APART, _BLIND, _SMOOTH = 0.65, 0.6, 0.7
+_APART, _BLIND, _SMOOTH, _STILL = 0.65, 0.6, 0.7, 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,8 @@ def _clustered_auc(score_QT: FloatArray, right_QT: FloatArray) -> Interval | Non
     )
     influence = (place - auc) / np.where(right, m, n)
     of_question = np.bincount(np.nonzero(use)[0], weights=influence, minlength=len(score_QT))
-    return _on_logit(auc, float(np.sqrt(np.sum(of_question**2))))
+    questions = int(use.any(axis=1).sum())
+    return _on_logit(auc, float(np.sqrt(np.sum(of_question**2))), questions)
 
 
 def _auc_within(score_QT: FloatArray, right_QT: FloatArray) -> Interval | None:
@@ -159,13 +160,16 @@ def _auc_within(score_QT: FloatArray, right_QT: FloatArray) -> Interval | None:
             aucs.append(roc_auc(score_T[use], right_T[use] == 1))
     if len(aucs) < LEAST_QUESTIONS:
         return None
-    return _on_logit(float(np.mean(aucs)), float(np.std(aucs, ddof=1) / np.sqrt(len(aucs))))
+    error = float(np.std(aucs, ddof=1) / np.sqrt(len(aucs)))
+    return _on_logit(float(np.mean(aucs)), error, len(aucs))
 
 
-def _on_logit(value: float, error: float) -> Interval:
-    """The 95 % interval of a probability whose logit is about normal."""
+def _on_logit(value: float, error: float, questions: int) -> Interval:
+    """The 95 % interval of a probability whose logit is about normal; where every question says 0,
+    or every one 1, that of as many equal outcomes."""
     if not 0 < value < 1:
-        return Interval(value=value, low=value, high=value)
+        far = 1 - 0.025 ** (1 / questions)
+        return Interval(value=value, low=max(0.0, value - far), high=min(1.0, value + far))
     logit, half = np.log(value / (1 - value)), 1.96 * error / (value * (1 - value))
     low, high = (float(1 / (1 + np.exp(-end))) for end in (logit - half, logit + half))
     return Interval(value=value, low=low, high=high)
@@ -210,7 +214,8 @@ def _pearson(sums_DF: FloatArray) -> FloatArray:
 def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
     """How much the accuracy of rounds 1 to T - 1 varies around the chain's, over the expected.
 
-    A homogeneous chain at p has variance p (1 - p) / Q in each round and autocorrelation lambda^k.
+    A homogeneous chain at p has variance p (1 - p) / n in a round with n graded questions, and the
+    covariance p (1 - p) lambda^k n_rs / (n_r n_s) of two rounds with n_rs graded in both.
     """
     rounds = right_QT.shape[1] - 1
     if rounds < _LEAST_ROUNDS or np.isnan(right_QT).all(axis=0).any():
@@ -219,10 +224,13 @@ def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
     expected_T = np.asarray(accuracy_after(np.arange(1, rounds + 1), p0=curve_T[0], a=a, b=b))
     observed = float(np.var(curve_T[1:] - expected_T, ddof=1))
     p = float(curve_T[1:].mean())
-    distance = np.arange(1, rounds)
-    together = float(np.sum((rounds - distance) * (1 - a - b) ** distance))
-    chain = p * (1 - p) / len(right_QT) * (1 - 2 * together / (rounds * (rounds - 1)))
-    return observed / chain if chain > 0 else None
+    known_QT = (~np.isnan(right_QT[:, 1:])).astype(np.float64)
+    both_TT, graded_T = known_QT.T @ known_QT, known_QT.sum(axis=0)
+    r = np.arange(rounds)
+    covariance_TT = (1 - a - b) ** np.abs(r[:, None] - r) * both_TT / np.outer(graded_T, graded_T)
+    spread = float(np.trace(covariance_TT) - covariance_TT.sum() / rounds) / (rounds - 1)
+    chain = p * (1 - p) * spread
+    return observed / chain if chain > 1e-12 else None
 
 
 def _of_verifier(
@@ -253,7 +261,7 @@ def _of_verifier(
 
 
 def _of_lags(lags: Sequence[LagCorrelation], samples: Interval | None) -> str | None:
-    if not lags:
+    if not lags or lags[-1].lag == 1:  # that is how the chain was fitted
         return None
     last = lags[-1]
     told = (
@@ -261,6 +269,11 @@ def _of_lags(lags: Sequence[LagCorrelation], samples: Interval | None) -> str | 
         f"chain says {_two(last.chain)}"
     )
     beside = "" if samples is None else f", independent samples {_two(samples.value)}"
+    if min(last.chain, last.observed.value) > _STILL:
+        return (
+            f"Answers hardly ever change from right to wrong or back ({told}{beside}): revising "
+            f"changes little; prefer base, or independent samples."
+        )
     if last.observed.low > max(last.chain, 0.0) + 0.1:
         return (
             f"A question stays easy or hard over its rounds ({told}{beside}): a and b do not "

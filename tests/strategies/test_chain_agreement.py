@@ -116,7 +116,9 @@ def test_a_failure_keeps_what_was_drawn_and_a_stopped_chain_takes_nothing(strate
 def test_weights_given_as_a_file_are_read_into_the_configuration(tmp_path):
     """The resolved configuration holds the numbers, so its digest changes with them."""
     file = tmp_path / "weights.json"
-    file.write_text(json.dumps({"w": [1, 2, 3], "v": [0] * 8, "digest": "x"}))
+    numbers = {"w": [1, 2, 3], "v": [0] * 8}
+    digest = AgreementWeights.parse(numbers).digest()
+    file.write_text(json.dumps({**numbers, "digest": digest}))
     base = {
         "name": "r",
         "science": {
