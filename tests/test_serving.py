@@ -140,6 +140,8 @@ def test_what_can_serve_nothing_is_refused(tmp_path: Path) -> None:
     [
         (["--set", "runtime.limits.completion_tokens=9"], "k", "runtime.limits must have no caps"),
         (["--queue", "-1"], "k", "--queue must be >= 0"),
+        (["--port", "0"], "k", "--port must be in"),
+        (["--port", "99999"], "k", "--port must be in"),
         ([], " ", "must hold a key or not be set"),
         ([], "schlüssel", "must be one line of ASCII"),
         (
@@ -332,12 +334,14 @@ async def test_systems_and_earlier_turns_stand_before_the_question(tmp_path: Pat
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "1+1?"},
         {"role": "assistant", "content": "2"},
-        {"role": "user", "content": [{"type": "text", "text": "2+2?"}]},
+        {"role": "assistant", "content": None, "refusal": "no"},
+        {"role": "user", "content": [{"type": "text", "text": "2+"}, "2?"]},
     ]
     async with endpoint(config(tmp_path), generator) as served:
         await served.post(messages=messages, model="markovscale/base")
     (asked,) = generator.served
-    assert asked.messages[-1].content == "Be brief.\n\nUser: 1+1?\n\nAssistant: 2\n\nUser: 2+2?"
+    told = "Be brief.\n\nUser: 1+1?\n\nAssistant: 2\n\nAssistant: \n\nUser: 2+2?"
+    assert asked.messages[-1].content == told
 
 
 async def test_limits_of_a_request_hold(tmp_path: Path) -> None:
