@@ -199,7 +199,10 @@ async def test_an_answer_is_the_chosen_completion_with_its_bill(tmp_path: Path) 
     assert told["ignored"] == ["temperature"]
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     reasoning = "".join(d.model_extra.get("reasoning_content", "") for d in deltas)
-    assert reasoning == message.model_extra["reasoning_content"]
+    assert reasoning == message.model_extra["reasoning_content"] == message.model_extra["reasoning"]
+    assert all(
+        d.model_extra.get("reasoning") == d.model_extra.get("reasoning_content") for d in deltas
+    )
     assert reasoning.count("\n") == told["completions"]
     assert "".join(delta.content or "" for delta in deltas) == message.content
     assert chunks[-1].usage == whole.usage

@@ -40,6 +40,7 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "ignore_eos": (False,),
     "use_beam_search": (False,),
     "function_call": ("none", "auto"),
+    "include_reasoning": (True,),
     "store": (False,),
 }
 """Fields that may only say what holds anyway."""
