@@ -283,19 +283,33 @@ async def test_an_answer_can_be_given_back_as_an_earlier_turn(tmp_path: Path) ->
     assert asked == f"User: 1+1?\n\nAssistant: {reply.content}\n\nUser: 2+2?"
 
 
-async def test_a_question_that_is_too_long_is_told_by_openais_code(tmp_path: Path) -> None:
-    """Clients drop earlier turns by it."""
+@pytest.mark.parametrize(
+    ("kind", "why", "status", "code"),
+    [
+        (ErrorKind.BAD_REQUEST, "the context holds 512", 400, "context_length_exceeded"),
+        (ErrorKind.BAD_REQUEST, "must not hold NUL", 400, "bad_request"),
+        (ErrorKind.DEADLINE, "no completion within 9 s", 504, "deadline"),
+        (ErrorKind.NOT_TAKEN, "status 429: slow down", 503, "no_engine"),
+        (ErrorKind.NO_REPLICA, "no generator lived", 503, "no_engine"),
+        (ErrorKind.VERIFIER, "nan", 500, "verifier"),
+    ],
+)
+async def test_a_failure_is_told_by_whose_fault_it_is(
+    tmp_path: Path, kind: ErrorKind, why: str, status: int, code: str
+) -> None:
+    """By the codes that clients know: of OpenAI's for a question that is too long they drop turns,
+    and after Retry-After they try again."""
 
-    class Short(ScriptedGenerator):
+    class Fails(ScriptedGenerator):
         async def call(self, call: Any) -> Any:
-            why = "prompt has 900 tokens, the context holds 512"
-            return Failure.of(ErrorKind.BAD_REQUEST, why, completion_tokens=0)
+            return Failure.of(kind, why, completion_tokens=0)
 
-    async with endpoint(config(tmp_path), Short(Script())) as served:
+    async with endpoint(config(tmp_path), Fails(Script())) as served:
         answer = await served.post(model="markovscale/base")
     error = answer.json()["error"]
-    assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
-    assert "900 tokens" in error["message"]
+    assert (answer.status_code, error["code"]) == (status, code)
+    assert why in error["message"]
+    assert ("retry-after" in answer.headers) == (status == 503)
 
 
 async def test_refused_requests_are_counted(tmp_path: Path) -> None:
