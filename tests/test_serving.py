@@ -131,6 +131,9 @@ def test_what_can_serve_nothing_is_refused(tmp_path: Path) -> None:
     """A configuration without a strategy for single questions is an error that says so."""
     with pytest.raises(ConfigError, match="in phases over a whole data set"):
         served_models(config(tmp_path, ["dsc"]).science)
+    same = ["chain_asc", {"kind": "base", "label": "chain_asc-8"}]
+    with pytest.raises(ConfigError, match="for chain_asc and chain_asc-8"):
+        served_models(config(tmp_path, same).science)
     with pytest.raises(ConfigError, match="needs"):
         served_models(config(tmp_path, ["markovscale_star"], priors={}).science)
 
