@@ -15,7 +15,7 @@ from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
 from pipeline.report.capped import Capped, NotRun, not_run
 from pipeline.report.cautions import cautions
-from pipeline.report.endpoint_usage import endpoint_usage
+from pipeline.report.endpoint_usage import endpoint_usage, judge_usage
 from pipeline.report.summary import FITTED, SUMMARY_VERSION, chain_fits, summarise, summed
 from pipeline.report.token_audit import ledger
 from pipeline.report.utilisation import pool_report
@@ -66,6 +66,9 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
     endpoint = runtime.generator.endpoint
     if endpoint is not None:
         summary["usage"] = endpoint_usage(run.journal, endpoint.usd_per_million)
+    judge = runtime.verifier.endpoint
+    if judge is not None and config.science.verifier is not None:
+        summary["judge_usage"] = judge_usage(run.journal, judge.usd_per_million)
     run.folder.write_json("summary.json", summary)
     return summary
 

@@ -80,6 +80,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     if arguments.queue is not None and arguments.queue < 0:
         raise ConfigError(f"--queue must be >= 0, got {arguments.queue}")
+    if not 1 <= arguments.port <= 65_535:
+        raise ConfigError(f"--port must be in [1, 65535], got {arguments.port}")
     config = RunConfig.load(arguments.config, arguments.overrides)
     if caps := config.runtime.limits.caps:
         raise ConfigError(

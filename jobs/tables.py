@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pipeline.answers.answer_rules import RULES, AnswerRule
 from pipeline.report.capped import Capped, NotRun, first_words
-from pipeline.report.endpoint_usage import usage_words
+from pipeline.report.endpoint_usage import judge_words, usage_words
 from pipeline.report.token_audit import as_sentence
 from pipeline.report.utilisation_text import as_lines
 
@@ -44,6 +44,8 @@ def print_summary(summary: dict[str, Any], address: str, *, verbose: bool = Fals
     used = summary.get("usage")
     said = as_sentence(summary["ledger"]) if used is None else usage_words(used)
     console.print(said, soft_wrap=True, highlight=False)
+    if (judged := summary.get("judge_usage")) is not None:
+        console.print(judge_words(judged), soft_wrap=True, highlight=False)
     if verbose and summary["pools"] is not None:
         for line in as_lines(summary["pools"]):
             console.print(line, soft_wrap=True)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from itertools import chain, repeat
+from itertools import chain, cycle, repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from actors.engines.script_rules import Script
 from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
+from jobs.results import write_summary
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Failure
 from pipeline.records.journal import read_journal
@@ -371,6 +372,42 @@ async def test_a_run_loses_nothing_by_faults(tmp_path: Path) -> None:
     assert sorted(tokens[0][0]) == sorted(tokens[1][0])
     assert sum(tokens[1][1]) > 0  # the resets, which the calm run did not have
     assert sum(tokens[0][1]) == 0
+
+
+NONSENSE: list[Said] = [
+    Said(400, b'{"error": {"message": "half a character \\ud800 and \\u0000"}}'),
+    Said(200, b'{"choices": [{"message": {"content": "5\\ud800"}}], "usage": {}}'),
+    Said(200, {"choices": [None], "usage": None}),
+    Said(200, {"choices": {"0": {}}, "usage": [1]}),
+    Said(200, b"[" * 100_000),
+    Said(200, b"not compressed", {"Content-Encoding": "gzip"}),
+    Said(308, b"", {"Location": "//"}),
+    Said(422, [{"loc": ["body"], "msg": "no"}]),
+    Said(599, b"\xff\xfe"),
+]
+
+
+async def test_a_run_survives_whatever_a_gateway_says(tmp_path: Path) -> None:
+    """Each question has an answer or an error of its own; journal, outcomes and summary are
+    written, and replay agrees."""
+    model = ScriptedModel()
+    way = Faults(model, iter(()))
+    with serving(way) as server:
+        config = endpoint_run(str(tmp_path), {"base_urls": [server.url], "model": "tiny"}, size=30)
+        with started(config) as engines:
+            faults = cycle([*NONSENSE, *BROKEN, None])
+            way.faults = chain.from_iterable((fault, None) for fault in faults)
+            run = create(config)
+            async with generator_of(engines) as generator:
+                await live(run, generator)
+    rows = run.outcomes().to_pylist()
+    errors = [row["error"] for row in rows if row["error"] is not None]
+
+    assert len(rows) == 60
+    assert 0 < len(errors) < 60
+    assert any("half a character ?" in error for error in errors)
+    assert write_summary(run)["usage"]["completions"] > 60
+    assert replay_run(run).differences == ()
 
 
 async def test_keys_are_nowhere(

@@ -44,6 +44,7 @@ def test_a_minimal_endpoint() -> None:
         ({"extra_body": {"top_k": 20}}, "must not change what is answered.* got top_k"),
         ({"extra_body": {"reasoning_effort": "low"}}, "science.generator, got reasoning_effort"),
         ({"extra_body": {"api_key": "x"}}, "must hold no secrets"),
+        ({"extra_body": {"route": [{"api-key": "x"}]}}, "must hold no secrets.* got api_key"),
         ({"keys": "x"}, "keys is not a field"),
     ],
 )

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from jobs.results import write_summary
-from pipeline.report.endpoint_usage import usage_words
+from pipeline.config.run import RunConfig
+from pipeline.records.journal import read_journal
+from pipeline.report.endpoint_usage import judge_words, usage_words
 from tests.chat_servers import Faults, Said, ScriptedModel, serving
 from tests.endpoints import endpoint_run, generator_of, started
-from tests.live import create, live
+from tests.live import config_of, create, live
 
 
 async def test_usage_is_that_of_the_server_and_has_a_price(tmp_path: Path) -> None:
@@ -41,3 +43,20 @@ async def test_usage_is_that_of_the_server_and_has_a_price(tmp_path: Path) -> No
     usd = (used["prompt_tokens"] * 1.0 + used["completion_tokens"] * 10.0) / 1e6
     assert used["usd"] == pytest.approx(usd)
     assert usage_words(used).endswith("; 1 lost replies not counted; $0.00")
+
+
+async def test_a_judge_behind_an_endpoint_has_a_bill_of_its_own(tmp_path: Path) -> None:
+    """Its tokens stand beside those of the generator, priced as if all were of the dearest kind."""
+    config = config_of(str(tmp_path), ["best_of_n"], size=2)
+    values = config.model_dump(mode="json")
+    judge = {"base_urls": ["http://judge/v1"], "usd_per_million": {"prompt": 1, "completion": 10}}
+    values["science"]["verifier"] = {"model": "j", "kind": "generative", "profile": "judge"}
+    values["runtime"]["verifier"] = {"endpoint": judge}
+    run = create(RunConfig.parse(values))
+    await live(run)
+    summary = write_summary(run)
+    scored = sum(read_journal(run.journal).table["verifier_tokens"].to_pylist())
+
+    assert "usage" not in summary
+    assert summary["judge_usage"] == {"tokens": scored, "usd_at_most": scored * 10 / 1e6}
+    assert f"{scored:,} tokens, at most $0.0" in judge_words(summary["judge_usage"])

@@ -131,6 +131,9 @@ def test_what_can_serve_nothing_is_refused(tmp_path: Path) -> None:
     """A configuration without a strategy for single questions is an error that says so."""
     with pytest.raises(ConfigError, match="in phases over a whole data set"):
         served_models(config(tmp_path, ["dsc"]).science)
+    same = ["chain_asc", {"kind": "base", "label": "chain_asc-8"}]
+    with pytest.raises(ConfigError, match="for chain_asc and chain_asc-8"):
+        served_models(config(tmp_path, same).science)
     with pytest.raises(ConfigError, match="needs"):
         served_models(config(tmp_path, ["markovscale_star"], priors={}).science)
 
@@ -140,6 +143,8 @@ def test_what_can_serve_nothing_is_refused(tmp_path: Path) -> None:
     [
         (["--set", "runtime.limits.completion_tokens=9"], "k", "runtime.limits must have no caps"),
         (["--queue", "-1"], "k", "--queue must be >= 0"),
+        (["--port", "0"], "k", "--port must be in"),
+        (["--port", "99999"], "k", "--port must be in"),
         ([], " ", "must hold a key or not be set"),
         ([], "schlüssel", "must be one line of ASCII"),
         (
@@ -197,7 +202,10 @@ async def test_an_answer_is_the_chosen_completion_with_its_bill(tmp_path: Path) 
     assert told["ignored"] == ["temperature"]
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     reasoning = "".join(d.model_extra.get("reasoning_content", "") for d in deltas)
-    assert reasoning == message.model_extra["reasoning_content"]
+    assert reasoning == message.model_extra["reasoning_content"] == message.model_extra["reasoning"]
+    assert all(
+        d.model_extra.get("reasoning") == d.model_extra.get("reasoning_content") for d in deltas
+    )
     assert reasoning.count("\n") == told["completions"]
     assert "".join(delta.content or "" for delta in deltas) == message.content
     assert chunks[-1].usage == whole.usage
@@ -278,19 +286,33 @@ async def test_an_answer_can_be_given_back_as_an_earlier_turn(tmp_path: Path) ->
     assert asked == f"User: 1+1?\n\nAssistant: {reply.content}\n\nUser: 2+2?"
 
 
-async def test_a_question_that_is_too_long_is_told_by_openais_code(tmp_path: Path) -> None:
-    """Clients drop earlier turns by it."""
+@pytest.mark.parametrize(
+    ("kind", "why", "status", "code"),
+    [
+        (ErrorKind.BAD_REQUEST, "the context holds 512", 400, "context_length_exceeded"),
+        (ErrorKind.BAD_REQUEST, "must not hold NUL", 400, "bad_request"),
+        (ErrorKind.DEADLINE, "no completion within 9 s", 504, "deadline"),
+        (ErrorKind.NOT_TAKEN, "status 429: slow down", 503, "no_engine"),
+        (ErrorKind.NO_REPLICA, "no generator lived", 503, "no_engine"),
+        (ErrorKind.VERIFIER, "nan", 500, "verifier"),
+    ],
+)
+async def test_a_failure_is_told_by_whose_fault_it_is(
+    tmp_path: Path, kind: ErrorKind, why: str, status: int, code: str
+) -> None:
+    """By the codes that clients know: of OpenAI's for a question that is too long they drop turns,
+    and after Retry-After they try again."""
 
-    class Short(ScriptedGenerator):
+    class Fails(ScriptedGenerator):
         async def call(self, call: Any) -> Any:
-            why = "prompt has 900 tokens, the context holds 512"
-            return Failure.of(ErrorKind.BAD_REQUEST, why, completion_tokens=0)
+            return Failure.of(kind, why, completion_tokens=0)
 
-    async with endpoint(config(tmp_path), Short(Script())) as served:
+    async with endpoint(config(tmp_path), Fails(Script())) as served:
         answer = await served.post(model="markovscale/base")
     error = answer.json()["error"]
-    assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
-    assert "900 tokens" in error["message"]
+    assert (answer.status_code, error["code"]) == (status, code)
+    assert why in error["message"]
+    assert ("retry-after" in answer.headers) == (status == 503)
 
 
 async def test_refused_requests_are_counted(tmp_path: Path) -> None:
@@ -332,12 +354,14 @@ async def test_systems_and_earlier_turns_stand_before_the_question(tmp_path: Pat
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "1+1?"},
         {"role": "assistant", "content": "2"},
-        {"role": "user", "content": [{"type": "text", "text": "2+2?"}]},
+        {"role": "assistant", "content": None, "refusal": "no"},
+        {"role": "user", "content": [{"type": "text", "text": "2+"}, "2?"]},
     ]
     async with endpoint(config(tmp_path), generator) as served:
         await served.post(messages=messages, model="markovscale/base")
     (asked,) = generator.served
-    assert asked.messages[-1].content == "Be brief.\n\nUser: 1+1?\n\nAssistant: 2\n\nUser: 2+2?"
+    told = "Be brief.\n\nUser: 1+1?\n\nAssistant: 2\n\nAssistant: \n\nUser: 2+2?"
+    assert asked.messages[-1].content == told
 
 
 async def test_limits_of_a_request_hold(tmp_path: Path) -> None:

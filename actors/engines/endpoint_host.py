@@ -14,15 +14,17 @@ from typing import Any
 
 from actors.engines import endpoint_probe as probe
 from actors.engines.chat_wire import Found
-from actors.engines.endpoint_transport import WIRES, Wire
+from actors.engines.endpoint_transport import WIRES, Wire, answer_of
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.routing.address import PoolAddress
 from actors.routing.chat_server import ChatServer
 from actors.routing.credentials import credentials_of
 from actors.routing.http_connections import HttpConnections
+from actors.routing.roles import VERIFIER
 from pipeline.config.models import GeneratorModel
 from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Failure
 from pipeline.core.thinking import opened_by
 
 logger = logging.getLogger(__name__)
@@ -107,9 +109,23 @@ class EndpointHost:
             if not bodies:
                 return Found()
             limit, refused = await probe.refused_fields(alive[0], bodies)
+            if self._spec.role == VERIFIER:
+                await self._judge_one(alive[0], Found(limit=limit, refused=refused))
             opened = ""
             if isinstance(model, GeneratorModel) and model.open_thinking is None:
                 prompt = await probe.rendered_prompt(alive[0], bodies[0])
                 opened = opened_by(prompt, model.reasoning)
         logger.info("%s answers as %s", ", ".join(s.url for s in alive), self._name)
         return Found(limit=limit, refused=refused, opened=opened)
+
+    async def _judge_one(self, server: ChatServer, found: Found) -> None:
+        """Warn where a verdict of the run's own kind cannot be read, such as that of a model that
+        thinks where one word is asked for."""
+        call = self._spec.samples[0]
+        wire: Wire = resolve_name(WIRES[VERIFIER])(self._at["model"], self._endpoint, asdict(found))
+        if wire.known(call) is not None:
+            return
+        sent = await server.complete(wire.body(call), deadline_s=120)
+        told = None if sent.reply is None else answer_of(wire, call, sent.reply)
+        if isinstance(told, Failure):
+            logger.warning("%s gave no verdict when asked for one: %s", server.url, told.error)

@@ -80,6 +80,15 @@ WIRES = {
 """``module:class`` of each role's `Wire`."""
 
 
+def answer_of(wire: Wire, call: Any, reply: Mapping[str, Any]) -> Answer | Failure:
+    """What a reply comes to; a failure too where it is none."""
+    try:
+        return wire.answer(call, reply)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        malformed = f"the reply is not one: {type(error).__name__}: {error}"
+        return Failure.of(ErrorKind.ENGINE, malformed)
+
+
 class EndpointTransport:
     """The servers of one endpoint, as one process sees them."""
 
@@ -198,11 +207,7 @@ class EndpointCall(Generic[A]):
                 raise ReplicaLostError(sent.failure.error.removeprefix("replica_lost: "))
             return sent.failure
         assert sent.reply is not None  # neither a failure nor a reply is not sent
-        try:
-            told: Any = self._transport.wire.answer(self._call, sent.reply)
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            malformed = f"the reply is not one: {type(error).__name__}: {error}"
-            return Failure.of(ErrorKind.ENGINE, malformed)
+        told: Any = answer_of(self._transport.wire, self._call, sent.reply)
         if isinstance(told, Failure):
             return told
         answer = told

@@ -21,6 +21,7 @@ from actors.routing.credentials import Credentials
 from actors.routing.http_connections import HttpConnections
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
+from pipeline.records.trajectory import encodable
 
 for _name in ("httpx", "httpcore"):  # else lines of every request, with the headers of replies
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -154,7 +155,7 @@ class ChatServer:
         return Failure.of(kind, f"{self.url}: {self._said(error)}", tokens)
 
     def _said(self, words: object) -> str:
-        said = " ".join(self._credentials.masked(str(words)).split())
+        said = encodable(" ".join(self._credentials.masked(str(words)).split()))
         if isinstance(words, Exception):
             said = f"{type(words).__name__}: {said}".removesuffix(": ")
         return said if len(said) <= _WORDS else f"{said[:_WORDS]} ..."

@@ -22,6 +22,7 @@ from actors.routing.transport import NoReplicaError, Placed, ReplicaLostError, T
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
+from pipeline.records.trajectory import encodable
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,8 @@ class TryAccount:
 
     def failure(self, error: str) -> Failure:
         """The request's end; its tokens are None where those of any try are unknown."""
-        return Failure(error=error, completion_tokens=None if self.unknown else self.tokens)
+        tokens = None if self.unknown else self.tokens
+        return Failure(error=encodable(error), completion_tokens=tokens)  # as files can hold it
 
 
 class EngineClient:

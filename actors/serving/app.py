@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from actors.serving.answering import Answering, Ticket
 from actors.serving.api_error import ApiError
-from actors.serving.chat_reply import ChatReply, chunk
+from actors.serving.chat_reply import ChatReply, chunk, reasoning
 from actors.serving.chat_request import chat_request
 from actors.serving.meters import Meters
 from actors.serving.served_models import OWNER
@@ -161,7 +161,7 @@ async def _events(ticket: Ticket) -> AsyncIterator[str]:
             continue
         if line is None:
             break
-        yield _event(chunk(*ids, {"reasoning_content": line}))
+        yield _event(chunk(*ids, reasoning(line)))
     try:
         reply = await ticket.answer
     except ApiError as error:

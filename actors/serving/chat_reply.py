@@ -49,7 +49,7 @@ class ChatReply:
         message = {
             "role": "assistant",
             "content": self.content,
-            "reasoning_content": "".join(progress) + self.thinking,
+            **reasoning("".join(progress) + self.thinking),
         }
         choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
         head = {**_head(self.request_id, self.created, self.model), "object": "chat.completion"}
@@ -59,7 +59,7 @@ class ChatReply:
         """The chunks of a stream that follow the progress."""
         deltas: list[dict[str, Any]] = []
         if self.thinking:
-            deltas.append({"reasoning_content": self.thinking})
+            deltas.append(reasoning(self.thinking))
         deltas.append({"content": self.content})
         chunks = [chunk(self.request_id, self.created, self.model, delta) for delta in deltas]
         last = chunk(self.request_id, self.created, self.model, {}, self.finish_reason)
@@ -67,6 +67,11 @@ class ChatReply:
         if include_usage:
             chunks.append({**last, "choices": [], "usage": self.usage})
         return chunks
+
+
+def reasoning(text: str) -> dict[str, str]:
+    """Reasoning under both names that clients look for: vLLM's of today, and the older one."""
+    return {"reasoning": text, "reasoning_content": text}
 
 
 def chunk(

@@ -40,12 +40,14 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "ignore_eos": (False,),
     "use_beam_search": (False,),
     "function_call": ("none", "auto"),
+    "include_reasoning": (True,),
     "store": (False,),
 }
 """Fields that may only say what holds anyway."""
 _OF_A_MESSAGE = ("role", "content", "name", "type", "refusal", "annotations")
 _OF_A_REPLY = ("reasoning", "reasoning_content", "id", "provider_specific_fields")
 """What an earlier answer may hold beside its text: it is not asked again."""
+_TEXTS = ("text", "input_text", "output_text")
 _MOST_STOPS = 16
 _HALVES = re.compile("[\ud800-\udfff]")
 _SEED_BITS = 63
@@ -142,7 +144,10 @@ def _turn(message: Any, where: str) -> tuple[str, str]:
     for name, value in message.items():
         if name not in known and value not in (None, [], ""):
             raise _refused(f"{where}.{name}", "must be left out: messages are text", value)
-    return ("system" if role == "developer" else role), _text(message.get("content"), where)
+    content = message.get("content")
+    if content is None and role == "assistant":  # an earlier answer that was none
+        content = ""
+    return ("system" if role == "developer" else role), _text(content, where)
 
 
 def _text(content: Any, where: str) -> str:
@@ -152,7 +157,10 @@ def _text(content: Any, where: str) -> str:
         raise _refused(f"{where}.content", "must be text, or a list of parts of type text", content)
     texts = []
     for part in content:
-        if not isinstance(part, Mapping) or part.get("type") != "text":
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if not isinstance(part, Mapping) or part.get("type") not in _TEXTS:
             kind = part.get("type") if isinstance(part, Mapping) else part
             raise _refused(f"{where}.content", "must have parts of type text only", kind)
         if not isinstance(part.get("text"), str):

@@ -70,6 +70,11 @@ def served_models(science: ScienceConfig) -> ServedModels:
         except ConfigError as error:
             refused[name] = str(error)
             continue
+        if name in served:
+            raise ConfigError(
+                f"labels of science.strategies must name different models, got {name} for "
+                f"{served[name].label} and {label}"
+            )
         served[name] = ServedModel(
             name=name, label=label, strategy=strategy, rule=rule_of(science, strategy)
         )

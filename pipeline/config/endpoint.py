@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlparse, urlunparse
 from pydantic import AfterValidator, Field, field_validator
 
 from pipeline.config.schema import Section
-from pipeline.config.secrets import without_credentials, without_secrets
+from pipeline.config.secrets import without_credentials, without_secrets_within
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _OF_A_KEY = re.compile(r"key|token|secret|pass|pwd|auth|sig|code|access", re.IGNORECASE)
@@ -90,7 +90,7 @@ class EndpointConfig(Section):
     where the controllers run."""
     headers_env: dict[str, Annotated[str, AfterValidator(_variable)]] = Field(default_factory=dict)
     """Further headers: the name of each, and the environment variable with its value."""
-    extra_body: Annotated[dict[str, Any], AfterValidator(without_secrets)] = Field(
+    extra_body: Annotated[dict[str, Any], AfterValidator(without_secrets_within)] = Field(
         default_factory=dict
     )
     """Further fields of each request that do not change what is answered, such as ``service_tier``

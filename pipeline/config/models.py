@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pipeline.config.endpoint import SET_ELSEWHERE
 from pipeline.config.profiles import VerifierKind, profile_of
 from pipeline.config.schema import Section
-from pipeline.config.secrets import without_secrets
+from pipeline.config.secrets import without_secrets_within
 from pipeline.core.judging import Judge
 from pipeline.core.step_format import StepFormat
 from pipeline.core.thinking import Reasoning
@@ -102,7 +102,7 @@ class GeneratorModel(ModelConfig):
     @field_validator("extra_body")
     @classmethod
     def _is_not_set_elsewhere(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        without_secrets(fields)
+        without_secrets_within(fields)
         if decided := sorted(fields.keys() & SET_ELSEWHERE):
             raise ValueError(f"extra_body must not hold {', '.join(decided)}: they have fields")
         return fields

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import parse_qs, urlparse
 
@@ -21,13 +22,34 @@ def without_secrets(fields: Fields) -> Fields:
     Raises:
         ValueError: naming the fields.
     """
-    names = sorted(name for name in fields if _SECRET.search(name))
+    return _without(fields, fields)
+
+
+def without_secrets_within(fields: Fields) -> Fields:
+    """The same of fields of requests, however deep they lie; ids of tokens are none."""
+    names = (name for name in _names_in(fields) if not name.endswith(("token_id", "token_ids")))
+    return _without(fields, names)
+
+
+def _without(fields: Fields, names: Iterable[str]) -> Fields:
+    names = sorted(name for name in names if _SECRET.search(name))
     if names:
         raise ValueError(
             "must hold no secrets, which are written to config.json: set them in the environment "
             f"of the cluster or job, got {', '.join(names)}"
         )
     return fields
+
+
+def _names_in(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield str(name).replace("-", "_")
+            if "schema" not in str(name):  # what an answer shall hold
+                yield from _names_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _names_in(inner)
 
 
 def without_credentials(address: str) -> str:

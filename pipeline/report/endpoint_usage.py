@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow.compute as pc
@@ -28,18 +29,38 @@ def endpoint_usage(journal: Folder, prices: Prices | None) -> dict[str, Any]:
         journal: the folder of segments; those that cannot be read are left out.
         prices: for ``usd``; None leaves that out.
     """
-    used = dict.fromkeys(("completions", *_KINDS), 0)
+    used = _summed(journal, _KINDS)
+    return used if prices is None else {**used, "usd": _usd(used, prices)}
+
+
+def judge_usage(journal: Folder, prices: Prices | None) -> dict[str, Any]:
+    """What a verifier behind an endpoint read and wrote, where its replies were scores.
+
+    Args:
+        journal: see `endpoint_usage`.
+        prices: for ``usd_at_most``, as if all of it had been of the dearest kind.
+    """
+    tokens = _summed(journal, ("verifier_tokens",))["verifier_tokens"]
+    if prices is None:
+        return {"tokens": tokens}
+    dearest = max(prices.prompt, prices.completion)
+    return {"tokens": tokens, "usd_at_most": tokens * dearest / 1e6}
+
+
+def _summed(journal: Folder, kinds: Sequence[str]) -> dict[str, int]:
+    """The number of rows, as ``completions``, and the sums of columns."""
+    used = dict.fromkeys(("completions", *kinds), 0)
     for name in journal.names():
         if segment_of(name) is None:
             continue
         try:
-            table = journal.read_columns(name, list(_KINDS))
+            table = journal.read_columns(name, list(kinds))
         except DataError:
             continue
         used["completions"] += table.num_rows
-        for kind in _KINDS:
+        for kind in kinds:
             used[kind] += int(pc.sum(table[kind]).as_py() or 0)
-    return used if prices is None else {**used, "usd": _usd(used, prices)}
+    return used
 
 
 def _usd(used: dict[str, int], prices: Prices) -> float:
@@ -60,3 +81,9 @@ def usage_words(used: dict[str, Any]) -> str:
         + (f"; {lost:,} lost replies not counted" if lost else "")
         + (f"; ${used['usd']:,.2f}" if "usd" in used else "")
     )
+
+
+def judge_words(used: dict[str, Any]) -> str:
+    """The usage of a judge in words, for the terminal."""
+    usd = f", at most ${used['usd_at_most']:,.2f}" if "usd_at_most" in used else ""
+    return f"usage of the verifier, as its endpoint says: {used['tokens']:,} tokens{usd}"
