@@ -10,6 +10,10 @@
   a scripted engine for one round after the other,
 - ``product_scripted``: the product on such an engine.
 Rates are tokens/s from the first request to the last completion; ``start_s`` is what comes before.
+The first two have vLLM with the same slots, threads and caches, and have answered a batch before.
+Each request of the product has a seed, as in any run, and its time is also that of the journal, of
+outcomes, and of the processes that Ray starts for these. ``cpu_s`` is the processor time of that
+span, by process: it depends less than rates do on what else the machine does.
 The last line is one JSON object.
 """
 
@@ -29,6 +33,7 @@ from typing import Any
 
 from benchmarks.bare_loops import longest_first
 from benchmarks.machine import described
+from benchmarks.processes import Processes
 from benchmarks.workload import Job, jobs, model_of
 
 _MEAN_TOKENS, _MOST_TOKENS = 48, 120
@@ -69,8 +74,11 @@ def llm_batches(options: argparse.Namespace, work: Sequence[Job]) -> dict[str, f
             disable_log_stats=True,
         )
         tokenizer = llm.get_tokenizer()
+        warm = SamplingParams(max_tokens=2, temperature=0.7, top_p=0.95)
+        first = TokensPrompt(prompt_token_ids=tokenizer.encode("1"))
+        llm.generate([first] * options.slots, [warm] * options.slots, use_tqdm=False)
         started_s = time.perf_counter() - began
-        began, tokens = time.perf_counter(), 0
+        began, used, tokens = time.perf_counter(), time.process_time(), 0
         for number in range(max(job.rounds for job in work)):
             left = [job for job in work if number < job.rounds]
             prompts, params = [], []
@@ -85,9 +93,14 @@ def llm_batches(options: argparse.Namespace, work: Sequence[Job]) -> dict[str, f
                 params.append(SamplingParams(max_tokens=job.tokens, temperature=0.7, top_p=0.95))
             outputs = llm.generate(prompts, params, use_tqdm=False)
             tokens += sum(len(output.outputs[0].token_ids) for output in outputs)
-        seconds = time.perf_counter() - began
+        seconds, cpu_s = time.perf_counter() - began, time.process_time() - used
     assert tokens == sum(job.total for job in work), "completions must be as long as asked for"
-    return {"tokens_per_s": tokens / seconds, "seconds": seconds, "start_s": started_s}
+    return {
+        "tokens_per_s": tokens / seconds,
+        "seconds": seconds,
+        "cpu_s": cpu_s,
+        "start_s": started_s,
+    }
 
 
 class QuestionActor:
@@ -173,7 +186,7 @@ def _in_child(arguments: list[str]) -> dict[str, float]:
     return figures
 
 
-def _product_on_vllm(options: argparse.Namespace, work: list[Job]) -> dict[str, float]:
+def _product_on_vllm(options: argparse.Namespace, work: list[Job]) -> dict[str, Any]:
     from benchmarks.product import run_chains, scripted_config
 
     config = scripted_config(len(work), slots=options.slots, most_tokens=_MOST_TOKENS)
@@ -188,7 +201,9 @@ def _product_on_vllm(options: argparse.Namespace, work: list[Job]) -> dict[str, 
             **model_of("tiny", Path(folder) / "model", "generator"),
             "max_model_len": _MOST_TOKENS + 64,
         }
-        return run_chains(config, work)
+        with Processes() as processes:
+            figures: dict[str, Any] = run_chains(config, work)
+        return figures | {"cpu_s": processes.while_working(figures["seconds"])}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -32,7 +32,7 @@ _TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")
 """Errors of storage after which Ray Data reads again, ten times in about two minutes."""
 
 
-_FILES = 200
+_FILES = 50
 """Files of outcomes that a phase writes at most, or nearly: with one a block, a million questions
 would be 125,000, and a resume would take half an hour to read them from an object store. Outcomes
 that wait for their file are made again from the journal, should the driver die."""

@@ -25,7 +25,7 @@ from pipeline.core.protocol import Failure
 
 logger = logging.getLogger(__name__)
 
-_EXCHANGES_PER_S = 200
+_EXCHANGES_PER_S = 100
 _TICK_MOST_S = 0.05
 WAITING = 2
 """Exchanges of one caller that wait at a replica at once."""
