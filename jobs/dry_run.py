@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import yaml
-from rich.console import Console
 from rich.table import Table
 
 from jobs.forecast import read_pilot
+from jobs.terminal import terminal
 from pipeline.config.gpus import GPUS
 from pipeline.config.planning import PlanConfig
 from pipeline.config.run import RunConfig
@@ -51,7 +51,7 @@ def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:
     print()
     for line in plan_lines(config, plan, planned):
         print(line)
-    Console(width=120).print(load_table(planned))
+    terminal().print(load_table(planned))
     for line in hour_lines(plan, planned):
         print(line)
     for line in proposal_lines(config):

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from actors.controllers.grading import Grader, GradingPool, answer_for
 from jobs.logs import log_to_stderr
+from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser
 from pipeline.answers import Verdict
 from pipeline.core.errors import ConfigError, DataError
@@ -157,7 +157,7 @@ class _Agreement:
 
     def print(self, before: str, after: str) -> None:
         """Show a table of both graders' verdicts, and the examples."""
-        console = Console()
+        console = terminal()
         all_of_them = self._pairs.total()
         table = Table(title=f"verdicts on {all_of_them:,} completions", title_justify="left")
         for column in (before, after, "completions"):
