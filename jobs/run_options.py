@@ -17,6 +17,7 @@ from jobs.cluster import check_ray_folder
 from jobs.dry_run import print_dry_run
 from jobs.priors import keep_predictions, predictor_of
 from jobs.shipped import shipped
+from jobs.verb_parser import at_least
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError
@@ -72,7 +73,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show-rows",
         metavar="N",
-        type=int,
+        type=at_least(1),
         help="print the first N rows of each benchmark as read and as understood, and stop",
     )
 
