@@ -2,7 +2,7 @@
 # One run on Slurm: a Ray cluster over the job's nodes, the run on it, and the end of both.
 #
 #   sbatch --nodes=4 --gpus-per-node=4 deploy/slurm.sh --config configs/qwen-7b-4-nodes.yaml --name qwen-7b
-#   scancel --batch --signal=TERM JOBID      # stop it and keep everything; plain scancel loses seconds
+#   scancel --batch --signal=INT JOBID       # stop it for good and keep all; plain scancel loses seconds
 #
 # What follows the script's name is given to jobs.evaluate. Submit from the checkout, on a file system
 # that all nodes share; --name is what a requeued job goes on with. A run that is stopped before its
@@ -69,9 +69,14 @@ echo $! > "$DRIVER_PID"
 wait $!
 echo $? > "$DRIVER_STATUS"'
 
-# Slurm warns this shell alone, which runs on the head's node
-warned=
-trap 'warned=yes; if [ -s "$DRIVER_PID" ]; then kill -TERM "$(cat "$DRIVER_PID")"; else kill -TERM "$step"; fi' TERM
+# Slurm warns this shell alone, which runs on the head's node; INT is a user's, who wants no requeue
+warned= unwanted=
+stop() {
+  warned=yes
+  if [ -s "$DRIVER_PID" ]; then kill -TERM "$(cat "$DRIVER_PID")"; else kill -TERM "$step"; fi
+}
+trap stop TERM
+trap 'unwanted=yes; stop' INT
 srun --kill-on-bad-exit=0 bash -c "$node" node "${ports[@]}" -- \
   bash -c "$driver" evaluate --resume-if-exists "$@" &
 step=$!
@@ -80,11 +85,11 @@ while :; do
   status=$?
   kill -0 "$step" 2> /dev/null || break # else the wait was ended by the signal
 done
-trap - TERM
+trap - TERM INT
 # of all nodes the driver's alone counts; a warning may come before the driver can answer it (143)
 [ -s "$DRIVER_STATUS" ] && status=$(cat "$DRIVER_STATUS")
 [ -n "$warned" ] && [ "$status" -eq 143 ] && status=75
-if [ "$status" -eq 75 ]; then
+if [ "$status" -eq 75 ] && [ -z "$unwanted" ]; then
   echo "stopped and resumable: queued again"
   scontrol requeue "$SLURM_JOB_ID"
 fi

@@ -19,7 +19,7 @@ import sys
 from dataclasses import asdict, replace
 
 from jobs.logs import log_to_stderr
-from jobs.verb_parser import verb_parser
+from jobs.verb_parser import at_least, verb_parser
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion
 from pipeline.replay.pools import CompletionPool, read_pool
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         help="any rising map (isotonic, the default), or a logistic one",
     )
     options.add_argument(
-        "--seed", type=int, metavar="N", default=0, help="of the split into halves (0)"
+        "--seed", type=at_least(0), metavar="N", default=0, help="of the split into halves (0)"
     )
     return options
 

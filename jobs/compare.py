@@ -27,6 +27,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from jobs.logs import log_to_stderr
+from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser
 from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError, DataError
@@ -85,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
         }
         print(json.dumps(facts))
         return 0
-    console = Console(width=None if Console().is_terminal else 160, highlight=False)
+    console = terminal()
     for run in runs:
         if run.synthetic:
             console.print(f"SYNTHETIC: scripted engines made {run.run_id}, no model did")

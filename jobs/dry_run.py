@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from jobs.forecast import read_pilot
+from jobs.terminal import terminal
 from pipeline.config.extends import differing, merged, overlay_of
 from pipeline.config.gpus import GPUS
 from pipeline.config.planning import PlanConfig
@@ -73,7 +73,7 @@ def print_dry_run(
         print()
         for line in plan_lines(config, plan, planned):
             print(line)
-        Console(width=120).print(load_table(planned))
+        terminal().print(load_table(planned))
         for line in hour_lines(plan, planned):
             print(line)
     if found is not None:

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from jobs.logs import log_to_stderr
+from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser
 from pipeline.benchmarks.known import known_of
 from pipeline.core.errors import ConfigError, DataError
@@ -200,7 +200,7 @@ def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) ->
 def _print(
     address: str, pilot: Pilot, forecasts: Sequence[Forecast], prices: _Prices, source: str
 ) -> None:
-    console = Console(width=None if Console().is_terminal else 160, highlight=False)
+    console = terminal()
     for caution in pilot.cautions:
         console.print(f"warning: {caution}", soft_wrap=True, markup=False)
     models = words.listed(list(dict.fromkeys(cell.backbone for cell in pilot.cells)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from jobs.terminal import terminal
 from pipeline.store.storage import Folder
 
 Row = dict[str, Any]
@@ -21,7 +21,7 @@ def print_tables(out: str) -> None:
     rows = folder.read_table("sweep.parquet").to_pylist()
     grid = [row for row in rows if row["chosen_on"] is None]
     live = folder.child("live").read_json("summary.json")
-    console = Console(width=None if Console().is_terminal else 150)
+    console = terminal()
     console.print(_by_budget(grid, live["strategies"]))
     for value in ("accuracy", "tokens_per_question"):
         console.print(_tau_gamma(grid, value))

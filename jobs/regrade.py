@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from actors.controllers.grading import Grader, GradingPool, answer_for
 from jobs.logs import log_to_stderr
-from jobs.verb_parser import verb_parser
+from jobs.terminal import terminal
+from jobs.verb_parser import at_least, verb_parser
 from pipeline.answers import Verdict
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.journal import checked, counting, read_columns
@@ -59,9 +59,11 @@ def main(argv: list[str] | None = None) -> int:
         required=True,
         help="who grades now: this project, math-verify, or the paper's code",
     )
-    parser.add_argument("--workers", type=int, metavar="N", default=2, help="grading processes (2)")
     parser.add_argument(
-        "--examples", type=int, metavar="N", default=10, help="disagreements to print (10)"
+        "--workers", type=at_least(1), metavar="N", default=2, help="grading processes (2)"
+    )
+    parser.add_argument(
+        "--examples", type=at_least(0), metavar="N", default=10, help="disagreements to print (10)"
     )
     arguments = parser.parse_args(argv)
     log_to_stderr(arguments.level)
@@ -157,7 +159,7 @@ class _Agreement:
 
     def print(self, before: str, after: str) -> None:
         """Show a table of both graders' verdicts, and the examples."""
-        console = Console()
+        console = terminal()
         all_of_them = self._pairs.total()
         table = Table(title=f"verdicts on {all_of_them:,} completions", title_justify="left")
         for column in (before, after, "completions"):

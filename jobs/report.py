@@ -130,9 +130,12 @@ def _default_out(runs: list[str]) -> str:
 
 
 def _price(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"a price must be >= 0, got {text}")
+        raise argparse.ArgumentTypeError(f"a price must be a number >= 0, got {text!r}")
     return value
 
 

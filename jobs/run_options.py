@@ -18,6 +18,7 @@ from jobs.dry_run import PlanFile, print_dry_run
 from jobs.overrides import add_set_option
 from jobs.priors import keep_predictions, predictor_of
 from jobs.shipped import shipped
+from jobs.verb_parser import at_least
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError
@@ -71,7 +72,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show-rows",
         metavar="N",
-        type=int,
+        type=at_least(1),
         help="print the first N rows of each benchmark as read and as understood, and stop",
     )
 

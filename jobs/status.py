@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jobs.logs import log_to_stderr
+from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, DataError
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    console = Console(width=None if Console().is_terminal else 140, highlight=False)
+    console = terminal()
     while True:
         try:
             run = read_run(arguments.run)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import posixpath
 import signal
 import subprocess
@@ -28,10 +29,13 @@ from typing import IO
 from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.shipped import shipped
+from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser, verbosity
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.store.storage import check_name, resolve
+
+_NARROWEST = 60  # columns of a table that can be read
 
 
 def parser() -> argparse.ArgumentParser:
@@ -109,24 +113,32 @@ def runs_of(configs: Sequence[str], overrides: Sequence[str], name: str) -> list
 def run_all(names: Sequence[str], commands: Sequence[list[str]], at_once: int) -> list[int]:
     """Exit statuses of the commands, `at_once` of them running at a time, in order.
 
-    Their lines come out with their names in front. A signal to stop is handed on to those that run,
-    and lets none start any more: a command that never ran counts as stopped (75).
+    Where several run at a time their lines come out with their names in front, in tables that are
+    so much narrower; one alone has the terminal to itself. A signal to stop is handed on to those
+    that run, and lets none start any more: a command that never ran counts as stopped (75).
     """
     statuses, running = [75] * len(commands), set[subprocess.Popen[str]]()
     places, lock, stopping = threading.Semaphore(at_once), threading.Lock(), threading.Event()
+    alone = at_once == 1 or len(commands) == 1
 
     def run(index: int) -> None:
         with places:
             with lock:
                 if stopping.is_set():
                     return
+                if alone:
+                    print(f"run {index + 1} of {len(commands)}: {names[index]}", flush=True)
                 process = subprocess.Popen(  # noqa: S603 (our own interpreter and arguments)
-                    commands[index], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                    commands[index],
+                    stdout=None if alone else subprocess.PIPE,
+                    stderr=None if alone else subprocess.STDOUT,
+                    text=True,
+                    env=os.environ if alone else {**os.environ, **_narrower(names[index])},
                 )
                 running.add(process)
             with process:
-                assert process.stdout is not None  # it is a pipe
-                _relay(process.stdout, names[index])
+                if process.stdout is not None:
+                    _relay(process.stdout, names[index])
             statuses[index] = process.returncode
             running.discard(process)
 
@@ -157,6 +169,11 @@ def _handing_on(stop: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _narrower(name: str) -> dict[str, str]:
+    """The width that the name in front of each line leaves, for `jobs.terminal`."""
+    return {"COLUMNS": str(max(_NARROWEST, terminal().width - len(f"[{name}] ")))}
 
 
 def _relay(lines: IO[str], name: str) -> None:

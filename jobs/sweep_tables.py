@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from rich.console import Console
 from rich.table import Table
 
+from jobs.terminal import terminal
 from pipeline.answers.answer_rules import RULES
 from pipeline.report import words
 from pipeline.report.fronts import controls_of, interval_of, ranked, sentence
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> None:
     """One table a benchmark: chosen settings, and those that had no alternative."""
-    console = Console(width=None if Console().is_terminal else 150)
+    console = terminal()
     if synthetic:
         console.print("SYNTHETIC: scripted engines made this pool, no model did")
     rows = [r for r in table.to_pylist() if r["headline"] or _shown(r["answer_rule"])]
@@ -39,7 +39,7 @@ def _shown(rule: str) -> bool:
 
 def print_fronts(rows: Sequence[Mapping[str, Any]]) -> None:
     """One table a benchmark: mean accuracy over budgets, and against the controls."""
-    console = Console(width=None if Console().is_terminal else 150)
+    console = terminal()
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
         own = [row for row in rows if row["benchmark"] == benchmark]
         console.print(sentence(own, benchmark))

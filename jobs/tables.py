@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
+from jobs.terminal import terminal
 from pipeline.answers.answer_rules import RULES, AnswerRule
 from pipeline.report.capped import Capped, NotRun, first_words
 from pipeline.report.endpoint_usage import judge_words, usage_words
@@ -26,7 +27,7 @@ _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
 def print_summary(summary: dict[str, Any], address: str, *, verbose: bool = False) -> None:
     """One table a benchmark, the fitted chains, the bill and where it all is; `verbose` also tells
     how busy the pools were."""
-    console = _console()
+    console = terminal()
     if summary["capped"] is not None:
         cap = {name: summary["capped"][name] for name in ("name", "spent", "cap")}
         left = [NotRun(**each) for each in summary["not_run"]]
@@ -54,7 +55,7 @@ def print_summary(summary: dict[str, Any], address: str, *, verbose: bool = Fals
 
 def print_strategies(entries: Sequence[dict[str, Any]], *, synthetic: bool) -> None:
     """One table a benchmark of entries of `pipeline.report.summary.summarise`."""
-    console = _console()
+    console = terminal()
     if synthetic:
         console.print("SYNTHETIC: scripted engines made these figures, no model did")
     for benchmark in dict.fromkeys(entry["benchmark"] for entry in entries):
@@ -64,10 +65,6 @@ def print_strategies(entries: Sequence[dict[str, Any]], *, synthetic: bool) -> N
         if dropped:
             console.print(f"not shown for want of width: {', '.join(dropped)}")
     console.print("* the rule that defines the strategy's answer")
-
-
-def _console() -> Console:
-    return Console(width=None if Console().is_terminal else 140)
 
 
 def _chain(fit: dict[str, Any]) -> str:

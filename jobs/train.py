@@ -24,7 +24,7 @@ from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
-from jobs.verb_parser import verb_parser
+from jobs.verb_parser import at_least, verb_parser
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.agreement_training import train_agreement
 from pipeline.predictors.features import POOLINGS
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--answers",
         metavar="K",
-        type=int,
+        type=at_least(1),
         default=PAPER_ANSWERS,
         help="p0 of a training question is the share right of its first so many samples (60)",
     )
@@ -69,11 +69,15 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--use", choices=("paper", "tuned"), default="paper", help="which heads predict (paper)"
     )
-    options.add_argument("--epochs", type=int, metavar="N", help="of the paper's setting (30)")
+    options.add_argument(
+        "--epochs", type=at_least(1), metavar="N", help="of the paper's setting (30)"
+    )
     options.add_argument(
         "--learning-rate", type=float, metavar="X", help="of the paper's setting (1e-5)"
     )
-    options.add_argument("--seed", type=int, metavar="N", default=0, help="of split and fit (0)")
+    options.add_argument(
+        "--seed", type=at_least(0), metavar="N", default=0, help="of split and fit (0)"
+    )
     options.add_argument(
         "--only",
         choices=("agree",),

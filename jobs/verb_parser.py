@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Callable
 
 from jobs.logs import add_log_options
 
@@ -31,3 +32,14 @@ def verbosity(level: int) -> list[str]:
         level: as parsed with `verb_parser`.
     """
     return {logging.WARNING: ["-q"], logging.DEBUG: ["-v"]}.get(level, [])
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A type of argparse: a whole number, `least` or more."""
+
+    def number(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number >= {least}, got {text!r}")
+        return int(text)
+
+    return number

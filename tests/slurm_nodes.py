@@ -61,6 +61,7 @@ class Nodes:
         self.log = folder / f"slurm-{JOB}.log"
         self._holders: list[subprocess.Popen[bytes]] = []
         self._inits: list[int] = []
+        self._second: subprocess.Popen[bytes] | None = None
         self._played.mkdir()
         for name, body in PLAYED.items():
             (self._played / name).write_text(f"#!/bin/bash\n{body}\n")
@@ -97,7 +98,7 @@ class Nodes:
             for device in ("lo", "node"):
                 self._on(number, "ip", "link", "set", device, "up")
         with self.log.open("ab") as log:
-            subprocess.Popen(
+            self._second = subprocess.Popen(
                 self._inside(1, str(self._played / "node")),
                 env=self._environment(),
                 stdout=log,
@@ -169,5 +170,7 @@ class Nodes:
         for holder in self._holders:
             holder.kill()  # its child, the first process of the node, dies with it, and so do all
             holder.wait()
+        if self._second is not None:
+            self._second.wait()
         with contextlib.suppress(OSError):
             RAY_TEMP.rmdir()

@@ -191,6 +191,14 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, text: str, reason:
         load(BenchmarkSource(name="mine", path=str(tmp_path / name)))
 
 
+def test_a_file_of_bad_rows_says_what_is_wrong_with_them(tmp_path: Path) -> None:
+    """Where every row is left out, the reason of the first stands in the error."""
+    file = write(tmp_path, "q.jsonl", [{"problem": "1+1?"}, {"problem": "1+2?"}])
+
+    with pytest.raises(DataError, match=r"got none of 2 rows: .*answer.* in .*line 1"):
+        load(BenchmarkSource(name="mine", path=str(file), skip_bad_rows=True))
+
+
 def test_file_size_is_bounded(tmp_path: Path) -> None:
     """A file above the limit is refused before it is read."""
     file = write(tmp_path, "q.jsonl", ROWS)

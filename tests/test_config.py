@@ -57,6 +57,7 @@ def test_shared_fields_reach_the_strategies_that_have_them():
     ("science", "message"),
     [
         ({"sead": 1}, "science.sead is not a field of this section"),
+        ({"benchmarks": {"name": "x"}}, "science.benchmarks must be a list, got {'name': 'x'}"),
         ({"seed": -1}, "science.seed: input should be greater than or equal to 0, got -1"),
         ({"strategies": ["nope"]}, "a strategy must be one of base, mr_thinking"),
         ({"strategies": ["base", "base"]}, "must have different labels, got 'base' 2 times"),

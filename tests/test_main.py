@@ -161,3 +161,20 @@ def test_a_verb_can_make_another_as_quiet_as_itself():
 
     for words in ([], ["-q"], ["-v"]):
         assert verbosity(parser.parse_args(words).level) == words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "--config", "laptop", "--show-rows", "0"],
+        ["regrade", "RUN", "--grader", "paper", "--workers", "0"],
+        ["train", "--pool", "POOL", "--out", "OUT", "--epochs", "-1"],
+        ["report", "RUN", "--price-per-million", "cheap"],
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_in_one_line(words, capsys):
+    """The option, what must hold and what came."""
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(rf"error: argument {words[-2]}: .* >= \d, got '{words[-1]}'$", told)

@@ -98,20 +98,22 @@ def test_only_a_run_that_can_go_on_by_itself_is_queued_again(batch, status, agai
     assert ("scontrol requeue 1234567" in told) == again
 
 
-def test_the_warning_before_the_end_reaches_the_driver(batch, tmp_path):
-    """SIGTERM of the batch shell drains the run, which ends with 75 and is queued again."""
+@pytest.mark.parametrize(("number", "again"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
+def test_a_signal_drains_the_run(batch, tmp_path, number, again):
+    """Slurm's warning, SIGTERM, drains the run, which ends with 75 and is queued again; a user's
+    SIGINT does the same without queueing."""
     process = batch("--name", "n", sleeps=200)
     pid = tmp_path / "slurm-1234567-ray" / "driver.pid"
     deadline = time.monotonic() + 20
     while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.5)  # until the driver listens
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
 
     status, told = ended(process)
 
     assert status == 75
-    assert "scontrol requeue 1234567" in told
+    assert ("scontrol requeue 1234567" in told) == again
 
 
 def test_a_warning_before_the_driver_is_there_queues_the_job_again(batch, tmp_path):

@@ -45,7 +45,7 @@ def test_a_stopped_run_is_queued_again_and_ends_whole(nodes, tmp_path, ending):
     """The first start ends with 75 and asks to be queued again; the second, by the same command,
     goes on with the same run and ends with 0. No round is lost, doubled or made up."""
     config = scripted_run(
-        tmp_path, size=20, strategies=["mr_thinking"], scripted={"tokens_per_s": 30.0}
+        tmp_path, size=20, strategies=["mr_thinking"], scripted={"tokens_per_s": 5.0}
     )
     run, command = tmp_path / "runs" / "r", ("--config", str(config), "--name", "r")
     first = nodes.start(*command)

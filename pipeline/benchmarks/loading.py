@@ -70,7 +70,11 @@ def load(source: BenchmarkSource) -> Loaded:
             "set a limit, or use another name for another set of questions"
         )
     if not items:
-        raise DataError(f"benchmark {source.name!r} must have at least one question, got none")
+        why = f": {skipped[0].reason} in {skipped[0].where}" if skipped else ""
+        raise DataError(
+            f"benchmark {source.name!r} must have at least one question, got none of {rows} rows"
+            f"{why}"
+        )
     return Loaded(
         items=tuple(items), skipped=tuple(skipped), warnings=_warnings(source, items, suspects)
     )

@@ -41,6 +41,8 @@ def described(
         if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             names = _fields_at(root, item["loc"][:-1])
             lines.append(f"{name} is not a field of this section{_instead(location[-1], names)}")
+        elif item["type"] == "tuple_type":  # what YAML calls a list
+            lines.append(f"{name} must be a list, got {item['input']!r}")
         elif item["type"] == "missing":
             lines.append(f"{name} must be given")
         elif ", got " in message:

@@ -83,7 +83,10 @@ def read_priors(path: str) -> dict[tuple[str | None, str | None], dict[str, Any]
     question; without a ``benchmark`` column its ids must be unique over the run.
     """
     if not is_file(path):
-        raise DataError(f"science.priors.file must be a file, got {path!r}")
+        raise DataError(
+            f"science.priors.file must be a file, got {path!r} (relative paths start at the folder "
+            "in which the command is run)"
+        )
     if path.endswith(".json"):
         return {(None, None): _checked(_object(path), path)}
     known: dict[tuple[str | None, str | None], dict[str, Any]] = {}
