@@ -48,10 +48,8 @@ class OwnRule:
         return self.value
 
     def told(self) -> str:
-        """Where it comes from, in words: ``late is early.rules:LateArgmax {"start": 2}``."""
-        return f"{self.value} is {self.kind}" + (
-            f" {self.settings}" if self.settings != "{}" else ""
-        )
+        """Where it comes from: ``early.rules:LateArgmax {"start": 2}``."""
+        return self.kind if self.settings == "{}" else f"{self.kind} {self.settings}"
 
     @property
     def needs_score(self) -> bool:

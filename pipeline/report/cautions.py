@@ -41,7 +41,7 @@ def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[
         *left_out(skipped),
         *_over_budget(budget, over, chains),
         *(
-            f"answer rule {rule} ({rule.kind}) could not be applied to {count:,} of {chains:,} "
+            f"answer rule {rule} ({rule.told()}) could not be applied to {count:,} of {chains:,} "
             "chains (it raised, or had nothing to read), which are left out under it"
             for rule, count in unread.items()
             if count
