@@ -14,7 +14,7 @@ from pipeline.records.outcome_files import FINAL, final_rows
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
 from pipeline.report.capped import Capped, NotRun, not_run
-from pipeline.report.cautions import cautions
+from pipeline.report.cautions import cautions, read_for_cautions
 from pipeline.report.endpoint_usage import endpoint_usage, judge_usage
 from pipeline.report.summary import FITTED, SUMMARY_VERSION, chain_fits, summarise, summed
 from pipeline.report.token_audit import ledger
@@ -57,7 +57,7 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
         "attempts": attempts,
         "capped": capped and {**asdict(capped), "attempt": run.newest().number},
         "not_run": [each.as_dict() for each in left],
-        "warnings": list(cautions(run, config, final(FINAL))),
+        "warnings": list(cautions(run, config, final(read_for_cautions(config)))),
         "strategies": _with_not_run(entries, left),
         "chain_fits": chain_fits(final(FITTED), strategies),
         "ledger": ledger(metrics, _with_engines(run) or attempts, run.journal),

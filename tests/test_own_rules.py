@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -22,7 +23,7 @@ from jobs.replay import main as replay_job
 from jobs.report import main as report
 from jobs.sweep import main as sweep
 from pipeline import api
-from pipeline.answers.answer_rules import NOTHING, RULES, AnswerRule, Chosen, apply
+from pipeline.answers.answer_rules import RULES, AnswerRule, Chosen, apply
 from pipeline.answers.own_rules import OwnRule, _code
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
@@ -33,6 +34,7 @@ from pipeline.records.outcome import SCHEMA, schema_of
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.sweep import judged_by_state_machine, rights
 from pipeline.replay.sweep import sweep as swept
+from pipeline.report.cautions import cautions
 from pipeline.strategies.agree import Agree
 from pipeline.strategies.chain_asc import ChainASC
 from pipeline.strategies.mr_thinking import MRThinking
@@ -229,12 +231,34 @@ def test_a_rule_sees_what_the_stop_rests_on_and_no_more(project):
     assert apply(OwnRule("n", "early.rules:none"), drawn, rest) == Chosen(
         answer=None, position=None
     )
-    with pytest.warns(UserWarning, match="odd chose nothing: ZeroDivisionError"):
+    with pytest.warns(UserWarning, match="odd could not be applied: ZeroDivisionError"):
         broken = apply(OwnRule("odd", "early.rules:odd"), drawn, rest)
-    assert broken == NOTHING
+    assert broken is None
     seen = sys.modules["early.rules"].SEEN
     assert [[each.answer for each in one] for one in seen] == [["1", "2"]]
     assert {each.text for one in seen for each in one} == {""}
+
+
+def test_what_a_rule_could_not_be_applied_to_is_told(project):
+    """Such questions are left out under it, so summary and report count them; failed ones and those
+    without gold are none of them."""
+    config = config_of(answer_rule=TWICE)
+    rows = [
+        {"error": None, "stop_reason": reason, "verdict_last": last, "verdict_first_twice": mine}
+        for reason, last, mine in (
+            ("budget", "right", None),
+            ("budget", "wrong", "wrong"),
+            ("failed", "wrong", None),
+            ("budget", None, None),
+        )
+    ]
+    run = SimpleNamespace(folder=SimpleNamespace(has=lambda name: False))
+
+    (told,) = cautions(run, config, rows)
+
+    assert "answer rule first_twice" in told
+    assert "could not be applied to 1 of 4 chains" in told
+    assert cautions(run, config, rows[1:]) == cautions(run, config_of(), []) == ()
 
 
 @given(pool=pools(rounds=5))

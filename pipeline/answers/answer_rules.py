@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline.answers.own_rules import OwnRule
+from pipeline.answers.own_rules import NO_CHOICE, OwnRule
 from pipeline.answers.voting import Cluster, clusters, leader
 from pipeline.core.plugins import short_name
 from pipeline.core.protocol import Completion, Observation, Stop
@@ -103,7 +103,7 @@ def apply(rule: Rule, completions: Sequence[Observation], stop: Stop) -> Chosen 
 
     Returns:
         The choice, or None where the rule reads something (scores, log-probabilities) that no
-        completion has. A completion without it takes no part.
+        completion has, or a user's own raised. A completion without it takes no part.
 
     Raises:
         IndexError: if a round of `stop` is not a position in `completions`.
@@ -144,8 +144,8 @@ def _own(rule: OwnRule, drawn: Sequence[tuple[int, Completion]]) -> Chosen | Non
     if not read:
         return None
     chosen = rule.choose([completion for _, completion in read])
-    if chosen is None:
-        return NOTHING
+    if chosen is None or chosen == NO_CHOICE:
+        return None if chosen is None else NOTHING
     position, completion = read[chosen]
     return Chosen(answer=completion.answer, position=position)
 

@@ -26,6 +26,9 @@ from pipeline.core.protocol import Completion
 GROUP = "markovscale.answer_rules"
 """The group of entry points in which a package names its answer rules."""
 
+NO_CHOICE = -1
+"""What stands for the index where a rule chooses nothing."""
+
 Choose = Callable[[Sequence[Completion]], int | None]
 
 
@@ -45,10 +48,8 @@ class OwnRule:
         return self.value
 
     def told(self) -> str:
-        """Where it comes from, in words: ``late is early.rules:LateArgmax {"start": 2}``."""
-        return f"{self.value} is {self.kind}" + (
-            f" {self.settings}" if self.settings != "{}" else ""
-        )
+        """Where it comes from: ``early.rules:LateArgmax {"start": 2}``."""
+        return self.kind if self.settings == "{}" else f"{self.kind} {self.settings}"
 
     @property
     def needs_score(self) -> bool:
@@ -94,15 +95,16 @@ class OwnRule:
         return int(found)
 
     def choose(self, completions: Sequence[Completion]) -> int | None:
-        """As `picked`; a fault of the code warns and chooses nothing, since it must not cost a run
-        that many other rules read."""
+        """As `picked`, with `NO_CHOICE` for None. None where the code is at fault: the rule could
+        not be applied, which warns and costs the run nothing else."""
         self.code()
         try:
-            return self.picked(completions)
+            found = self.picked(completions)
         except Exception as error:  # the user's own, whatever it is
             why = error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
-            warnings.warn(f"answer rule {self.value} chose nothing: {why}", stacklevel=2)
+            warnings.warn(f"answer rule {self.value} could not be applied: {why}", stacklevel=2)
             return None
+        return NO_CHOICE if found is None else found
 
 
 def module_of(rule: OwnRule) -> str:

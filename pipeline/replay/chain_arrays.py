@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.answers import canonical
 from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
-from pipeline.answers.own_rules import OwnRule
+from pipeline.answers.own_rules import NO_CHOICE, OwnRule
 from pipeline.answers.voting import forms
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Question
@@ -150,7 +150,10 @@ def _own_by_depth(rule: OwnRule, drawn: Sequence[Completion]) -> list[int]:
     by_count = [NOT_APPLICABLE]
     for count in range(1, len(read) + 1):
         chosen = rule.choose(completions[:count])
-        by_count.append(NO_ANSWER if chosen is None else positions[chosen])
+        if chosen is None or chosen == NO_CHOICE:
+            by_count.append(NOT_APPLICABLE if chosen is None else NO_ANSWER)
+        else:
+            by_count.append(positions[chosen])
     return [by_count[bisect_right(positions, p)] for p in range(len(drawn))]
 
 

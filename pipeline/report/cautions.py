@@ -5,20 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.run import RunConfig
+from pipeline.config.strategies import own_rules_of
+from pipeline.records.outcome import columns_of, has_failed
+from pipeline.records.outcome_files import FINAL
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Seen
 
 _SLACK = 32  # tokens of the marks, and of the words with which an engine ends a thought
 
 
+def read_for_cautions(config: RunConfig) -> tuple[str, ...]:
+    """The columns of final outcomes that `cautions` looks at."""
+    own = own_rules_of(config.science)
+    return (*FINAL, "error", "stop_reason", *columns_of((AnswerRule.LAST, *own))) if own else FINAL
+
+
 def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[str, ...]:
     """One sentence a matter; none where all is well."""
     skipped = run.folder.read_json("skipped.json") if run.folder.has("skipped.json") else []
     warnings = run.folder.read_json("warnings.json") if run.folder.has("warnings.json") else []
-    budget = config.science.decoding.thinking_budget
-    ignored = () if budget is None else _over_budget(budget, outcomes)
-    return (*warnings, *left_out(skipped), *ignored)
+    budget, own = config.science.decoding.thinking_budget, own_rules_of(config.science)
+    chains = over = 0
+    unread = dict.fromkeys(own, 0)
+    for row in outcomes if own or budget is not None else ():
+        chains += 1
+        if budget is not None:
+            over += row["thinking_tokens"] > row["completions"] * (budget + _SLACK)
+        if own and row["verdict_last"] is not None and not has_failed(row):
+            for rule in own:
+                unread[rule] += row[f"verdict_{rule}"] is None
+    return (
+        *warnings,
+        *left_out(skipped),
+        *_over_budget(budget, over, chains),
+        *(
+            f"answer rule {rule} ({rule.told()}) could not be applied to {count:,} of {chains:,} "
+            "chains (it raised, or had nothing to read), which are left out under it"
+            for rule, count in unread.items()
+            if count
+        ),
+    )
 
 
 def left_out(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -33,12 +61,8 @@ def left_out(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def _over_budget(budget: int, outcomes: Iterable[Seen]) -> tuple[str, ...]:
-    chains = over = 0
-    for row in outcomes:
-        chains += 1
-        over += row["thinking_tokens"] > row["completions"] * (budget + _SLACK)
-    if not over:
+def _over_budget(budget: int | None, over: int, chains: int) -> tuple[str, ...]:
+    if budget is None or not over:
         return ()
     return (
         f"the engine ignored the thinking budget of {budget:,} tokens: {over:,} of "

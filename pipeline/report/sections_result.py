@@ -97,7 +97,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             (
                 "strategy",
                 "N",
-                *(f"accuracy, {rule.value}" for rule in rules),
+                *(f"accuracy, {_title(rule, known)}" for rule in rules),
                 "completions a question",
                 "tokens a question",
                 "tokens saved",
@@ -125,7 +125,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
             "details",
             h("summary", "Every answer rule"),
             table(
-                ("strategy", *(rule.value for rule in known)),
+                ("strategy", *(_title(rule, known) for rule in known)),
                 [(cell.name, *(_rule_entry(cell, rule) for rule in known)) for cell in cells],
             ),
             _of_users(known),
@@ -133,9 +133,15 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
     )
 
 
+def _title(rule: Rule, rules: Sequence[Rule]) -> str:
+    """A rule's name, with its place where another run's has the same name."""
+    alike = [other for other in rules if other.value == rule.value]
+    return f"{rule} ({rule.told()})" if len(alike) > 1 and isinstance(rule, OwnRule) else rule.value
+
+
 def _of_users(rules: Sequence[Rule]) -> Child:
     """Where the rules come from that are not shipped."""
-    own = [rule.told() for rule in rules if isinstance(rule, OwnRule)]
+    own = [f"{rule} is {rule.told()}" for rule in rules if isinstance(rule, OwnRule)]
     return h("p", f"Rules of users' own: {'; '.join(own)}.", cls="hint") if own else None
 
 
