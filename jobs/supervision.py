@@ -20,11 +20,13 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from jobs.endings import go_on_unheard
+
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 _END_S = 60.0  # how long a job that has told its status may take to end, Ray's own end included
 _LOOK_S, _PAUSE_S = 1.0, 0.02
 _PR_SET_PDEATHSIG = 1
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _HAS_ENDED = re.compile(rb"^end \d+$", re.MULTILINE)
 
 _word: int | None = None
@@ -49,6 +51,7 @@ def supervised(job: Callable[[], int]) -> int:
     status is 75. A child that has told it, but does not end, is killed.
     """
     global _word
+    go_on_unheard()
     if sys.platform != "linux":
         return job()
     parent = os.getpid()
@@ -87,7 +90,8 @@ def _wait(child: int, reading: int, mask: set[signal.Signals] | set[int]) -> int
             os.kill(child, number)
 
     for number in _PASSED_ON:
-        signal.signal(number, pass_on)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants of SIGHUP
+            signal.signal(number, pass_on)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     told, give_up = b"", math.inf
     while True:

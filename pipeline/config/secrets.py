@@ -1,4 +1,5 @@
-"""Secrets have no place in a configuration: it is written to config.json, and read by others."""
+"""What has no place in a configuration: secrets, since config.json is read by others, and what no
+process can be given."""
 
 from __future__ import annotations
 
@@ -28,6 +29,20 @@ def without_secrets(fields: Fields) -> Fields:
             f"of the cluster or job, got {', '.join(names)}"
         )
     return fields
+
+
+def settable(variables: dict[str, str]) -> dict[str, str]:
+    """Refuse what no environment of a process can hold.
+
+    Raises:
+        ValueError: naming the variable.
+    """
+    for name, value in variables.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(
+                f"must be environment variables: names without '=', and no NUL, got {name!r}"
+            )
+    return variables
 
 
 def without_credentials(address: str) -> str:
