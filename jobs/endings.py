@@ -13,14 +13,15 @@ from typing import Any, TextIO, cast
 
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError, ReplayMissError
 
+EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 EXIT_INTERRUPTED, EXIT_UNHEARD = 130, 141  # as shells say it of SIGINT and of SIGPIPE
 
 
 def in_one_line(job: Callable[..., int]) -> Callable[..., int]:
     """A job whose errors end it with one line and a status.
 
-    Files and values that cannot be used are 2, what else this project raises is 1, and a reader of
-    its output that is gone is 141, without a word.
+    Files and values that cannot be used are 2, what else this project raises is 1, Ray's errors are
+    75, and a reader of its output that is gone is 141, without a word.
     """
 
     @functools.wraps(job)
@@ -42,9 +43,18 @@ def in_one_line(job: Callable[..., int]) -> Callable[..., int]:
             return _ended(1, "failed: this process has no memory left")
         except KeyboardInterrupt:
             return _ended(EXIT_INTERRUPTED)
+        except Exception as error:
+            if not type(error).__module__.startswith("ray.exceptions"):
+                raise
+            return _ended(EXIT_RESUMABLE, f"stopped: Ray failed ({named(error)}); start it again")
         return status
 
     return main
+
+
+def named(error: BaseException) -> str:
+    """An error of Ray: its kind, and the last line, which has the cause."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[-1]}"
 
 
 def _ended(status: int, why: str = "") -> int:

@@ -15,6 +15,7 @@ from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
+from jobs.supervision import supervised
 from jobs.verb_parser import verb_parser
 from pipeline.predictors.features import POOLINGS
 from pipeline.records.questions import read_questions
@@ -54,4 +55,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

@@ -25,6 +25,7 @@ from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
+from jobs.supervision import supervised
 from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_training import train_agreement
@@ -115,4 +116,4 @@ def _agree(pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))
