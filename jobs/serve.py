@@ -110,7 +110,10 @@ def _serve(arguments: argparse.Namespace) -> int:
     record = arguments.record
     if record is not None:
         record = record if "://" in record else resolve(record)[1]
-        begin_record(record, config, models.served)
+        try:
+            begin_record(record, config, models.served)
+        except OSError as error:
+            raise ConfigError(f"--record must be a folder to write to, got {error}") from error
     try:
         start_ray(config.runtime, own_modules(config.science))
     except ClusterError as error:
