@@ -260,3 +260,14 @@ async def test_a_run_without_outcomes_is_no_traceback(tmp_path, capsys):
     run = new_run(config_of(tmp_path, size=3, n=2))
     assert main([run.address]) == 2
     assert "must be finished to be replayed" in capsys.readouterr().err
+
+
+def test_a_line_that_is_dropped_needs_no_terminal(tmp_path):
+    """What Ray says meanwhile goes to a terminal that is gone, or through a disk that is full."""
+    code = (
+        "import os, sys; from actors.cluster.ray_data import _without\n"
+        "gone, pipe = os.pipe(); os.close(gone); os.dup2(pipe, 2)\n"
+        "sys.exit(_without(b'x', lambda: os.write(2, b'y\\n') + 1))"
+    )
+    for temporary in (str(tmp_path), f"{tmp_path}/missing"):
+        assert shell(f'{PYTHON} -c "$CODE"', CODE=code, TMPDIR=temporary).returncode == 3

@@ -226,6 +226,7 @@ class Attempt:
             ):
                 reason = found
                 logger.warning("draining: %s", reason)
+                flow.ending()
                 grace_s = self._grace_s(reason)
                 answer(watch.drain.remote(grace_s))
                 give_up = time.monotonic() + grace_s + _DRAIN_S
