@@ -178,7 +178,7 @@ def utilisations(
 def journal_row_bytes(tokens: int) -> float:
     """Bytes of a round in a segment, its text being random words of 1.3 tokens each."""
     from pipeline.records.trajectory import SCHEMA, table_of
-    from pipeline.store.storage import parquet_bytes
+    from pipeline.store.parquet import parquet_bytes
 
     rng = np.random.default_rng(0)
     letters = np.array(list("etaoinshrdlu"))

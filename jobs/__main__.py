@@ -45,7 +45,7 @@ GROUPS = {
 
 VERBS = {verb: purpose for group in GROUPS.values() for verb, purpose in group.items()}
 
-DRIVERS = ("evaluate", "collect")
+DRIVERS = ("evaluate", "collect", "serve", "train", "features", "miniature")
 """Jobs of a Ray driver, which `jobs.supervision` watches."""
 
 

@@ -18,9 +18,10 @@ import posixpath
 import sys
 from dataclasses import asdict, replace
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.verb_parser import at_least, verb_parser
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.statistics.calibration import calibrate, fit_isotonic, fit_platt
@@ -44,17 +45,20 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
+    out = arguments.out
+    folder, file = Folder(posixpath.dirname(out) or "."), posixpath.basename(out)
+    folder.prepare(file)
+    pool = read_pool(arguments.pool)
+    scores, right, questions = graded_scores(pool)
     try:
-        pool = read_pool(arguments.pool)
-        scores, right, questions = graded_scores(pool)
         judged = calibrate(scores, right, questions, method=arguments.method, seed=arguments.seed)
-    except (ConfigError, DataError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except ValueError as error:  # such as: of one question
+        raise DataError(str(error)) from error
     fit = fit_isotonic if arguments.method == "isotonic" else fit_platt
     name = posixpath.basename(pool.address.rstrip("/"))
     found = replace(fit(scores, right), fitted_on=name)
@@ -69,8 +73,7 @@ def main(argv: list[str] | None = None) -> int:
             for when, r in (("before", judged.before), ("after", judged.after))
         },
     }
-    folder, _, file = arguments.out.rpartition("/")
-    Folder(folder or ".").write_json(file, values)
+    folder.write_json(file, values)
     print(
         f"{len(scores):,} graded scores of {len(set(questions)):,} questions of {name}; on "
         f"held-out questions the expected calibration error goes from {judged.before.ece:.3f} to "

@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from jobs.code_checks import asks_aside, differs_elsewhere, told
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.verb_parser import verb_parser
@@ -45,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)

@@ -26,11 +26,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser
 from pipeline.answers.answer_rules import Rule
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError
 from pipeline.report import words
 from pipeline.report.chain_view import Candidate, RoundCurve, candidates
 from pipeline.report.comparison import Comparison, accuracy
@@ -54,27 +55,24 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        if len(arguments.strategy) > 2:
-            raise ConfigError("--strategy may be given twice, not more")
-        if arguments.n is not None and arguments.n < 1:
-            raise ConfigError(f"--n must be >= 1, got {arguments.n}")
-        runs = read_runs(arguments.runs)
-        rule = None if arguments.rule is None else _rule(arguments.rule, runs)
-        pilots = pilots_of(runs)
-        made = comparisons_of(runs, arguments.strategy, rule) if len(runs) < 3 else []
-        if len(runs) > 2 and not pilots:
-            raise ConfigError(
-                "three runs and more are ranked as pilots: they must have MR-Thinking chains of "
-                "different backbones on one benchmark"
-            )
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    if len(arguments.strategy) > 2:
+        raise ConfigError("--strategy may be given twice, not more")
+    if arguments.n is not None and arguments.n < 1:
+        raise ConfigError(f"--n must be >= 1, got {arguments.n}")
+    runs = read_runs(arguments.runs)
+    rule = None if arguments.rule is None else _rule(arguments.rule, runs)
+    pilots = pilots_of(runs)
+    made = comparisons_of(runs, arguments.strategy, rule) if len(runs) < 3 else []
+    if len(runs) > 2 and not pilots:
+        raise ConfigError(
+            "three runs and more are ranked as pilots: they must have MR-Thinking chains of "
+            "different backbones on one benchmark"
+        )
     if arguments.json:
         facts = {
             "synthetic": any(run.synthetic for run in runs),

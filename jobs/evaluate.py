@@ -18,10 +18,11 @@ import logging
 import sys
 from typing import Any
 
+from jobs.endings import EXIT_RESUMABLE
 from jobs.logs import log_to_stderr
 from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
-from jobs.supervision import EXIT_RESUMABLE, explained, resumable, supervised
+from jobs.supervision import explained, resumable, supervised
 from jobs.tables import print_summary
 from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
 from jobs.verb_parser import verb_parser

@@ -18,6 +18,7 @@ import argparse
 import sys
 import time
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError, DataError
@@ -41,21 +42,18 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        if arguments.push is not None and arguments.to != "hf_dataset":
-            raise ConfigError(f"--push must come with --to hf_dataset, got --to {arguments.to}")
-        source = export_run(
-            arguments.run, arguments.to, arguments.out, time.time(), overwrite=arguments.overwrite
-        )
-        if arguments.push is not None:
-            _push(arguments.out, arguments.push)
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    if arguments.push is not None and arguments.to != "hf_dataset":
+        raise ConfigError(f"--push must come with --to hf_dataset, got --to {arguments.to}")
+    source = export_run(
+        arguments.run, arguments.to, arguments.out, time.time(), overwrite=arguments.overwrite
+    )
+    if arguments.push is not None:
+        _push(arguments.out, arguments.push)
     outcomes = sum(cell.entry["questions"] for cell in source.cells)
     whole = "" if source.finished else ", the run is not finished"
     print(f"{arguments.to}: {outcomes:,} outcomes in {arguments.out}{whole}")

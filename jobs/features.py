@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import sys
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
+from jobs.supervision import supervised
 from jobs.verb_parser import verb_parser
-from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
 from pipeline.predictors.features import POOLINGS
+from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import rows_of
 from pipeline.store.storage import Folder
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     options = verb_parser("features", __doc__)
@@ -39,24 +42,17 @@ def main(argv: list[str] | None = None) -> int:
     )
     arguments = options.parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        config = pool_config(arguments.run, arguments.config, [])
-        rows = rows_of(Folder(arguments.run).read_table("questions.parquet"))
-        from actors.training.backbone_features import backbone_of, features_of
-        from jobs.cluster import start_ray
+    config = pool_config(arguments.run, arguments.config, [])
+    rows = rows_of(read_questions(Folder(arguments.run)))
+    from actors.training.backbone_features import backbone_of, features_of
+    from jobs.cluster import start_ray
 
-        backbone = backbone_of(config.science.generator)
-        start_ray(config.runtime)
-        features = features_of(config, backbone, rows, arguments.pooling)
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except MarkovScaleError as error:  # such as: no Ray at that address
-        print(f"failed: {error}", file=sys.stderr)
-        return 1
+    backbone = backbone_of(config.science.generator)
+    start_ray(config.runtime)
+    features = features_of(config, backbone, rows, arguments.pooling)
     print(f"features of {len(features):,} questions are cached for {backbone.name}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

@@ -21,11 +21,12 @@ from typing import Any
 
 from rich.table import Table
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser
 from pipeline.benchmarks.known import known_of
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError
 from pipeline.replay.pools import is_export, read_pool
 from pipeline.report import words
 from pipeline.report.pilot_forecast import (
@@ -76,23 +77,18 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        _check(arguments)
-        pilot = read_pilot(arguments.run)
-        questions = {
-            cell.benchmark: arguments.questions or _published(cell) for cell in pilot.cells
-        }
-        forecasts = forecasts_of(pilot.cells, questions, arguments.rounds)
-        speed, source = _speed(arguments.tokens_per_gpu_second, pilot.speed)
-        if speed is None and arguments.price_gpu_hour is not None:
-            raise ConfigError(f"--price-gpu-hour must have a speed: {source}")
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    _check(arguments)
+    pilot = read_pilot(arguments.run)
+    questions = {cell.benchmark: arguments.questions or _published(cell) for cell in pilot.cells}
+    forecasts = forecasts_of(pilot.cells, questions, arguments.rounds)
+    speed, source = _speed(arguments.tokens_per_gpu_second, pilot.speed)
+    if speed is None and arguments.price_gpu_hour is not None:
+        raise ConfigError(f"--price-gpu-hour must have a speed: {source}")
     prices = _Prices(speed, arguments.price_gpu_hour, arguments.price_million_tokens)
     if arguments.json:
         print(json.dumps(_as_json(arguments.run, pilot, forecasts, prices, source)))

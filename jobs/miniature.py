@@ -26,6 +26,7 @@ from pathlib import Path
 from jobs import collect, evaluate, paper, sweep, train
 from jobs.logs import log_to_stderr
 from jobs.miniature_tables import print_tables
+from jobs.supervision import supervised
 from jobs.verb_parser import verb_parser, verbosity
 
 CONFIG = "configs/miniature.yaml"
@@ -118,4 +119,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

@@ -17,11 +17,12 @@ import logging
 import sys
 import time
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.pool_priors import predicted_pool
 from jobs.verb_parser import verb_parser
 from pipeline.config.science import PriorsConfig
-from pipeline.core.errors import ConfigError, DataError, ReplayMissError
+from pipeline.core.errors import ConfigError
 from pipeline.paper.beliefs import from_other_half, predicted
 from pipeline.paper.build import build
 from pipeline.paper.evaluation import Evaluation, evaluate
@@ -61,21 +62,19 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
     started = time.perf_counter()
-    try:
-        paper = None if arguments.paper is None else read_paper(arguments.paper)
-        made = _evaluations(arguments)
-        add_runs(made, [read_run(run) for run in arguments.run])
-        folder = Folder(arguments.out)
-        for name, content in build(made, profile=arguments.profile, paper=paper):
-            folder.write(name, content.encode())
-    except (ConfigError, DataError, ReplayMissError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    paper = None if arguments.paper is None else read_paper(arguments.paper)
+    folder = Folder(arguments.out)
+    folder.prepare("paper.html")
+    made = _evaluations(arguments)
+    add_runs(made, [read_run(run) for run in arguments.run])
+    for name, content in build(made, profile=arguments.profile, paper=paper):
+        folder.write(name, content.encode())
     questions = sum(len(evaluation.pool.questions) for evaluation in made)
     seconds = time.perf_counter() - started
     print(f"{questions:,} questions, {seconds:.0f} s: {arguments.out.rstrip('/')}/paper.html")

@@ -16,7 +16,7 @@ from pipeline.predictors.priors import (
     priors_note,
     with_predictions,
 )
-from pipeline.records.questions import SCHEMA
+from pipeline.records.questions import SCHEMA, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def fill_priors(run: RunDir, config: RunConfig) -> None:
         return
     from actors.training.backbone_features import features_of
 
-    rows = rows_of(run.folder.read_table("questions.parquet"))
+    rows = rows_of(read_questions(run.folder))
     new = [row for row in rows if row["p0_source"] != PREDICTOR]
     card = predictor.card
     features = features_of(config, card.backbone, new, card.pooling)
@@ -74,6 +74,6 @@ def keep_predictions(run: RunDir, questions: pa.Table) -> pa.Table:
     """Questions of a resume, with the predictions of the attempts before."""
     if not run.folder.has("questions.parquet"):
         return questions
-    before = rows_of(run.folder.read_table("questions.parquet"))
+    before = rows_of(read_questions(run.folder))
     rows = kept_predictions(rows_of(questions), before)
     return pa.Table.from_pylist(rows, schema=questions.schema)

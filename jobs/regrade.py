@@ -21,12 +21,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from actors.controllers.grading import Grader, GradingPool, answer_for
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.terminal import terminal
 from jobs.verb_parser import at_least, verb_parser
 from pipeline.answers import Verdict
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import DataError
 from pipeline.records.journal import checked, counting, read_columns
+from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import SCHEMA as DRAWN
 from pipeline.records.trajectory import Row
@@ -49,6 +51,7 @@ SCHEMA = pa.schema(
 )
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     parser = verb_parser("regrade", __doc__)
@@ -67,32 +70,28 @@ def main(argv: list[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        run = RunDir.open(arguments.run)
-        before = run.config().science.grader
-        name = f"verdicts-{arguments.grader}.parquet"
-        seen = _Agreement(arguments.examples)
-        with (
-            tables(run.folder, name, SCHEMA) as written,
-            GradingPool(workers=arguments.workers) as pool,
-        ):
-            for rows in _completions(run):
-                old = _graded(pool, rows, before)
-                new = _graded(pool, rows, arguments.grader)
-                found = [
-                    {column: row[column] for column in (*_KEY, "gold", "answer")}
-                    | {"verdict_before": str(was), "verdict": str(now)}
-                    for row, was, now in zip(rows, old, new, strict=True)
-                ]
-                seen.add(found)
-                written.add(pa.Table.from_pylist(found, schema=SCHEMA))
-            if not written.rows:
-                raise DataError(
-                    f"a run to regrade must hold completions with gold answers: {run.address}"
-                )
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    run = RunDir.open(arguments.run)
+    before = run.config().science.grader
+    name = f"verdicts-{arguments.grader}.parquet"
+    seen = _Agreement(arguments.examples)
+    with (
+        tables(run.folder, name, SCHEMA) as written,
+        GradingPool(workers=arguments.workers) as pool,
+    ):
+        for rows in _completions(run):
+            old = _graded(pool, rows, before)
+            new = _graded(pool, rows, arguments.grader)
+            found = [
+                {column: row[column] for column in (*_KEY, "gold", "answer")}
+                | {"verdict_before": str(was), "verdict": str(now)}
+                for row, was, now in zip(rows, old, new, strict=True)
+            ]
+            seen.add(found)
+            written.add(pa.Table.from_pylist(found, schema=SCHEMA))
+        if not written.rows:
+            raise DataError(
+                f"a run to regrade must hold completions with gold answers: {run.address}"
+            )
     seen.print(before, arguments.grader)
     print(f"written: {run.address}/{name}")
     return 0
@@ -100,7 +99,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _completions(run: RunDir) -> Iterator[list[Row]]:
     """Every completion once, with the gold answer of its question, a few thousand at a time."""
-    questions = run.folder.read_table("questions.parquet")
+    questions = read_questions(run.folder)
     columns = (questions[name].to_pylist() for name in ("benchmark", "question_id", "gold"))
     gold = {(benchmark, name): answer for benchmark, name, answer in zip(*columns, strict=True)}
     whole, corrupt = checked(run.journal)

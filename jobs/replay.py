@@ -16,13 +16,14 @@ import sys
 from dataclasses import fields
 from typing import Any
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.tables import print_strategies
 from jobs.verb_parser import verb_parser
 from pipeline.config.strategies import rule_of, rules_of
 from pipeline.config.sweep import SweepConfig, grid, science_of
-from pipeline.core.errors import ConfigError, DataError, ReplayMissError
+from pipeline.core.errors import ConfigError, ReplayMissError
 from pipeline.core.protocol import Strategy
 from pipeline.records.run_dir import RunDir
 from pipeline.records.table_rows import TableRows
@@ -40,18 +41,15 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        run = RunDir.open(arguments.run)
-        if arguments.strategy is None:
-            return _again(run)
-        return _another(run, SweepConfig.load(arguments.strategy, arguments.overrides))
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    run = RunDir.open(arguments.run)
+    if arguments.strategy is None:
+        return _again(run)
+    return _another(run, SweepConfig.load(arguments.strategy, arguments.overrides))
 
 
 def _again(run: RunDir) -> int:

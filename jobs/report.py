@@ -17,9 +17,10 @@ import posixpath
 import sys
 from collections.abc import Sequence
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.verb_parser import verb_parser
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError
 from pipeline.report.build import build, write_report
 from pipeline.report.fronts import Row as FrontRow
 from pipeline.report.fronts import fronts_name, read_fronts
@@ -53,33 +54,30 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        runs = read_runs(arguments.runs)
-        sweep, fronts = _sweeps(arguments.sweep, runs), _fronts(arguments.sweep, runs)
-        paper = None if arguments.paper is None else read_paper(arguments.paper)
-        out = arguments.out or _default_out(arguments.runs)
-        folder = Folder(posixpath.dirname(out) or ".")
-        report, pages = build(
-            runs,
-            sweep=sweep,
-            fronts=fronts,
-            paper=paper,
-            price_per_million=arguments.price_per_million,
-            most_questions=arguments.questions,
-        )
-        size = write_report(report, pages, folder, posixpath.basename(out))
-        if arguments.tables:
-            tables = Folder(arguments.tables)
-            tables.write("tables.csv", csv_of(report.tables()).encode())
-            latex = "\n".join(latex_of(table) for table in report.tables())
-            tables.write("tables.tex", latex.encode())
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    runs = read_runs(arguments.runs)
+    sweep, fronts = _sweeps(arguments.sweep, runs), _fronts(arguments.sweep, runs)
+    paper = None if arguments.paper is None else read_paper(arguments.paper)
+    out = arguments.out or _default_out(arguments.runs)
+    folder = Folder(posixpath.dirname(out) or ".")
+    report, pages = build(
+        runs,
+        sweep=sweep,
+        fronts=fronts,
+        paper=paper,
+        price_per_million=arguments.price_per_million,
+        most_questions=arguments.questions,
+    )
+    size = write_report(report, pages, folder, posixpath.basename(out))
+    if arguments.tables:
+        tables = Folder(arguments.tables)
+        tables.write("tables.csv", csv_of(report.tables()).encode())
+        latex = "\n".join(latex_of(table) for table in report.tables())
+        tables.write("tables.tex", latex.encode())
     print(
         f"report: {out} ({size / 1e6:.1f} MB, {len(report.embedded)} of {len(report.entries)} "
         f"questions within, {len(report.files)} beside it)"

@@ -21,13 +21,13 @@ from jobs.shipped import shipped
 from jobs.verb_parser import at_least
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ConfigError, DataError
 from pipeline.planning.proposal import applied
-from pipeline.records.questions import questions_table
+from pipeline.records.questions import QUESTIONS_FILE, questions_table, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import encodable
 from pipeline.report.cautions import left_out
-from pipeline.store.storage import Folder, check_name, resolve
+from pipeline.store.storage import Folder, check_name, fresh_token, resolve
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +115,7 @@ def opened_run(
     address = arguments.resume or _existing(arguments, config)
     if address:
         run = RunDir.open(address)
+        _set_aside_torn(run)
         check_same_questions(run, questions, predicted=bool(config.science.priors.predictor))
         questions = keep_predictions(run, questions)
         attempt = run.resume(config, retry_failed=arguments.retry_failed)
@@ -139,6 +140,17 @@ def _plan_file(arguments: argparse.Namespace) -> PlanFile | None:
     return PlanFile(arguments.write_plan, arguments.config, arguments.overrides)
 
 
+def _set_aside_torn(run: RunDir) -> None:
+    """Questions are read from their benchmarks anew, so a torn table of them blocks no resume."""
+    if not run.folder.has(QUESTIONS_FILE):
+        return
+    try:
+        read_questions(run.folder)
+    except DataError as error:
+        run.folder.move(QUESTIONS_FILE, f"corrupt/{fresh_token()}-{QUESTIONS_FILE}")
+        logger.warning("%s set aside, it is made anew: %s", QUESTIONS_FILE, error)
+
+
 def check_same_questions(run: RunDir, questions: pa.Table, *, predicted: bool) -> None:
     """Refuse to go on with questions that are not what they were.
 
@@ -153,7 +165,7 @@ def check_same_questions(run: RunDir, questions: pa.Table, *, predicted: bool) -
     if not run.folder.has("questions.parquet"):
         return  # the first attempt ended before it had any
     now = {(r["benchmark"], r["question_id"]): r for r in rows_of(questions)}
-    for before in rows_of(run.folder.read_table("questions.parquet")):
+    for before in rows_of(read_questions(run.folder)):
         after = now.get((before["benchmark"], before["question_id"]))
         where = f"question {before['question_id']!r} of {before['benchmark']}"
         if after is None:

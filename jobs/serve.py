@@ -8,7 +8,7 @@ Each strategy of the configuration is a model, such as ``markovscale/chain_asc-8
 tells more. Listens to this machine alone unless --host says otherwise. Where MARKOVSCALE_API_KEY is
 set in the environment, requests must bring that key. SIGTERM or Ctrl-C answers what was taken on
 and ends all that was started. Exits with 0 then, with 2 for a configuration error, with 1 where
-serving failed.
+serving failed, with 75 where Ray was not there or went away: start it again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import sys
 from datetime import UTC, datetime
 
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
+from jobs.endings import EXIT_RESUMABLE, named
 from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.priors import predictor_of
 from jobs.shipped import shipped
+from jobs.supervision import explained, supervised
 from jobs.verb_parser import verb_parser
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_modules
@@ -110,12 +112,15 @@ def _serve(arguments: argparse.Namespace) -> int:
     record = arguments.record
     if record is not None:
         record = record if "://" in record else resolve(record)[1]
-        begin_record(record, config, models.served)
+        try:
+            begin_record(record, config, models.served)
+        except OSError as error:
+            raise ConfigError(f"--record must be a folder to write to, got {error}") from error
     try:
         start_ray(config.runtime, own_modules(config.science))
     except ClusterError as error:
-        print(f"failed: {error}", file=sys.stderr)
-        return 1
+        print(f"stopped: {error}; start it again", file=sys.stderr)
+        return EXIT_RESUMABLE
 
     import ray
 
@@ -142,8 +147,9 @@ def _serve(arguments: argparse.Namespace) -> int:
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
     except ray.exceptions.RayError as error:
-        print(f"failed: Ray failed: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
-        return 1
+        print(f"stopped: Ray failed ({named(error)}); start it again", file=sys.stderr)
+        explained(EXIT_RESUMABLE)
+        return EXIT_RESUMABLE
     finally:
         ray.shutdown()
     return 0
@@ -176,4 +182,4 @@ def _in_url(host: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -14,11 +15,11 @@ def shipped(folder: str = "") -> Callable[[str], str]:
     """A type of argparse: a file, or the bare name of a file in a folder below ``configs``."""
 
     def found(text: str) -> str:
-        if Path(text).suffix or "/" in text or Path(text).exists():
+        if Path(text).suffix or "/" in text or os.path.exists(text):
             return text
-        file = _CONFIGS / folder / f"{text}.yaml"
-        if file.is_file():
-            return str(file)
+        file = str(_CONFIGS / folder / f"{text}.yaml")
+        if os.path.isfile(file):
+            return file
         names = sorted(path.stem for path in (_CONFIGS / folder).glob("*.yaml"))
         near = get_close_matches(text, names, n=1)
         meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(names) or 'none'}"

@@ -22,11 +22,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser
 from pipeline.config.strategies import strategies_of
-from pipeline.core.errors import ConfigError, DataError
 from pipeline.planning.admission import Pressure
 from pipeline.planning.phase_work import phase_count
 from pipeline.planning.run_caps import standing
@@ -60,18 +60,15 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
     console = terminal()
     while True:
-        try:
-            run = read_run(arguments.run)
-            progress = progress_of(run)
-        except (ConfigError, DataError, OSError) as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
+        run = read_run(arguments.run)
+        progress = progress_of(run)
         now = time.time()
         state = _state(run, progress, now)
         if arguments.json:

@@ -20,11 +20,12 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
+from jobs.endings import EXIT_RESUMABLE, go_on_unheard
+
 _END_S = 60.0  # how long a job that has told its status may take to end, Ray's own end included
 _LOOK_S, _PAUSE_S = 1.0, 0.02
 _PR_SET_PDEATHSIG = 1
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _HAS_ENDED = re.compile(rb"^end \d+$", re.MULTILINE)
 
 _word: int | None = None
@@ -33,7 +34,7 @@ _word: int | None = None
 
 def resumable(address: str) -> None:
     """Tell the parent, if there is one, the run that `--resume` would go on with."""
-    _tell(f"run {address}")
+    _tell(f"run {' '.join(address.splitlines())}")
 
 
 def explained(status: int) -> None:
@@ -49,6 +50,7 @@ def supervised(job: Callable[[], int]) -> int:
     status is 75. A child that has told it, but does not end, is killed.
     """
     global _word
+    go_on_unheard()
     if sys.platform != "linux":
         return job()
     parent = os.getpid()
@@ -87,7 +89,8 @@ def _wait(child: int, reading: int, mask: set[signal.Signals] | set[int]) -> int
             os.kill(child, number)
 
     for number in _PASSED_ON:
-        signal.signal(number, pass_on)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants of SIGHUP
+            signal.signal(number, pass_on)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     told, give_up = b"", math.inf
     while True:
@@ -102,9 +105,11 @@ def _wait(child: int, reading: int, mask: set[signal.Signals] | set[int]) -> int
         if time.monotonic() > give_up:
             os.kill(child, signal.SIGKILL)
         time.sleep(_PAUSE_S)
-    words = dict(line.split(" ", 1) for line in os.fsdecode(told + _read(reading)).splitlines())
+    lines = os.fsdecode(told + _read(reading)).split("\n")
+    words = {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
     status = words.get("end", words.get("status"))
-    if status is not None:
+    # Ray ends a process by its signal's number, where nothing of ours takes the signal yet or still
+    if status is not None and int(status) not in sent:
         return int(status)
     on = f"resume with --resume {words['run']}" if "run" in words else "start it again"
     print(f"stopped: {_reason(ended, sent)}; {on}", file=sys.stderr)

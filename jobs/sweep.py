@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.pool_priors import predicted_pool
@@ -34,7 +35,7 @@ from jobs.verb_parser import verb_parser
 from pipeline.answers.answer_rules import Rule
 from pipeline.config.strategies import rules_of
 from pipeline.config.sweep import SweepConfig, grid, science_of
-from pipeline.core.errors import ConfigError, DataError, ReplayMissError
+from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
 from pipeline.replay.front_families import control_settings, sweep_fronts
 from pipeline.replay.fronts import SCHEMA
@@ -65,30 +66,28 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        config = SweepConfig.load(arguments.config, arguments.overrides)
-        pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
-        settings = grid(config, pool.science)
-        rules = rules_of(science_of(config, pool.science))
-        _check_held_out(settings, pool.address)
-        result = _swept(pool, config, arguments.features, rules)
-        others: dict[str, SweepResult] = {}
-        if arguments.choose_on:
-            others[_name(arguments.choose_on)] = _swept(
-                read_pool(arguments.choose_on), config, arguments.features, rules
-            )
-    except (ConfigError, DataError, ReplayMissError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    config = SweepConfig.load(arguments.config, arguments.overrides)
+    out = arguments.out or f"{arguments.pool.rstrip('/')}/sweep.parquet"
+    folder, name = Folder(posixpath.dirname(out) or "."), posixpath.basename(out)
+    folder.prepare(name)
+    pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
+    settings = grid(config, pool.science)
+    rules = rules_of(science_of(config, pool.science))
+    _check_held_out(settings, pool.address)
+    result = _swept(pool, config, arguments.features, rules)
+    others: dict[str, SweepResult] = {}
+    if arguments.choose_on:
+        others[_name(arguments.choose_on)] = _swept(
+            read_pool(arguments.choose_on), config, arguments.features, rules
+        )
     fronts = sweep_fronts(result)
     own = replace(result, tallies=result.tallies[: len(settings)])
     table = sweep_table(own, config.choose, others)
-    out = arguments.out or f"{pool.address}/sweep.parquet"
-    folder, name = Folder(posixpath.dirname(out) or "."), posixpath.basename(out)
     folder.write_table(name, table)
     beside = fronts_name(name)
     folder.write_table(beside, pa.Table.from_pylist(fronts, schema=SCHEMA))

@@ -20,12 +20,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.pool_config import pool_config
 from jobs.shipped import shipped
+from jobs.supervision import supervised
 from jobs.verb_parser import at_least, verb_parser
-from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_training import train_agreement
 from pipeline.predictors.features import POOLINGS
 from pipeline.predictors.targets import PAPER_ANSWERS
@@ -87,25 +89,20 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        pool = read_pool(arguments.pool).of_benchmarks(arguments.benchmark)
-        lines = []
-        if arguments.only is None:
-            config = pool_config(arguments.pool, arguments.config, arguments.overrides)
-            from jobs.training import train
+    Folder(arguments.out).prepare("agree.json")
+    pool = read_pool(arguments.pool).of_benchmarks(arguments.benchmark)
+    lines = []
+    if arguments.only is None:
+        config = pool_config(arguments.pool, arguments.config, arguments.overrides)
+        from jobs.training import train
 
-            lines = train(config, pool, arguments)
-        lines += _agree(pool, arguments)
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except MarkovScaleError as error:  # such as: no Ray at that address
-        print(f"failed: {error}", file=sys.stderr)
-        return 1
+        lines = train(config, pool, arguments)
+    lines += _agree(pool, arguments)
     print("\n".join(lines))
     return 0
 
@@ -123,4 +120,4 @@ def _agree(pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervised(main))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from jobs import evaluate
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.errors import ConfigError
@@ -206,7 +207,16 @@ def test_an_anchored_section_of_an_extended_file_is_each_places_own(tmp_path):
         ("runtime.generator.engine.extra={1: 2}", "a key must be text, got 1"),
         ("runtime.generator.engine.extra={a: !!set {b}}", "a value must be text, a number"),
         ("runtime.generator.engine.extra=&a [*a]", "100 deep"),
-        ("runtime.generator.engine.extra=!!timestamp x", "a tag must fit its value"),
+        ("runtime.generator.engine.extra=!!timestamp x", "a tag must fit its value; leave it out"),
+        ("science.seed=9223372036854775808", "a whole number must have at most 64 bits"),
+        ("science.benchmarks.0.size=0x" + "f" * 5_000, "must have at most 64 bits"),
+        ("science.seed='99999999999999999999'", "science.seed: must have at most 64 bits"),
+        ("science.generator.model=''", "science.generator.model"),
+        ("runtime.generator.resources={a: -1}", "resources.a: input should be greater than"),
+        ("runtime.generator.env={'A=B': x}", "names without '=', and no NUL, got 'A=B'"),
+        ('runtime.generator.env={A: "\\0"}', "names without '=', and no NUL, got 'A'"),
+        ('name="\\UFFFFFFFF"', "an escape must be a character's"),
+        ("name=" + "a" * 9_000, "aaa..."),
     ],
 )
 def test_what_reads_otherwise_than_it_looks_is_refused_in_one_line(tmp_path, override, message):
@@ -228,6 +238,8 @@ def test_what_reads_otherwise_than_it_looks_is_refused_in_one_line(tmp_path, ove
         ("name: a\nscience: {seed: 0400}", "decimal, got 0400; in quotes it is text in line 2"),
         ("name: [\nscience: 1\n", "must be YAML: expected ',' or ']'"),
         ("[" * 5_000, "100 deep"),
+        ("a: [" + "1," * 100_000 + "]", "must have at most 200,000 characters, got 200,005"),
+        ('extends: "a\\0b"', "must be a readable YAML file"),
     ],
 )
 def test_a_file_is_refused_with_the_line(tmp_path, text, message):
@@ -239,6 +251,20 @@ def test_a_file_is_refused_with_the_line(tmp_path, text, message):
 
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 5_000, "{folder}/latin.yaml"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, path, capsys):
+    """One line, or what argparse says of its argument."""
+    (tmp_path / "latin.yaml").write_bytes("name: é".encode("latin-1"))
+    path = path.format(folder=tmp_path)
+    try:
+        status = evaluate.main(["--config", path])
+    except SystemExit as ended:
+        status = ended.code
+
+    assert status == 2
+    assert path[:100].replace("\0", "\\x00") in capsys.readouterr().err
 
 
 def test_aliases_that_unfold_without_end_are_refused(tmp_path):

@@ -682,7 +682,7 @@ async def test_outcomes_wait_for_storage(tmp_path, monkeypatch):
         return write(path, data)
 
     monkeypatch.setattr(Path, "write_bytes", write_bytes)
-    sink = OutcomeSink(run.address, "attempt-1-phase-0", 5)
+    sink = OutcomeSink(run.address, "attempt-1-phase-0", 5, table.schema)
     blocks = [table.slice(0, 2), table.slice(2).to_pandas()]
     await asyncio.to_thread(sink.write, blocks, SimpleNamespace(task_idx=3))
 

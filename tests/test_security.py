@@ -13,7 +13,8 @@ from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.journal import read_journal, set_aside_corrupt
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.store.storage import Folder, check_unpacked_size
+from pipeline.store.parquet import check_unpacked_size
+from pipeline.store.storage import Folder
 from tests.attempts import Engines, attempt, config_of, new_run
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -7,8 +7,10 @@ import time
 
 import psutil
 import pytest
+import ray
 
 from benchmarks.running import until
+from jobs.endings import in_one_line
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervision is for Linux")
 
@@ -106,3 +108,57 @@ def test_signals_reach_the_job_and_its_end_is_the_parents():
     assert until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 30)
     for process in (asked, unheard, killed):
         process.communicate(timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("number", "takes_it"),
+    [
+        (signal.SIGHUP, "pass"),
+        (signal.SIGTERM, "signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))"),
+    ],
+    ids=["its terminal is gone", "Ray ends it by the signal's number"],
+)
+def test_a_signal_before_the_job_takes_it_leaves_it_resumable(number, takes_it):
+    """While it loads and while it ends, its own handlers are not there."""
+    up = "print('up', flush=True)"
+    process = started("resumable('runs/x')", takes_it, up, "time.sleep(100)")
+    process.stdout.readline()
+    process.send_signal(number)
+    _, told = process.communicate(timeout=30)
+
+    assert process.returncode == 75
+    assert told == f"stopped: stopped by {number.name}; resume with --resume runs/x\n"
+
+
+def test_nohup_is_heeded():
+    """A job that is to outlive its terminal does."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = started("print('up', flush=True)", "time.sleep(0.5)", "return 3")
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+
+    assert process.communicate(timeout=30)[1] == ""
+    assert process.returncode == 3
+
+
+def test_a_run_whose_name_has_two_lines_breaks_nothing():
+    """The parent reads what it is told line by line."""
+    status, told = ended("resumable('a\\nend 0\\nb')", "os.abort()")
+
+    assert status == 75
+    assert told.splitlines()[-1].endswith("resume with --resume a end 0 b")
+
+
+def test_an_error_of_ray_is_resumable(capsys):
+    """Its cause stands in the last of many lines."""
+
+    @in_one_line
+    def job(argv=None):
+        raise ray.exceptions.RaySystemError("trace\nthe head is gone")
+
+    assert job() == 75
+    assert "RaySystemError: System error: trace" not in (told := capsys.readouterr().err)
+    assert told.endswith("the head is gone); start it again\n")

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -57,8 +58,12 @@ def _drop_reference_warning() -> None:
 def _without(line: bytes, call: Callable[[], Any]) -> Any:
     """The result of a call, on whose standard error lines with these bytes are left out."""
     sys.stderr.flush()
+    try:
+        said = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
+    except OSError:  # a disk that is full costs no run for the sake of a line
+        return call()
     terminal = os.dup(2)
-    with tempfile.TemporaryFile() as said:
+    with said:
         os.dup2(said.fileno(), 2)
         try:
             return call()
@@ -66,7 +71,8 @@ def _without(line: bytes, call: Callable[[], Any]) -> Any:
             sys.stderr.flush()
             os.dup2(terminal, 2)
             said.seek(0)
-            for other in said:
-                if line not in other:
-                    os.write(terminal, other)
+            with suppress(OSError):  # a terminal that is gone
+                for other in said:
+                    if line not in other:
+                        os.write(terminal, other)
             os.close(terminal)

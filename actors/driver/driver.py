@@ -79,20 +79,20 @@ class Attempt:
             ConfigError: where the cluster can never hold what the run asks for.
             RunCappedError: where a cap was reached before every chain had ended.
         """
-        reap_orphans()
-        self._phases.prepare()
-        if not self._phases.pending():
-            logger.info("nothing left to do in %s", self._run.address)
-            return
-        self._spending = Spending(self._run, self._config.runtime, self._config.science.models)
-        self._check_room()
-        require_room_for(self._config)
         try:
+            reap_orphans()
+            self._phases.prepare()
+            if not self._phases.pending():
+                logger.info("nothing left to do in %s", self._run.address)
+                return
+            self._spending = Spending(self._run, self._config.runtime, self._config.science.models)
+            self._check_room()
+            require_room_for(self._config)
             with self._signals.installed(), watching(self._run.run_id) as watch:
                 self._go_through(watch)
         except ray.exceptions.RayError as error:
             logger.error("Ray failed: %s", error)  # the cause may stand in the middle of it
-            reason = str(error).strip().splitlines()[-1]
+            reason = (str(error).strip().splitlines() or [""])[-1]
             raise RunInterruptedError(
                 f"Ray failed ({type(error).__name__}: {reason}); {self._resume}"
             ) from error
@@ -226,6 +226,7 @@ class Attempt:
             ):
                 reason = found
                 logger.warning("draining: %s", reason)
+                flow.ending()
                 grace_s = self._grace_s(reason)
                 answer(watch.drain.remote(grace_s))
                 give_up = time.monotonic() + grace_s + _DRAIN_S

@@ -7,6 +7,7 @@ so that the driver can watch it, log, and drain it.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from math import ceil
@@ -84,6 +85,10 @@ class PhaseFlow:
     def running(self) -> bool:
         """Whether outcomes may still come."""
         return self._thread.is_alive()
+
+    def ending(self) -> None:
+        """It is to end: what Ray Data says of that, with tracebacks, is no news from now on."""
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # until `data_context` is asked
 
     def result(self) -> None:
         """Wait for the end; raises what Ray Data raised."""

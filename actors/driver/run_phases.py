@@ -28,6 +28,7 @@ from pipeline.planning.phase_work import (
 from pipeline.planning.schedule import MEANS_OF, running_means
 from pipeline.records.attempts import AttemptEntry
 from pipeline.records.journal import QuestionKey, counting, read_columns
+from pipeline.records.questions import read_questions
 from pipeline.records.resume_index import drawn_blocks, write_recorded
 from pipeline.records.run_dir import RunDir
 from pipeline.records.table_rows import TableRows
@@ -49,7 +50,7 @@ class RunPhases:
         self._run, self._entry = run, entry
         self._strategies = strategies_of(config.science)
         self._questions = TableRows(
-            with_retries(lambda: run.folder.read_table("questions.parquet"), "read the questions")
+            with_retries(lambda: read_questions(run.folder), "read the questions")
         )
 
     @property

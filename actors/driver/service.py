@@ -97,7 +97,7 @@ class Service:
                 account.close()
                 grace_s = grace_of(self._config.runtime)
                 logger.info("draining: at most %g s for what is at work", grace_s)
-                handle.drain.remote(grace_s).result(timeout_s=grace_s + _CLOSE_S)
+                _drain(handle, grace_s)
 
     def _attend(self, watch: Any, engines: Engines, account: StatsPoller) -> None:
         """Adapt admission to what engines say, until a signal comes."""
@@ -187,6 +187,14 @@ class Service:
             yield serve.run(deployment.bind(plan), name=name, route_prefix="/")
         finally:
             serve.delete(name)
+
+
+def _drain(handle: Any, grace_s: float) -> None:
+    """Let the endpoint answer what it took on. Where it is gone, or hangs, all else still ends."""
+    try:
+        handle.drain.remote(grace_s).result(timeout_s=grace_s + _CLOSE_S)
+    except (TimeoutError, ray.exceptions.RayError) as error:
+        logger.error("the endpoint was not drained: %s: %s", type(error).__name__, error)
 
 
 @contextmanager

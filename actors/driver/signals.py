@@ -34,7 +34,7 @@ class RunInterruptedError(MarkovScaleError, RuntimeError):
 
 
 class Signals:
-    """SIGTERM and SIGINT, as a wish to stop.
+    """SIGTERM, SIGINT and SIGHUP (the terminal is gone), as a wish to stop.
 
     The first one is noted; while `raising`, as during a long start, it interrupts as well. A second
     one always does. Handlers are installed after ray.init, which overwrites them.
@@ -62,7 +62,9 @@ class Signals:
         Raises:
             RunInterruptedError: where a signal has interrupted what was done meanwhile.
         """
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup wants it
+            numbers.append(signal.SIGHUP)
         before = {number: signal.signal(number, self._note) for number in numbers}
         try:
             yield

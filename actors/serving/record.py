@@ -19,11 +19,13 @@ from actors.serving.served_models import BENCHMARK, ServedModel
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rules_of
+from pipeline.core.errors import ConfigError
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import counting
 from pipeline.records.outcome import schema_of
 from pipeline.records.outcome_files import write_outcomes
 from pipeline.records.questions import SCHEMA as QUESTIONS
+from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.segments import listed
 from pipeline.records.trajectory import Row
@@ -38,12 +40,13 @@ def begin_record(folder: str, config: RunConfig, models: Mapping[str, ServedMode
     """Make a run directory for each model below `folder`, or another attempt in one that is there.
 
     Raises:
-        ConfigError: where one cannot be written, or is of another configuration.
+        ConfigError, DataError: where one cannot be read or written, or is of another configuration.
     """
     for model in models.values():
         own = _config_of(config, model, folder)
         place = RunDir.known(f"{folder.rstrip('/')}/{model.label}")
         if place.folder.has("config.json"):
+            read_questions(place.folder)  # requests cannot be asked for again
             RunDir.open(place.address).resume(own)
         else:
             run = RunDir.create(own, model.label)
@@ -67,7 +70,7 @@ class Record:
     @property
     def failure(self) -> str | None:
         """Why something cannot be written any more; None while all is well."""
-        failures = (str(kept.failure) for kept in self._runs.values() if kept.failure)
+        failures = (kept.failure for kept in self._runs.values() if kept.failure)
         return next(failures, None)
 
     def append(self, row: Row) -> None:
@@ -89,7 +92,7 @@ class _Kept:
     def __init__(self, address: str, life: int, flush_s: float) -> None:
         self._run = RunDir.open(address)
         newest = self._run.newest()
-        self._attempt, self._flush_s = newest.number, flush_s
+        self._attempt, self._token, self._flush_s = newest.number, newest.token, flush_s
         self._schema = schema_of(rules_of(newest.config.science))
         base = listed(counting(self._run.journal))
         self._journal = JournalWriter(
@@ -105,10 +108,12 @@ class _Kept:
         self._flushing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._files = 0
+        self._lost: str | None = None
 
     @property
-    def failure(self) -> JournalError | None:
-        return self._journal.failure
+    def failure(self) -> str | None:
+        broken = self._journal.failure
+        return self._lost or (None if broken is None else str(broken))
 
     def append(self, row: Row) -> None:
         self._journal.append({**row, "run": self._run.run_id, "attempt": self._attempt})
@@ -133,7 +138,7 @@ class _Kept:
             await self._flushing
 
     async def _flush_later(self) -> None:
-        while self._outcomes:
+        while self._outcomes and self._lost is None:
             # the list of questions is written whole: the longer it is, the less often
             pause = max(self._flush_s, len(self._questions) / _ROWS_A_SECOND)
             with suppress(TimeoutError):
@@ -145,9 +150,16 @@ class _Kept:
         outcomes, self._outcomes = self._outcomes, []
         questions = list(self._questions)
         self._files += 1
-        await asyncio.to_thread(self._write, outcomes, questions, self._files)
+        try:
+            await asyncio.to_thread(self._write, outcomes, questions, self._files)
+        except Exception as error:  # whatever it is, nobody awaits this task: `failure` tells
+            self._lost = f"{len(outcomes)} outcomes of {self._run.address}: {error}"
+            logger.error("not recorded: %s", self._lost)
 
     def _write(self, outcomes: list[Row], questions: list[Row], number: int) -> None:
+        newest = with_retries(self._run.newest, "read the attempts")
+        if newest.token != self._token:  # it would write over our questions, and we over its
+            raise ConfigError("another endpoint has taken the record over")
         folder = self._run.folder.child("outcomes", f"attempt-{self._attempt}-phase-0")
         table = pa.Table.from_pylist(outcomes, schema=self._schema)
         asked = pa.Table.from_pylist(questions, schema=QUESTIONS)

@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ValidationError
 
 _MANY = 20
+_LONG = 200
 _USUALLY = {"file": "path", "filename": "path", "dataset": "hf_dataset"}
 """Names that others have for a field, and that look like another one."""
 
@@ -48,8 +49,13 @@ def described(
         elif ", got " in message:
             lines.append(f"{name}: {message}")
         else:
-            lines.append(f"{name}: {message[0].lower()}{message[1:]}, got {item['input']!r}")
+            lines.append(f"{name}: {message[0].lower()}{message[1:]}, got {_short(item['input'])}")
     return "\n".join(lines)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}..."
 
 
 def _has_within(found: Sequence[Any], place: tuple[Any, ...]) -> bool:

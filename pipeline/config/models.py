@@ -49,7 +49,7 @@ class ModelShape(Section):
 class ModelConfig(Section):
     """A Hugging Face model and what of vLLM's loading changes its answers."""
 
-    model: str
+    model: str = Field(min_length=1)
     """Hugging Face id, or a folder."""
     revision: str | None = None
     """Branch, tag or commit of a Hugging Face id."""

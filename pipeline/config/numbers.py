@@ -32,6 +32,8 @@ def check_numbers(kind: Any, value: Any, place: str = "") -> None:
             raise ValueError(f"{place}must be a number, got {str(value).lower()}")
         if not _finite(value):
             raise ValueError(f"{place}must be a finite number, got {value}")
+        if kind is int and _long(value):
+            raise ValueError(f"{place}must have at most 64 bits, got {value:.20}...")
     elif isinstance(value, dict):
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             for name, type_ in _fields(kind).items():
@@ -59,3 +61,11 @@ def _finite(value: Any) -> bool:
         return math.isfinite(float(value))
     except ValueError:
         return True  # the field says what it must be
+
+
+def _long(value: Any) -> bool:
+    """Of text; a number of a YAML file has that checked where it is read."""
+    try:
+        return isinstance(value, str) and abs(float(value)) > 2**63 - 1
+    except ValueError:
+        return False

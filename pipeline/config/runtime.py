@@ -9,7 +9,7 @@ from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.limits import LimitsConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
-from pipeline.config.secrets import without_credentials, without_secrets
+from pipeline.config.secrets import settable, without_credentials, without_secrets
 from pipeline.config.speculation import SpeculationConfig
 
 _MOST_CALLS = 1_024
@@ -53,11 +53,13 @@ class PoolConfig(Section):
     """GPUs Ray sets aside a replica; None takes `engine.tensor_parallel_size`. Below 1 replicas
     share a GPU, 0 runs on CPU."""
     num_cpus: float = Field(1, ge=0)
-    resources: dict[str, float] = Field(default_factory=dict)
+    resources: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     """Ray's custom resources a replica, to place pools on kinds of nodes."""
     label_selector: dict[str, str] = Field(default_factory=dict)
     """Ray node labels that a replica's node must have."""
-    env: Annotated[dict[str, str], AfterValidator(without_secrets)] = Field(default_factory=dict)
+    env: Annotated[dict[str, str], AfterValidator(without_secrets), AfterValidator(settable)] = (
+        Field(default_factory=dict)
+    )
     """Environment variables of the replica's process. Names of secrets are refused: what stands
     here is written to config.json. Pass them through the environment of the cluster or job."""
     start_timeout_s: float = Field(1800, gt=0)

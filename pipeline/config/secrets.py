@@ -1,4 +1,5 @@
-"""Secrets have no place in a configuration: it is written to config.json, and read by others."""
+"""What has no place in a configuration: secrets, since config.json is read by others, and what no
+process can be given."""
 
 from __future__ import annotations
 
@@ -50,6 +51,20 @@ def _names_in(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _names_in(inner)
+
+
+def settable(variables: dict[str, str]) -> dict[str, str]:
+    """Refuse what no environment of a process can hold.
+
+    Raises:
+        ValueError: naming the variable.
+    """
+    for name, value in variables.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(
+                f"must be environment variables: names without '=', and no NUL, got {name!r}"
+            )
+    return variables
 
 
 def without_credentials(address: str) -> str:

@@ -18,7 +18,9 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Strategy
+from pipeline.records.facts import environments
 from pipeline.records.outcome import counted_verdict, final_outcomes
+from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 from pipeline.report.summary import summarise, summed
@@ -101,9 +103,8 @@ class Source:
     @cached_property
     def versions(self) -> Mapping[str, str]:
         """Of what drew the completions, as the newest attempt recorded them."""
-        folder = self.run.folder.child("environment")
-        names = folder.names()
-        return folder.read_json(names[-1]).get("versions", {}) if names else {}
+        found = environments(self.run.folder)
+        return found[max(found)].get("versions", {}) if found else {}
 
     def not_run(self, cell: Cell) -> int:
         """Questions of a cell that have no final outcome."""
@@ -126,9 +127,7 @@ def open_source(address: str, exported: float) -> Source:
     """
     run = RunDir.open(address)
     config = run.config()
-    if not run.folder.has("questions.parquet"):
-        raise DataError(f"a run directory must hold questions.parquet, {address} does not")
-    questions = run.folder.read_table("questions.parquet")
+    questions = read_questions(run.folder)
     strategies = strategies_of(config.science)
     cells = _cells(run, config, questions, strategies)
     if not cells:

@@ -16,7 +16,8 @@ from pipeline.records.epochs import Fences
 from pipeline.records.journal import Corrupt
 from pipeline.records.outcome import BILL, SCHEMA, field_of, final_outcomes
 from pipeline.records.trajectory import Row
-from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_table
+from pipeline.store.parquet import parquet_bytes, parquet_table
+from pipeline.store.storage import Folder, checksum
 
 _CHECKED = re.compile(r"outcomes-.+-(?P<sum>[0-9a-f]{16})\.parquet")
 _KEY = ("strategy", "phase", "benchmark", "question_id")

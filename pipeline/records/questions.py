@@ -17,6 +17,7 @@ from pipeline.core.seeds import question_seed
 from pipeline.records.trajectory import Row
 from pipeline.store.local import is_file, read_text
 from pipeline.store.row_files import read_rows
+from pipeline.store.storage import Folder
 
 SCHEMA = pa.schema(
     [
@@ -36,6 +37,8 @@ SCHEMA = pa.schema(
     ]
 )
 
+QUESTIONS_FILE = "questions.parquet"
+_NEEDED = ("benchmark", "question_id", "text", "gold", "seed", "p0", "a", "b")
 _MOST_ROW, _MOST_FILE = 1 << 20, 1 << 30
 _PRIOR_FIELDS = ("p0", "a", "b", "tokens_per_round")
 
@@ -61,6 +64,25 @@ def questions_table(
         for item in items
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def read_questions(folder: Folder) -> pa.Table:
+    """The questions of a run or an exported pool; those of earlier versions may lack a column.
+
+    Raises:
+        DataError: where they are missing, torn, or something else.
+    """
+    if not folder.has(QUESTIONS_FILE):
+        raise DataError(f"{folder.address} must hold {QUESTIONS_FILE}, it does not")
+    table, where = folder.read_table(QUESTIONS_FILE), f"{folder.address}/{QUESTIONS_FILE}"
+    missing = [name for name in _NEEDED if name not in table.column_names]
+    if missing:
+        raise DataError(f"{where} must have {', '.join(_NEEDED)}, it lacks {', '.join(missing)}")
+    try:
+        table.validate(full=True)
+    except pa.ArrowException as error:
+        raise DataError(f"{where} must hold readable text, got: {error}") from error
+    return table
 
 
 def question_of(row: Mapping[str, Any]) -> Question:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from pipeline.core.errors import DataError
 from pipeline.records.epochs import Base, Epoch, base_of
 from pipeline.records.trajectory import Row, as_current, table_of
-from pipeline.store.storage import Folder, checksum, parquet_bytes, parquet_schema, parquet_table
+from pipeline.store.parquet import parquet_bytes, parquet_schema, parquet_table
+from pipeline.store.storage import Folder, checksum
 
 _SEGMENT = re.compile(
     r"(?P<epoch>\d{4,}-[0-9a-f]{6}-\d{2}-[0-9a-z]+-\d{4,})"

@@ -15,7 +15,7 @@ from pipeline.core.protocol import Completion, Observation, Question, Request, S
 from pipeline.records.drawn_rows import Drawn, laid_out
 from pipeline.records.journal import QUESTION_KEY, ByQuestion, QuestionKey
 from pipeline.records.outcome import outcome_of, schema_of
-from pipeline.records.questions import question_of
+from pipeline.records.questions import question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.table_rows import RowsTable
 from pipeline.records.trajectory import Row
@@ -62,7 +62,7 @@ def replay_other(
         ConfigError: at a strategy that asks for more than completions of a pool.
         ReplayMissError: where no strategy of the run drew what one asks for.
     """
-    questions = [_asked(row, priors) for row in rows_of(run.folder.read_table("questions.parquet"))]
+    questions = [_asked(row, priors) for row in rows_of(read_questions(run.folder))]
     sources = run.config().science.strategies
     keys = [(s.label, q.benchmark, q.question_id) for s in sources for q in questions]
     columns = (*QUESTION_KEY, "round_answers", "round_verdicts")

@@ -10,6 +10,8 @@ from pipeline.config.answer_rules import DEFAULT
 from pipeline.config.science import ScienceConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Feedback
+from pipeline.records.facts import environments
+from pipeline.records.questions import QUESTIONS_FILE, read_questions
 from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import read_segment
 from pipeline.records.trajectory import SCHEMA, table_of
@@ -43,13 +45,16 @@ def export_pool(run: RunDir, address: str, *, texts: bool = True, licence: str =
     folder = Folder(address.rstrip("/"))
     if folder.has("pool.json"):
         raise ConfigError(f"a pool must be exported to a new folder, {address} holds one")
+    others = set(folder.names()) - {POOL_TABLE, QUESTIONS_FILE, CARD}
+    if others:  # whose README.md the card would replace
+        raise ConfigError(f"a pool must be exported to a new folder, {address} has {min(others)}")
     pool, places = read_with_places(run.address)
     if not texts and pool.science.prompts.feedback is not Feedback.FINAL_BOX:
         raise ConfigError(
             f"texts can be left out where prompts show boxed answers only, got feedback "
             f"{pool.science.prompts.feedback.value}: export without --no-texts"
         )
-    folder.write_table("questions.parquet", run.folder.read_table("questions.parquet"))
+    folder.write_table("questions.parquet", read_questions(run.folder))
     taken = _taken(run, places)
     groups = _grouped(taken) if texts else _packed(taken)
     written = folder.write_tables(POOL_TABLE, SCHEMA, groups)
@@ -76,11 +81,7 @@ def _shipped(science: ScienceConfig) -> ScienceConfig:
 
 def _versions(run: RunDir) -> dict[str, str]:
     """Of what drew the pool, as the first attempt recorded them."""
-    folder = run.folder.child("environment")
-    if not folder.has("attempt-1.json"):
-        return {}
-    facts: dict[str, str] = folder.read_json("attempt-1.json").get("versions", {})
-    return facts
+    return dict(environments(run.folder).get(1, {}).get("versions", {}))
 
 
 def _taken(run: RunDir, places: Mapping[Place, str | None]) -> Iterator[pa.Table]:

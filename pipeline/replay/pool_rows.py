@@ -18,7 +18,8 @@ from pipeline.core.errors import DataError
 from pipeline.records.journal import fences_of
 from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import LATER, Row, address_of, as_current
-from pipeline.store.storage import Folder, parquet_table
+from pipeline.store.parquet import parquet_table
+from pipeline.store.storage import Folder
 
 POOL_TABLE = "pool.parquet"
 LEFT_OUT = "(text not read)"

@@ -18,7 +18,7 @@ from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.prompts import Feedback
 from pipeline.core.protocol import Observation, Pool, Question, Request, Strategy
-from pipeline.records.questions import question_of
+from pipeline.records.questions import question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import Address, Recorded, Recording, RecordingKind, drive
@@ -213,7 +213,7 @@ def _assembled(
     questions: list[PoolQuestion] = []
     digests = Digests()
     places: dict[Place, str | None] = {}
-    for facts in rows_of(folder.read_table("questions.parquet")):
+    for facts in rows_of(read_questions(folder)):
         question = question_of(facts)
         parts: dict[Pool, tuple[tuple[Recorded, ...], tuple[str | None, ...]]] = {}
         for kind, (label, strategy) in sources.items():

@@ -20,7 +20,7 @@ from pipeline.core.protocol import Observation, Question, Request, Strategy
 from pipeline.records.drawn_rows import Drawn, laid_out
 from pipeline.records.journal import ByQuestion, QuestionKey
 from pipeline.records.outcome import TOKEN_KINDS, columns_of, last_outcomes, outcome_of
-from pipeline.records.questions import question_of
+from pipeline.records.questions import question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import Recorded, Recording, RecordingKind, Replayed, replay_each
@@ -69,7 +69,7 @@ def replay_run(run: RunDir) -> RunReplay:
         rule.code()  # before the journal is read
     written = _Written(run, strategies)
     by_benchmark: dict[str, list[Question]] = {}
-    for row in rows_of(run.folder.read_table("questions.parquet")):
+    for row in rows_of(read_questions(run.folder)):
         by_benchmark.setdefault(row["benchmark"], []).append(question_of(row))
     order = [
         (label, benchmark, question.question_id)

@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.protocol import Strategy
+from pipeline.records.facts import summary
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.comparison import accuracy
 from pipeline.report.run_data import Cell, RunData
@@ -141,10 +142,7 @@ def expected_completions(
 def _ended(run: RunData) -> bool:
     """Every attempt writes a summary when it ends, whatever ended it; one that was killed has none,
     nor does one that goes on, whose number no summary has yet."""
-    folder = run.run.folder
-    if not folder.has("summary.json"):
-        return False
-    return int(folder.read_json("summary.json").get("attempts", 0)) >= len(run.attempts)
+    return int(summary(run.run.folder).get("attempts") or 0) >= len(run.attempts)
 
 
 def _strategy(

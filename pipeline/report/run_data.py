@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +13,11 @@ import pyarrow as pa
 from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
-from pipeline.core.errors import DataError
 from pipeline.core.protocol import Strategy
+from pipeline.records.facts import Facts, environments, summary
 from pipeline.records.outcome import can_apply, counted_verdict
 from pipeline.records.outcome_files import final_rows
+from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir
 from pipeline.records.table_rows import RowsTable, RowViews
 from pipeline.records.trajectory import Row, Seen
@@ -126,7 +126,7 @@ class RunData:
     cells: tuple[Cell, ...]
     """Benchmark by benchmark, strategies in the order of the configuration."""
     metrics: Sequence[Row]
-    environments: Mapping[int, Mapping[str, Mapping[str, Any]]]
+    environments: Mapping[int, Facts]
     """Versions and hardware by attempt, as far as they were recorded."""
     cautions: tuple[str, ...] = ()
     """What a reader must know first (`pipeline.report.cautions`)."""
@@ -189,11 +189,8 @@ def read_run(address: str) -> RunData:
     """
     run = RunDir.open(address)
     config = run.config()
-    if not run.folder.has("questions.parquet"):
-        raise DataError(f"a run directory must hold questions.parquet, {address} does not")
     questions = {
-        (row["benchmark"], row["question_id"]): row
-        for row in RowViews(run.folder.read_table("questions.parquet"))
+        (row["benchmark"], row["question_id"]): row for row in RowViews(read_questions(run.folder))
     }
     cells = _cells(run.run_id, config, run.outcomes(), questions)
     return RunData(
@@ -203,7 +200,7 @@ def read_run(address: str) -> RunData:
         questions=questions,
         cells=cells,
         metrics=run.metrics(),
-        environments=_environments(run),
+        environments=environments(run.folder),
         cautions=cautions(run, config, (row for cell in cells for row in cell.rows)),
         capped=_capped(run),
     )
@@ -216,17 +213,10 @@ def without_gold(questions: Mapping[QuestionKey, Seen]) -> frozenset[QuestionKey
 
 def _capped(run: RunDir) -> Capped | None:
     """What summary.json says, unless an attempt has begun since."""
-    summary = run.folder.read_json("summary.json") if run.folder.has("summary.json") else {}
-    said = summary.get("capped")
-    if not said or said["attempt"] != run.newest().number:
+    said = summary(run.folder).get("capped")
+    if not isinstance(said, dict) or said.get("attempt") != run.newest().number:
         return None
     return Capped(name=said["name"], spent=said["spent"], cap=said["cap"])
-
-
-def _environments(run: RunDir) -> dict[int, Mapping[str, Mapping[str, Any]]]:
-    folder = run.folder.child("environment")
-    numbers = {name: re.fullmatch(r"attempt-(\d+)\.json", name) for name in folder.names()}
-    return {int(match[1]): folder.read_json(name) for name, match in numbers.items() if match}
 
 
 def rules_in(cells: Iterable[Cell]) -> tuple[Rule, ...]:

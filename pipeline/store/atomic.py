@@ -6,8 +6,10 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 @contextmanager
@@ -16,7 +18,9 @@ def appearing(target: Path, *, exclusive: bool = False) -> Iterator[Path]:
 
     Raises:
         FileExistsError: where there is one and it must not be replaced.
+        OSError: naming `target`.
     """
+    check_replaceable(target)
     unfinished = target.with_name(f".unfinished-{target.name}-{secrets.token_hex(4)}")
     try:
         yield unfinished
@@ -27,8 +31,26 @@ def appearing(target: Path, *, exclusive: bool = False) -> Iterator[Path]:
         else:
             unfinished.replace(target)
         make_durable(target.parent)
+    except OSError as error:
+        # of a write Python tells no file, of others one whose name nobody knows
+        if error.filename != str(unfinished) and error.errno not in _FULL:
+            raise
+        raise type(error)(error.errno, error.strerror, str(target)) from error
     finally:
-        unfinished.unlink(missing_ok=True)  # a full disk must not be filled further
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)  # a full disk must not be filled further
+
+
+def check_replaceable(target: Path) -> None:
+    """Refuse the place of a folder, a device or a pipe: a rename would take it away.
+
+    Raises:
+        OSError: naming the place.
+    """
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a directory has the place of a file", str(target))
+    if target.exists() and not target.is_file():
+        raise FileExistsError(errno.EEXIST, "only a file may be replaced", str(target))
 
 
 def _link(unfinished: Path, target: Path) -> None:
@@ -45,7 +67,12 @@ def make_folder(folder: Path) -> None:
     """Make a folder and those above it, durably."""
     if not folder.is_dir():
         make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except FileExistsError as error:
+            raise NotADirectoryError(
+                errno.ENOTDIR, "a file has the place of a directory", str(folder)
+            ) from error
         make_durable(folder.parent)
 
 

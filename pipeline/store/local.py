@@ -23,8 +23,9 @@ def read_fields(path: str, what: str) -> dict[str, Any]:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{what} must be a readable YAML file, got {error}") from error
+    except (OSError, ValueError) as error:  # no UTF-8, or no path
+        where = "" if isinstance(error, OSError) else f" in {path!r}"
+        raise ConfigError(f"{what} must be a readable YAML file, got {error}{where}") from error
     try:
         values = read_yaml(text)
     except ValueError as error:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pipeline.core.errors import DataError
-from pipeline.store.storage import NO_PARQUET, check_unpacked_size
+from pipeline.store.parquet import NO_PARQUET, check_unpacked_size
 
 Row = dict[str, Any]
 _EMPTY_CELLS = ("nan", "NaN", "None", "null", "NULL", "<NA>")  # as pandas and databases write it

@@ -9,11 +9,11 @@ lost with the power.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import posixpath
 import re
 import secrets
+import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -27,17 +27,12 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from pipeline.core.errors import DataError
-from pipeline.store.atomic import appearing, make_durable, make_folder
-
-MOST_UNPACKED_BYTES = 8 << 30
-"""What one Parquet object may unpack to; a segment of a journal is a thousandth of it."""
-MOST_ROWS = 20_000_000
-
-NO_PARQUET = (pa.ArrowException, ValueError, TypeError, KeyError)
-"""What pyarrow raises for bytes that are no whole Parquet file, besides OSError."""
+from pipeline.store.atomic import appearing, check_replaceable, make_durable, make_folder
+from pipeline.store.parquet import NO_PARQUET, first_line, no_parquet, parquet_bytes, parquet_table
 
 _READ_AT_ONCE = 16
 _GCS_PATIENCE_S = 30
+_NO_LIBRARY = ("Unable to load", "Prior attempt to load")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -67,6 +62,19 @@ class Folder:
     def make(self) -> None:
         """Make the folder, where the file system has folders."""
         self._target("any")
+
+    def prepare(self, name: str) -> None:
+        """See, before long work, that an object of that name can be written; nothing is made.
+
+        Raises:
+            OSError, DataError: where it cannot.
+        """
+        fs, target = self._resolve(name)
+        if isinstance(fs, pafs.LocalFileSystem):
+            check_replaceable(Path(target))
+            above = next(folder for folder in Path(target).parents if folder.exists())
+            with tempfile.TemporaryFile(dir=above):
+                pass
 
     def write(self, name: str, data: bytes | bytearray) -> None:
         """Write an object whole, replacing one of that name."""
@@ -178,7 +186,7 @@ class Folder:
         try:
             return pq.read_table(path, columns=columns, filesystem=fs)
         except NO_PARQUET as error:
-            raise _no_parquet(self._where(name), error) from error
+            raise no_parquet(self._where(name), error) from error
 
     def read_schema(self, name: str) -> pa.Schema:
         """The schema of a Parquet object, without reading its rows."""
@@ -186,7 +194,7 @@ class Folder:
         try:
             return pq.read_schema(path, filesystem=fs)
         except NO_PARQUET as error:
-            raise _no_parquet(self._where(name), error) from error
+            raise no_parquet(self._where(name), error) from error
 
     def exists(self) -> bool:
         """Whether the folder is there; on an object store, whether anything lies in it."""
@@ -198,6 +206,8 @@ class Folder:
 
     def _resolve(self, name: str = "") -> tuple[pafs.FileSystem, str]:
         fs, base = resolve(self.address)
+        if "\0" in name:
+            raise DataError(f"a file's name must not hold NUL, got {name!r} in {self.address}")
         return fs, posixpath.join(base, name) if name else base
 
     def _target(self, name: str) -> tuple[pafs.FileSystem, str]:
@@ -240,8 +250,9 @@ def resolve(address: str) -> tuple[pafs.FileSystem, str]:
     try:
         scheme, bucket = urlparse(address)[:2]
         if is_local(address):
-            path = address.removeprefix("file://")
-            return pafs.LocalFileSystem(), str(Path(path).expanduser().resolve())
+            path = str(Path(address.removeprefix("file://")).expanduser().resolve())
+            path.encode()  # which Arrow does
+            return pafs.LocalFileSystem(), path
         if not bucket:
             raise ValueError("it names no bucket")
         if scheme in ("gs", "gcs") and "retry_limit_seconds" not in address:
@@ -250,16 +261,12 @@ def resolve(address: str) -> tuple[pafs.FileSystem, str]:
         fs, path = pafs.FileSystem.from_uri(address)
         return fs, path
     except (ValueError, RuntimeError, pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and not str(error).startswith("Unable to load"):
+        if isinstance(error, OSError) and not str(error).startswith(_NO_LIBRARY):
             raise  # a store that is away; what cannot be loaded stays away
         raise DataError(
             f"a folder must be a local path, or s3:// or gs:// with a bucket, got {address!r}: "
-            f"{_first_line(error)}"
+            f"{first_line(error)}"
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def json_bytes(value: Any) -> bytes:
@@ -269,65 +276,6 @@ def json_bytes(value: Any) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return (json.dumps(value, indent=2) + "\n").encode()
-
-
-def parquet_bytes(table: pa.Table) -> bytes:
-    """A table as the bytes of a Parquet file."""
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue()
-
-
-def parquet_table(data: bytes, where: str, columns: list[str] | None = None) -> pa.Table:
-    """A table from the bytes of a Parquet file, or of some columns those that it has.
-
-    Raises:
-        DataError: naming the file, where it is cut short, is something else, or would fill memory.
-    """
-    try:
-        metadata = pq.read_metadata(pa.BufferReader(data))
-        check_unpacked_size(metadata, where)
-        if columns is not None:
-            has = set(metadata.schema.to_arrow_schema().names)
-            columns = [name for name in columns if name in has]
-        return pq.read_table(pa.BufferReader(data), columns=columns)
-    except (*NO_PARQUET, OSError, MemoryError) as error:
-        raise _no_parquet(where, error) from error
-
-
-def parquet_schema(data: bytes, where: str) -> pa.Schema:
-    """The schema in the bytes of a Parquet file.
-
-    Raises:
-        DataError: as `parquet_table`.
-    """
-    try:
-        metadata = pq.read_metadata(pa.BufferReader(data))
-        check_unpacked_size(metadata, where)
-        return metadata.schema.to_arrow_schema()
-    except (*NO_PARQUET, OSError, MemoryError) as error:
-        raise _no_parquet(where, error) from error
-
-
-def _no_parquet(where: str, error: BaseException) -> DataError:
-    return DataError(f"{where} must be a whole Parquet file, got: {_first_line(error)}")
-
-
-def check_unpacked_size(
-    metadata: pq.FileMetaData, where: str, most_bytes: int = MOST_UNPACKED_BYTES
-) -> None:
-    """Refuse a Parquet file that says it unpacks to more than a process should hold.
-
-    Raises:
-        DataError: naming the file.
-    """
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    unpacked = sum(group.total_byte_size for group in groups)
-    if unpacked > most_bytes or metadata.num_rows > MOST_ROWS:
-        raise DataError(
-            f"a Parquet file must unpack to at most {most_bytes:,} bytes and {MOST_ROWS:,} rows, "
-            f"got {unpacked:,} and {metadata.num_rows:,} in {where}"
-        )
 
 
 def fresh_token() -> str:

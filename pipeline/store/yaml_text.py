@@ -14,6 +14,8 @@ from typing import Any
 import yaml
 
 _MOST = 100_000
+_LONGEST = 200_000
+_LARGEST = 2**63 - 1
 _DEEPEST = 100
 _INT = "tag:yaml.org,2002:int"
 _PLAIN = (str, int, float, type(None))  # a bool is an int
@@ -41,7 +43,10 @@ class _Loader(yaml.SafeLoader):
             raise _refusal(
                 f"a number must be decimal, got {node.value}; in quotes it is text", node
             )
-        return super().construct_yaml_int(node)
+        value = super().construct_yaml_int(node)
+        if abs(value) > _LARGEST:
+            raise _refusal("a whole number must have at most 64 bits; in quotes it is text", node)
+        return value
 
     def construct_yaml_float(self, node: Any) -> float:
         """Finite and decimal only."""
@@ -76,6 +81,8 @@ def read_yaml(text: str) -> Any:
     Raises:
         ValueError: one line that says what must hold, what came, and in which line of several.
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"it must have at most {_LONGEST:,} characters, got {len(text):,}")
     try:
         return _own(_Loader(text).get_single_data(), 0, [0])
     except yaml.MarkedYAMLError as error:
@@ -87,7 +94,9 @@ def read_yaml(text: str) -> Any:
     except RecursionError as error:
         raise ValueError(f"sections must not be over {_DEEPEST} deep") from error
     except (AttributeError, LookupError, TypeError) as error:  # PyYAML, at a tag that does not fit
-        raise ValueError(f"a tag must fit its value, got {error}") from error
+        raise ValueError("a tag must fit its value; leave it out") from error
+    except OverflowError as error:
+        raise ValueError("an escape must be a character's, up to \\U0010ffff") from error
 
 
 def write_yaml(value: Any) -> str:

@@ -1,0 +1,82 @@
+"""The bytes of Parquet files, checked before they are unpacked."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.core.errors import DataError
+
+MOST_UNPACKED_BYTES = 8 << 30
+"""What one Parquet object may unpack to; a segment of a journal is a thousandth of it."""
+MOST_ROWS = 20_000_000
+
+NO_PARQUET = (pa.ArrowException, ValueError, TypeError, KeyError)
+"""What pyarrow raises for bytes that are no whole Parquet file, besides OSError."""
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A table as the bytes of a Parquet file."""
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def parquet_table(data: bytes, where: str, columns: list[str] | None = None) -> pa.Table:
+    """A table from the bytes of a Parquet file, or of some columns those that it has.
+
+    Raises:
+        DataError: naming the file, where it is cut short, is something else, or would fill memory.
+    """
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        check_unpacked_size(metadata, where)
+        if columns is not None:
+            has = set(metadata.schema.to_arrow_schema().names)
+            columns = [name for name in columns if name in has]
+        return pq.read_table(pa.BufferReader(data), columns=columns)
+    except (*NO_PARQUET, OSError, MemoryError) as error:
+        raise no_parquet(where, error) from error
+
+
+def parquet_schema(data: bytes, where: str) -> pa.Schema:
+    """The schema in the bytes of a Parquet file.
+
+    Raises:
+        DataError: as `parquet_table`.
+    """
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        check_unpacked_size(metadata, where)
+        return metadata.schema.to_arrow_schema()
+    except (*NO_PARQUET, OSError, MemoryError) as error:
+        raise no_parquet(where, error) from error
+
+
+def no_parquet(where: str, error: BaseException) -> DataError:
+    """What to raise for bytes that are no whole Parquet file."""
+    return DataError(f"{where} must be a whole Parquet file, got: {first_line(error)}")
+
+
+def check_unpacked_size(
+    metadata: pq.FileMetaData, where: str, most_bytes: int = MOST_UNPACKED_BYTES
+) -> None:
+    """Refuse a Parquet file that says it unpacks to more than a process should hold.
+
+    Raises:
+        DataError: naming the file.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    unpacked = sum(group.total_byte_size for group in groups)
+    if unpacked > most_bytes or metadata.num_rows > MOST_ROWS:
+        raise DataError(
+            f"a Parquet file must unpack to at most {most_bytes:,} bytes and {MOST_ROWS:,} rows, "
+            f"got {unpacked:,} and {metadata.num_rows:,} in {where}"
+        )
+
+
+def first_line(error: BaseException) -> str:
+    """Of its message."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
