@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
         help="who grades now: this project, math-verify, or the paper's code",
     )
     parser.add_argument(
-        "--workers", type=at_least(1), metavar="N", default=2, help="grading processes (2)"
+        "--workers", type=at_least(1, 256), metavar="N", default=2, help="grading processes (2)"
     )
     parser.add_argument(
         "--examples", type=at_least(0), metavar="N", default=10, help="disagreements to print (10)"

@@ -34,12 +34,14 @@ def verbosity(level: int) -> list[str]:
     return {logging.WARNING: ["-q"], logging.DEBUG: ["-v"]}.get(level, [])
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """A type of argparse: a whole number, `least` or more."""
+def at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    """A type of argparse: a whole number from `least` to `most`."""
+    must = f">= {least}" if most == 2**63 - 1 else f"from {least} to {most}"
 
     def number(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be a whole number >= {least}, got {text!r}")
+        plain = text.isascii() and text.isdigit() and len(text) < 20
+        if not plain or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"must be a whole number {must}, got {text[:40]!r}")
         return int(text)
 
     return number
