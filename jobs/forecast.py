@@ -27,6 +27,7 @@ from jobs.terminal import terminal
 from jobs.verb_parser import verb_parser
 from pipeline.benchmarks.known import known_of
 from pipeline.core.errors import ConfigError
+from pipeline.planning.pilot import LEAST_QUESTIONS
 from pipeline.replay.pools import is_export, read_pool
 from pipeline.report import words
 from pipeline.report.pilot_forecast import (
@@ -36,6 +37,7 @@ from pipeline.report.pilot_forecast import (
     forecasts_of,
     scaled,
     speed_of,
+    too_few,
     total_tokens,
 )
 from pipeline.report.pool_cells import pool_cells
@@ -178,6 +180,11 @@ def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) ->
         f"GPU hours: {source}" + ("" if "must be given" in source else "; intervals of GPU hours "
         "hold what tokens vary, not what the speed does"),
     ]  # fmt: skip
+    if few := [said for cell in cells if (said := too_few(cell)) is not None]:
+        notes.append(
+            f"not forecast, at least {LEAST_QUESTIONS} graded questions are needed: "
+            f"{words.listed(few)}"
+        )
     drawn = min((cell.n for cell in cells if cell.kind == CHAIN), default=0)
     if any(f.completions > 2 * drawn for f in forecasts if f.seen is None):
         notes.append(

@@ -297,3 +297,16 @@ def test_a_share_of_very_many_questions_is_the_limit_of_many() -> None:
 
     assert more.low == pytest.approx(many.low, abs=1e-3)
     assert more.high == pytest.approx(many.high, abs=1e-3)
+
+
+def test_a_benchmark_with_too_few_questions_does_not_keep_the_others_from_a_forecast(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named with what it has; the whole run is told of the others."""
+    address = str(tmp_path / "pool")
+    write_synthetic_pool(address, questions=120, rounds=4, samples=0)
+    found = told(capsys, "--run", address)
+
+    assert {f["benchmark"] for f in found["forecasts"]} == {"math500", "gsm8k"}
+    assert any("2 of 2 in aime24, sequential" in note for note in found["notes"])
+    assert found["whole_run"]["tokens"]["value"] > 0

@@ -76,7 +76,8 @@ class Speed:
 def forecasts_of(
     cells: Sequence[Cell], questions: Mapping[str, int], completions: int | None = None
 ) -> list[Forecast]:
-    """The forecast of every cell: MR-Thinking at 1, 2, 4, ... completions, others at their own.
+    """The forecast of every cell with enough graded questions: MR-Thinking at 1, 2, 4, ...
+    completions, others at their own.
 
     Args:
         cells: of the pilot.
@@ -84,8 +85,8 @@ def forecasts_of(
         completions: the most of MR-Thinking; None takes what the pilot drew.
 
     Raises:
-        ConfigError: without cells, with too few graded questions, or where `completions` is given
-            and there are no chains.
+        ConfigError: without cells, with too few graded questions in all of them, or where
+            `completions` is given and there are no chains.
     """
     if not cells:
         raise ConfigError("a pilot must have finished questions, got none")
@@ -95,7 +96,13 @@ def forecasts_of(
             f"{', '.join(dict.fromkeys(cell.label for cell in cells))}"
         )
     found = []
-    for cell in cells:
+    enough = [cell for cell in cells if _graded(cell) >= LEAST_QUESTIONS]
+    if not enough:
+        raise ConfigError(
+            f"a pilot must have at least {LEAST_QUESTIONS} graded questions a benchmark and "
+            f"strategy, got {too_few(cells[0])}"
+        )
+    for cell in enough:
         of = questions[cell.benchmark]
         found += (
             _of_chain(cell, of, completions or cell.n)
@@ -103,6 +110,14 @@ def forecasts_of(
             else [_of_strategy(cell, of)]
         )
     return found
+
+
+def too_few(cell: Cell) -> str | None:
+    """How many graded questions a cell has, in words, where they are too few for a forecast."""
+    graded = _graded(cell)
+    if graded >= LEAST_QUESTIONS:
+        return None
+    return f"{graded} of {len(cell.rows)} in {cell.benchmark}, {cell.label}"
 
 
 def doubling(most: int) -> list[int]:
@@ -186,7 +201,6 @@ def _of_chain(cell: Cell, of: int, most: int) -> list[Forecast]:
     labels_QR, tokens_QR = _labels(cell), _tokens(cell)
     right_QR = labels_QR[~np.isnan(labels_QR).any(axis=1)]
     pilot = len(right_QR)
-    _check(cell, pilot)
     depths = doubling(most)
     accuracies = forecast_accuracy(
         right_QR.sum(axis=0).astype(int).tolist(),
@@ -215,7 +229,6 @@ def _of_chain(cell: Cell, of: int, most: int) -> list[Forecast]:
 def _of_strategy(cell: Cell, of: int) -> Forecast:
     rights = cell.rights(cell.rule)
     right, pilot = sum(rights.values()), len(rights)
-    _check(cell, pilot)
     return Forecast(
         benchmark=cell.benchmark,
         label=cell.label,
@@ -230,12 +243,11 @@ def _of_strategy(cell: Cell, of: int) -> Forecast:
     )
 
 
-def _check(cell: Cell, pilot: int) -> None:
-    if pilot < LEAST_QUESTIONS:
-        raise ConfigError(
-            f"a pilot must have at least {LEAST_QUESTIONS} graded questions a benchmark and "
-            f"strategy, got {pilot} of {len(cell.rows)} in {cell.benchmark}, {cell.label}"
-        )
+def _graded(cell: Cell) -> int:
+    """Questions that a forecast can rest on."""
+    if cell.kind == CHAIN:
+        return int((~np.isnan(_labels(cell)).any(axis=1)).sum())
+    return len(cell.rights(cell.rule))
 
 
 def _labels(cell: Cell) -> FloatArray:
