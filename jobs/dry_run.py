@@ -57,6 +57,8 @@ def print_dry_run(
     served = config.runtime.generator.endpoint is not None
     if file is not None and (plan is None or served):
         raise ConfigError("--write-plan must be given with a runtime.plan, and without an endpoint")
+    if file is not None and not Path(file.target).parent.is_dir():
+        raise ConfigError(f"--write-plan must be in a folder that exists, got {file.target}")
     if plan is None:
         print("\nno runtime.plan: the configuration is valid, and names no GPUs to fit")
         return

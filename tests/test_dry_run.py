@@ -120,6 +120,15 @@ def test_a_plan_is_not_written_where_there_is_none(capsys, tmp_path, more, messa
     assert path.read_text() == before
 
 
+def test_a_plan_is_written_into_a_folder_that_exists(capsys, tmp_path):
+    """Anything else is one line, before anything is planned."""
+    target = str(tmp_path / "none" / "plan.yaml")
+    command = ["--config", "configs/qwen-7b.yaml", "--dry-run", "--write-plan", target]
+
+    assert evaluate.main(command) == 2
+    assert capsys.readouterr().err.startswith("error: --write-plan must be in a folder that exists")
+
+
 def test_a_plan_that_is_to_be_applied_is_the_one_that_is_shown(capsys):
     """A dry run with `plan.apply` shows the split that the run would have."""
     command = ["--config", "configs/qwen-7b.yaml", "--set", "runtime.generator.replicas=9"]
