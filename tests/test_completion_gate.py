@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -202,3 +203,47 @@ async def test_a_chain_that_is_cancelled_while_it_waits_leaves_no_trace() -> Non
     gate.close()
     with pytest.raises(asyncio.CancelledError):
         await gate.start("b")
+
+
+async def test_samples_of_spared_chains_do_not_stand_in_the_way_of_others(tmp_path: Path) -> None:
+    """Two requests may be out at once, and the samples of a chain that is spared come first: those
+    of the one that fits what is left go on all the same."""
+    run = Capped(tmp_path, cap=6 * TOKENS, in_flight=2)
+    large = asyncio.create_task(run.chains.run(work("large", 16, SelfConsistency)))
+    await asyncio.sleep(0)
+    small = asyncio.create_task(run.chains.run(work("small", 4, SelfConsistency)))
+    try:
+        row = await asyncio.wait_for(small, 5)
+    finally:
+        run.chains.drain()
+        await asyncio.gather(large)
+
+    assert row is not None
+    assert row["completions"] == 4
+
+
+@pytest.mark.parametrize("seed", [0, 3, 6, 10, 16, 18, 45])
+async def test_nothing_stands_still_below_the_cap(tmp_path: Path, seed: int) -> None:
+    """Chains and samples in any mix, forecast well or badly: it comes to rest only where all have
+    ended or the cap is reached, which is passed by less than what is in flight."""
+    rng = random.Random(seed)
+    in_flight = rng.randint(1, 6)
+    works = [
+        work(
+            str(i),
+            rng.choice([1, 2, 4, 8, 16]),
+            rng.choice([MRThinking, SelfConsistency]),
+            forecast=rng.choice([None, None, 1, 3]),
+        )
+        for i in range(rng.randint(2, 12))
+    ]
+    cap = rng.randint(1, sum(each.strategy.n for each in works)) * TOKENS
+    run = Capped(tmp_path, cap=cap, in_flight=in_flight)
+    running = [asyncio.create_task(run.chains.run(each)) for each in works]
+    async with asyncio.timeout(20):
+        while run.gate.spent < cap and not all(task.done() for task in running):
+            await asyncio.sleep(0.005)
+    await asyncio.wait_for(run.chains.wind_down(5), 10)
+    await asyncio.gather(*running)
+
+    assert run.gate.spent < cap + 2 * in_flight * TOKENS

@@ -91,6 +91,7 @@ class Chains:
             journal=journal,
             counters=self.counters,
             at_once=in_flight,
+            gate=gate,
         )
         self._rules = rules
         self._headline = headline or {}

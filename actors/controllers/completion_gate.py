@@ -117,6 +117,19 @@ class CompletionGate:
                 self.ended(chain, 0)
             raise
 
+    async def opened(self, chain: str) -> None:
+        """Wait until a completion of a chain may start; none does yet.
+
+        Raises:
+            asyncio.CancelledError: where the run drains first.
+        """
+        await self.start(chain)
+        self._flying -= 1
+
+    def may_start(self, chain: str) -> bool:
+        """Whether `start` would let a completion of a chain in at once."""
+        return not self._closed and self._may(chain)
+
     def ended(self, chain: str, tokens: int) -> None:
         """A completion of a chain has ended that was let in, and has cost so much."""
         self._flying -= 1

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Journal, Lost, RunIdentity, Work
+from actors.controllers.completion_gate import CompletionGate
 from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
 from actors.routing.roles import GENERATOR, VERIFIER
 from pipeline.answers import extract
@@ -29,6 +30,7 @@ class Samples:
         journal: where rounds are made durable.
         counters: of the controller.
         at_once: requests at work of chains that ask for several at once; `limit` changes it.
+        gate: of a run that has caps.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Samples:
         journal: Journal,
         counters: Counters,
         at_once: int,
+        gate: CompletionGate | None = None,
     ) -> None:
         self.draining = False
         """Whether engines are asked for nothing more: what is not recorded is cancelled."""
@@ -47,6 +50,7 @@ class Samples:
         self._journal = journal
         self._counters = counters
         self._limit = Limit(at_once)
+        self._gate = gate
 
     def limit(self, at_once: int) -> None:
         """Let so many requests work at once from now on; none that works already is stopped."""
@@ -81,9 +85,10 @@ class Samples:
         """One of several requests at once. They wait here and not in an engine's queue, where their
         deadline runs and where they would stand before the next rounds of sequential chains."""
         counters = self._counters
+        recorded = recording is not None and recording.find(request) is not None
         counters.samples_waiting += 1
         try:
-            await self._limit.take()
+            await self._take_place(None if recorded else self._gate, work.session)
         finally:
             counters.samples_waiting -= 1
         counters.samples += 1
@@ -91,6 +96,17 @@ class Samples:
             return await self._one(work, request, recording, priority)
         finally:
             counters.samples -= 1
+            self._limit.give_back()
+
+    async def _take_place(self, gate: CompletionGate | None, chain: str) -> None:
+        """A place at work. None is held while the caps of the run spare the chain: who may go on
+        would wait for it."""
+        while True:
+            if gate is not None:
+                await gate.opened(chain)
+            await self._limit.take()
+            if gate is None or gate.may_start(chain):
+                return
             self._limit.give_back()
 
     async def _one(
