@@ -11,13 +11,15 @@ import pytest
 from actors.engines.endpoint_host import EndpointHost
 from actors.engines.endpoint_transport import EndpointTransport
 from actors.engines.hosts import PoolSpec
-from actors.engines.judge_wire import JudgeWire
+from actors.engines.judge_wire import JudgeWire, logprobs_of_words
 from actors.routing.calls import ScoreCall, Scored
 from actors.routing.client import EngineClient
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.models import VerifierModel
+from pipeline.config.profiles import profile_of
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 from pipeline.core.errors import ConfigError
+from pipeline.core.judging import Judge, probability_of_right
 from pipeline.core.protocol import Failure
 from tests.chat_servers import Asked, Said, serving
 from tests.endpoints import QUICK
@@ -134,6 +136,15 @@ def test_words_that_differ_in_case_only_are_told_apart() -> None:
     told = judged(profile, [("y", 0.2), ("Y", 0.6)])
     assert isinstance(told, Scored), told
     assert told.score == pytest.approx(0.25)
+
+
+def test_unlikely_words_are_weighed_too() -> None:
+    """However unlikely, short of what stands for never."""
+    words = profile_of("generative", "judge")
+    assert isinstance(words, Judge)
+    tops = [("Yes", -900.0), ("No", -900.0 - math.log(3)), ("no", -9999.0)]
+    told = logprobs_of_words(words, [{"token": word, "logprob": p} for word, p in tops])
+    assert probability_of_right(words, told) == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize("tops", [[], [("Well", 0.9)]])

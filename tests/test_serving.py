@@ -467,6 +467,24 @@ async def test_a_failed_strategy_is_an_error(tmp_path: Path) -> None:
     assert json.loads(answer.text.split("data: ")[-1])["error"]["type"] == "server_error"
 
 
+async def test_what_breaks_inside_is_told_in_the_format(tmp_path: Path) -> None:
+    """Whole or in the middle of a stream: here the actor that knows the priors is gone."""
+
+    async def gone(row: dict[str, Any]) -> dict[str, Any]:
+        raise ConnectionError(row["text"])
+
+    async with endpoint(config(tmp_path), priors=gone) as served:
+        streamed = await served.post(stream=True)
+        with pytest.raises(ConnectionError):  # Starlette answers, and raises for the log
+            await served.post()
+        assert served.answering.open == 0
+    error = json.loads(streamed.text.split("data: ")[-1])["error"]
+    assert (error["code"], error["message"]) == (
+        "internal_error",
+        "the endpoint broke: ConnectionError",
+    )
+
+
 async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> None:
     """500 questions with the seeds of a batch run: the same completions, stops and answers; and
     the record replays to the same decisions. Takes seconds: both sides draw some 2,000 times."""

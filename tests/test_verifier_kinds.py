@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.engines import vllm_setup
+from actors.engines import vllm_start
 from actors.engines.verifier import VerifierEngine
 from actors.engines.verifiers.generative import Generative
 from actors.engines.verifiers.needs import special_tokens
@@ -268,7 +268,7 @@ def test_a_model_that_does_not_fit_is_refused_before_its_weights_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It says what the model has, and what is needed."""
-    monkeypatch.delattr(vllm_setup, "start")  # nothing may load
+    monkeypatch.delattr(vllm_start, "start")  # nothing may load
     folder = stored(tmp_path, architecture, **fields)
     with pytest.raises(ConfigError, match=f"science.verifier {folder} must have .*{message}"):
         started(folder, kind=kind, profile=profile)
@@ -289,7 +289,7 @@ def test_a_verdict_inside_a_thought_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A template that opens a thought must be told not to, or the thought be closed."""
-    monkeypatch.delattr(vllm_setup, "start")
+    monkeypatch.delattr(vllm_start, "start")
     folder = stored(tmp_path, CAUSAL)
     template = tmp_path / "chat_template.jinja"
     opens = "{% if enable_thinking is not defined %}<think>\n{% endif %}"

@@ -19,7 +19,7 @@ from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.models import VerifierModel
 from pipeline.core import prm
-from pipeline.core.confidence import TOP_LOGPROBS
+from pipeline.core.confidence import LEAST, TOP_LOGPROBS
 from pipeline.core.errors import ConfigError, ErrorKind, VerifierError
 from pipeline.core.judging import Judge, probability_of_right, question_turns, share_of_right
 from pipeline.core.protocol import Failure
@@ -132,13 +132,14 @@ def logprobs_of_words(judge: Judge, tops: Sequence[Mapping[str, Any]]) -> dict[s
     words = (*judge.right, *judge.wrong)
     cased = len({_bare(word).casefold() for word in words}) < len({_bare(word) for word in words})
     of = {_bare(word) if cased else _bare(word).casefold(): word for word in reversed(words)}
-    weights = dict.fromkeys(words, 0.0)
+    told = dict.fromkeys(words, -math.inf)
     for top in tops:
         token = _bare(top["token"])
         word = of.get(token if cased else token.casefold())
-        if word is not None:
-            weights[word] += math.exp(min(0.0, top["logprob"]))
-    return {word: math.log(weight) if weight else -math.inf for word, weight in weights.items()}
+        if word is not None and top["logprob"] > LEAST:
+            high, low = sorted((told[word], top["logprob"]), reverse=True)
+            told[word] = high + math.log1p(math.exp(low - high))
+    return told
 
 
 def _unforged(text: str) -> str:

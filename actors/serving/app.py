@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from hashlib import sha256
@@ -24,6 +25,8 @@ from actors.serving.chat_reply import ChatReply, chunk, reasoning
 from actors.serving.chat_request import chat_request
 from actors.serving.meters import Meters
 from actors.serving.served_models import OWNER
+
+logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 4 << 20
 _ALIVE_S = 15.0
@@ -167,6 +170,10 @@ async def _events(ticket: Ticket) -> AsyncIterator[str]:
     except ApiError as error:
         yield _event(error.body)
         return
+    except Exception as error:  # the status is sent already: this is the only way to tell it
+        logger.exception("a streamed request could not be answered")
+        yield _event(_broke(error).body)
+        return
     for each in reply.last_chunks(include_usage=ticket.asked.include_usage):
         yield _event(each)
     yield "data: [DONE]\n\n"
@@ -212,5 +219,8 @@ def _told(request: Request, error: Exception) -> Response:
 def _broken(request: Request, error: Exception) -> Response:
     """The log has the traceback."""
     del request
-    why = f"the endpoint broke: {type(error).__name__}"
-    return JSONResponse(ApiError(500, why, "internal_error").body, 500)
+    return JSONResponse(_broke(error).body, 500)
+
+
+def _broke(error: Exception) -> ApiError:
+    return ApiError(500, f"the endpoint broke: {type(error).__name__}", "internal_error")

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 TOP_LOGPROBS = 20
 """k; the most that OpenAI's API and vLLM give without being told otherwise."""
 
-_LEAST = -9999.0  # vLLM's server writes this for minus infinity, which JSON has not
+LEAST = -9999.0
+"""What vLLM's server writes for minus infinity, which JSON has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ def confidence_of(top_logprobs: Iterable[Sequence[float]]) -> Confidence | None:
     """
     confidences, entropies = [], []
     for place in top_logprobs:
-        top = [max(_LEAST, value) for value in sorted(place, reverse=True)[:TOP_LOGPROBS]]
+        top = [max(LEAST, value) for value in sorted(place, reverse=True)[:TOP_LOGPROBS]]
         if not top:
             return None
         confidences.append(-math.fsum(top) / len(top))
