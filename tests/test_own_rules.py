@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import code_checks
 from jobs.check_rule import main as check_rule
+from jobs.check_strategy import main as check_strategy
 from jobs.export import main as export
 from jobs.replay import main as replay_job
 from jobs.report import main as report
@@ -170,6 +172,36 @@ def test_what_cannot_be_a_rule_is_refused_before_anything_starts(project, scienc
     with pytest.raises(ConfigError, match=says) as caught:
         config_of(**science)
     assert "\n" not in str(caught.value)
+
+
+def test_a_strategy_may_bring_its_rule(project):
+    """A rule that a strategy of one's own names as its default is the run's, without being listed;
+    its columns may not be those of another."""
+    page = (ROOT / "docs" / "write-a-strategy.md").read_text("utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    stable = project / "early" / "stable.py"
+    stable.write_text(
+        code.replace('default_rule: ClassVar[str] = "last"', f'default_rule = "{TWICE}"')
+    )
+    pool = str(project / "pool")
+    write_synthetic_pool(pool, questions=24, rounds=4, samples=0)
+
+    science = config_of(strategies=["early.stable:Stable"]).science
+    (built,) = strategies_of(science).values()
+    table = api.sweep(api.open_pool(pool), [{"kind": "early.stable:Stable", "n": 4}])
+    replayed = api.replay(replace(built, n=4), api.open_pool(pool))
+
+    assert rule_of(science, built) == rules_of(science)[-1] == OwnRule("first_twice", TWICE)
+    assert check_strategy(["early.stable:Stable"]) == 0
+    headlines = {row["answer_rule"] for row in table.to_pylist() if row["headline"]}
+    assert headlines == {"first_twice"}
+    assert replayed["answer_first_twice"].null_count < 24
+    stable.write_text(
+        code.replace('default_rule: ClassVar[str] = "last"', 'default_rule = "x.y:vote"')
+    )
+    del sys.modules["early.stable"]
+    with pytest.raises(ConfigError, match="'vote', which is shipped"):
+        config_of(strategies=["early.stable:Stable"])
 
 
 def test_a_run_without_own_rules_is_what_it_was(project):
