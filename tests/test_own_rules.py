@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import code_checks
 from jobs.check_rule import main as check_rule
-from jobs.check_strategy import main as check_strategy
 from jobs.export import main as export
 from jobs.replay import main as replay_job
 from jobs.report import main as report
@@ -34,6 +33,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Failure, Stop, StopReason
 from pipeline.records.outcome import SCHEMA, schema_of
 from pipeline.records.run_dir import RunDir
+from pipeline.replay import contract
 from pipeline.replay.sweep import judged_by_state_machine, rights
 from pipeline.replay.sweep import sweep as swept
 from pipeline.report.cautions import cautions
@@ -192,7 +192,7 @@ def test_a_strategy_may_bring_its_rule(project):
     replayed = api.replay(replace(built, n=4), api.open_pool(pool))
 
     assert rule_of(science, built) == rules_of(science)[-1] == OwnRule("first_twice", TWICE)
-    assert check_strategy(["early.stable:Stable"]) == 0
+    contract.stops_within_its_budget(built, contract.questions(), contract.engine(1))
     headlines = {row["answer_rule"] for row in table.to_pylist() if row["headline"]}
     assert headlines == {"first_twice"}
     assert replayed["answer_first_twice"].null_count < 24
@@ -331,6 +331,10 @@ def own_last(completions):
     return len(completions) - 1
 
 
+def lone(completions):
+    return "x"
+
+
 def own_late(completions):
     scored = range(len(completions) // 2, len(completions))
     return max(scored, key=lambda index: completions[index].score)
@@ -361,6 +365,15 @@ def test_the_sweep_of_the_page_reads_its_rules(project, capsys):
     right = sum(row["verdict_mine"] == "right" for row in table)
     mine = [row["right"] for row in setting.to_pylist() if row["answer_rule"] == "mine"]
     assert sum(mine) == right
+    fresh = api.replay("base", opened, answer_rules=[own_last]).to_pylist()
+    assert all(row["answer_own_last"] == row["answer_last"] for row in fresh)
+    for functions, says in (
+        ([lambda c: 0], "write package.module:name, or give it a label"),
+        ([own_last, own_last], "different labels, got 'own_last'"),
+        ([lone], "must return an index or None, got 'x'"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            api.sweep(opened, ["base"], answer_rules=functions)
 
 
 def test_a_collection_leaves_rules_out():
