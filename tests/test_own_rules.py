@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,6 +33,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Failure, Stop, StopReason
 from pipeline.records.outcome import SCHEMA, schema_of
 from pipeline.records.run_dir import RunDir
+from pipeline.replay import contract
 from pipeline.replay.sweep import judged_by_state_machine, rights
 from pipeline.replay.sweep import sweep as swept
 from pipeline.report.cautions import cautions
@@ -172,6 +174,36 @@ def test_what_cannot_be_a_rule_is_refused_before_anything_starts(project, scienc
     assert "\n" not in str(caught.value)
 
 
+def test_a_strategy_may_bring_its_rule(project):
+    """A rule that a strategy of one's own names as its default is the run's, without being listed;
+    its columns may not be those of another."""
+    page = (ROOT / "docs" / "write-a-strategy.md").read_text("utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    stable = project / "early" / "stable.py"
+    stable.write_text(
+        code.replace('default_rule: ClassVar[str] = "last"', f'default_rule = "{TWICE}"')
+    )
+    pool = str(project / "pool")
+    write_synthetic_pool(pool, questions=24, rounds=4, samples=0)
+
+    science = config_of(strategies=["early.stable:Stable"]).science
+    (built,) = strategies_of(science).values()
+    table = api.sweep(api.open_pool(pool), [{"kind": "early.stable:Stable", "n": 4}])
+    replayed = api.replay(replace(built, n=4), api.open_pool(pool))
+
+    assert rule_of(science, built) == rules_of(science)[-1] == OwnRule("first_twice", TWICE)
+    contract.stops_within_its_budget(built, contract.questions(), contract.engine(1))
+    headlines = {row["answer_rule"] for row in table.to_pylist() if row["headline"]}
+    assert headlines == {"first_twice"}
+    assert replayed["answer_first_twice"].null_count < 24
+    stable.write_text(
+        code.replace('default_rule: ClassVar[str] = "last"', 'default_rule = "x.y:vote"')
+    )
+    del sys.modules["early.stable"]
+    with pytest.raises(ConfigError, match="'vote', which is shipped"):
+        config_of(strategies=["early.stable:Stable"])
+
+
 def test_a_run_without_own_rules_is_what_it_was(project):
     """The columns of outcomes, and the digest of a run that names none, are those of before; a
     rule, its name and its settings are part of the science."""
@@ -299,6 +331,10 @@ def own_last(completions):
     return len(completions) - 1
 
 
+def lone(completions):
+    return "x"
+
+
 def own_late(completions):
     scored = range(len(completions) // 2, len(completions))
     return max(scored, key=lambda index: completions[index].score)
@@ -329,6 +365,15 @@ def test_the_sweep_of_the_page_reads_its_rules(project, capsys):
     right = sum(row["verdict_mine"] == "right" for row in table)
     mine = [row["right"] for row in setting.to_pylist() if row["answer_rule"] == "mine"]
     assert sum(mine) == right
+    fresh = api.replay("base", opened, answer_rules=[own_last]).to_pylist()
+    assert all(row["answer_own_last"] == row["answer_last"] for row in fresh)
+    for functions, says in (
+        ([lambda c: 0], "write package.module:name, or give it a label"),
+        ([own_last, own_last], "different labels, got 'own_last'"),
+        ([lone], "must return an index or None, got 'x'"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            api.sweep(opened, ["base"], answer_rules=functions)
 
 
 def test_a_collection_leaves_rules_out():

@@ -43,6 +43,8 @@ class OwnRule:
     """``package.module:name``, or the name of an entry point."""
     settings: str = "{}"
     """Fields of a class, as JSON."""
+    given: Choose | None = None
+    """The code itself, of a notebook, in place of what is at `kind`."""
 
     def __str__(self) -> str:
         return self.value
@@ -67,7 +69,8 @@ class OwnRule:
         Raises:
             ConfigError: where it cannot be imported, is no rule, or refuses its settings.
         """
-        return _code(self.kind, self.settings)
+        given = self.given
+        return _code(self.kind, self.settings) if given is None else _checked(self.kind, given)
 
     def reads(self, completion: Completion) -> bool:
         """Whether a completion has what the rule reads."""
@@ -141,6 +144,10 @@ def _code(kind: str, settings: str) -> Choose:
             f"answer rule {kind} must be a class to have settings, it is a function, "
             f"got {', '.join(values)}"
         )
+    return _checked(kind, found)
+
+
+def _checked(kind: str, found: Any) -> Choose:
     if inspect.iscoroutinefunction(found) or inspect.isgeneratorfunction(found):
         raise ConfigError(
             f"answer rule {kind} must be a plain function, neither async nor yielding"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,9 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from pipeline.answers.answer_rules import RULES, Rule, rule_named
+from pipeline.answers.own_rules import Choose, OwnRule
+from pipeline.answers.rule_contract import chooses_of_those
+from pipeline.config.answer_rules import AnswerRuleEntry, check_labels
 from pipeline.config.errors import described
 from pipeline.config.science import PriorsConfig
 from pipeline.config.strategies import rules_of
@@ -28,8 +32,9 @@ from pipeline.replay.sweep import Answers, answers_of
 from pipeline.replay.sweep import sweep as swept
 from pipeline.replay.sweep_table import sweep_table
 
-Rules = Sequence[str | Mapping[str, Any]]
-"""Answer rules of one's own as in a configuration: ``"mypackage.rules:my_rule"``."""
+Rules = Sequence[str | Mapping[str, Any] | Choose]
+"""Answer rules of one's own: as in a configuration (``"mypackage.rules:my_rule"``), or the function
+itself."""
 
 Setting = str | Mapping[str, Any]
 """A strategy as in a configuration: ``"base"``, ``{"kind": "esc", "n": 16, "window": 5}``."""
@@ -77,12 +82,14 @@ def replay(
     """
     if isinstance(strategy, str | Mapping):
         config = _config([strategy], answer_rules)
-        built, rules = grid(config, pool.science), rules_of(science_of(config, pool.science))
+        built, rules = grid(config, pool.science), _rules(config, pool, answer_rules)
         if len(built) != 1:
             raise ConfigError(f"a replay must have one setting, got {len(built)}: use sweep")
         label, strategy = built[0]
     else:
-        label, rules = strategy.kind, _rules(strategy, answer_rules, pool)
+        label, default = strategy.kind, rule_named(strategy.default_rule)
+        rules = _rules(_config(["base"], answer_rules), pool, answer_rules)
+        rules = rules if default in rules else (*rules, default)
     check_replayable(strategy, RecordingKind.POOL)
     answers = answers_of(pool)
     rows: list[Row] = []
@@ -128,7 +135,7 @@ def sweep(
         ConfigError: where a setting needs what the pool cannot give.
     """
     config = _config(strategies, answer_rules)
-    rules = rules_of(science_of(config, pool.science))
+    rules = _rules(config, pool, answer_rules)
     return sweep_table(swept(pool, grid(config, pool.science), seed=seed, rules=rules), choose)
 
 
@@ -153,26 +160,37 @@ def fronts(pool: CompletionPool, strategies: Sequence[Setting] = (), *, seed: in
     own, rules = list[tuple[str, Strategy[Any]]](), RULES
     if strategies:
         config = _config(strategies)
-        own, rules = grid(config, pool.science), rules_of(science_of(config, pool.science))
+        own, rules = grid(config, pool.science), _rules(config, pool, None)
     own += [one for one in control_settings(pool) if one not in own]
     result = swept(pool, own, seed=seed, rules=rules)
     return pa.Table.from_pylist(sweep_fronts(result), schema=FRONTS)
 
 
 def _config(strategies: Sequence[Setting], own: Rules | None = None) -> SweepConfig:
+    named = None if own is None else [rule for rule in own if isinstance(rule, str | Mapping)]
     try:
-        return SweepConfig.model_validate(
-            {"strategies": list(strategies), "answer_rules": None if own is None else list(own)}
-        )
+        return SweepConfig.model_validate({"strategies": [*strategies], "answer_rules": named})
     except ValidationError as error:
         raise ConfigError(described(error)) from error
 
 
-def _rules(strategy: Strategy[Any], own: Rules | None, pool: CompletionPool) -> tuple[Rule, ...]:
-    """Those that a strategy object is read by: its own default rule among them."""
-    known = rules_of(science_of(_config(["base"], own), pool.science))
-    default = rule_named(strategy.default_rule)
-    return known if default in known else (*known, default)
+def _rules(config: SweepConfig, pool: CompletionPool, own: Rules | None) -> tuple[Rule, ...]:
+    """Those that settings are read by, of the configuration and as functions."""
+    known = list(rules_of(science_of(config, pool.science)))
+    try:
+        for given in own or ():
+            if not isinstance(given, str | Mapping):
+                name = getattr(given, "__name__", type(given).__name__)
+                entry = AnswerRuleEntry(kind=f"{given.__module__}:{name}")
+                rule = replace(entry.rule, given=given)
+                chooses_of_those(rule)
+                known.append(rule)
+        check_labels([rule for rule in known if isinstance(rule, OwnRule)])
+    except ValidationError as error:
+        raise ConfigError(described(error, "answer_rules")) from error
+    except ValueError as error:
+        raise ConfigError(f"answer_rules: {error}") from error
+    return tuple(known)
 
 
 def _answer(answers: Answers, question: Question, request: Request) -> Observation:

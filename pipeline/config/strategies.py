@@ -12,12 +12,12 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pipeline.answers.answer_rules import RULES, AnswerRule, Rule, rule_named
 from pipeline.answers.own_rules import OwnRule, module_of
 from pipeline.answers.rule_contract import chooses_of_those
-from pipeline.config.answer_rules import DEFAULT, check_labels
+from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry, check_labels
 from pipeline.config.errors import described
 from pipeline.config.numbers import check_numbers
 from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.core.errors import ConfigError
-from pipeline.core.plugins import is_place, short_name
+from pipeline.core.plugins import is_place
 from pipeline.core.protocol import Pool, Strategy
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.registry import strategy_class
@@ -53,6 +53,12 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
     built = {entry.label: _build(science, entry) for entry in science.strategies}
     for label, strategy in built.items():
         _check_scores(science, label, strategy)
+        rule = rule_of(science, strategy)
+        if isinstance(rule, OwnRule) and rule not in rules_of(science):
+            raise ConfigError(
+                f"default_rule of {label} must be one for all settings, a class attribute, to be a "
+                f"rule of your own, got {strategy.default_rule!r}"
+            )
     if science.answer_rule in set(AnswerRule):
         _check_logprobs(science, AnswerRule(science.answer_rule))
     return built
@@ -76,10 +82,12 @@ def rules_of(science: ScienceConfig) -> tuple[Rule, ...]:
     kinds = dict.fromkeys(entry.kind for entry in science.strategies)
     defaults = [getattr(strategy_class(kind), "default_rule", None) for kind in kinds]
     own = [entry.rule for entry in science.answer_rules]
-    own += [OwnRule(short_name(d), d) for d in defaults if isinstance(d, str) and is_place(d)]
-    found = tuple(dict.fromkeys(own))
     try:
+        places = [d for d in defaults if isinstance(d, str) and is_place(d)]
+        found = tuple(dict.fromkeys([*own, *(AnswerRuleEntry(kind=d).rule for d in places)]))
         check_labels(found)
+    except ValidationError as error:
+        raise ConfigError(described(error, "default_rule")) from error
     except ValueError as error:
         raise ConfigError(f"science.answer_rules: {error}") from error
     return (*RULES, *found)
