@@ -1,4 +1,4 @@
-"""What the pages say is there: links, anchors, files, jobs with their options, fields, targets."""
+"""What the pages say is there: links, files, modules, jobs with their options, fields, targets."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ def test_files_and_targets_that_are_named_exist(page: Path) -> None:
 
     for name in re.findall(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./-]*\w\.\w+)", text):
         assert (ROOT / name).exists() or re.search(r"\b[A-Z]{2,}\b", name), name
+    for package, name in re.findall(r"python -m (jobs|benchmarks)\.(\w+)", text):
+        assert (ROOT / package / f"{name}.py").is_file() or name == "VERB", name
     assert set(re.findall(r"\btest_\w+\.py", text)) <= tests
     assert set(re.findall(r"`make ([a-z-]+)`", text)) <= set(targets)
 
