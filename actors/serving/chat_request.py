@@ -111,7 +111,7 @@ def question_in(messages: Any) -> str:
     It is the last message, which must be the user's. What systems and developers say stands before
     it; earlier turns stand between the two, each with its speaker. Strategies write their own
     prompts around it (``science.prompts``), and the generator has its own system message
-    (``science.generator.system``).
+    (``science.prompts.system``).
 
     Raises:
         ApiError: 400 where there is no question.

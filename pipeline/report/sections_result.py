@@ -20,7 +20,7 @@ def message_block(message: Message, suited: Sequence[str] = ()) -> Html:
     """The headline of a benchmark, its figures in large type, its sentences, and what suits it."""
     return h(
         "div",
-        h("h2", f"{message.headline}."),
+        h("h2", f"{message.headline}.".replace(" %", "\u00a0%")),  # no line begins with %
         _tiles(message),
         *(h("p", sentence) for sentence in (*message.sentences, *suited)),
         cls="message",
