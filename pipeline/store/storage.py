@@ -283,6 +283,11 @@ def fresh_token() -> str:
     return secrets.token_hex(3)
 
 
+def sha256(data: bytes) -> str:
+    """The SHA-256 of `data` as 64 hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def checksum(data: bytes) -> str:
-    """First 16 hex digits of the SHA-256 of `data`."""
-    return hashlib.sha256(data).hexdigest()[:16]
+    """The first 16 hex digits of that."""
+    return sha256(data)[:16]
