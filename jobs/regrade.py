@@ -26,7 +26,7 @@ from jobs.logs import log_to_stderr
 from jobs.terminal import terminal
 from jobs.verb_parser import at_least, verb_parser
 from pipeline.answers import Verdict
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import DataError
 from pipeline.records.journal import checked, counting, read_columns
 from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir, rows_of
@@ -51,9 +51,6 @@ SCHEMA = pa.schema(
 )
 
 
-_MOST_WORKERS = 256
-
-
 @in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
@@ -73,8 +70,6 @@ def main(argv: list[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     log_to_stderr(arguments.level)
-    if not 1 <= arguments.workers <= _MOST_WORKERS:
-        raise ConfigError(f"--workers must be from 1 to {_MOST_WORKERS}, got {arguments.workers}")
     run = RunDir.open(arguments.run)
     before = run.config().science.grader
     name = f"verdicts-{arguments.grader}.parquet"

@@ -221,8 +221,6 @@ def _existing(arguments: argparse.Namespace, config: RunConfig) -> str | None:
 
 
 def _show_rows(config: RunConfig, number: int) -> None:
-    if number < 1:
-        raise ConfigError(f"--show-rows must be >= 1, got {number}")
     for source in config.science.benchmarks:
         print(f"{source.name}: {described_fields(source)}")
         for warning in load(dataclasses.replace(source, limit=number, skip_bad_rows=True)).warnings:

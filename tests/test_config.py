@@ -253,13 +253,6 @@ def test_a_file_is_refused_with_the_line(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("rows", ["0", "-1"])
-def test_so_few_rows_are_none(rows, capsys):
-    """One line, as ever."""
-    assert evaluate.main(["--config", "laptop", "--show-rows", rows]) == 2
-    assert capsys.readouterr().err == f"error: --show-rows must be >= 1, got {rows}\n"
-
-
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5_000, "{folder}/latin.yaml"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path, path, capsys):
     """One line, or what argparse says of its argument."""

@@ -276,15 +276,6 @@ def test_a_line_that_is_dropped_needs_no_terminal(tmp_path):
         assert shell(f'{PYTHON} -c "$CODE"', CODE=code, TMPDIR=temporary).returncode == 3
 
 
-@pytest.mark.parametrize("workers", ["0", "-1", "999999999999"])
-def test_so_many_grading_processes_are_none(finished, workers, capsys):
-    """Each is a process: a slip of the keyboard must not start a million."""
-    from jobs.regrade import main
-
-    assert main([finished, "--grader", "paper", "--workers", workers]) == 2
-    assert capsys.readouterr().err.startswith("error: --workers must be from 1 to 256, got ")
-
-
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [
