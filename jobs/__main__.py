@@ -8,6 +8,7 @@ import sys
 from difflib import get_close_matches
 from functools import partial
 
+from jobs.endings import go_on_unheard
 from jobs.supervision import supervised
 from jobs.version import version
 
@@ -61,7 +62,11 @@ def main(argv: list[str] | None = None) -> int:
     if verb in VERBS:
         job = importlib.import_module(f"jobs.{verb}")
         run = partial(job.main, argv[1:])
-        return int((supervised(run) if started and verb in DRIVERS else run()) or 0)
+        if started and verb in DRIVERS:
+            return supervised(run)
+        if started and verb == "suite":
+            go_on_unheard()
+        return int(run() or 0)
     if first == "--version":
         print(version())
         return 0

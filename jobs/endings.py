@@ -44,12 +44,17 @@ def in_one_line(job: Callable[..., int]) -> Callable[..., int]:
         except KeyboardInterrupt:
             return _ended(EXIT_INTERRUPTED)
         except Exception as error:
-            if not type(error).__module__.startswith("ray.exceptions"):
+            if not is_of_ray(error):
                 raise
             return _ended(EXIT_RESUMABLE, f"stopped: Ray failed ({named(error)}); start it again")
         return status
 
     return main
+
+
+def is_of_ray(error: BaseException) -> bool:
+    """Whether it is one that Ray raises; jobs that do without Ray must not import it to ask."""
+    return type(error).__module__.startswith("ray.exceptions")
 
 
 def named(error: BaseException) -> str:

@@ -18,7 +18,7 @@ import logging
 import sys
 from typing import Any
 
-from jobs.endings import EXIT_RESUMABLE
+from jobs.endings import EXIT_RESUMABLE, is_of_ray, named
 from jobs.logs import log_to_stderr
 from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
@@ -106,6 +106,16 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
     except OSError as error:
         print(f"failed: {error}; resume with --resume {run.address}", file=sys.stderr)
         status = 1
+    except MemoryError:
+        told = f"failed: the driver has no memory left; resume with --resume {run.address}"
+        print(told, file=sys.stderr)
+        status = 1
+    except Exception as error:
+        if not is_of_ray(error):
+            raise
+        told = f"stopped: Ray failed ({named(error)}); resume with --resume {run.address}"
+        print(told, file=sys.stderr)
+        status = EXIT_RESUMABLE
     finally:
         progress.close()
     if status not in (0, EXIT_CAPPED):

@@ -55,6 +55,9 @@ class Pilot:
     cautions: Sequence[str] = ()
 
 
+_MOST = {"questions": 10**9, "rounds": 10_000}
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = verb_parser("forecast", __doc__)
@@ -141,10 +144,11 @@ class _Prices:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    for name in ("questions", "rounds"):
+    for name in _MOST:
         value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise ConfigError(f"--{name} must be >= 1, got {value}")
+        most = _MOST[name]
+        if value is not None and not 1 <= value <= most:
+            raise ConfigError(f"--{name} must be from 1 to {most:,}, got {value}")
     for name in ("tokens_per_gpu_second", "price_gpu_hour", "price_million_tokens"):
         value = getattr(arguments, name)
         if value is not None and not 0 < value < float("inf"):

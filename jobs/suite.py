@@ -26,6 +26,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
+from jobs.endings import go_on_unheard
 from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
 from jobs.shipped import shipped
@@ -160,9 +161,9 @@ def run_all(names: Sequence[str], commands: Sequence[list[str]], at_once: int) -
 
 @contextlib.contextmanager
 def _handing_on(stop: Callable[[int], None]) -> Iterator[None]:
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in numbers:
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    before = {n: handler for n, handler in handlers.items() if handler != signal.SIG_IGN}
+    for number in before:
         signal.signal(number, lambda signum, _: stop(signum))
     try:
         yield
@@ -189,4 +190,5 @@ def _report(addresses: Sequence[str], name: str) -> None:
 
 
 if __name__ == "__main__":
+    go_on_unheard()
     sys.exit(main())

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -168,8 +169,8 @@ class Tracking:
         """Pass on what came out, and wait for the tracker's end, but not for ever."""
         if self._tracker is None:
             return
-        with tempfile.TemporaryDirectory() as folder:
-            page = _report(self._run, Path(folder) / "report.html")
+        with _scratch() as folder:
+            page = folder and _report(self._run, folder / "report.html")
             self._put(lambda t: t.finish(final_figures(summary), page, status), self._end_s)
             self._put(None, self._end_s)
             self._thread.join(self._end_s)
@@ -211,6 +212,19 @@ def final_figures(summary: Mapping[str, Any]) -> dict[str, float]:
         if headline is not None:
             figures[f"{place}/accuracy"] = headline
     return figures
+
+
+@contextmanager
+def _scratch() -> Iterator[Path | None]:
+    """A folder for as long as this lasts; None where the disk has no room for one."""
+    try:
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    except OSError as error:
+        logger.warning("no report for the tracker: %s", error)
+        yield None
+        return
+    with folder as path:
+        yield Path(path)
 
 
 def _report(run: RunDir, path: Path) -> Path | None:

@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import ray
 
+from jobs import evaluate
 from jobs.__main__ import VERBS
 from jobs.endings import EXIT_UNHEARD, in_one_line
 from pipeline.core.errors import ConfigError, EngineError
+from pipeline.records.run_dir import RunDir
 from pipeline.store.storage import Folder
 from tests.attempts import Engines, attempt, config_of, new_run
 
@@ -271,3 +274,28 @@ def test_a_line_that_is_dropped_needs_no_terminal(tmp_path):
     )
     for temporary in (str(tmp_path), f"{tmp_path}/missing"):
         assert shell(f'{PYTHON} -c "$CODE"', CODE=code, TMPDIR=temporary).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (ray.exceptions.RaySystemError("a\nthe head is gone"), 75, "stopped: Ray failed (RaySys"),
+        (MemoryError(), 1, "failed: the driver has no memory left; resume with"),
+        (OSError(errno.EIO, "Input/output error"), 1, "failed: [Errno 5] Input/output error; res"),
+    ],
+)
+def test_whatever_ends_an_attempt_is_one_line_and_a_summary(
+    finished, monkeypatch, capsys, error, status, line
+):
+    """Before and after the attempt itself as well, such as while priors are filled in."""
+
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr("jobs.cluster.start_ray", lambda *_: None)
+    monkeypatch.setattr("jobs.evaluate.fill_priors", fails)
+    run = RunDir.open(finished)
+
+    assert evaluate.execute(run, run.config(), 1) == status
+    assert capsys.readouterr().err.splitlines()[-1].startswith(line)
+    assert run.folder.read_json("summary.json")["chains_done"] == 12

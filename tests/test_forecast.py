@@ -148,8 +148,9 @@ def test_a_pool_s_cells_hold_its_verdicts() -> None:
     ("questions", "arguments", "message"),
     [
         (6, [], "at least 10 graded questions a benchmark and strategy, got 6 of 6 in made-up"),
-        (20, ["--questions", "0"], "--questions must be >= 1, got 0"),
-        (20, ["--rounds", "-1"], "--rounds must be >= 1, got -1"),
+        (20, ["--questions", "0"], "--questions must be from 1 to 1,000,000,000, got 0"),
+        (20, ["--rounds", "-1"], "--rounds must be from 1 to 10,000, got -1"),
+        (20, ["--rounds", "9" * 30], "--rounds must be from 1 to 10,000, got 9999"),
         (20, ["--price-million-tokens", "-3"], "--price-million-tokens must be > 0, got -3"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,9 @@ async def test_what_is_wrong_with_an_export_is_named_by_file_and_row(
     table = pq.read_table(path)
     order = sorted(range(table.num_rows), key=lambda i: _order(table, i))
     pq.write_table(change(table.take(order)), path)
+    facts = json.loads((tmp_path / "export" / "pool.json").read_text())
+    del facts["sha256"]  # as of an earlier version, or of a folder made by hand
+    (tmp_path / "export" / "pool.json").write_text(json.dumps(facts))
 
     with pytest.raises(DataError, match=message):
         read_pool(str(tmp_path / "export"))
@@ -280,10 +284,45 @@ async def test_a_truncated_parquet_file_is_named(tmp_path: Path) -> None:
     segment = next((tmp_path / "pool" / "journal").glob("*.parquet"))
     segment.write_bytes(segment.read_bytes()[:-100])
 
-    with pytest.raises(DataError, match=r"pool\.parquet must be a whole Parquet file"):
+    with pytest.raises(DataError, match=r"pool\.parquet must have the digest .* of pool\.json"):
         read_pool(str(tmp_path / "export"))
     with pytest.raises(DataError, match=f"checksum must be .* in .*{segment.name}"):
         read_pool(run.address)
+
+
+async def test_a_bit_that_flips_in_an_export_is_found(tmp_path: Path) -> None:
+    """Parquet itself hides many: figures would differ silently. Earlier exports have no digests."""
+    export = tmp_path / "export"
+    await _exported(export)
+    facts = json.loads((export / "pool.json").read_text())
+    for name in facts["sha256"]:
+        whole = (export / name).read_bytes()
+        for place in range(4, len(whole), len(whole) // 20):
+            flipped = bytes([whole[place] ^ 1])
+            (export / name).write_bytes(whole[:place] + flipped + whole[place + 1 :])
+            with pytest.raises(DataError, match=f"{name} must have the digest"):
+                read_pool(str(export))
+        (export / name).write_bytes(whole)
+    del facts["sha256"]
+    (export / "pool.json").write_text(json.dumps(facts))
+
+    assert read_pool(str(export)).questions
+
+
+@pytest.mark.parametrize(
+    "text", ["null", "[]", "5", '{"version": 1}', '{"version": 1, "science": {}, "synthetic": 0}']
+)
+def test_an_export_that_does_not_say_what_it_is_is_refused(tmp_path: Path, text: str) -> None:
+    """One line that names the file."""
+    (tmp_path / "pool.json").write_text(text)
+
+    with pytest.raises(DataError, match=r"pool\.json$") as caught:
+        read_pool(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+async def _exported(folder: Path) -> None:
+    export_pool(await collected(folder.parent), str(folder))
 
 
 async def test_an_export_of_another_version_is_refused(tmp_path: Path) -> None:

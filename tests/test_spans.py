@@ -121,3 +121,14 @@ async def test_a_collector_that_is_away_costs_no_call(monkeypatch: pytest.Monkey
 
     assert isinstance(await client().call(GenerateCall(asks())), Generated)
     spans.cache_clear()
+
+
+def test_settings_that_cannot_be_cost_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that did not start for them would be started again, and then the run fail."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "soon")
+
+    spans.cache_clear()
+
+    assert spans() is None
+    spans.cache_clear()

@@ -69,6 +69,14 @@ def test_another_file_system_is_used_by_its_address(bucket):
             read("torn.parquet")
 
 
+def test_a_name_with_nul_is_refused(tmp_path):
+    """Arrow and Python refuse it in ways of their own."""
+    folder = Folder(str(tmp_path))
+    for use in (folder.has, folder.read, folder.prepare, lambda name: folder.write(name, b"")):
+        with pytest.raises(DataError, match="must not hold NUL"):
+            use("a\0b")
+
+
 def test_a_write_that_fails_leaves_nothing_half_written(tmp_path):
     """Neither the object nor a part of it stays behind."""
     (tmp_path / "taken").mkdir()

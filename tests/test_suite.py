@@ -163,3 +163,19 @@ def test_how_much_is_told_is_handed_to_each_run(monkeypatch, given):
 
     assert suite.main(["--name", "told", given, PAPER[0]]) == 0
     assert [given in command for command in seen] == [True]
+
+
+def test_a_suite_goes_on_where_nobody_reads_it(tmp_path):
+    """Else its runs would end with whoever read their lines."""
+    done = tmp_path / "done"
+    job = (
+        "import sys; from jobs.endings import go_on_unheard; from jobs.suite import run_all\n"
+        "go_on_unheard()\n"
+        'told = \'print("x" * 1_000_000); open(sys.argv[1], "w").close()\'\n'
+        "run = [sys.executable, '-c', f'import sys; {told}', sys.argv[1]]\n"
+        "sys.exit(run_all(['a'], [run], 1)[0])"
+    )
+    command = f'set -o pipefail; "{sys.executable}" -c "$JOB" "{done}" | true'
+    ended = subprocess.run(["bash", "-c", command], timeout=60, env={**os.environ, "JOB": job})
+
+    assert (ended.returncode, done.exists()) == (0, True)

@@ -197,7 +197,7 @@ class RuntimeConfig(Section):
     """How long a run that is told to stop (SIGTERM) waits for completions in flight before it cuts
     them. Ray kills a stopped job after 3 s unless RAY_JOB_STOP_WAIT_TIME_S in the job's environment
     says otherwise; None takes what that leaves: 1 s of 3, 118 s of 150."""
-    grading_workers: int = Field(1, ge=1)
+    grading_workers: int = Field(1, ge=1, le=256)
     """Processes that grade what needs computer algebra, a controller."""
     max_failed_share: float = Field(0.5, gt=0, le=1)
     """The run ends with an error once more than this share of at least

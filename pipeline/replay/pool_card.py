@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 
 from pipeline.replay.pool_rows import POOL_TABLE
 from pipeline.replay.pools import CompletionPool
-from pipeline.store.storage import Folder
+from pipeline.store.storage import Folder, sha256
 
 CARD = "README.md"
 
@@ -115,10 +114,6 @@ def card_of(
         seed=science.seed,
         versions=", ".join(f"{name} {version}" for name, version in versions.items())
         or "versions that were not recorded",
-        digests="\n".join(f"| `{name}` | `{_digest(folder, name)}` |" for name in files),
+        digests="\n".join(f"| `{name}` | `{sha256(folder.read(name))}` |" for name in files),
         licence=licence or "Not stated.",
     )
-
-
-def _digest(folder: Folder, name: str) -> str:
-    return hashlib.sha256(folder.read(name)).hexdigest()

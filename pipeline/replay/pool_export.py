@@ -18,7 +18,7 @@ from pipeline.records.trajectory import SCHEMA, table_of
 from pipeline.replay.pool_card import CARD, card_of
 from pipeline.replay.pool_rows import POOL_TABLE, without_texts
 from pipeline.replay.pools import POOL_VERSION, CompletionPool, Place, read_with_places
-from pipeline.store.storage import Folder
+from pipeline.store.storage import Folder, sha256
 
 _ROWS = 50_000  # a row group: few of them compress better
 _ORDER = ("benchmark", "pool", "question_id", "chain", "round", "sample")
@@ -59,7 +59,9 @@ def export_pool(run: RunDir, address: str, *, texts: bool = True, licence: str =
     groups = _grouped(taken) if texts else _packed(taken)
     written = folder.write_tables(POOL_TABLE, SCHEMA, groups)
     folder.write(CARD, card_of(pool, folder, _versions(run), texts=texts, licence=licence).encode())
-    folder.write_json("pool.json", _facts(run, pool, texts=texts))  # last: without it no pool
+    digests = {name: sha256(folder.read(name)) for name in (POOL_TABLE, QUESTIONS_FILE)}
+    facts = {**_facts(run, pool, texts=texts), "sha256": digests}
+    folder.write_json("pool.json", facts)  # last: without it no pool
     return written
 
 

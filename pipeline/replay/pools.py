@@ -13,18 +13,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ValidationError
+
+from pipeline.config.errors import described
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import POOL_OF, strategies_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.prompts import Feedback
 from pipeline.core.protocol import Observation, Pool, Question, Request, Strategy
-from pipeline.records.questions import question_of, read_questions
+from pipeline.records.questions import QUESTIONS_FILE, question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import Address, Recorded, Recording, RecordingKind, drive
-from pipeline.replay.pool_rows import Located, exported_rows, journal_rows
+from pipeline.replay.pool_rows import POOL_TABLE, Located, exported_rows, journal_rows
 from pipeline.replay.pool_selection import Digests, Taken
-from pipeline.store.storage import Folder
+from pipeline.store.storage import Folder, sha256
 
 POOL_VERSION = 1
 
@@ -141,6 +144,7 @@ def read_with_places(
     if keep and exported and not folder.read_json("pool.json").get("texts", True):
         raise DataError(f"{address} was exported without texts: export it again without --no-texts")
     if exported:
+        check_digests(folder)
         return _assembled(folder, science, synthetic, exported_rows(folder, text=keep), None)
     run = RunDir(folder)
     return _assembled(folder, science, synthetic, journal_rows(run.journal, text=keep), run)
@@ -178,16 +182,39 @@ def exported_science(address: str) -> tuple[ScienceConfig, bool]:
     """What an exported pool was drawn with, and whether scripted engines drew it.
 
     Raises:
-        DataError: at a pool of another version.
+        DataError: at a pool of another version, and where pool.json is something else.
     """
     folder = Folder(address.rstrip("/"))
     facts = folder.read_json("pool.json")
-    version = facts.get("version")
+    version = facts.get("version") if isinstance(facts, dict) else None
     if version != POOL_VERSION:
         raise DataError(
             f"pool version must be {POOL_VERSION}, got {version!r} in {folder.address}/pool.json"
         )
-    return ScienceConfig.model_validate(facts["science"]), bool(facts["synthetic"])
+    try:
+        return ScienceConfig.model_validate(facts["science"]), bool(facts["synthetic"])
+    except (KeyError, ValidationError) as error:
+        why = described(error) if isinstance(error, ValidationError) else f"no {error}"
+        told = why.splitlines()[0]
+        raise DataError(
+            f"a pool must say what it was drawn with, {told}; in {folder.address}/pool.json"
+        ) from error
+
+
+def check_digests(folder: Folder) -> None:
+    """Hold the files of an exported pool against the digests that it was exported with.
+
+    Raises:
+        DataError: naming the file that was changed since. Earlier exports have no digests.
+    """
+    told = folder.read_json("pool.json").get("sha256", {})
+    for name in (POOL_TABLE, QUESTIONS_FILE):
+        found = sha256(folder.read(name))
+        if found != told.get(name, found):
+            raise DataError(
+                f"{folder.address}/{name} must have the digest {told[name]} of pool.json, it was "
+                f"changed since: {found}"
+            )
 
 
 def _assembled(

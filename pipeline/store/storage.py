@@ -107,8 +107,8 @@ class Folder:
 
     def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
         """The bytes of an object, or some of them; FileNotFoundError where there is none."""
-        fs, base = self._resolve()
-        with fs.open_input_file(posixpath.join(base, name)) as stream:
+        fs, path = self._resolve(name)
+        with fs.open_input_file(path) as stream:
             stream.seek(start)
             return bytes(stream.read(length))
 
@@ -133,8 +133,8 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Whether an object of that name exists."""
-        fs, base = self._resolve()
-        info = fs.get_file_info(posixpath.join(base, name))
+        fs, path = self._resolve(name)
+        info = fs.get_file_info(path)
         return bool(info.type == pafs.FileType.File)
 
     def move(self, name: str, target: str) -> None:
@@ -283,6 +283,11 @@ def fresh_token() -> str:
     return secrets.token_hex(3)
 
 
+def sha256(data: bytes) -> str:
+    """The SHA-256 of `data` as 64 hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def checksum(data: bytes) -> str:
-    """First 16 hex digits of the SHA-256 of `data`."""
-    return hashlib.sha256(data).hexdigest()[:16]
+    """The first 16 hex digits of that."""
+    return sha256(data)[:16]
