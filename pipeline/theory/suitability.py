@@ -160,8 +160,8 @@ def _auc_within(score_QT: FloatArray, right_QT: FloatArray) -> Interval | None:
             aucs.append(roc_auc(score_T[use], right_T[use] == 1))
     if len(aucs) < LEAST_QUESTIONS:
         return None
-    error = float(np.std(aucs, ddof=1) / np.sqrt(len(aucs)))
-    return _on_logit(float(np.mean(aucs)), error, len(aucs))
+    n = len(aucs)
+    return _on_logit(float(np.mean(aucs)), float(np.std(aucs, ddof=1) / np.sqrt(n)), n)
 
 
 def _on_logit(value: float, error: float, questions: int) -> Interval:
@@ -214,8 +214,8 @@ def _pearson(sums_DF: FloatArray) -> FloatArray:
 def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
     """How much the accuracy of rounds 1 to T - 1 varies around the chain's, over the expected.
 
-    A homogeneous chain at p has variance p (1 - p) / n in a round with n graded questions, and the
-    covariance p (1 - p) lambda^k n_rs / (n_r n_s) of two rounds with n_rs graded in both.
+    Rounds r and s of a homogeneous chain at p have the covariance p (1 - p) lambda^|r - s| n_rs /
+    (n_r n_s), n being the questions graded in each and in both.
     """
     rounds = right_QT.shape[1] - 1
     if rounds < _LEAST_ROUNDS or np.isnan(right_QT).all(axis=0).any():
@@ -228,8 +228,8 @@ def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
     both_TT, graded_T = known_QT.T @ known_QT, known_QT.sum(axis=0)
     r = np.arange(rounds)
     covariance_TT = (1 - a - b) ** np.abs(r[:, None] - r) * both_TT / np.outer(graded_T, graded_T)
-    spread = float(np.trace(covariance_TT) - covariance_TT.sum() / rounds) / (rounds - 1)
-    chain = p * (1 - p) * spread
+    spread = float(np.trace(covariance_TT) - covariance_TT.sum() / rounds)
+    chain = p * (1 - p) * spread / (rounds - 1)
     return observed / chain if chain > 1e-12 else None
 
 
@@ -288,13 +288,11 @@ def _of_lags(lags: Sequence[LagCorrelation], samples: Interval | None) -> str | 
 def _of_curve(ratio: float | None) -> str | None:
     if ratio is None:
         return None
-    told = f"Accuracy varies over rounds {ratio:.2f} times as much as the two-state chain expects"
-    if ratio < _SMOOTH:
-        return (
-            f"{told}: questions differ, and late rounds are better forecast by the mean of earlier "
-            f"ones."
-        )
-    return f"{told}."
+    end = ": questions differ, and late rounds are better forecast by the mean of earlier ones"
+    return (
+        f"Accuracy varies over rounds {ratio:.2f} times as much as the two-state chain expects"
+        f"{end if ratio < _SMOOTH else ''}."
+    )
 
 
 def _with_ends(interval: Interval) -> str:
