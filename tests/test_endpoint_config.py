@@ -45,6 +45,8 @@ def test_a_minimal_endpoint() -> None:
         ({"extra_body": {"reasoning_effort": "low"}}, "science.generator, got reasoning_effort"),
         ({"extra_body": {"api_key": "x"}}, "must hold no secrets"),
         ({"extra_body": {"route": [{"api-key": "x"}]}}, "must hold no secrets.* got api_key"),
+        ({"headers_env": {"X Team": "TEAM"}}, "must have names of headers"),
+        ({"headers_env": {"authorization": "A"}, "api_key_env": "B"}, "must not have Authoriz"),
         ({"keys": "x"}, "keys is not a field"),
     ],
 )

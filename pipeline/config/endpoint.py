@@ -10,12 +10,13 @@ import re
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlparse, urlunparse
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from pipeline.config.schema import Section
 from pipeline.config.secrets import without_credentials, without_secrets_within
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _OF_A_KEY = re.compile(r"key|token|secret|pass|pwd|auth|sig|code|access", re.IGNORECASE)
 SET_ELSEWHERE = frozenset((
     "messages", "model", "max_tokens", "max_completion_tokens", "min_tokens", "temperature",
@@ -111,6 +112,18 @@ class EndpointConfig(Section):
                 f"science.decoding or science.generator, got {', '.join(decided)}"
             )
         return fields
+
+    @model_validator(mode="after")
+    def _headers(self) -> EndpointConfig:
+        for name in self.headers_env:
+            if not _HEADER.fullmatch(name):
+                raise ValueError("headers_env must have names of headers, got something else")
+            if name.lower() == "authorization" and self.api_key_env is not None:
+                raise ValueError(
+                    "headers_env must not have Authorization where api_key_env is set, which is "
+                    f"sent as that, got {name!r}"
+                )
+        return self
 
     @field_validator("base_urls")
     @classmethod
