@@ -15,7 +15,7 @@ from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from pipeline.answers import grade
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import strategies_of
+from pipeline.config.strategies import rules_of, strategies_of
 from pipeline.core import prm
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Failure, Request
@@ -28,7 +28,7 @@ from pipeline.planning.phase_work import (
 )
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import ByQuestion, Recording, read_journal
-from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.records.outcome import schema_of
 from pipeline.records.questions import question_of, questions_table
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.segments import listed
@@ -133,6 +133,7 @@ async def live(
             grade=_grade,
             recording_of=lambda work, found=recorded: Recording(found.get(work.key, [])),
             in_flight=64,
+            rules=rules_of(config.science),
         )
         work = []
         for row in phase_work(strategies, phase, questions, known, done):  # type: ignore[arg-type]  # keys of four
@@ -151,7 +152,9 @@ async def live(
             )
         outcomes = await asyncio.gather(*(chains.run(one) for one in work))
         await writer.close()
-        table = pa.Table.from_pylist([row for row in outcomes if row], schema=OUTCOME_SCHEMA)
+        table = pa.Table.from_pylist(
+            [row for row in outcomes if row], schema=schema_of(rules_of(config.science))
+        )
         folder = run.folder.child("outcomes", f"attempt-{attempt}-phase-{phase}")
         folder.write_table("part-0.parquet", table)
         _fold(run, strategies, phase, questions, known)

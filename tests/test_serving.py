@@ -550,3 +550,22 @@ async def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
             config(tmp_path, seed=7),
             served_models(config(tmp_path).science).served,
         )
+
+
+def own_first(completions: Any) -> int:
+    """An answer rule of one's own: the first completion, whatever came later."""
+    return 0
+
+
+async def test_a_rule_of_ones_own_chooses_what_is_answered(tmp_path: Path) -> None:
+    """The reply is the completion that the rule chose, the extension has its answer, and the record
+    has its columns and replays."""
+    asked = config(tmp_path, ["chain_asc"], answer_rule=f"{__name__}:own_first")
+    async with endpoint(asked, record=tmp_path / "record") as served:
+        told = (await served.post(model=CHAIN)).json()["markovscale"]
+
+    assert (told["answer_rule"], told["position"]) == ("own_first", 0)
+    assert told["answer"] == told["answer_own_first"] == told["round_answers"][0]
+    run = RunDir.open(str(tmp_path / "record" / "chain_asc"))
+    assert rows_of(run.outcomes())[0]["answer_own_first"] == told["answer"]
+    assert replay_run(run).differences == ()
