@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from contextlib import suppress
 from typing import Self
 
@@ -13,7 +13,6 @@ import psutil
 
 _EVERY_S = 0.2
 _LOOKED_FOR = 5  # times that; finding new processes costs more than asking known ones
-_AT_WORK = 0.2
 _ENGINE, _CONTROLLER = "ray::EngineHost", "ray::MapWorker(FlatMap(Controller))"
 _NAMES = (
     (_ENGINE, "engine's actor"),
@@ -43,22 +42,29 @@ class Processes:
         self._thread.join()
 
     def while_working(self, seconds: float) -> dict[str, float]:
-        """CPU seconds by process, of the last `seconds` in which an engine worked; what is not
-        named is Ray's. ``machine`` is what all processes took, those of others included."""
-        engines = [pid for pid, name in self._names.items() if name in (_NAMES[0][1], _NAMES[1][1])]
+        """CPU seconds by process, in those `seconds` of a controller's life in which engines took
+        the most. What is not named is Ray's; ``machine`` is all, processes of others included."""
+        engines = self._named("engine's actor", "vLLM's engine")
+        alive = [set(self._named("controller")) & used.keys() for _, used in self._seen]
 
-        def worked(place: int) -> bool:
-            (began, before), (ended, after) = self._seen[place - 2], self._seen[place]
-            used = sum(after.get(pid, 0.0) - before.get(pid, 0.0) for pid in engines)
-            return used > _AT_WORK * (ended - began)
+        def taken(first: int) -> dict[int, float]:
+            began_s, began = self._seen[first]
+            ended: dict[int, float] = {}
+            for at_s, used in self._seen[first:]:
+                ended |= used  # a process that has ended keeps its last figure
+                if at_s >= began_s + seconds:
+                    break
+            return {pid: cpu_s - began.get(pid, 0.0) for pid, cpu_s in ended.items()}
 
-        last = max(place for place in range(2, len(self._seen)) if worked(place))
-        ended, after = self._seen[last]
-        before = next(cpu for at, cpu in self._seen if at >= ended - seconds)
-        total: Counter[str] = Counter()
-        for pid, used in after.items():
-            total[self._names.get(pid, "Ray's own")] += used - before.get(pid, 0.0)
-        return {name: round(used, 2) for name, used in total.most_common()}
+        spans = [taken(first) for first, controllers in enumerate(alive) if controllers]
+        most = max(spans, key=lambda span: sum(span.get(pid, 0.0) for pid in engines))
+        total: defaultdict[str, float] = defaultdict(float)
+        for pid, cpu_s in most.items():
+            total[self._names.get(pid, "Ray's own")] += cpu_s
+        return {name: round(cpu_s, 2) for name, cpu_s in total.items()}
+
+    def _named(self, *names: str) -> list[int]:
+        return [pid for pid, name in self._names.items() if name in names]
 
     def _watch(self) -> None:
         own = psutil.Process()
