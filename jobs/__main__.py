@@ -8,7 +8,7 @@ import sys
 from difflib import get_close_matches
 from functools import partial
 
-from jobs.endings import go_on_unheard
+from jobs.endings import go_on_unheard, in_one_line
 from jobs.supervision import supervised
 from jobs.version import version
 
@@ -50,6 +50,7 @@ DRIVERS = ("evaluate", "collect", "serve", "train", "features", "miniature")
 """Jobs of a Ray driver, which `jobs.supervision` watches."""
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Hand the rest of the command line to a verb; returns its exit status."""
     started = argv is None  # as a program, whose process may be divided

@@ -136,6 +136,15 @@ async def attempt(run: RunDir, engines: Engines, number: int = 1) -> list[dict[s
     return outcomes
 
 
+def outcomes_of(run: RunDir) -> dict[str, dict[str, Any]]:
+    """Outcomes by question, without what tells who wrote them when."""
+    gone = ("seconds", "epoch", "sequence", "attempt")
+    return {
+        row["question_id"]: {name: value for name, value in row.items() if name not in gone}
+        for row in rows_of(run.outcomes())
+    }
+
+
 def _work(strategies: dict[str, Any], row: dict[str, Any]) -> Work:
     (phase,) = phases_of(strategies[row["strategy"]])
     return Work(

@@ -156,6 +156,7 @@ PYTHON = sys.executable
     ("command", "status"),
     [
         ("{python} -m jobs.status {run} --json | true", EXIT_UNHEARD),
+        ("{python} -m jobs | true", EXIT_UNHEARD),
         ("{python} -m jobs.status {run} --json >&-", 0),
         ("{python} -m jobs.status {run} >/dev/full", 2),
         ("{python} -m jobs.status {run} 2>&- >/dev/full", 2),

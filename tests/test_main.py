@@ -177,4 +177,6 @@ def test_a_number_that_cannot_be_is_refused_in_one_line(words, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(words)
     told = capsys.readouterr().err.splitlines()[-1]
-    assert re.search(rf"error: argument {words[-2]}: .* (>=|from) \d.*, got '{words[-1]}'$", told)
+    assert re.search(
+        rf"error: argument {words[-2]}: .* (>= \d|from \d+ to \d+), got '{words[-1]}'$", told
+    )
