@@ -1,9 +1,10 @@
 """vLLM's engine inside this process, behind the part of AsyncLLM that this project uses.
 
 AsyncLLM has its engine in another process and sends it every request, and back every token, through
-a socket. On a CPU that is a third of what a small model costs, and a second copy of Python and
-vLLM. Here a thread makes the steps, and the event loop hears of a request once, when it ends. A
-step that hangs without letting go of the interpreter hangs the actor too: only Serve would see it.
+a socket. On a CPU that is a seventh of what a token of a small model costs, and a second copy of
+Python and vLLM. Here a thread makes the steps, and the event loop hears of a request once, when it
+ends. A step that hangs without letting go of the interpreter hangs the actor too: only Serve would
+see that.
 """
 
 from __future__ import annotations
