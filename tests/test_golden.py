@@ -16,7 +16,7 @@ import pytest
 from jobs import evaluate, report
 from jobs.results import write_summary
 from jobs.run_options import add_run_options, opened_run
-from pipeline.core.errors import ReplayMissError
+from pipeline.core.errors import DataError
 from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.pool_export import export_pool
@@ -115,8 +115,8 @@ def test_its_journal_replays_record_for_record(version: Path, name: str) -> None
 
 
 def test_a_run_that_is_not_finished_cannot_be_replayed(version: Path) -> None:
-    """The error names what was not recorded."""
-    with pytest.raises(ReplayMissError, match=r"round 2.*nothing was recorded there"):
+    """The error names a question that has no outcome yet, and how to go on."""
+    with pytest.raises(DataError, match=r"must be finished.* has no outcome under .*: resume"):
         replay_run(RunDir.open(str(version / "stopped")))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.engines import templates, vllm_setup
+from actors.engines import templates, vllm_setup, vllm_start
 from actors.engines.actor_host import not_started
 from actors.engines.engine_host import start_failure
 from actors.engines.generator import GeneratorEngine
@@ -38,7 +38,7 @@ def _no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: Any) -> None:
         raise LoadedError
 
-    monkeypatch.setattr(vllm_setup, "start", start)
+    monkeypatch.setattr(vllm_start, "start", start)
     monkeypatch.setattr(vllm_setup, "token_rows", lambda **_: {})
 
 
