@@ -204,8 +204,9 @@ def _print_pilots(
 ) -> None:
     ranked = candidates(curves, _most(curves, n))
     table = Table(title=f"{benchmark}: backbones by L", title_justify="left")
-    table.add_column("backbone")
-    for name in ("run", "L [95 % interval]", "p0", "accuracy at N", "tokens at N", "questions"):
+    table.add_column("backbone", overflow="fold")
+    table.add_column("run", justify="right", overflow="fold")
+    for name in ("L [95 % interval]", "p0", "accuracy at N", "tokens at N", "questions"):
         table.add_column(name, justify="right")
     for candidate in ranked:
         cell = candidate.curve.cell

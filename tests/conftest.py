@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # before anything imports Ray: a token in the user's home must not decide whether tests connect
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+# tables are as wide as the tests say, not as the terminal of whoever runs them
+os.environ.pop("COLUMNS", None)
 # before anything imports torch: its threads spin while they wait for each other, which on a busy
 # machine takes ten times as long as one thread for models as small as ours
 os.environ.setdefault("OMP_NUM_THREADS", "1")
