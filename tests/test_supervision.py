@@ -27,6 +27,14 @@ sys.exit(supervised(job))
 """
 
 
+@pytest.fixture(autouse=True)
+def _not_by_nohup():
+    """What a child inherits of signals must not depend on how the tests were started."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 def started(*lines: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-c", JOB.format(body="\n    ".join(lines))],
@@ -133,10 +141,7 @@ def test_a_signal_before_the_job_takes_it_leaves_it_resumable(number, takes_it):
 def test_nohup_is_heeded():
     """A job that is to outlive its terminal does."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        process = started("print('up', flush=True)", "time.sleep(0.5)", "return 3")
-    finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    process = started("print('up', flush=True)", "time.sleep(0.5)", "return 3")
     process.stdout.readline()
     process.send_signal(signal.SIGHUP)
 
