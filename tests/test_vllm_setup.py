@@ -11,10 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from actors.engines.vllm_setup import (
-    PROJECT,
     engine_args,
     environment,
-    located,
     prefill_args,
     speculation_args,
 )
@@ -22,6 +20,7 @@ from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError
+from tests.conftest import ROOT
 
 MODEL = GeneratorModel(model="some/model", max_model_len=4096)
 
@@ -97,16 +96,6 @@ def test_a_pool_without_gpus_gets_vllms_cpu_settings_and_the_users_win() -> None
     assert not [name for name in environment(pool()) if "CPU" in name or "OMP" in name]
 
 
-def test_folders_of_the_project_are_found_from_anywhere(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
-    """A worker's working directory is not the project's; ids of a hub stay as they are."""
-    monkeypatch.chdir(str(tmp_path))
-
-    assert located("configs") == str(PROJECT / "configs")
-    assert located("Qwen/Qwen2.5-Math-PRM-7B") == "Qwen/Qwen2.5-Math-PRM-7B"
-
-
 HOLDER = """
 import sys, time
 from actors.engines.vllm_start import alone_on_gpu
@@ -126,7 +115,7 @@ def test_engines_that_share_a_gpu_start_one_after_the_other(
     def began(gpu: str, share: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-c", HOLDER, share],
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": str(PROJECT)},
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             text=True,
         )

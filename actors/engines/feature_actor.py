@@ -15,6 +15,7 @@ from actors.engines.templates import rendered
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.predictors.features import table_of
+from pipeline.store.shipped import located
 
 
 class FeatureActor:
@@ -58,7 +59,7 @@ class _VllmStates:
         orphan_reaper.hold()
 
         own = AutoConfig.from_pretrained(
-            vllm_setup.located(model.model),
+            located(model.model),
             revision=model.revision,
             trust_remote_code=model.trust_remote_code,
         )
@@ -83,7 +84,7 @@ class _TransformersStates:
         self._device = "cpu" if vllm_setup.on_cpu(pool) else "cuda"
         self._mean = pooling == "mean"
         self._model = AutoModel.from_pretrained(
-            vllm_setup.located(model.model),
+            located(model.model),
             revision=model.revision,
             dtype="auto" if model.dtype == "auto" else getattr(torch, model.dtype),
             trust_remote_code=model.trust_remote_code,

@@ -8,7 +8,6 @@ same name, unless a comment says otherwise.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from pipeline.config.models import ModelConfig
@@ -17,10 +16,10 @@ from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
 from pipeline.core.thinking import Reasoning
 from pipeline.planning import sizing
+from pipeline.store.shipped import located
 
 CPU_KV_CACHE_GIB = "1"
 PROCESSES = "VLLM_ENABLE_V1_MULTIPROCESSING"
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 def environment(pool: PoolConfig) -> dict[str, str]:
@@ -182,12 +181,6 @@ def kv_capacity_tokens(llm: Any) -> int:
     if exact:
         return int(exact)
     return int((cache.num_gpu_blocks or 0) * (cache.block_size or 0))
-
-
-def located(model: str) -> str:
-    """A folder of the project, such as ``models/tiny-generator``, wherever the process runs."""
-    folder = PROJECT / model
-    return str(folder) if not Path(model).is_dir() and folder.is_dir() else model
 
 
 def check_shape(model: ModelConfig) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from actors.engines import vllm_setup
 from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
@@ -25,6 +24,7 @@ from pipeline.planning.capacity import pool_ask, reading_ask
 from pipeline.predictors.features import FeatureCache, digest_of, messages_of
 from pipeline.predictors.heads import Backbone
 from pipeline.records.trajectory import Row
+from pipeline.store.shipped import located
 from pipeline.store.storage import Folder, resolve
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def backbone_of(model: GeneratorModel) -> Backbone:
     Raises:
         ConfigError: where it is neither a folder nor an id that can be looked up.
     """
-    place = Path(vllm_setup.located(model.model))
+    place = Path(located(model.model))
     if place.is_dir():
         return Backbone(model=place.resolve().name, revision=f"sha256:{_folder_digest(place)}")
     from huggingface_hub import hf_hub_download
