@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import pytest
@@ -241,6 +242,26 @@ async def test_a_lone_call_waits_for_no_tick_and_many_share_their_exchanges() ->
     assert alone_s < Pace().tick_s
     assert sum(replica.carried) == 1_000
     assert len(replica.carried) <= 5
+
+
+async def test_an_exchange_is_not_submitted_in_the_context_of_a_request() -> None:
+    """Ray cancels with a request what was submitted in its context, whosever calls it carries."""
+    request: ContextVar[str | None] = ContextVar("request", default=None)
+    replica, submitted = Replica(random.Random(0)), []
+
+    async def carry(*chunks: bytes) -> bytes:
+        submitted.append(request.get())
+        return await replica.carry(*chunks)
+
+    link = Link("r", carry, Pace(), lambda name: None, lambda name: None)
+    for number in range(6):
+        context = copy_context()
+        context.run(request.set, f"request {number}")
+        call = ScoreCall("what?", "so", request_id=fresh_id("t"), deadline_s=9.0)
+        await context.run(link.hand, call).result()
+
+    assert len(submitted) >= 6
+    assert set(submitted) == {None}
 
 
 async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.MonkeyPatch) -> None:

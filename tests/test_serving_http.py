@@ -108,9 +108,10 @@ def test_a_job_serves_aborts_drains_and_leaves_nothing(tmp_path: Path) -> None:
 
         hanging = ask(client, HANGS, stream=True)
         next(iter(hanging))
-        hanging.close()
+        # who leaves takes nobody else's calls along
         with pytest.raises(openai.APITimeoutError):
             ask(client, HANGS, timeout=3)
+        hanging.close()
         metrics = address.removesuffix("/v1") + "/metrics"
         gone = f'markovscale_requests_total{{model="{CHAIN}",status="499"}} 2.0'
         until(lambda: gone in httpx2.get(metrics).text)

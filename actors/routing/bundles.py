@@ -15,6 +15,7 @@ import logging
 import pickle
 import uuid
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from typing import Any, Generic, NamedTuple
 
 import ray
@@ -183,7 +184,8 @@ class Link:
         tick_s = self._pace.tick_s
         bundle = Bundle(self._caller, self._life, not self._known, tick_s, aborts, calls)
         self._under_way += 1
-        task = self._loop.create_task(self._exchange(bundle))
+        # Ray cancels with a request what was submitted in its context; this one is everybody's
+        task = self._loop.create_task(self._exchange(bundle), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
