@@ -11,6 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from actors.cluster import orphan_reaper
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import ConfigError, MarkovScaleError
 
@@ -131,6 +132,7 @@ def _init(ray: Any, runtime: RuntimeConfig, joins: str | None, own: Sequence[Pat
                 f"{error} (RAY_AUTH_MODE must be that of the cluster, it is {mode} here)"
             ) from error
     else:
+        orphan_reaper.hold()
         _importable_by_workers(own)
         ray.init(
             address="local",

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 _HOST = """
 import subprocess, sys, time
-from actors.engines import orphan_reaper
+from actors.cluster import orphan_reaper
 orphan_reaper.hold()
 nested = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
 subprocess.Popen([sys.executable, "-c", nested], start_new_session=True)
@@ -49,7 +49,7 @@ def test_nothing_of_a_killed_host_is_left() -> None:
 def test_the_reaper_of_a_host_that_ends_in_peace_ends_too() -> None:
     """It kills nobody that has ended, and does not stay."""
     code = (
-        "from actors.engines import orphan_reaper; orphan_reaper.hold(); import time; time.sleep(1)"
+        "from actors.cluster import orphan_reaper; orphan_reaper.hold(); import time; time.sleep(1)"
     )
     host = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
     own = psutil.Process(host.pid)

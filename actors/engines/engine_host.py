@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 import ray
 
-from actors.engines import orphan_reaper
+from actors.cluster import orphan_reaper
 from actors.engines.bundle_desk import Desk
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from actors.engines import orphan_reaper, vllm_setup, vllm_start
+from actors.cluster import orphan_reaper
+from actors.engines import vllm_setup, vllm_start
 from actors.engines.start_checks import generator_tokenizer
 from actors.engines.templates import rendered
 from pipeline.config.models import GeneratorModel

@@ -1,8 +1,9 @@
-"""Ends the processes that an engine's host leaves behind, however it ends.
+"""Ends the processes that a host of an engine, or a driver with a Ray of its own, leaves behind.
 
 vLLM runs its engine in a process of its own, which waits for work for ever where its parent was
 killed: Ray's local node dies with its driver, and a worker whose node is gone ends at once, without
-ending anything itself. The GPU memory of such an engine would never be free again.
+ending anything itself. The GPU memory of such an engine would never be free again. Ray's own agents
+end by themselves, but only a minute after their driver was killed.
 
 Runs as a script: ``python orphan_reaper.py PID``.
 """
@@ -43,8 +44,8 @@ def follow(parent: int) -> None:
         seen = {process for process in seen if process.is_running()}
         time.sleep(_EVERY_S)
     for process in seen:
-        if process.pid != os.getpid():
-            with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if __file__ not in process.cmdline():  # others of its kind end when they are done
                 process.kill()  # unless the number is another process's by now
 
 
