@@ -1,6 +1,7 @@
 """Chains on one event loop: order, failures, durability, drain."""
 
 import asyncio
+import time
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -293,6 +294,31 @@ async def test_a_drain_cancels_in_the_engine_and_leaves_a_resumable_journal(tmp_
     assert rows == [None, None, None]
     assert generator.cancelled == 1
     assert read(tmp_path).num_rows == 1
+
+
+async def test_a_chain_that_was_cut_ends_after_its_rounds_are_durable(tmp_path):
+    """Ray ends a controller once its last chain has returned, however slow storage is just then."""
+
+    class Hanging(ScriptedGenerator):
+        async def call(self, call):
+            if call.request.round == 1:
+                hangs.set()
+                await asyncio.get_running_loop().create_future()
+            return await super().call(call)
+
+    hangs = asyncio.Event()
+    chains, journal = make_chains(tmp_path, Hanging(), flush_s=60)
+    write = journal._write
+    journal._write = lambda rows: (time.sleep(0.2), write(rows))
+    running = asyncio.create_task(chains.run(make_work()))
+    await hangs.wait()
+    await chains.wind_down(0.0)
+    closing = asyncio.create_task(journal.close())
+    row = await running
+    durable = read(tmp_path).num_rows
+    await closing
+
+    assert (row, durable) == (None, 1)
 
 
 async def test_storage_that_fails_for_a_while_loses_nothing(tmp_path):
