@@ -19,9 +19,9 @@ from pipeline.config.runtime import RuntimeConfig
 FINE = {"fatal": None, "idle_s": 0.0, "stops": {"budget": 20}, "last_error": None}
 
 
-def reason(**totals):
+def reason(seconds=1_000.0, **totals):
     breaker = AbortPolicy(RuntimeConfig(no_progress_timeout_s=60), "runs/r")
-    return str(breaker.reason({**FINE, **totals}))
+    return str(breaker.reason({**FINE, **totals}, seconds))
 
 
 def test_a_run_goes_on_while_most_questions_succeed():
@@ -40,6 +40,12 @@ def test_a_run_ends_with_one_message_that_says_how_to_go_on():
     assert failed.endswith("resume with --resume runs/r --retry-failed")
     assert reason(idle_s=61.0).startswith("a round must end every 60 s, none did for 61 s")
     assert reason(fatal="disk: no") == "disk: no; resume with --resume runs/r"
+
+
+def test_the_time_before_a_phase_is_no_standstill():
+    """Engines may load, and a large journal be counted, for longer than a round may take."""
+    assert reason(seconds=59.0, idle_s=3_600.0) == "None"
+    assert reason(seconds=61.0, idle_s=3_600.0).startswith("a round must end every 60 s, none did")
 
 
 @pytest.mark.parametrize(

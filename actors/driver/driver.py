@@ -219,7 +219,7 @@ class Attempt:
             self._spend(watch, totals, to_come, begun)
             if totals["controllers"] < up and reason is None:
                 waiting.look()
-            found = self._reason_to_end(totals)
+            found = self._reason_to_end(totals, time.monotonic() - began)
             capped = isinstance(reason, RunCappedError)  # what is in flight ends, if nothing worse
             if found is not None and (
                 reason is None or (capped and not isinstance(found, RunCappedError))
@@ -253,12 +253,12 @@ class Attempt:
         if reason is not None:
             raise reason
 
-    def _reason_to_end(self, totals: dict[str, Any]) -> MarkovScaleError | None:
+    def _reason_to_end(self, totals: dict[str, Any], seconds: float) -> MarkovScaleError | None:
         if self._signals.stop:
             return RunInterruptedError(f"stopped by a signal; {self._resume}")
         if self._taken_over is not None:
             return RunInterruptedError(self._taken_over)
-        return self._breaker.reason(totals) or self._spending.reason()
+        return self._breaker.reason(totals, seconds) or self._spending.reason()
 
     def _grace_s(self, reason: MarkovScaleError) -> float:
         """How long completions in flight may go on."""
