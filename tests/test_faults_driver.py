@@ -4,17 +4,23 @@ import asyncio
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 import ray
 
 from actors.cluster.run_monitor import RunMonitor
 from actors.cluster.storage_retry import StorageError, with_retries
+from actors.controllers.chain_types import Counters
 from actors.driver.abort_policy import AbortPolicy
+from actors.driver.driver import Attempt
 from actors.driver.signals import RunInterruptedError, Signals, answer, stop_grace_s
+from actors.driver.spending import Spending
 from actors.driver.stats_poller import StatsPoller
 from actors.engines.engine_stats import Meter
 from pipeline.config.runtime import RuntimeConfig
+from pipeline.records.epochs import Epoch
+from tests.attempts import config_of, new_run
 
 FINE = {"fatal": None, "idle_s": 0.0, "stops": {"budget": 20}, "last_error": None}
 
@@ -46,6 +52,79 @@ def test_the_time_before_a_phase_is_no_standstill():
     """Engines may load, and a large journal be counted, for longer than a round may take."""
     assert reason(seconds=59.0, idle_s=3_600.0) == "None"
     assert reason(seconds=61.0, idle_s=3_600.0).startswith("a round must end every 60 s, none did")
+
+
+class Flow:
+    """A phase that ends while the driver looks at its engines."""
+
+    def __init__(self, at_the_end):
+        self.running, self._at_the_end = True, at_the_end
+
+    def end(self):
+        if self.running:
+            self._at_the_end()
+            self.running = False
+
+    def wait(self, seconds):
+        pass
+
+    def result(self):
+        pass
+
+
+class InPlace:
+    """A run's monitor that answers at once."""
+
+    def __init__(self):
+        self._monitor = RunMonitor()
+
+    def __getattr__(self, name):
+        call = getattr(self._monitor, name)
+        return SimpleNamespace(remote=lambda *given: asyncio.run(call(*given)))
+
+
+def phase_of(tmp_path, monkeypatch, at_the_end):
+    """A phase of one chain without engines and Ray: (run, what it is run by, rows told, folded)."""
+    config = config_of(tmp_path)
+    run = new_run(config)
+    driver = Attempt(run, config, 1)
+    told, folded, watch = [], [], InPlace()
+    flow = Flow(lambda: at_the_end(run, config, watch))
+    driver._account = SimpleNamespace(look=flow.end, latest={})
+    driver._admission = SimpleNamespace(step=lambda totals: None)
+    driver._rows = SimpleNamespace(tell=lambda totals, *_: told.append(totals))
+    driver._spending = Spending(run, config.runtime, config.science.models)
+    work = [{"expected_completions": 4}]
+    driver._phases = SimpleNamespace(count=1, work=lambda *_: work, fold=folded.append)
+    monkeypatch.setattr("actors.driver.driver.answer", lambda asked: asked)
+    monkeypatch.setattr("actors.driver.driver.PhaseFlow", lambda *_: flow)
+    return lambda: driver._phase(0, watch, SimpleNamespace(address=None)), told, folded
+
+
+def test_an_attempt_that_was_taken_over_counts_no_phase(tmp_path, monkeypatch):
+    """Nor where it learns of that only as the phase ends: its last rounds are another's to redo, so
+    the statistics of the next phase are, too."""
+    phase, _, folded = phase_of(
+        tmp_path, monkeypatch, lambda run, config, _: run.resume(config)
+    )
+
+    with pytest.raises(RunInterruptedError, match="another attempt has taken"):
+        phase()
+    assert folded == []
+
+
+def test_the_last_figures_of_a_phase_are_from_after_its_end(tmp_path, monkeypatch):
+    """Else what came between the last look and the end would be in no row."""
+    epoch = Epoch(1, "abcdef", 0, "a", 1).name
+
+    def ends(run, config, watch):
+        watch.report.remote(epoch, {**Counters().as_dict(), "rounds": 7}, None, 1)
+
+    phase, told, folded = phase_of(tmp_path, monkeypatch, ends)
+    phase()
+
+    assert [totals["rounds"] for totals in told] == [7]
+    assert folded == [0]
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,7 @@ class Attempt:
                 self._config.runtime.controllers,
             )
             self._attend(flow, watch, phase, to_come, before)
+            self._require_ours()  # whose outcomes these are is known now: only then are they counted
         self._phases.fold(phase)
 
     def _spend(
@@ -208,9 +209,10 @@ class Attempt:
         told = began
         stopped, begun = sum(before["stops"].values()), 0
         up = before["controllers"] + self._config.runtime.controllers.actors
-        waiting = Waiting("controllers")
-        while flow.running:
+        waiting, running = Waiting("controllers"), True
+        while running:
             flow.wait(_POLL_S)
+            running = flow.running  # asked first: the last totals are from after the end
             totals = answer(watch.totals.remote())
             self._account.look()
             self._admission.step(totals)
@@ -233,7 +235,7 @@ class Attempt:
             elif reason is not None and time.monotonic() > give_up:
                 logger.warning("chains did not drain in time, leaving them")
                 raise reason
-            if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
+            if time.monotonic() - told >= _METRICS_EVERY_S or not running:
                 told = time.monotonic()
                 self._look_for_others()
                 if totals["trouble"]:
@@ -274,12 +276,20 @@ class Attempt:
             RunInterruptedError: where it has not.
         """
         self._look_for_others()
-        if self._taken_over is not None:
-            raise RunInterruptedError(self._taken_over)
+        self._require_ours()
         if self._phases.pending():
             raise RunInterruptedError(
                 f"some chains have no outcome that counts, though all were run; {self._resume}"
             )
+
+    def _require_ours(self) -> None:
+        """That the last look found no other attempt, and the run where it was.
+
+        Raises:
+            RunInterruptedError: where it did.
+        """
+        if self._taken_over is not None:
+            raise RunInterruptedError(self._taken_over)
 
     def _look_for_others(self) -> None:
         """Note whether another attempt has begun since this one, or the run is elsewhere now."""
