@@ -104,9 +104,7 @@ def phase_of(tmp_path, monkeypatch, at_the_end):
 def test_an_attempt_that_was_taken_over_counts_no_phase(tmp_path, monkeypatch):
     """Nor where it learns of that only as the phase ends: its last rounds are another's to redo, so
     the statistics of the next phase are, too."""
-    phase, _, folded = phase_of(
-        tmp_path, monkeypatch, lambda run, config, _: run.resume(config)
-    )
+    phase, _, folded = phase_of(tmp_path, monkeypatch, lambda run, config, _: run.resume(config))
 
     with pytest.raises(RunInterruptedError, match="another attempt has taken"):
         phase()

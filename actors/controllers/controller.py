@@ -165,7 +165,7 @@ class Controller:
             turn=row["turn"],
         )
 
-    def _statistics(self) -> dict[str, dict[str, Statistics]]:
+    def _statistics(self) -> dict[str, dict[str, Statistics | None]]:
         """What is known before this phase, by label and benchmark."""
         known = {}
         for label, strategy in self._strategies.items():

@@ -157,7 +157,7 @@ class Attempt:
                 self._config.runtime.controllers,
             )
             self._attend(flow, watch, phase, to_come, before)
-            self._require_ours()  # whose outcomes these are is known now: only then are they counted
+            self._require_ours()
         self._phases.fold(phase)
 
     def _spend(

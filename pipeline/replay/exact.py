@@ -226,13 +226,16 @@ def replay_each(
     strategy: Strategy[Any],
     questions: Sequence[Question],
     answer: Callable[[Question, Request], Observation],
+    learnt: Mapping[str, Statistics | None] | None = None,
 ) -> Iterator[tuple[str, str, Replayed]]:
     """As `replay_phases`, one outcome after the other with the phase and the question that it is
     of; the last of a question counts. Nothing is kept but what later phases rest on.
 
     Args:
         answer: is asked in the order of the questions, once a phase.
+        learnt: by phase, what a run learnt from it, where that is known; else it is learnt anew.
     """
+    learnt = learnt or {}
     statistics = prepared(strategy, questions)
     paid: dict[str, dict[Address, Observation]] = {}
     phases = phases_of(strategy)
@@ -256,5 +259,7 @@ def replay_each(
                 records[question.question_id] = record_of(
                     phase, question, outcome.completions, outcome.stop
                 )
-        if goes_on:
+        if phase.name in learnt:
+            statistics = learnt[phase.name]
+        elif goes_on:
             statistics = phase.fold(records, statistics)
