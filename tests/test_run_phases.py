@@ -197,6 +197,49 @@ class TwoPasses(MRThinking):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BreaksAt(TwoPasses):
+    """As that, with a first pass that has a bug which some questions meet."""
+
+    kind: ClassVar[str] = "breaks_at"
+
+    def phases(self) -> tuple[Phase, ...]:
+        """The same two."""
+        some, all_of_them = super().phases()
+        return (
+            WholePhase(name=some.name, strategy=Breaking(n=2, prompts=self.prompts)),
+            all_of_them,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breaking(MRThinking):
+    """Breaks at every text with a 7 in it."""
+
+    def step(self, state: Any, observations: Any) -> Any:
+        """One round more, or an error."""
+        if "7" in state.question.text:
+            raise ArithmeticError("seven")
+        return super().step(state, observations)
+
+
+async def test_a_question_at_which_a_phase_breaks_costs_no_other(tmp_path: Path) -> None:
+    """It is a row with its error there, in a replay as well; what the phase teaches is learnt all
+    the same."""
+    run = create(config_of(str(tmp_path), [{"kind": f"{__name__}:BreaksAt", "n": 3}], size=12))
+    phases = await attempt(run)
+    rows = run.outcomes().to_pylist()
+    broken = {r["question_id"]: r["error"] for r in rows if r["phase"] == "some" and r["error"]}
+
+    assert not phases.pending()
+    assert broken == {
+        r["question_id"]: "ArithmeticError: seven" for r in rows if "7" in r["question_id"]
+    }
+    assert 0 < len(broken) < 12
+    assert len(rows) == 2 * 12
+    assert replay_run(run).differences == ()
+
+
 async def test_a_phase_that_teaches_nothing_is_done_when_it_is_done(tmp_path: Path) -> None:
     """A run of such phases comes to its end."""
     run = create(config_of(str(tmp_path), [{"kind": f"{__name__}:TwoPasses", "n": 3}]))

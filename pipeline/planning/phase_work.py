@@ -185,7 +185,7 @@ def _record(
             )
         return told
 
-    played = drive(phase.strategy, question, answer, known)
+    played = drive(phase.strategy, question, answer, known, as_live=True)
     return record_of(phase, question, played.completions, played.stop)
 
 
