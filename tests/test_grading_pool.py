@@ -173,6 +173,23 @@ def test_a_worker_that_dies_gives_ungraded(hasty: GradingPool) -> None:
     assert verdict == [Verdict.UNGRADED]
 
 
+def test_a_machine_without_room_for_a_worker_costs_its_verdicts_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No exception reaches the chain, which would end the run; the next pair tries anew."""
+    start = subprocess.Popen
+
+    def refused(*given: object, **more: object) -> None:
+        monkeypatch.setattr(subprocess, "Popen", start)
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    with GradingPool(workers=1) as fresh:
+        monkeypatch.setattr(subprocess, "Popen", refused)
+        verdicts = [fresh.grade_many([(r"\sin 2x", r"2\sin x\cos x")]) for _ in range(2)]
+
+    assert verdicts == [[Verdict.UNGRADED], [Verdict.RIGHT]]
+
+
 def test_works_from_any_thread_and_loop(pool: GradingPool) -> None:
     """Verdicts are the same from event loops in threads that are not the main one."""
     verdicts: list[list[Verdict]] = []
