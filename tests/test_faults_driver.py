@@ -14,12 +14,17 @@ from actors.cluster.storage_retry import StorageError, with_retries
 from actors.controllers.chain_types import Counters
 from actors.driver.abort_policy import AbortPolicy
 from actors.driver.driver import Attempt
+from actors.driver.metric_rows import MetricRows
 from actors.driver.signals import RunInterruptedError, Signals, answer, stop_grace_s
-from actors.driver.spending import Spending
+from actors.driver.spending import RunCappedError, Spending
 from actors.driver.stats_poller import StatsPoller
 from actors.engines.engine_stats import Meter
+from jobs.results import write_summary
 from pipeline.config.runtime import RuntimeConfig
+from pipeline.core.errors import EngineError
 from pipeline.records.epochs import Epoch
+from pipeline.report.forecast import progress_of
+from pipeline.report.run_data import read_run
 from tests.attempts import config_of, new_run
 
 FINE = {"fatal": None, "idle_s": 0.0, "stops": {"budget": 20}, "last_error": None}
@@ -123,6 +128,50 @@ def test_the_last_figures_of_a_phase_are_from_after_its_end(tmp_path, monkeypatc
 
     assert [totals["rounds"] for totals in told] == [7]
     assert folded == [0]
+
+
+@pytest.mark.parametrize("ends", [EngineError, KeyboardInterrupt, None])
+def test_engines_that_only_loaded_have_cost_their_time(tmp_path, monkeypatch, ends):
+    """An attempt that ends while they start, or as soon as they have, is in the account of the run:
+    else its caps would let it load them again and again."""
+    pools = {name: {"num_gpus": 1} for name in ("generator", "verifier")}
+    config = config_of(tmp_path, limits={"gpu_hours": 1.5}, **pools)
+    run, now = new_run(config), [0.0]
+    driver = Attempt(run, config, 1)
+
+    def account():
+        return Spending(run, config.runtime, config.science.models, lambda: now[0])
+
+    def starts(*_):
+        now[0] += 3_600
+        if ends is not None:
+            raise ends
+        address = SimpleNamespace(most=8, in_flight=8)
+        stats = {"generator": [], "verifier": []}
+        return SimpleNamespace(address=address, stats=lambda: stats, stop=lambda: None)
+
+    driver._spending = account()
+    monkeypatch.setattr("actors.driver.driver.answer", lambda asked: asked)
+    monkeypatch.setattr("actors.driver.driver.start_engines", starts)
+    monkeypatch.setattr("actors.driver.driver.write_environment", lambda *_: None)
+    monkeypatch.setattr("actors.driver.driver.MetricRows", lambda *given: Rows(*given))
+    with pytest.raises(ends or RunCappedError):
+        driver._go_through(InPlace())
+
+    assert account().whole.gpu_s == 2 * 3_600
+    with pytest.raises(RunCappedError):
+        raise account().reason()
+    assert progress_of(read_run(run.address)).limits["gpu_hours"]["spent"] == 2.0
+    assert write_summary(run)["ledger"]["journaled_completion_tokens"] == 0
+
+
+class Rows(MetricRows):
+    """Metrics that Prometheus is not told."""
+
+    def __init__(self, *given):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("actors.driver.metric_rows.RunMetrics", lambda run_id: None)
+            super().__init__(*given)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
@@ -15,7 +15,7 @@ from actors.cluster.storage_retry import with_retries
 from actors.driver.abort_policy import AbortPolicy, RunFailedError
 from actors.driver.admission_control import AdmissionControl
 from actors.driver.flow import PhaseFlow
-from actors.driver.metric_rows import MetricRows, Progress
+from actors.driver.metric_rows import MetricRows, Progress, note_spent
 from actors.driver.run_phases import RunPhases
 from actors.driver.signals import (
     RunInterruptedError,
@@ -59,6 +59,7 @@ class Attempt:
         self._entry = run.attempt(number)
         self._phases = RunPhases(run, config, self._entry)
         self._taken_over: str | None = None
+        self._has_told = False
         self._account: StatsPoller
         self._admission: AdmissionControl
         self._rows: MetricRows
@@ -99,8 +100,7 @@ class Attempt:
 
     def _go_through(self, watch: Any) -> None:
         with_retries(lambda: write_environment(self._run, self._number), "write the environment")
-        self._spending.engines_start()
-        with self._engines() as engines:
+        with self._engines(watch) as engines:
             self._account = StatsPoller(engines)
             self._admission = self._admission_of(engines, watch)
             self._rows = MetricRows(
@@ -241,6 +241,7 @@ class Attempt:
                 if totals["trouble"]:
                     logger.warning("storage fails, what is finished waits: %s", totals["trouble"])
                 self._rows.tell(totals, phase, (stopped, chains), told - began)
+                self._has_told = True
         try:
             flow.result()
         except Exception as error:
@@ -308,9 +309,16 @@ class Attempt:
             self._taken_over = f"another attempt has taken {address} over"
 
     @contextmanager
-    def _engines(self) -> Iterator[Any]:
-        engines = start_engines(self._config.science, self._config.runtime, self._run.run_id)
+    def _engines(self, watch: Any) -> Iterator[Any]:
+        self._spending.engines_start()
         try:
-            yield engines
+            engines = start_engines(self._config.science, self._config.runtime, self._run.run_id)
+            try:
+                yield engines
+            finally:
+                engines.stop()
         finally:
-            engines.stop()
+            if not self._has_told:  # engines that only loaded cost as well
+                with suppress(ray.exceptions.RayError):
+                    totals = answer(watch.totals.remote())
+                    note_spent(self._run, self._entry, totals, self._spending.figures())
