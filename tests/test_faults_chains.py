@@ -135,8 +135,8 @@ async def test_winding_down_lets_finish_what_is_in_flight(tmp_path):
     """Within the grace a completion ends and is journaled; no further one is asked for."""
     chains, journal = make_chains(tmp_path, tokens_per_s=1_000.0)
     running = [asyncio.create_task(chains.run(work(q))) for q in QUESTIONS]
-    while not chains.counters.in_flight:
-        await asyncio.sleep(0.001)
+    while chains._samples._pools["generator"].counters["calls"] < len(QUESTIONS):
+        await asyncio.sleep(0)
     await chains.wind_down(5.0)
     rows = await asyncio.gather(*running)
     await journal.close()
@@ -171,7 +171,7 @@ async def parallel(folder, **script):
     chains.limit(4)
     running = asyncio.create_task(chains.run(replace(work(QUESTIONS[0]), strategy=PARALLEL)))
     while chains.counters.samples < 4:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
     return chains, journal, running
 
 
