@@ -73,6 +73,9 @@ class Flow:
     def wait(self, seconds):
         pass
 
+    def ending(self):
+        pass
+
     def result(self):
         pass
 
@@ -89,7 +92,7 @@ class InPlace:
 
 
 def phase_of(tmp_path, monkeypatch, at_the_end):
-    """A phase of one chain without engines and Ray: (run, what it is run by, rows told, folded)."""
+    """A phase of one chain without engines and Ray: (driver, what runs it, rows told, folded)."""
     config = config_of(tmp_path)
     run = new_run(config)
     driver = Attempt(run, config, 1)
@@ -103,13 +106,13 @@ def phase_of(tmp_path, monkeypatch, at_the_end):
     driver._phases = SimpleNamespace(count=1, work=lambda *_: work, fold=folded.append)
     monkeypatch.setattr("actors.driver.driver.answer", lambda asked: asked)
     monkeypatch.setattr("actors.driver.driver.PhaseFlow", lambda *_: flow)
-    return lambda: driver._phase(0, watch, SimpleNamespace(address=None)), told, folded
+    return driver, lambda: driver._phase(0, watch, SimpleNamespace(address=None)), told, folded
 
 
 def test_an_attempt_that_was_taken_over_counts_no_phase(tmp_path, monkeypatch):
     """Nor where it learns of that only as the phase ends: its last rounds are another's to redo, so
     the statistics of the next phase are, too."""
-    phase, _, folded = phase_of(tmp_path, monkeypatch, lambda run, config, _: run.resume(config))
+    _, phase, _, folded = phase_of(tmp_path, monkeypatch, lambda run, config, _: run.resume(config))
 
     with pytest.raises(RunInterruptedError, match="another attempt has taken"):
         phase()
@@ -123,11 +126,23 @@ def test_the_last_figures_of_a_phase_are_from_after_its_end(tmp_path, monkeypatc
     def ends(run, config, watch):
         watch.report.remote(epoch, {**Counters().as_dict(), "rounds": 7}, None, 1)
 
-    phase, told, folded = phase_of(tmp_path, monkeypatch, ends)
+    _, phase, told, folded = phase_of(tmp_path, monkeypatch, ends)
     phase()
 
     assert [totals["rounds"] for totals in told] == [7]
     assert folded == [0]
+
+
+@pytest.mark.timeout(60)
+def test_where_no_controller_is_up_nothing_is_waited_for(tmp_path, monkeypatch):
+    """A run that is told to stop while its controllers wait for room ends at once."""
+    monkeypatch.setattr("actors.driver.driver._DRAIN_S", 1e9)
+    driver, phase, _, _ = phase_of(tmp_path, monkeypatch, None)
+    driver._account.look = lambda: None  # the phase goes on
+    driver._signals._stop.set()
+
+    with pytest.raises(RunInterruptedError, match="stopped by a signal"):
+        phase()
 
 
 @pytest.mark.parametrize("ends", [EngineError, KeyboardInterrupt, None])

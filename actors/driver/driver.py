@@ -232,6 +232,8 @@ class Attempt:
                 grace_s = self._grace_s(reason)
                 answer(watch.drain.remote(grace_s))
                 give_up = time.monotonic() + grace_s + _DRAIN_S
+            elif reason is not None and totals["controllers"] == before["controllers"]:
+                raise reason  # no controller of this phase is up, and none will have begun anything
             elif reason is not None and time.monotonic() > give_up:
                 logger.warning("chains did not drain in time, leaving them")
                 raise reason
