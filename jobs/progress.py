@@ -31,7 +31,7 @@ class Progress:
         self._phases = phases
         self._rounds = 0
         self._tokens = 0
-        self._seconds = 0.0
+        self._seconds, self._phase = 0.0, 0
         self._bar: Bar | None = None
         console = Console(stderr=True)
         if console.is_terminal and logger.isEnabledFor(logging.INFO):
@@ -47,8 +47,8 @@ class Progress:
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Show one row of metrics."""
-        if row["phase_seconds"] < self._seconds:
-            self._seconds = 0.0
+        if row["phase"] != self._phase:
+            self._seconds, self._phase = 0.0, row["phase"]
         span = max(row["phase_seconds"] - self._seconds, 1e-9)
         rounds, tokens = row["rounds"] - self._rounds, row["completion_tokens"] - self._tokens
         self._rounds, self._tokens = row["rounds"], row["completion_tokens"]

@@ -119,13 +119,13 @@ def run_all(names: Sequence[str], commands: Sequence[list[str]], at_once: int) -
     that run, and lets none start any more: a command that never ran counts as stopped (75).
     """
     statuses, running = [75] * len(commands), set[subprocess.Popen[str]]()
-    places, lock, stopping = threading.Semaphore(at_once), threading.Lock(), threading.Event()
+    places, lock, sent = threading.Semaphore(at_once), threading.Lock(), list[int]()
     alone = at_once == 1 or len(commands) == 1
 
     def run(index: int) -> None:
         with places:
             with lock:
-                if stopping.is_set():
+                if sent:
                     return
                 if alone:
                     print(f"run {index + 1} of {len(commands)}: {names[index]}", flush=True)
@@ -134,20 +134,26 @@ def run_all(names: Sequence[str], commands: Sequence[list[str]], at_once: int) -
                     stdout=None if alone else subprocess.PIPE,
                     stderr=None if alone else subprocess.STDOUT,
                     text=True,
+                    errors="replace",  # engines write what they like
                     env=os.environ if alone else {**os.environ, **_narrower(names[index])},
                 )
                 running.add(process)
+                if sent:  # while it started, so that nobody knew of it
+                    tell(process, sent[-1])
             with process:
                 if process.stdout is not None:
                     _relay(process.stdout, names[index])
             statuses[index] = process.returncode
             running.discard(process)
 
+    def tell(process: subprocess.Popen[str], number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
     def stop(number: int) -> None:
-        stopping.set()
+        sent.append(number)
         for process in list(running):
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(number)
+            tell(process, number)
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(len(commands))]
     with _handing_on(stop):

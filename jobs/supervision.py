@@ -75,6 +75,7 @@ def supervised(job: Callable[[], int]) -> int:
     except BaseException as error:
         _tell(f"end {_status_of(error)}")
         raise
+    explained(status)
     _tell(f"end {status}")
     return status
 
@@ -107,10 +108,11 @@ def _wait(child: int, reading: int, mask: set[signal.Signals] | set[int]) -> int
         time.sleep(_PAUSE_S)
     lines = os.fsdecode(told + _read(reading)).split("\n")
     words = {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
-    status = words.get("end", words.get("status"))
+    if "status" in words:
+        return int(words["status"])
     # Ray ends a process by its signal's number, where nothing of ours takes the signal yet or still
-    if status is not None and int(status) not in sent:
-        return int(status)
+    if "end" in words and int(words["end"]) not in sent:
+        return int(words["end"])
     on = f"resume with --resume {words['run']}" if "run" in words else "start it again"
     print(f"stopped: {_reason(ended, sent)}; {on}", file=sys.stderr)
     return EXIT_RESUMABLE

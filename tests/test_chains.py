@@ -1,6 +1,7 @@
 """Chains on one event loop: order, failures, durability, drain."""
 
 import asyncio
+import time
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -47,6 +48,31 @@ class ScriptedGenerator:
             replica="r0",
             wasted_tokens=1,
         )
+
+
+@dataclass
+class HoldingGenerator(ScriptedGenerator):
+    """Answers the rounds from `hold` on once it is let go; says when one is asked for."""
+
+    hold: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def call(self, call):
+        if call.request.round >= self.hold:
+            self.asked.set()
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+        return await super().call(call)
+
+
+async def settled():
+    """Until every task waits for something from outside."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 class HalfVerifier:
@@ -237,17 +263,18 @@ async def test_admission_bounds_the_chains_at_work(tmp_path):
 async def test_the_limit_moves_while_chains_work(tmp_path):
     """A higher one admits who waits, in the order of coming; a lower one stops nobody. Samples of
     chains that ask for several at once follow it too."""
-    generator = ScriptedGenerator(delay_s=0.02)
+    generator = HoldingGenerator()
     chains, _ = make_chains(tmp_path, generator, in_flight=1)
     running = [asyncio.create_task(chains.run(make_work(str(i)))) for i in range(8)]
-    await asyncio.sleep(0.01)
+    await settled()
     before = (chains.counters.in_flight, chains.counters.waiting)
     chains.limit(4)
-    await asyncio.sleep(0.01)
+    await settled()
     raised = (chains.counters.in_flight, chains.counters.waiting)
     chains.limit(2)
-    await asyncio.sleep(0.01)
+    await settled()
     lowered = (chains.counters.in_flight, chains.counters.waiting)
+    generator.go.set()
     many = SelfConsistency(n=6, decoding=Decoding(max_tokens=8))
     rows = await asyncio.gather(*running, chains.run(make_work("many", many)))
 
@@ -282,10 +309,10 @@ async def test_the_longest_chain_that_waits_is_admitted_next(tmp_path):
 
 async def test_a_drain_cancels_in_the_engine_and_leaves_a_resumable_journal(tmp_path):
     """Drained chains give no outcome; what they finished is durable."""
-    generator = ScriptedGenerator(delay_s=0.05)
+    generator = HoldingGenerator(hold=1)
     chains, journal = make_chains(tmp_path, generator, in_flight=1)
     running = [asyncio.create_task(chains.run(make_work(str(i)))) for i in range(3)]
-    await asyncio.sleep(0.08)
+    await generator.asked.wait()
     chains.drain()
     rows = await asyncio.gather(*running)
     await journal.close()
@@ -293,6 +320,23 @@ async def test_a_drain_cancels_in_the_engine_and_leaves_a_resumable_journal(tmp_
     assert rows == [None, None, None]
     assert generator.cancelled == 1
     assert read(tmp_path).num_rows == 1
+
+
+async def test_a_chain_that_was_cut_ends_after_its_rounds_are_durable(tmp_path):
+    """Ray ends a controller once its last chain has returned, however slow storage is just then."""
+    generator = HoldingGenerator(hold=1)
+    chains, journal = make_chains(tmp_path, generator, flush_s=60)
+    write = journal._write
+    journal._write = lambda rows: (time.sleep(0.2), write(rows))
+    running = asyncio.create_task(chains.run(make_work()))
+    await generator.asked.wait()
+    await chains.wind_down(0.0)
+    closing = asyncio.create_task(journal.close())
+    row = await running
+    durable = read(tmp_path).num_rows
+    await closing
+
+    assert (row, durable) == (None, 1)
 
 
 async def test_storage_that_fails_for_a_while_loses_nothing(tmp_path):
@@ -355,13 +399,15 @@ async def test_what_chains_held_is_weighed_by_their_time(tmp_path):
 async def test_samples_are_counted_and_follow_the_limit(tmp_path):
     """Those at work and those that wait, apart from the chains that ask for them."""
     many = SelfConsistency(n=6, decoding=Decoding(max_tokens=8))
-    chains, _ = make_chains(tmp_path, ScriptedGenerator(delay_s=0.5), in_flight=2)
+    generator = HoldingGenerator()
+    chains, _ = make_chains(tmp_path, generator, in_flight=2)
     running = asyncio.create_task(chains.run(make_work(strategy=many)))
-    await asyncio.sleep(0.01)
+    await settled()
     before = (chains.counters.samples, chains.counters.samples_waiting)
     chains.limit(4)
-    await asyncio.sleep(0.01)
+    await settled()
     raised = (chains.counters.samples, chains.counters.samples_waiting)
+    generator.go.set()
     await running
 
     assert (before, raised) == ((2, 4), (4, 2))

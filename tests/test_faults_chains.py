@@ -1,12 +1,16 @@
 """Faults inside one controller, with scripted engines behind the real client: who pays for them."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import ray
 
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
+from actors.controllers.controller import Controller
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.in_process import ProcessTransport
 from actors.routing.address import PoolAddress
@@ -135,8 +139,8 @@ async def test_winding_down_lets_finish_what_is_in_flight(tmp_path):
     """Within the grace a completion ends and is journaled; no further one is asked for."""
     chains, journal = make_chains(tmp_path, tokens_per_s=1_000.0)
     running = [asyncio.create_task(chains.run(work(q))) for q in QUESTIONS]
-    while not chains.counters.in_flight:
-        await asyncio.sleep(0.001)
+    while chains._samples._pools["generator"].counters["calls"] < len(QUESTIONS):
+        await asyncio.sleep(0)
     await chains.wind_down(5.0)
     rows = await asyncio.gather(*running)
     await journal.close()
@@ -171,7 +175,7 @@ async def parallel(folder, **script):
     chains.limit(4)
     running = asyncio.create_task(chains.run(replace(work(QUESTIONS[0]), strategy=PARALLEL)))
     while chains.counters.samples < 4:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
     return chains, journal, running
 
 
@@ -245,6 +249,52 @@ async def test_a_journal_without_memory_says_so(tmp_path, monkeypatch):
         JournalError, match=r"a controller on .* has no memory left: it needs fewer"
     ):
         await asyncio.wait_for(chains.run(work(QUESTIONS[0])), 30)
+
+
+class Unsteady:
+    """A run monitor to which the connection breaks once before each answer."""
+
+    def __init__(self, **answers):
+        self.calls = Counter()
+        self._answers = answers
+
+    def __getattr__(self, name):
+        async def answer(*given):
+            self.calls[name] += 1
+            if self.calls[name] % 2:
+                raise ray.exceptions.ActorUnavailableError("RpcError: Unavailable", None)
+            return self._answers[name]
+
+        return SimpleNamespace(remote=answer)
+
+
+async def test_a_connection_that_breaks_is_no_end_of_the_run(monkeypatch):
+    """Ray loses the call that waits for a drain, and a question for tokens; both are asked anew."""
+    monkeypatch.setattr("actors.controllers.controller._REPORT_EVERY_S", 0.01)
+    controller, done, allotted = Controller.__new__(Controller), [], asyncio.Event()
+
+    async def wind_down(grace_s):
+        done.append(grace_s)
+
+    async def nothing():
+        pass
+
+    gate = SimpleNamespace(
+        spent=0, wanting=True, to_come=1, giving_back=lambda: 0, allot=lambda *_: allotted.set()
+    )
+    controller._watch = Unsteady(until_drain=2.0, allot=(5.0, 5.0))
+    controller._epoch = SimpleNamespace(name="e")
+    controller._wanted, controller._tasks = asyncio.Event(), []
+    controller._chains = SimpleNamespace(wind_down=wind_down, drain=lambda: done.append("cut"))
+    controller._journal = SimpleNamespace(close=nothing)
+    controller._tell = nothing
+    keeping = asyncio.create_task(controller._keep_allotted(gate))
+    await asyncio.wait_for(controller._drain_when_told(), 30)
+    await asyncio.wait_for(allotted.wait(), 30)
+    for task in (keeping, *controller._tasks):
+        task.cancel()
+
+    assert done == [2.0]
 
 
 async def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path):

@@ -4,24 +4,35 @@ import asyncio
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 import ray
 
 from actors.cluster.run_monitor import RunMonitor
 from actors.cluster.storage_retry import StorageError, with_retries
+from actors.controllers.chain_types import Counters
 from actors.driver.abort_policy import AbortPolicy
+from actors.driver.driver import Attempt
+from actors.driver.metric_rows import MetricRows
 from actors.driver.signals import RunInterruptedError, Signals, answer, stop_grace_s
+from actors.driver.spending import RunCappedError, Spending
 from actors.driver.stats_poller import StatsPoller
 from actors.engines.engine_stats import Meter
+from jobs.results import write_summary
 from pipeline.config.runtime import RuntimeConfig
+from pipeline.core.errors import EngineError
+from pipeline.records.epochs import Epoch
+from pipeline.report.forecast import progress_of
+from pipeline.report.run_data import read_run
+from tests.attempts import config_of, new_run
 
 FINE = {"fatal": None, "idle_s": 0.0, "stops": {"budget": 20}, "last_error": None}
 
 
-def reason(**totals):
+def reason(seconds=1_000.0, **totals):
     breaker = AbortPolicy(RuntimeConfig(no_progress_timeout_s=60), "runs/r")
-    return str(breaker.reason({**FINE, **totals}))
+    return str(breaker.reason({**FINE, **totals}, seconds))
 
 
 def test_a_run_goes_on_while_most_questions_succeed():
@@ -40,6 +51,142 @@ def test_a_run_ends_with_one_message_that_says_how_to_go_on():
     assert failed.endswith("resume with --resume runs/r --retry-failed")
     assert reason(idle_s=61.0).startswith("a round must end every 60 s, none did for 61 s")
     assert reason(fatal="disk: no") == "disk: no; resume with --resume runs/r"
+
+
+def test_the_time_before_a_phase_is_no_standstill():
+    """Engines may load, and a large journal be counted, for longer than a round may take."""
+    assert reason(seconds=59.0, idle_s=3_600.0) == "None"
+    assert reason(seconds=61.0, idle_s=3_600.0).startswith("a round must end every 60 s, none did")
+
+
+class Flow:
+    """A phase that ends while the driver looks at its engines."""
+
+    def __init__(self, at_the_end):
+        self.running, self._at_the_end = True, at_the_end
+
+    def end(self):
+        if self.running:
+            self._at_the_end()
+            self.running = False
+
+    def wait(self, seconds):
+        pass
+
+    def ending(self):
+        pass
+
+    def result(self):
+        pass
+
+
+class InPlace:
+    """A run's monitor that answers at once."""
+
+    def __init__(self):
+        self._monitor = RunMonitor()
+
+    def __getattr__(self, name):
+        call = getattr(self._monitor, name)
+        return SimpleNamespace(remote=lambda *given: asyncio.run(call(*given)))
+
+
+def phase_of(tmp_path, monkeypatch, at_the_end):
+    """A phase of one chain without engines and Ray: (driver, what runs it, rows told, folded)."""
+    config = config_of(tmp_path)
+    run = new_run(config)
+    driver = Attempt(run, config, 1)
+    told, folded, watch = [], [], InPlace()
+    flow = Flow(lambda: at_the_end(run, config, watch))
+    driver._account = SimpleNamespace(look=flow.end, latest={})
+    driver._admission = SimpleNamespace(step=lambda totals: None)
+    driver._rows = SimpleNamespace(tell=lambda totals, *_: told.append(totals))
+    driver._spending = Spending(run, config.runtime, config.science.models)
+    work = [{"expected_completions": 4}]
+    driver._phases = SimpleNamespace(count=1, work=lambda *_: work, fold=folded.append)
+    monkeypatch.setattr("actors.driver.driver.answer", lambda asked: asked)
+    monkeypatch.setattr("actors.driver.driver.PhaseFlow", lambda *_: flow)
+    return driver, lambda: driver._phase(0, watch, SimpleNamespace(address=None)), told, folded
+
+
+def test_an_attempt_that_was_taken_over_counts_no_phase(tmp_path, monkeypatch):
+    """Nor where it learns of that only as the phase ends: its last rounds are another's to redo, so
+    the statistics of the next phase are, too."""
+    _, phase, _, folded = phase_of(tmp_path, monkeypatch, lambda run, config, _: run.resume(config))
+
+    with pytest.raises(RunInterruptedError, match="another attempt has taken"):
+        phase()
+    assert folded == []
+
+
+def test_the_last_figures_of_a_phase_are_from_after_its_end(tmp_path, monkeypatch):
+    """Else what came between the last look and the end would be in no row."""
+    epoch = Epoch(1, "abcdef", 0, "a", 1).name
+
+    def ends(run, config, watch):
+        watch.report.remote(epoch, {**Counters().as_dict(), "rounds": 7}, None, 1)
+
+    _, phase, told, folded = phase_of(tmp_path, monkeypatch, ends)
+    phase()
+
+    assert [totals["rounds"] for totals in told] == [7]
+    assert folded == [0]
+
+
+@pytest.mark.timeout(60)
+def test_where_no_controller_is_up_nothing_is_waited_for(tmp_path, monkeypatch):
+    """A run that is told to stop while its controllers wait for room ends at once."""
+    monkeypatch.setattr("actors.driver.driver._DRAIN_S", 1e9)
+    driver, phase, _, _ = phase_of(tmp_path, monkeypatch, None)
+    driver._account.look = lambda: None  # the phase goes on
+    driver._signals._stop.set()
+
+    with pytest.raises(RunInterruptedError, match="stopped by a signal"):
+        phase()
+
+
+@pytest.mark.parametrize("ends", [EngineError, KeyboardInterrupt, None])
+def test_engines_that_only_loaded_have_cost_their_time(tmp_path, monkeypatch, ends):
+    """An attempt that ends while they start, or as soon as they have, is in the account of the run:
+    else its caps would let it load them again and again."""
+    pools = {name: {"num_gpus": 1} for name in ("generator", "verifier")}
+    config = config_of(tmp_path, limits={"gpu_hours": 1.5}, **pools)
+    run, now = new_run(config), [0.0]
+    driver = Attempt(run, config, 1)
+
+    def account():
+        return Spending(run, config.runtime, config.science.models, lambda: now[0])
+
+    def starts(*_):
+        now[0] += 3_600
+        if ends is not None:
+            raise ends
+        address = SimpleNamespace(most=8, in_flight=8)
+        stats = {"generator": [], "verifier": []}
+        return SimpleNamespace(address=address, stats=lambda: stats, stop=lambda: None)
+
+    driver._spending = account()
+    monkeypatch.setattr("actors.driver.driver.answer", lambda asked: asked)
+    monkeypatch.setattr("actors.driver.driver.start_engines", starts)
+    monkeypatch.setattr("actors.driver.driver.write_environment", lambda *_: None)
+    monkeypatch.setattr("actors.driver.driver.MetricRows", lambda *given: Rows(*given))
+    with pytest.raises(ends or RunCappedError):
+        driver._go_through(InPlace())
+
+    assert account().whole.gpu_s == 2 * 3_600
+    with pytest.raises(RunCappedError):
+        raise account().reason()
+    assert progress_of(read_run(run.address)).limits["gpu_hours"]["spent"] == 2.0
+    assert write_summary(run)["ledger"]["journaled_completion_tokens"] == 0
+
+
+class Rows(MetricRows):
+    """Metrics that Prometheus is not told."""
+
+    def __init__(self, *given):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("actors.driver.metric_rows.RunMetrics", lambda run_id: None)
+            super().__init__(*given)
 
 
 @pytest.mark.parametrize(

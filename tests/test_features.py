@@ -113,6 +113,19 @@ def test_a_cache_is_kept_by_backbone_and_pooling(tmp_path: Path) -> None:
     assert FeatureCache.of(str(tmp_path), BACKBONE, "last").folder == cache.folder
 
 
+def test_a_part_that_is_torn_or_just_being_written_is_made_anew(tmp_path: Path) -> None:
+    """A killed features phase blocks no resume, nor does one of another run beside it."""
+    cache = FeatureCache.of(str(tmp_path), BACKBONE, "last")
+    for name, digest in (("a.parquet", "x"), ("b.parquet", "y")):
+        cache.folder.write_table(name, table_of([digest], np.array([[1.0, 2.0]])))
+    place = Path(cache.folder.address) / "b.parquet"
+    whole = place.read_bytes()
+    for torn in (b"", whole[:4], whole[:-1]):
+        place.write_bytes(torn)
+
+        assert cache.read(["x", "y"]).keys() == {"x"}
+
+
 def test_features_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     """A diverged backbone must not become a prior."""
     cache = FeatureCache.of(str(tmp_path), BACKBONE, "last")

@@ -200,11 +200,11 @@ def test_a_cap_is_used_up_though_only_one_controller_has_work(
 
 
 def test_what_a_controller_that_is_gone_held_is_free() -> None:
-    """But for what it said that it spent."""
+    """But for what is counted of what it spent."""
     allotment = Allotment(2, 100)
     assert [allotment.ask(name, 0, 0, wanting=True) for name in "ab"] == [50, 50]
-    allotment.ask("a", 20, 50, wanting=True)
-    allotment.end("a")
+    allotment.ask("a", 30, 50, wanting=True)
+    allotment.end("a", 20)
 
     assert allotment.left == 80
     assert allotment.ask("b", 50, 50, wanting=True) == 65

@@ -96,26 +96,67 @@ def test_no_more_run_at_once_than_are_let(tmp_path, at_once):
 WAITS = (
     "import signal, sys, time\n"
     "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n"
-    "print('ready', flush=True)\n"
+    "open(sys.argv[1], 'w').close()\n"
     "time.sleep(60)\n"
 )
 
 
-def test_a_signal_stops_the_runs_and_starts_no_other():
+def test_a_signal_stops_the_runs_and_starts_no_other(tmp_path):
     """What runs is told to stop and ends in its own way; what waits for a place never starts."""
+    ready = tmp_path / "ready"
 
     def stop():
-        time.sleep(1.5)
+        while not ready.exists():
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    threading.Thread(target=stop).start()
+    threading.Thread(target=stop, daemon=True).start()
     began = time.monotonic()
-    statuses = suite.run_all(["a", "b"], [script(WAITS), script("print('never')")], 1)
+    waits = [*script(WAITS), str(ready)]
+    statuses = suite.run_all(["a", "b"], [waits, script("print('never')")], 1)
 
     assert statuses == [75, 75]
     assert time.monotonic() - began < 30
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_reaches_a_run_that_is_just_being_started(monkeypatch):
+    """It is told as soon as it is there: else nobody would stop it."""
+
+    class Signalled(subprocess.Popen):
+        """A signal comes before anybody knows of the process."""
+
+        def __init__(self, *given, **more):
+            super().__init__(*given, **more)
+            signal.raise_signal(signal.SIGTERM)
+
+    class Threadless:
+        """A thread whose work is done by whoever starts it, where signals are handled."""
+
+        def __init__(self, target, args):
+            self.start = lambda: target(*args)
+
+        def is_alive(self):
+            return False
+
+    monkeypatch.setattr(suite.subprocess, "Popen", Signalled)
+    monkeypatch.setattr(suite.threading, "Thread", Threadless)
+    began = time.monotonic()
+    (status,) = suite.run_all(["a"], [script("import time; time.sleep(20)")], 1)
+
+    assert status == -signal.SIGTERM
+    assert time.monotonic() - began < 20
+
+
+def test_a_line_that_is_no_text_costs_no_run(capsys):
+    """What Ray or vLLM write of themselves comes out with a mark in place of what is no character,
+    and the run has its own status."""
+    odd = "import sys; sys.stdout.buffer.write(b'half \\xe2 of it\\n'); print('on')"
+    statuses = suite.run_all(["a", "b"], [script(odd), script("print('b')")], 2)
+
+    assert statuses == [0, 0]
+    assert {"[a] half \ufffd of it", "[a] on"} < set(capsys.readouterr().out.splitlines())
 
 
 @pytest.mark.ray

@@ -138,6 +138,19 @@ def test_a_signal_before_the_job_takes_it_leaves_it_resumable(number, takes_it):
     assert told == f"stopped: stopped by {number.name}; resume with --resume runs/x\n"
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGHUP, 1), (signal.SIGINT, 2)])
+def test_a_status_that_is_a_signals_number_too_is_still_the_jobs(number, status):
+    """A run whose terminal went away and that fails while it drains has failed."""
+    takes_it = f"signal.signal({int(number)}, lambda *_: heard.append(1))"
+    wait = "while not heard: time.sleep(0.01)"
+    process = started("heard = []", takes_it, "print('up', flush=True)", wait, f"return {status}")
+    process.stdout.readline()
+    process.send_signal(number)
+
+    assert process.communicate(timeout=30)[1] == ""
+    assert process.returncode == status
+
+
 def test_nohup_is_heeded():
     """A job that is to outlive its terminal does."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -113,7 +113,9 @@ class RunMonitor:
         """
         epoch = Epoch.parse(controller)
         for name in [n for n in self._to_come if epoch.succeeds(Epoch.parse(n))]:
-            self._allotment.end(name)
+            last = self._reports.get(name, {})  # what it had not counted yet is lost with it
+            counted = last.get("completion_tokens", 0) + last.get("wasted_tokens", 0)
+            self._allotment.end(name, counted)
             del self._to_come[name]
         self._to_come[controller] = to_come
         allotted = self._allotment.ask(controller, spent, held, wanting=wanting)

@@ -11,6 +11,7 @@ import gc
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
@@ -170,6 +171,8 @@ class Chains:
             return await task
         except asyncio.CancelledError:
             if self._samples.draining:
+                with suppress(JournalError):  # the writer has told it
+                    await self._journal.durable()  # Ray may end this process once all have returned
                 return None
             task.cancel()
             raise

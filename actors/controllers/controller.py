@@ -165,7 +165,7 @@ class Controller:
             turn=row["turn"],
         )
 
-    def _statistics(self) -> dict[str, dict[str, Statistics]]:
+    def _statistics(self) -> dict[str, dict[str, Statistics | None]]:
         """What is known before this phase, by label and benchmark."""
         known = {}
         for label, strategy in self._strategies.items():
@@ -217,20 +217,29 @@ class Controller:
                 self._wanted.clear()
                 held = gate.giving_back()
                 spent = (gate.spent, held, gate.wanting, gate.to_come)
-                gate.allot(*await self._watch.allot.remote(name, *spent))
+                with contextlib.suppress(ray.exceptions.ActorUnavailableError):  # asked again soon
+                    gate.allot(*await self._watch.allot.remote(name, *spent))
                 await asyncio.sleep(_ASK_MOST_EVERY_S)
+
+    async def _until_drain(self, heard: int) -> float:
+        """As `RunMonitor.until_drain`; a connection that breaks meanwhile is made anew."""
+        while True:
+            with contextlib.suppress(ray.exceptions.ActorUnavailableError):
+                grace_s: float = await self._watch.until_drain.remote(heard)
+                return grace_s
+            await asyncio.sleep(_REPORT_EVERY_S)
 
     async def _cut_when_told(self) -> None:
         """Drain sooner where the run is told to stop while it drains."""
         assert self._chains is not None
         with contextlib.suppress(ray.exceptions.RayActorError):
-            await asyncio.sleep(await self._watch.until_drain.remote(1))
+            await asyncio.sleep(await self._until_drain(1))
             self._chains.drain()
 
     async def _drain_when_told(self) -> None:
         assert self._chains is not None
         try:
-            grace_s = await self._watch.until_drain.remote()
+            grace_s = await self._until_drain(0)
             self._tasks.append(asyncio.ensure_future(self._cut_when_told()))
             await self._chains.wind_down(grace_s)
         except ray.exceptions.RayActorError:  # the driver is gone: nobody will take the outcomes

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import select
 import subprocess
@@ -28,6 +29,8 @@ from actors.controllers.grading_worker import Judgement
 from pipeline.answers import ALL_LENIENCIES, Leniency, Verdict, extract
 from pipeline.answers.extract import last_box
 from pipeline.answers.grading import Finding, find
+
+logger = logging.getLogger(__name__)
 
 _STARTUP_S = 60.0
 _PATIENCE = 1.8
@@ -182,11 +185,15 @@ class GradingPool:
         return worker
 
     def _start(self) -> _Worker | None:
-        """A new worker for this thread, not yet ready; None once the pool is closed."""
+        """A new worker for this thread, not yet ready; None where none can be had any more."""
         with self._lock:
             if self._closed:
                 return None
-            worker = _Worker(self.memory_bytes, self.timeout_s)
+            try:
+                worker = _Worker(self.memory_bytes, self.timeout_s)
+            except OSError as error:
+                logger.warning("no process for grading: %s", error)
+                return None
             self._workers.add(worker)
         self._slot.worker = worker
         return worker

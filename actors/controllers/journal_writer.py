@@ -131,8 +131,9 @@ class JournalWriter:
 
     async def _flush_on_time(self) -> None:
         while self._failure is None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._flush_s)
+            if not self._closing:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), self._flush_s)
             self._wake.clear()
             if self._waiting or not self._sequence:
                 await self._flush()

@@ -24,14 +24,20 @@ class AbortPolicy:
         self._runtime = runtime
         self._resume = f"resume with --resume {address}"
 
-    def reason(self, totals: dict[str, Any]) -> RunFailedError | None:
-        """Why the run must end now: its journal cannot be written, nothing moves, or all fails."""
+    def reason(self, totals: dict[str, Any], seconds: float) -> RunFailedError | None:
+        """Why the run must end now: its journal cannot be written, nothing moves, or all fails.
+
+        Args:
+            totals: of the run's monitor.
+            seconds: since the phase began; before that engines loaded, or the driver counted.
+        """
         if totals["fatal"] is not None:
             return RunFailedError(f"{totals['fatal']}; {self._resume}")
-        if totals["idle_s"] > self._runtime.no_progress_timeout_s:
+        idle_s = min(totals["idle_s"], seconds)
+        if idle_s > self._runtime.no_progress_timeout_s:
             return RunFailedError(
                 f"a round must end every {self._runtime.no_progress_timeout_s:g} s, none did for "
-                f"{totals['idle_s']:.0f} s; {self._resume}"
+                f"{idle_s:.0f} s; {self._resume}"
             )
         return self.failures(totals, least=self._runtime.min_questions_before_giving_up)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
@@ -15,7 +15,7 @@ from actors.cluster.storage_retry import with_retries
 from actors.driver.abort_policy import AbortPolicy, RunFailedError
 from actors.driver.admission_control import AdmissionControl
 from actors.driver.flow import PhaseFlow
-from actors.driver.metric_rows import MetricRows, Progress
+from actors.driver.metric_rows import MetricRows, Progress, note_spent
 from actors.driver.run_phases import RunPhases
 from actors.driver.signals import (
     RunInterruptedError,
@@ -59,6 +59,7 @@ class Attempt:
         self._entry = run.attempt(number)
         self._phases = RunPhases(run, config, self._entry)
         self._taken_over: str | None = None
+        self._has_told = False
         self._account: StatsPoller
         self._admission: AdmissionControl
         self._rows: MetricRows
@@ -99,8 +100,7 @@ class Attempt:
 
     def _go_through(self, watch: Any) -> None:
         with_retries(lambda: write_environment(self._run, self._number), "write the environment")
-        self._spending.engines_start()
-        with self._engines() as engines:
+        with self._engines(watch) as engines:
             self._account = StatsPoller(engines)
             self._admission = self._admission_of(engines, watch)
             self._rows = MetricRows(
@@ -157,6 +157,7 @@ class Attempt:
                 self._config.runtime.controllers,
             )
             self._attend(flow, watch, phase, to_come, before)
+            self._require_ours()
         self._phases.fold(phase)
 
     def _spend(
@@ -208,9 +209,10 @@ class Attempt:
         told = began
         stopped, begun = sum(before["stops"].values()), 0
         up = before["controllers"] + self._config.runtime.controllers.actors
-        waiting = Waiting("controllers")
-        while flow.running:
+        waiting, running = Waiting("controllers"), True
+        while running:
             flow.wait(_POLL_S)
+            running = flow.running  # asked first: the last totals are from after the end
             totals = answer(watch.totals.remote())
             self._account.look()
             self._admission.step(totals)
@@ -219,7 +221,7 @@ class Attempt:
             self._spend(watch, totals, to_come, begun)
             if totals["controllers"] < up and reason is None:
                 waiting.look()
-            found = self._reason_to_end(totals)
+            found = self._reason_to_end(totals, time.monotonic() - began)
             capped = isinstance(reason, RunCappedError)  # what is in flight ends, if nothing worse
             if found is not None and (
                 reason is None or (capped and not isinstance(found, RunCappedError))
@@ -230,15 +232,18 @@ class Attempt:
                 grace_s = self._grace_s(reason)
                 answer(watch.drain.remote(grace_s))
                 give_up = time.monotonic() + grace_s + _DRAIN_S
+            elif reason is not None and totals["controllers"] == before["controllers"]:
+                raise reason  # no controller of this phase is up, and none will have begun anything
             elif reason is not None and time.monotonic() > give_up:
                 logger.warning("chains did not drain in time, leaving them")
                 raise reason
-            if time.monotonic() - told >= _METRICS_EVERY_S or not flow.running:
+            if time.monotonic() - told >= _METRICS_EVERY_S or not running:
                 told = time.monotonic()
                 self._look_for_others()
                 if totals["trouble"]:
                     logger.warning("storage fails, what is finished waits: %s", totals["trouble"])
                 self._rows.tell(totals, phase, (stopped, chains), told - began)
+                self._has_told = True
         try:
             flow.result()
         except Exception as error:
@@ -253,12 +258,12 @@ class Attempt:
         if reason is not None:
             raise reason
 
-    def _reason_to_end(self, totals: dict[str, Any]) -> MarkovScaleError | None:
+    def _reason_to_end(self, totals: dict[str, Any], seconds: float) -> MarkovScaleError | None:
         if self._signals.stop:
             return RunInterruptedError(f"stopped by a signal; {self._resume}")
         if self._taken_over is not None:
             return RunInterruptedError(self._taken_over)
-        return self._breaker.reason(totals) or self._spending.reason()
+        return self._breaker.reason(totals, seconds) or self._spending.reason()
 
     def _grace_s(self, reason: MarkovScaleError) -> float:
         """How long completions in flight may go on."""
@@ -274,12 +279,20 @@ class Attempt:
             RunInterruptedError: where it has not.
         """
         self._look_for_others()
-        if self._taken_over is not None:
-            raise RunInterruptedError(self._taken_over)
+        self._require_ours()
         if self._phases.pending():
             raise RunInterruptedError(
                 f"some chains have no outcome that counts, though all were run; {self._resume}"
             )
+
+    def _require_ours(self) -> None:
+        """That the last look found no other attempt, and the run where it was.
+
+        Raises:
+            RunInterruptedError: where it did.
+        """
+        if self._taken_over is not None:
+            raise RunInterruptedError(self._taken_over)
 
     def _look_for_others(self) -> None:
         """Note whether another attempt has begun since this one, or the run is elsewhere now."""
@@ -298,9 +311,16 @@ class Attempt:
             self._taken_over = f"another attempt has taken {address} over"
 
     @contextmanager
-    def _engines(self) -> Iterator[Any]:
-        engines = start_engines(self._config.science, self._config.runtime, self._run.run_id)
+    def _engines(self, watch: Any) -> Iterator[Any]:
+        self._spending.engines_start()
         try:
-            yield engines
+            engines = start_engines(self._config.science, self._config.runtime, self._run.run_id)
+            try:
+                yield engines
+            finally:
+                engines.stop()
         finally:
-            engines.stop()
+            if not self._has_told:  # engines that only loaded cost as well
+                with suppress(ray.exceptions.RayError):
+                    totals = answer(watch.totals.remote())
+                    note_spent(self._run, self._entry, totals, self._spending.figures())

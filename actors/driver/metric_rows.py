@@ -113,11 +113,30 @@ class MetricRows:
         del self._waiting[:-_MOST_WAITING]
 
     def _write(self, rows: Sequence[dict[str, Any]]) -> bool:
-        part = f"{self._attempt.number:04d}-{self._attempt.token}-{self._parts:06d}"
-        try:
-            self._run.write_metrics(rows, part)
-        except OSError as error:  # figures can wait; the journal is the controllers' business
-            logger.warning("metrics not written: %s", error)
+        if not _written(self._run, self._attempt, self._parts, rows):
             return False
         self._parts += 1
         return True
+
+
+def note_spent(
+    run: RunDir, attempt: AttemptEntry, totals: dict[str, Any], spent: dict[str, Any]
+) -> None:
+    """Write the only row of an attempt that ended before there was any other.
+
+    Args:
+        run, attempt, totals: as above.
+        spent: what it has spent, and the run against its caps.
+    """
+    phase = {"phase": 0, "chains": 0, "chains_stopped": 0, "phase_seconds": 0.0}
+    row = {**totals, "time": time.time(), "attempt": attempt.number, **phase, **spent}
+    _written(run, attempt, 0, [row])
+
+
+def _written(run: RunDir, attempt: AttemptEntry, part: int, rows: Sequence[dict[str, Any]]) -> bool:
+    try:
+        run.write_metrics(rows, f"{attempt.number:04d}-{attempt.token}-{part:06d}")
+    except OSError as error:  # figures can wait; the journal is the controllers' business
+        logger.warning("metrics not written: %s", error)
+        return False
+    return True

@@ -19,6 +19,7 @@ from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Statistics
 from pipeline.planning.phase_work import (
     PREPARED,
+    ByBenchmark,
     folded_statistics,
     phase_count,
     phase_work,
@@ -49,9 +50,8 @@ class RunPhases:
     def __init__(self, run: RunDir, config: RunConfig, entry: AttemptEntry) -> None:
         self._run, self._entry = run, entry
         self._strategies = strategies_of(config.science)
-        self._questions = TableRows(
-            with_retries(lambda: read_questions(run.folder), "read the questions")
-        )
+        self._table = with_retries(lambda: read_questions(run.folder), "read the questions")
+        self._questions = TableRows(self._table)
 
     @property
     def count(self) -> int:
@@ -64,10 +64,10 @@ class RunPhases:
             logger.warning("%s set aside: %s", gone.name, gone.why)
         known = self._statistics()
         for label, strategy in self._strategies.items():
-            if (label, PREPARED) not in known:
-                learnt = prepared_statistics(strategy, self._questions)
-                if learnt is not None:
-                    self._write_statistics(label, PREPARED, learnt)
+            had = known.get((label, PREPARED), {})
+            learnt = prepared_statistics(strategy, self._questions_without(had))
+            if learnt:
+                self._write_statistics(label, PREPARED, {**had, **learnt})
 
     def pending(self) -> bool:
         """Whether anything is left. Phase by phase: who takes part in one is known once those
@@ -113,20 +113,22 @@ class RunPhases:
         for label in self._unfolded(phase, known):
             phases = phases_of(self._strategies[label])
             before = known.get((label, phases[phase - 1].name if phase else PREPARED), {})
-            self._write_statistics(label, phases[phase].name, self._learnt(label, phase, before))
+            had = known.get((label, phases[phase].name), {})  # a benchmark may be new
+            learnt = self._learnt(label, phase, before, self._questions_without(had))
+            self._write_statistics(label, phases[phase].name, {**had, **learnt})
 
     def _learnt(
-        self, label: str, phase: int, before: Mapping[str, Statistics]
-    ) -> dict[str, Statistics]:
+        self, label: str, phase: int, before: ByBenchmark, questions: Sequence[Row]
+    ) -> dict[str, Statistics | None]:
         strategy = self._strategies[label]
-        selected = taking_part(label, phases_of(strategy)[phase], self._questions, before)
+        selected = taking_part(label, phases_of(strategy)[phase], questions, before)
         place = (self._run, self._entry.number, phase, label)
         drawn = with_retries(lambda: drawn_blocks(*place, selected), "read the journal")
 
         def rows(key: QuestionKey) -> Sequence[Row]:
             return with_retries(lambda: drawn.rows(key), "read what was drawn")
 
-        learnt = folded_statistics(label, strategy, phase, self._questions, rows, before)
+        learnt = folded_statistics(label, strategy, phase, questions, rows, before)
         with_retries(drawn.delete, "delete what was read")
         return learnt
 
@@ -135,22 +137,29 @@ class RunPhases:
         names = counting(self._run.journal)
         return names, running_means(read_columns(self._run.journal, names, MEANS_OF))
 
-    def _unfolded(self, phase: int, known: Mapping[tuple[str, str], object]) -> list[str]:
-        """Labels of strategies whose finished phase has not been folded yet."""
+    def _unfolded(self, phase: int, known: Mapping[tuple[str, str], ByBenchmark]) -> list[str]:
+        """Labels of strategies whose finished phase has not been folded yet, for any benchmark."""
         labels = []
         for label, strategy in self._strategies.items():
             phases = phases_of(strategy)
-            if phase + 1 < len(phases) and not known.get((label, phases[phase].name)):
-                labels.append(label)
+            if phase + 1 < len(phases):
+                had = known.get((label, phases[phase].name), {})
+                if len(self._questions_without(had)):
+                    labels.append(label)
         return labels
 
-    def _write_statistics(self, label: str, phase: str, learnt: dict[str, Statistics]) -> None:
+    def _questions_without(self, known: ByBenchmark) -> TableRows:
+        """The questions of all benchmarks but some."""
+        names = pa.array(list(known), pa.string())
+        return TableRows(self._table.filter(pc.invert(pc.is_in(self._table["benchmark"], names))))
+
+    def _write_statistics(self, label: str, phase: str, learnt: ByBenchmark) -> None:
         with_retries(
             lambda: self._run.write_statistics(label, phase, learnt, attempt=self._entry.number),
             "write statistics",
         )
 
-    def _statistics(self) -> dict[tuple[str, str], dict[str, Statistics]]:
+    def _statistics(self) -> dict[tuple[str, str], dict[str, Statistics | None]]:
         names = [
             (label, name)
             for label, strategy in self._strategies.items()

@@ -73,10 +73,14 @@ class Desk:
         for caller, side in list(self._sides.items()):
             if slept:
                 side.seen = now
-            if side.tasks and now - side.seen > _SILENT_S:
+            if now - side.seen <= _SILENT_S:
+                continue
+            if side.tasks:
                 logger.warning("a caller of %d calls is gone; they end", len(side.tasks))
                 side.close()
                 del self._sides[caller]
+            else:
+                side.given()  # nobody waits for it
         self._swept_at, loop = now, asyncio.get_running_loop()
         self._sweeper = loop.call_later(every_s, self._sweep) if self.held else None
 

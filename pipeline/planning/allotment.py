@@ -52,6 +52,7 @@ class Allotment:
             self._held[controller] += max(0.0, min(share - self._held[controller], free))
         return self._held[controller]
 
-    def end(self, controller: str) -> None:
-        """A controller is gone: what it held and had not spent, as far as it said, is free."""
-        self._held[controller] = self._spent.get(controller, 0.0)
+    def end(self, controller: str, spent: float) -> None:
+        """A controller is gone: what it held beyond `spent`, which is all that will ever be counted
+        of it, is free."""
+        self._spent[controller] = self._held[controller] = spent

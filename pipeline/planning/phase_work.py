@@ -42,6 +42,8 @@ PREPARED = "prepared"
 """Name under which the statistics from before the first phase are kept."""
 
 Strategies = Mapping[str, Strategy[Any]]
+ByBenchmark = Mapping[str, Statistics | None]
+"""What is known of each benchmark; None where nothing was learnt from it."""
 OutcomeKey = tuple[str, str, str, str]
 """(strategy, phase, benchmark, question_id)."""
 
@@ -55,7 +57,7 @@ def phase_work(
     strategies: Strategies,
     phase: int,
     questions: Sequence[Row],
-    statistics: Mapping[tuple[str, str], Mapping[str, Statistics]],
+    statistics: Mapping[tuple[str, str], ByBenchmark],
     done: set[OutcomeKey],
     mean_tokens: Mapping[str, float] | None = None,
     tokens_left: float = math.inf,
@@ -130,8 +132,8 @@ def folded_statistics(
     phase: int,
     questions: Sequence[Row],
     recorded: Callable[[QuestionKey], Sequence[Row]],
-    before: Mapping[str, Statistics],
-) -> dict[str, Statistics]:
+    before: ByBenchmark,
+) -> dict[str, Statistics | None]:
     """What a finished phase teaches, by benchmark: its own fold over the journal.
 
     Args:
@@ -142,7 +144,7 @@ def folded_statistics(
         DataError: where a selected question has not got to its stop.
     """
     current = phases_of(strategy)[phase]
-    learnt: dict[str, Statistics] = {}
+    learnt: dict[str, Statistics | None] = {}
     for benchmark, rows in _by_benchmark(questions):
         known = before.get(benchmark)
         records = {
@@ -152,14 +154,12 @@ def folded_statistics(
             for row in rows
             if current.selects(row["question_id"], known)
         }
-        statistics = current.fold(records, known)
-        if statistics is not None:
-            learnt[benchmark] = statistics
+        learnt[benchmark] = current.fold(records, known)
     return learnt
 
 
 def taking_part(
-    label: str, phase: Phase, questions: Sequence[Row], before: Mapping[str, Statistics]
+    label: str, phase: Phase, questions: Sequence[Row], before: ByBenchmark
 ) -> list[QuestionKey]:
     """The questions that a phase selects, benchmark by benchmark."""
     return [
@@ -185,7 +185,7 @@ def _record(
             )
         return told
 
-    played = drive(phase.strategy, question, answer, known)
+    played = drive(phase.strategy, question, answer, known, as_live=True)
     return record_of(phase, question, played.completions, played.stop)
 
 

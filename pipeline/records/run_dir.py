@@ -18,7 +18,7 @@ Runs of earlier versions have attempts.json and metrics.jsonl instead of the fol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -28,6 +28,7 @@ import pyarrow as pa
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import POOL_OF, rules_of, strategies_of
 from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Statistics
 from pipeline.records.attempts import (
     AttemptEntry,
@@ -132,6 +133,8 @@ class RunDir:
                     f"a resume may add benchmarks but not change {source.name}: "
                     f"{have[source.name]!r} -> {source!r}"
                 )
+            if source != have.get(source.name):
+                self._check_not_arranged(source.name)
         _check_depth(before, config)
         gone = have.keys() - {source.name for source in config.science.benchmarks}
         if gone:
@@ -140,6 +143,21 @@ class RunDir:
             )
         with _usable(self.address, "written"):
             return self._begin(config, retry_failed=retry_failed)
+
+    def _check_not_arranged(self, benchmark: str) -> None:
+        """That no phase has given each question of a benchmark its place: there is none for more.
+
+        Raises:
+            ConfigError: where one has.
+        """
+        for label, strategy in strategies_of(self.config().science).items():
+            for phase in ("prepared", *(phase.name for phase in phases_of(strategy))):
+                learnt = (self.statistics(label, phase) or {}).get(benchmark)
+                if learnt is not None and learnt.per_question:
+                    raise ConfigError(
+                        f"a resume must keep the limit of {benchmark}, since {label} has put all "
+                        f"its questions in an order: start a new run"
+                    )
 
     def config(self) -> RunConfig:
         """The configuration of the newest attempt."""
@@ -187,13 +205,18 @@ class RunDir:
         return gone + [Corrupt(name, why) for name, why in torn]
 
     def write_statistics(
-        self, strategy: str, phase: str, by_benchmark: dict[str, Statistics], *, attempt: int = 1
+        self,
+        strategy: str,
+        phase: str,
+        by_benchmark: Mapping[str, Statistics | None],
+        *,
+        attempt: int = 1,
     ) -> None:
         """Journal what a phase learnt; written once an attempt at most."""
-        values = {name: asdict(statistics) for name, statistics in by_benchmark.items()}
+        values = {name: learnt and asdict(learnt) for name, learnt in by_benchmark.items()}
         self.folder.write_json(f"statistics/{strategy}.{phase}.{attempt:04d}.json", values)
 
-    def statistics(self, strategy: str, phase: str) -> dict[str, Statistics] | None:
+    def statistics(self, strategy: str, phase: str) -> dict[str, Statistics | None] | None:
         """What a phase learnt, by benchmark; None where it has not been folded.
 
         That of the newest attempt counts: the driver of an older one may still be writing. One that
@@ -204,7 +227,7 @@ class RunDir:
         for name in reversed(names):
             with suppress(DataError, TypeError, AttributeError):
                 values = self.folder.read_json(f"statistics/{name}")
-                return {benchmark: Statistics(**fields) for benchmark, fields in values.items()}
+                return {name: fields and Statistics(**fields) for name, fields in values.items()}
         return None
 
     def outcomes(self, phase: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:

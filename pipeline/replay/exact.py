@@ -24,6 +24,7 @@ from pipeline.core.protocol import (
     Request,
     Statistics,
     Stop,
+    StopReason,
     Strategy,
     decisions,
 )
@@ -151,20 +152,33 @@ def drive(
     question: Question,
     answer: Callable[[Request], Observation],
     statistics: Statistics | None = None,
+    *,
+    as_live: bool = False,
 ) -> Replayed:
-    """Run a strategy on one question, each request answered by `answer`."""
+    """Run a strategy on one question, each request answered by `answer`.
+
+    Args:
+        as_live: whether a strategy that breaks has failed at the question, as in a run.
+    """
     loop = decisions(strategy, question, statistics)
     asked: list[Request] = []
     told: list[Observation] = []
-    requests = next(loop)
+    observations: tuple[Observation, ...] = ()
     while True:
+        try:
+            requests = loop.send(observations) if asked else next(loop)
+        except StopIteration as end:
+            stop: Stop = end.value
+            break
+        except Exception as error:
+            if not as_live or isinstance(error, MemoryError):
+                raise
+            stop = Stop(reason=StopReason.FAILED, rounds=())
+            break
         observations = tuple(answer(request) for request in requests)
         asked += requests
         told += observations
-        try:
-            requests = loop.send(observations)
-        except StopIteration as end:
-            return Replayed(stop=end.value, requests=tuple(asked), completions=tuple(told))
+    return Replayed(stop=stop, requests=tuple(asked), completions=tuple(told))
 
 
 def replay(
@@ -226,13 +240,17 @@ def replay_each(
     strategy: Strategy[Any],
     questions: Sequence[Question],
     answer: Callable[[Question, Request], Observation],
+    learnt: Mapping[str, Statistics | None] | None = None,
 ) -> Iterator[tuple[str, str, Replayed]]:
     """As `replay_phases`, one outcome after the other with the phase and the question that it is
     of; the last of a question counts. Nothing is kept but what later phases rest on.
 
     Args:
         answer: is asked in the order of the questions, once a phase.
+        learnt: of a run that is replayed: by phase, what it learnt from it, where that is known;
+            else it is learnt anew.
     """
+    as_live, learnt = learnt is not None, learnt or {}
     statistics = prepared(strategy, questions)
     paid: dict[str, dict[Address, Observation]] = {}
     phases = phases_of(strategy)
@@ -242,7 +260,8 @@ def replay_each(
         for question in questions:
             if not phase.selects(question.question_id, statistics):
                 continue
-            outcome = drive(phase.strategy, question, partial(answer, question), statistics)
+            answers = partial(answer, question)
+            outcome = drive(phase.strategy, question, answers, statistics, as_live=as_live)
             drawn = {
                 r.address: o for r, o in zip(outcome.requests, outcome.completions, strict=True)
             }
@@ -256,5 +275,7 @@ def replay_each(
                 records[question.question_id] = record_of(
                     phase, question, outcome.completions, outcome.stop
                 )
-        if goes_on:
+        if phase.name in learnt:
+            statistics = learnt[phase.name]
+        elif goes_on:
             statistics = phase.fold(records, statistics)

@@ -87,9 +87,12 @@ def replay_run(run: RunDir) -> RunReplay:
     with laid_out(run.journal, order) as drawn:
         source = _Journal(drawn)
         for label, strategy in strategies.items():
+            known = {p.name: run.statistics(label, p.name) or {} for p in phases_of(strategy)}
             for benchmark, asked in by_benchmark.items():
                 compared: dict[QuestionKey, list[str]] = {}
-                for phase, name, replayed in replay_each(strategy, asked, source.of(label)):
+                # failures may have been tried again since, and questions been added
+                learnt = {name: of[benchmark] for name, of in known.items() if benchmark in of}
+                for phase, name, replayed in replay_each(strategy, asked, source.of(label), learnt):
                     key = (label, benchmark, name)
                     before = written.last(key)
                     assert before is not None  # looked for above
