@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from actors.engines import bundle_desk
 from actors.engines.bundle_desk import Desk
 from actors.routing import bundles
-from actors.routing.bundles import Bundle, BundledCall, Link, Pace, fresh_id, unpacked
+from actors.routing.bundles import Bundle, BundledCall, Link, Pace, fresh_id, packed, unpacked
 from actors.routing.calls import Call, ScoreCall
 from actors.routing.transport import ReplicaLostError
 from pipeline.core.protocol import Failure
@@ -281,6 +281,22 @@ async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.Monkey
     assert await settled(lambda: replica.desk.held == 0)
     with pytest.raises(ReplicaLostError):
         await asyncio.wait_for(placed.result(), 20)
+
+
+async def test_answers_that_nobody_takes_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a caller that was gone before they came; others have theirs."""
+    monkeypatch.setattr(bundle_desk, "_SILENT_S", 1.0)
+    monkeypatch.setattr(bundle_desk, "_WAIT_MOST_S", 0.1)
+    replica = Replica(random.Random(0))
+    call = ScoreCall("what?", "so", request_id=fresh_id("t"), deadline_s=9.0)
+    await replica.desk.exchange(*packed(Bundle("gone", 0, True, 0.005, [], [call])))
+    other = Caller(replica)
+    other.hand("hangs")
+    side = replica.desk._sides["gone"]
+
+    assert await settled(lambda: bool(side._ready))
+    assert await settled(lambda: not side._ready)
+    assert replica.desk.held == 1
 
 
 async def test_a_replica_that_was_asleep_itself_ends_nothing(
