@@ -12,6 +12,7 @@ from actors.engines.script_rules import gold
 from actors.routing.address import EnginesAddress, PoolAddress
 from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient, grace_s
+from actors.routing.transport import NoReplicaError
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.protocol import Failure, Message, Request
 
@@ -179,6 +180,29 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
     outcomes = await asyncio.gather(*(fragile.call(GenerateCall(asks(t))) for t in texts))
 
     assert [type(outcome) for outcome in outcomes] == [Failure] + 8 * [Generated]
+
+
+async def test_waiting_for_a_turn_is_not_waiting_for_a_replica() -> None:
+    """A call that waited longer for its place than it may without a replica is placed all the same
+    where its replica is gone for a moment then."""
+
+    class Away(ProcessTransport):
+        """A queue, at whose end nothing lives once."""
+
+        places = 0
+
+        async def place(self, call: Call[Any], *, avoid: Any) -> ProcessCall[Any]:
+            self.places += 1
+            if self.places == 1:
+                await asyncio.sleep(2 * SETTINGS.no_replica_timeout_s)
+                raise NoReplicaError
+            return await super().place(call, avoid=avoid)
+
+    away = Away(in_process("generator"))
+    outcome = await EngineClient(away, SETTINGS, "generator").call(GenerateCall(asks()))
+
+    assert isinstance(outcome, Generated)
+    assert (outcome.attempts, away.places) == (1, 2)
 
 
 @pytest.mark.parametrize("fault", ["nan", "range", "count", "empty"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.engines import engine_host
 from actors.engines.engine_host import EngineHost
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineDeadError, EngineError
@@ -88,24 +89,30 @@ async def test_an_engine_that_hangs_while_it_warms_up_ends_its_process(
 
 
 class Checked(Cold):
-    """A warm engine whose health checks do as told, one after the other, and the last one again."""
+    """A warm engine whose health checks do as told, one after the other, and the last one again.
+
+    Each takes a twentieth of a second by the clock of its host, which nothing else moves.
+    """
 
     def __init__(self, *checks: Any) -> None:
         super().__init__()
         self.warm.set()
-        self.checks, self.done = list(checks), 0
+        self.checks, self.done, self.now = list(checks), 0, 0.0
+
+    def monotonic(self) -> float:
+        return self.now
 
     async def health(self, stall_s: float) -> None:
         check = self.checks[min(self.done, len(self.checks) - 1)]
-        self.done += 1
+        self.done, self.now = self.done + 1, self.now + 0.05
         if check == "hangs":
             await asyncio.Event().wait()
         elif check is not None:
             raise check
 
 
-async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch, within_s: float) -> bool:
-    """Whether a host ends its process in time."""
+async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a host ends its process within eight checks."""
     exits: list[int] = []
 
     def exit_(status: int) -> None:
@@ -113,24 +120,25 @@ async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch, within_s: floa
         raise EOFError  # ends the watcher
 
     monkeypatch.setattr(os, "_exit", exit_)
+    monkeypatch.setattr(engine_host, "time", engine)
     host = hosted(engine, health_timeout_s=0.2)
     host._health_s = 0.2
     await host.ping()
     assert host._watching is not None
-    await asyncio.wait({host._watching}, timeout=within_s)
-    gone = bool(exits)
+    while engine.done < 8 and not host._watching.done():
+        await asyncio.sleep(0.01)
     host._watching.cancel()
     await asyncio.wait({host._watching})
-    return gone
+    return bool(exits)
 
 
 async def test_a_check_that_raises_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watcher outlives any exception, and still sees the engine die afterwards."""
     broken = RuntimeError("a reply of another kind")
-    assert await ended(Checked(broken, None, EngineDeadError("x")), monkeypatch, 5)
-    engine = Checked(broken, None)
-    assert not await ended(engine, monkeypatch, 0.5)
-    assert engine.done > 3
+    engine = Checked(broken, None, EngineDeadError("x"))
+    assert await ended(engine, monkeypatch)
+    assert engine.done == 3
+    assert not await ended(Checked(broken, None), monkeypatch)
 
 
 @pytest.mark.parametrize("check", [RuntimeError("always"), "hangs"])
@@ -138,7 +146,9 @@ async def test_an_engine_whose_health_cannot_be_told_is_replaced(
     check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checks that only raise, or never answer, end the process as a dead engine does."""
-    assert await ended(Checked(check), monkeypatch, 5)
+    engine = Checked(check)
+    assert await ended(engine, monkeypatch)
+    assert engine.now == pytest.approx(0.2)
 
 
 async def test_an_engine_that_cannot_warm_up_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import psutil
 
@@ -13,32 +15,45 @@ from tests.conftest import ROOT
 _HOST = """
 import subprocess, sys, time
 from actors.cluster import orphan_reaper
+orphan_reaper.__file__ = sys.argv[1]
 orphan_reaper.hold()
 nested = "import subprocess, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
 subprocess.Popen([sys.executable, "-c", nested], start_new_session=True)
-time.sleep(2)
-print("up", flush=True)
 time.sleep(600)
+"""
+_REAPER = """
+import sys, time
+from actors.cluster import orphan_reaper
+def note_and_sleep(seconds, sleep=time.sleep):
+    with open(__file__ + ".looks", "a") as looks:
+        looks.write(".")
+    sleep(seconds)
+time.sleep = note_and_sleep
+orphan_reaper.__file__ = __file__
+orphan_reaper.follow(int(sys.argv[1]))
 """
 
 
-def test_nothing_of_a_killed_host_is_left() -> None:
+def test_nothing_of_a_killed_host_is_left(tmp_path: Path) -> None:
     """Neither its children nor theirs, whatever session they are in, nor the reaper itself."""
+    reaper, looks = tmp_path / "reaper.py", tmp_path / "reaper.py.looks"
+    reaper.write_text(_REAPER)
+    looks.touch()
     host = subprocess.Popen(
-        [sys.executable, "-c", _HOST],
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", _HOST, str(reaper)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    assert host.stdout is not None
     try:
-        assert host.stdout.readline() == b"up\n"
-        family = psutil.Process(host.pid).children(recursive=True)
+        while len(family := psutil.Process(host.pid).children(recursive=True)) < 3:
+            time.sleep(0.05)
+        seen = looks.stat().st_size
+        while looks.stat().st_size < seen + 2:  # it has looked since
+            time.sleep(0.05)
     finally:
         host.kill()
         host.wait()
-        host.stdout.close()
-    _, left = psutil.wait_procs(family, timeout=20)
+    _, left = psutil.wait_procs(family, timeout=60)
     for process in left:
         process.kill()
 
@@ -48,15 +63,12 @@ def test_nothing_of_a_killed_host_is_left() -> None:
 
 def test_the_reaper_of_a_host_that_ends_in_peace_ends_too() -> None:
     """It kills nobody that has ended, and does not stay."""
-    code = (
-        "from actors.cluster import orphan_reaper; orphan_reaper.hold(); import time; time.sleep(1)"
-    )
-    host = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    code = "from actors.cluster import orphan_reaper; orphan_reaper.hold(); input()"
+    host = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE)
     own = psutil.Process(host.pid)
-    family = []
-    while not family:
-        family = own.children(recursive=True)
-    host.wait(20)
-    _, left = psutil.wait_procs(family, timeout=20)
+    while not (family := own.children(recursive=True)):
+        time.sleep(0.01)
+    host.communicate(b"\n", timeout=60)
+    _, left = psutil.wait_procs(family, timeout=60)
 
     assert left == []

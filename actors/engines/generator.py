@@ -7,6 +7,7 @@ one output comes back a request.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST = -(2**31)  # vLLM serves the lowest priority first
 _WARM_REQUESTS = 64
+_ABORT_EVERY_S = 0.05
 
 
 class GeneratorEngine(VllmEngine):
@@ -142,8 +144,12 @@ class GeneratorEngine(VllmEngine):
         task = self._running.get(request_id)
         if task is None or task.done():
             return None
-        await self._llm.abort(request_id)
-        output = await task
+        while not task.done():
+            # vLLM knows a request only once it has looked at it, in a thread: an abort that comes
+            # before is lost, and the completion would be made to its end
+            await self._llm.abort(request_id)
+            await asyncio.wait({task}, timeout=_ABORT_EVERY_S)
+        output = task.result()
         if isinstance(output, Failure):
             return output.completion_tokens
         tokens = self._generated(output)

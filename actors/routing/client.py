@@ -185,18 +185,19 @@ class EngineClient:
 
     async def _place(self, call: Call[A], avoid: set[str]) -> Placed[A]:
         """Hand the request to a replica, waiting ever longer while none lives."""
-        give_up = time.monotonic() + self._settings.no_replica_timeout_s
+        most_s = self._settings.no_replica_timeout_s
         wait_s = max(0.05, self._settings.backoff_s)
+        gone_s = 0.0  # the time that it waits for its turn while replicas live does not count
         while True:
             try:
                 return await self._transport.place(call, avoid=avoid)
-            except NoReplicaError:
-                left_s = give_up - time.monotonic()
-                if left_s <= 0:
-                    raise NoReplicaError(
-                        f"no {self._role} lived for {self._settings.no_replica_timeout_s:g} s"
-                    ) from None
-            await asyncio.sleep(min(wait_s, left_s))
+            except NoReplicaError as error:
+                gone_s += error.gone_s
+            if gone_s >= most_s:
+                raise NoReplicaError(f"no {self._role} lived for {most_s:g} s")
+            wait_s = min(wait_s, most_s - gone_s)
+            await asyncio.sleep(wait_s)
+            gone_s += wait_s
             wait_s = min(2 * wait_s, _POLL_MOST_S)
 
 

@@ -6,6 +6,7 @@ One httpx client for all of them would look at every connection that it holds fo
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -27,8 +28,9 @@ class HttpConnections:
             "limits": httpx.Limits(max_connections=1, keepalive_expiry=_IDLE_S),
             "verify": httpx.create_ssl_context(),
         }
-        self._clients: list[httpx.AsyncClient] = []
+        self._clients: set[httpx.AsyncClient] = set()
         self._free: dict[bytes, list[httpx.AsyncClient]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def send(self, method: str, url: str, **fields: Any) -> httpx.Response:
         """As `httpx.AsyncClient.request`; cancelling closes the connection.
@@ -42,11 +44,23 @@ class HttpConnections:
             client = free.pop()  # the last one used, whose connection is most likely still open
         else:
             client = self._client()
-            self._clients.append(client)
+            self._clients.add(client)
         try:
-            return await client.request(method, url, **fields)
-        finally:
-            free.append(client)
+            response = await client.request(method, url, **fields)
+        except BaseException:
+            # cancelled at some moments, httpcore 1.0 holds its connection as taken, perhaps open:
+            # whoever used this client again would wait for that for ever
+            self._close(client)
+            raise
+        free.append(client)
+        return response
+
+    def _close(self, client: httpx.AsyncClient) -> None:
+        """In a task of its own, which nobody cancels."""
+        self._clients.discard(client)
+        task = asyncio.create_task(client.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def _client(self) -> httpx.AsyncClient:
         try:
@@ -67,5 +81,6 @@ class HttpConnections:
 
     async def aclose(self) -> None:
         """Close all."""
-        for client in self._clients:
-            await client.aclose()
+        for client in [*self._clients]:
+            self._close(client)
+        await asyncio.gather(*self._closing, return_exceptions=True)

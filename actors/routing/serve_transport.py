@@ -34,7 +34,8 @@ class ServeTransport:
     """One Serve application; calls wait here, as they came, while every replica is full.
 
     A replica is full when it holds `most` calls. Those of other callers are known as of the last
-    exchange: what several callers send in one tick may go over it.
+    exchange: what several callers send in one tick may go over it. A caller that holds none there
+    has no exchange, and so learns by sending one call.
     """
 
     def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
@@ -61,7 +62,9 @@ class ServeTransport:
         try:
             return await turn
         except asyncio.CancelledError:
-            if not turn.cancelled() and turn.exception() is None:
+            if turn.cancelled():
+                self._replicas.unqueued()
+            elif turn.exception() is None:
                 turn.result().abort()
             raise
 
@@ -77,15 +80,17 @@ class ServeTransport:
             return None
         self._policy.sent(call.session, name)
         self._replicas.began(running[name])
-        return self._link(name)[0].hand(call)
+        return self._link(name, running)[0].hand(call)
 
     def _has_room(self, name: str) -> bool:
-        link = self._links.get(name)
-        return link is None or len(link[0]) + link[0].others < self._most
-
-    def _link(self, name: str) -> tuple[Link, Any]:
         if name not in self._links:
-            running = self._replicas.running()
+            return True
+        link, _ = self._links[name]
+        return not len(link) or len(link) + link.others < self._most
+
+    def _link(self, name: str, running: dict[str, Any]) -> tuple[Link, Any]:
+        """The link to one of those that ran a moment ago: a thread of Serve's changes them."""
+        if name not in self._links:
             for gone in [each for each in self._links if each not in running]:
                 if not len(self._links[gone][0]):
                     del self._links[gone]
@@ -112,19 +117,22 @@ class ServeTransport:
                 if placed is None:
                     return
                 first.turn.set_result(placed)
+                self._replicas.unqueued()
             self._waiting.popleft()
-            self._replicas.unqueued()
 
     async def _look(self) -> None:
         """While calls wait, see whether replicas have come, or none is left."""
+        lived_at = time.monotonic()
         while self._waiting:
             self._let_in()
-            if not any(name not in self._revival for name in self._replicas.running()):
-                limit = time.monotonic() - self._no_replica_timeout_s
-                while self._waiting and self._waiting[0].since <= limit:
-                    turn = self._waiting.popleft().turn
+            now = time.monotonic()
+            if any(name not in self._revival for name in self._replicas.running()):
+                lived_at = now
+            limit = now - self._no_replica_timeout_s
+            while lived_at <= limit and self._waiting and self._waiting[0].since <= limit:
+                turn = self._waiting.popleft().turn
+                if not turn.done():
+                    turn.set_exception(NoReplicaError(gone_s=now - lived_at))
                     self._replicas.unqueued()
-                    if not turn.done():
-                        turn.set_exception(NoReplicaError())
             await asyncio.sleep(_LOOK_S)
         self._looking = None

@@ -11,7 +11,16 @@ from pipeline.core.protocol import Failure
 
 
 class NoReplicaError(Exception):
-    """No replica of the pool lives at this moment."""
+    """No replica of the pool lives at this moment.
+
+    Args:
+        why: in words.
+        gone_s: for how long none has lived while the transport waited for one.
+    """
+
+    def __init__(self, why: str = "", *, gone_s: float = 0.0) -> None:
+        super().__init__(why)
+        self.gone_s = gone_s
 
 
 class ReplicaLostError(Exception):

@@ -66,15 +66,20 @@ class FeatureCache:
     def read(self, digests: Iterable[str]) -> dict[str, NDArray[np.float32]]:
         """Features by digest, of those that are there.
 
+        A part that is torn, or that somebody is just writing, is none: its features are made anew.
+
         Raises:
-            DataError: naming a part that cannot be read, or whose features are no numbers.
+            DataError: naming a part whose features are no numbers.
         """
         wanted = set(digests)
         found: dict[str, NDArray[np.float32]] = {}
         for name in self.folder.names():
             if not name.endswith(".parquet"):
                 continue
-            table = self.folder.read_table(name)
+            try:
+                table = self.folder.read_table(name)
+            except DataError:
+                continue
             for digest, features in zip(table["digest"], table["features"], strict=True):
                 if digest.as_py() in wanted and digest.as_py() not in found:
                     values = np.asarray(features.values, dtype=np.float32)
