@@ -58,6 +58,14 @@ def test_shared_fields_reach_the_strategies_that_have_them():
     ("science", "message"),
     [
         ({"sead": 1}, "science.sead is not a field of this section"),
+        (
+            {"strategies": [{"kind": "base", "fields": None}]},
+            "science.strategies.0.fields: input should be a valid dictionary, got None",
+        ),
+        (
+            {"answer_rules": [{"kind": "a.b:c", "fields": 3}]},
+            "science.answer_rules.0.fields: input should be a valid dictionary, got 3",
+        ),
         ({"benchmarks": {"name": "x"}}, "science.benchmarks must be a list, got {'name': 'x'}"),
         ({"seed": -1}, "science.seed: input should be greater than or equal to 0, got -1"),
         ({"strategies": ["nope"]}, "a strategy must be one of base, mr_thinking"),
