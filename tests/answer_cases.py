@@ -415,6 +415,39 @@ MORE_EQUAL = [
     ("7", "7 cm^2"),
     (r"7\text{ m/s}", "7"),
 ]
+REPLIES_EQUAL = [  # what a sum of names, a point or an approximation says
+    ("204", "m+n=204"),
+    ("204", "p+q+r=204"),
+    ("204", "100m+n = 204"),
+    (r"3\sqrt{2}", r"XY = 3\sqrt{2}"),
+    (r"\frac34", r"a+b=\frac{3}{4}"),
+    ("(2,1)", "y=1, x=2"),
+    ("x=1, y=2", "(y,x)=(2,1)"),
+    (r"\frac23", r"\frac{2}{3} \approx 0.667"),
+    ("7.14", r"\sqrt{51} ≈ 7.14"),
+    (r"8\pi", r"8\pi \approx 25.13"),
+    (r"\{\{1\},\{2\}\}", r"\{1\},\{2\}"),
+]
+REPLIES_DIFFERENT = [
+    ("x+y=5", "5"),
+    ("12", "2x=12"),
+    ("x+y=5", "m+n=5"),
+    ("(1,2)", "y=1, x=2"),
+    ("1,2", "y=1, x=2"),
+    ("(1,2)", "(y,x)=(1,2)"),
+    (r"\{1,2\}", r"\{1\},\{2\}"),
+    (r"\{1,2\}", r"\{\{1\},\{2\}\}"),
+    ("40,000", "40,00"),
+    (r"\$15,\!000", r"\$15,\!0000"),
+    ("15,000", "15, 0"),
+]
+OPEN = [  # nobody has shown either
+    ("(-1,1)", "|x|<1"),
+    ("(-1,1)", r"-1 < x \text{ and } x < 1"),
+    ("2.5 hours", "2 hours 30 minutes"),
+    (r"\sqrt{51}", r"\sqrt{50} \approx 7.14"),
+    ("8", r"8\pi \approx 25.13"),
+]
 MORE_DIFFERENT = [
     ("10", "4 10/3"),
     ("2", "2 2/3"),
@@ -488,6 +521,7 @@ EQUAL = [
     *WORDS_EQUAL,
     *EXPRESSIONS_EQUAL,
     *MORE_EQUAL,
+    *REPLIES_EQUAL,
 ]
 DIFFERENT = [
     *NUMBERS_DIFFERENT,
@@ -500,4 +534,5 @@ DIFFERENT = [
     *WORDS_DIFFERENT,
     *EXPRESSIONS_DIFFERENT,
     *MORE_DIFFERENT,
+    *REPLIES_DIFFERENT,
 ]

@@ -17,7 +17,7 @@ from pipeline.answers import (
     find,
     grade,
 )
-from tests.answer_cases import DIFFERENT, EQUAL
+from tests.answer_cases import DIFFERENT, EQUAL, OPEN
 
 DATA = Path(__file__).resolve().parent / "data" / "grading_cases.jsonl"
 CASES = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
@@ -35,6 +35,12 @@ def test_nearly_equal_answers_are_wrong(gold: str, prediction: str) -> None:
     """Near misses are WRONG, and never one vote."""
     assert grade(gold, prediction) is Verdict.WRONG
     assert canonical(gold) != canonical(prediction)
+
+
+@pytest.mark.parametrize(("gold", "prediction"), OPEN)
+def test_what_nobody_has_shown_is_open(gold: str, prediction: str) -> None:
+    """A pair that is neither shown equal nor different is UNGRADED."""
+    assert grade(gold, prediction) is Verdict.UNGRADED
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_an_overrun_is_killed_and_replaced(hasty: GradingPool) -> None:
     after = hasty.grade_many([(r"\sin 2x", r"2\sin x\cos x")])
 
     assert verdict == [Verdict.UNGRADED]
-    assert seconds < 60
+    assert seconds < 60  # the pair itself would take hours
     assert after == [Verdict.RIGHT]
     assert not running(before)
     assert before not in hasty.process_ids
@@ -223,11 +223,11 @@ def test_close_leaves_no_process() -> None:
     """After closing, also in the middle of a pair, no worker runs and no new pair is taken."""
     opened = GradingPool(workers=2, timeout_s=600.0)
     futures = [opened.submit("5", HANGS), opened.submit(r"\int_0^1 x dx", "1/2")]
-    futures[1].result(timeout=30)
+    futures[1].result(timeout=120)
     pids = opened.process_ids
     opened.close()
 
-    assert futures[0].result(timeout=5) is Verdict.UNGRADED
+    assert futures[0].result(timeout=60) is Verdict.UNGRADED
     assert len(pids) == 2
     assert not any(running(pid) for pid in pids)
     with pytest.raises(RuntimeError, match="must be open"):
@@ -256,7 +256,7 @@ def test_workers_do_not_outlive_a_killed_host() -> None:
     host.stdout.close()
 
     assert alive
-    assert wait_until_gone(pid)
+    assert wait_until_gone(pid, 60)
 
 
 @pytest.mark.parametrize(("workers", "timeout_s"), [(0, 1.0), (1, 0.0)])

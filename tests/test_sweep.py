@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from pydantic import ValidationError
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.sweep import SweepConfig, grid
@@ -195,6 +196,13 @@ def test_a_setting_that_cannot_be_is_named(entry: dict[str, Any], message: str) 
 
     with pytest.raises(ConfigError, match=message):
         grid(config, made_up().science)
+
+
+@pytest.mark.parametrize("fields", [None, 3, [8], {"n": []}])
+def test_fields_that_try_nothing_are_refused(fields: Any) -> None:
+    """No grid is empty, and fields that are no mapping are named."""
+    with pytest.raises(ValidationError, match=r"strategies\.0\.fields"):
+        SweepConfig.model_validate({"strategies": [{"kind": "esc", "fields": fields}]})
 
 
 def test_what_a_pool_cannot_serve_is_refused_before_anything_is_replayed() -> None:

@@ -5,6 +5,7 @@ Three answers: True, False (shown to differ) and None (not shown either way).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence as SequenceOf
 from math import comb
 
@@ -35,6 +36,7 @@ from pipeline.answers.verdict import Unreadable
 
 _SHORT_WORDS = 4
 _COST = 4
+_IN_PARTS = re.compile(r"(?:\d[\d.]* [^\W\d_]+,?(?: and)? ?){2,4}")  # 2 hours 30 minutes
 
 
 class Comparison(Numbers):
@@ -64,7 +66,7 @@ class Comparison(Numbers):
             case Union(), Union():
                 return self.in_order(gold.intervals, predicted.intervals)
             case SetOf(), SetOf():
-                return self.any_order(gold.items, predicted.items)
+                return self._members_alike(gold.items, predicted.items)
             case ListOf(), ListOf():
                 names = _names(gold), _names(predicted)
                 if gold.ordered or predicted.ordered or (() in names and names != ((), ())):
@@ -139,6 +141,11 @@ class Comparison(Numbers):
                 return False
         return None if open_ else True
 
+    def _members_alike(self, gold: SequenceOf[Value], predicted: SequenceOf[Value]) -> Decision:
+        """`any_order`, where a member is not the set that has it alone."""
+        rules = self.leniencies - {Leniency.BRACES_OPTIONAL}
+        return Comparison(rules, self.work, self.prove).any_order(gold, predicted)
+
     def _equations(self, gold: Equation, predicted: Equation) -> Decision:
         same: Decision = None
         if gold.difference is not None and predicted.difference is not None:
@@ -167,6 +174,15 @@ class Comparison(Numbers):
                 ListOf() as parts,
             ) if all(isinstance(part, Sequence | Region) for part in parts.items):
                 return None  # whether "and" or "or" was meant is not known
+            case (ListOf() as parts, Sequence()) | (Sequence(), ListOf() as parts) if all(
+                isinstance(part, Region) for part in parts.items
+            ):
+                return None
+            case (Inequality(), Sequence() | Union() | Region()) | (
+                Sequence() | Union() | Region(),
+                Inequality(),
+            ):
+                return None  # nobody has solved it
             case (ListOf(items=(first, Region())), other) | (
                 other,
                 ListOf(items=(first, Region())),
@@ -204,7 +220,7 @@ class Comparison(Numbers):
                     return self.in_order(bare.items, other.items)
             case (ListOf() | Scalar(), SetOf()) | (SetOf(), ListOf() | Scalar()):
                 if self.allows(Leniency.BRACES_OPTIONAL):
-                    return self.any_order(_members(gold), _members(predicted))
+                    return self._members_alike(_members(gold), _members(predicted))
             case (Matrix() as matrix, Sequence() | ListOf() as other) | (
                 Sequence() | ListOf() as other,
                 Matrix() as matrix,
@@ -238,6 +254,10 @@ class Comparison(Numbers):
                     value = named.value
                 case Region() if self.allows(Leniency.NAME_OPTIONAL):
                     value = named.values
+                case Equation(states=True) if isinstance(bare, Scalar) and named is predicted:
+                    if not self.allows(Leniency.CHAIN_END):
+                        continue
+                    value = named.value
                 case _:
                     continue
             if isinstance(bare, Equation | Region):
@@ -269,6 +289,7 @@ class Comparison(Numbers):
             )
         parts = words.words.split()
         sentence = len(parts) > _SHORT_WORDS or other.text in parts or "(" in words.words
+        sentence = sentence or _IN_PARTS.fullmatch(words.words) is not None
         letters = sorted(c for c in other.text if c.isalpha()) == sorted(words.words)
         if sentence or letters or isinstance(other, SetOf | Region):
             return None

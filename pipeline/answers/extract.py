@@ -33,10 +33,21 @@ _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad\b|\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b"
     r"|\b[A-Za-z](?:_\{?\w\}?)?\s*=)*"
 )
+_REASON = re.compile(
+    r"[,;]?[ \t]+(?:because|since|which|whose|where)\b|,[ \t]+(?:not|so)\b", re.IGNORECASE
+)
+_STRONG = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]{1,400})(?<=\S)\*\*(?![\w(\[{*])")
 _FINAL_LINE = re.compile(r"final answer\b[ \t*_]{0,6}(?:is)?[ \t]?:?[ \t*_]{0,6}", re.IGNORECASE)
 _HASHES = re.compile(r"^####[ \t]*([-+$(\\{\[.\d][^\n]*)$", re.MULTILINE)
 _PHRASE = re.compile(
-    r"\b(?:answer|result|solution|value|option|choice)[ \t*]{0,4}(?:is|:|=|equals)[ \t*]{0,4}:?",
+    r"\b(?:answer|result|solution|value|option|choice)[ \t*]{0,4}(?:is|:|=|equals"
+    r"|(?:must|should|would|will|has to) be(?=[ \t*]{1,4}(?:\$|\\|[-+]?\d"
+    r"|\(?(?-i:[A-K])(?![A-Za-z]))))[ \t*]{0,4}:?",
+    re.IGNORECASE,
+)
+_NAMED_RIGHT = re.compile(  # option C is correct
+    r"\b(?:option|choice|answer)[ \t*]{1,4}(\(?(?-i:[A-K])(?![A-Za-z])\)?)[ \t*]{0,4}"
+    r"is[ \t](?:the[ \t])?(?:correct|right|best)\b",
     re.IGNORECASE,
 )
 _NOUNS = (  # Chinese and Japanese; Hindi, Bengali, Urdu, Arabic; Romance; Russian, German
@@ -84,8 +95,10 @@ def extract(text: str) -> str | None:
     """
     reply = _own_part(after_thinking(text)[-_TAIL_CHARS:])
     found = boxes(reply)
-    if found:
+    if any(box.end is None or box.content.strip() for box in found):
         return _boxed_answer(reply, found)
+    if found:  # an empty box quotes the instruction, so the answer is behind it
+        reply = reply[(found[-1].end or 0) + 1 :]
     for reading in (_block, _final_line, _hashes, _phrase, _bare, _last_number):
         answer = reading(reply)
         if answer is not None:
@@ -146,9 +159,7 @@ def _own_part(reply: str) -> str:
 def _boxed_answer(reply: str, found: list[_Box]) -> str | None:
     if found[-1].end is None:
         return None
-    filled = [box for box in found if box.content.strip()]  # an empty one quotes the instruction
-    if not filled:
-        return None
+    filled = [box for box in found if box.content.strip()]
     joined = [filled[-1].content.strip(" \n")]
     for earlier, later in zip(filled[-2::-1], filled[:0:-1], strict=True):
         between = reply[(earlier.end or 0) + 1 : later.start]
@@ -183,13 +194,19 @@ def _hashes(reply: str) -> str | None:
 
 def _phrase(reply: str) -> str | None:
     """What stands behind the last "the answer is", in English or another language."""
-    english = list(_PHRASE.finditer(reply))[-1:]
-    abroad = list(_ABROAD.finditer(reply))[-1:]
-    if abroad and (not english or abroad[0].start() > english[0].start()):
-        return _clause_abroad(reply[abroad[0].end() :].lstrip(" \t\r\n*_:：").partition("\n")[0])
-    if not english:
+    signs = [*_PHRASE.finditer(reply), *_ABROAD.finditer(reply), *_NAMED_RIGHT.finditer(reply)]
+    if not signs:
         return None
-    return _clause(reply[english[0].end() :].lstrip(" \t*").partition("\n")[0])
+    last = max(signs, key=lambda sign: sign.start())
+    if last.re is _NAMED_RIGHT:
+        return last[1]
+    if last.re is _ABROAD:
+        return _clause_abroad(reply[last.end() :].lstrip(" \t\r\n*_:：").partition("\n")[0])
+    line, _, below = reply[last.end() :].lstrip(" \t*").partition("\n")
+    if line.strip():
+        return _clause(line)
+    paragraph = below.strip().partition("\n\n")[0]  # an answer alone, on a line of its own
+    return _clause(paragraph) if _bare(paragraph) else None
 
 
 def _clause_abroad(text: str) -> str | None:
@@ -210,9 +227,12 @@ def _clause_abroad(text: str) -> str | None:
 
 def _clause(text: str) -> str | None:
     """The answer in what follows "the answer is"."""
-    text = text.strip().strip("*_ ")
+    text = _STRONG.sub(r"\1", text.strip()).strip("*_ ")
     if not text:
         return None
+    reason = _REASON.search(text)
+    if reason and _says_something(text[: reason.start()]):
+        text = text[: reason.start()]
     math = _MATH.search(text)
     if math and not (text[0] == "$" and text[1:2].isdigit() and text.count("$") % 2):
         return next(part for part in math.groups() if part is not None).strip()
@@ -223,15 +243,20 @@ def _clause(text: str) -> str | None:
     return _last_number(clause) or clause
 
 
+def _says_something(text: str) -> bool:
+    """Whether what stands before a reason may be the answer: a number, a formula, one word."""
+    return bool(re.search(r"[\d$\\]", text) or _LETTER.search(text)) or len(text.split()) == 1
+
+
 def _bare(reply: str) -> str | None:
     """The whole reply, where it is one short line that says nothing else."""
-    line = reply.strip()
+    line = _STRONG.sub(r"\1", reply.strip())
     if not line or len(line) > 80 or "\n" in line:
         return None
     words = _WORDS.findall(re.sub(r"\\(?:text|mbox|mathrm)\{[^{}]*\}", "", line))
     if words and re.search(r"\d", line):
         return None
-    return line.rstrip(".") if len(words) <= 3 else None
+    return (line.rstrip(".") or None) if len(words) <= 3 else None
 
 
 def _last_number(reply: str) -> str | None:

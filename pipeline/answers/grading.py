@@ -79,17 +79,20 @@ def grade(
 
 
 def _other_manners(
-    expected: Value, given: Value, leniencies: frozenset[Leniency], bars: bool
+    expected: Value, given: Value, leniencies: frozenset[Leniency], written: tuple[str, str]
 ) -> Iterator[Manner]:
     """Ways of reading both answers again that a leniency allows and that could matter."""
     texts = expected.text + given.text
+    bars = re.search(r"\||vert|abs", "".join(written)) is not None
+    digits = [sorted(re.findall(r"\d+", text)) for text in written]  # 40,00 is not 40,000
     logarithm = "ln(" in texts or "log(" in texts
     if Leniency.POSITIVE_DOMAIN in leniencies and (logarithm or ("abs(" in texts and not bars)):
         yield Manner.POSITIVE
     lists = [isinstance(value, ListOf) for value in (expected, given)]
-    if any(lists) and not all(lists) and Leniency.COMMAS_AS_LIST in leniencies:
+    one = any(lists) and not all(lists)
+    if one and digits[0] == digits[1] and Leniency.COMMAS_AS_LIST in leniencies:
         yield Manner.COMMAS_SEPARATE
-    if any(lists) and not all(lists) and Leniency.MIXED_NUMBER_WITH_AND in leniencies:
+    if one and Leniency.MIXED_NUMBER_WITH_AND in leniencies:
         yield Manner.MIXED_NUMBERS
     if isinstance(expected, Choice) and Leniency.LETTERS_AS_LIST in leniencies:
         yield Manner.SMALL_CHOICES
@@ -159,11 +162,12 @@ def find(
         constants = [_CONSTANT.sub(lambda m: m[0].lower(), text) for text in (gold, prediction)]
         if decision is not True and constants not in ([gold, prediction], [prediction, gold]):
             decision = comparison.equal(*(read(text, limit=limit) for text in constants))
-        bars = re.search(r"\||vert|abs", gold + prediction) is not None
-        others = _other_manners(expected, given, leniencies, bars)
+        others = _other_manners(expected, given, leniencies, (gold, prediction))
         for manner in others if decision is not True else ():
             other = comparison.equal(read(gold, manner, limit), read(prediction, manner, limit))
             decision = True if other else decision
+        if decision is None and isinstance(given, Unread):
+            decision = _approximated(expected, given, comparison, limit)
     except TooLarge:
         return Finding.TOO_LARGE
     if decision is not None:
@@ -172,6 +176,23 @@ def find(
     if all(unread) and _squeezed(expected.text) == _squeezed(given.text):
         return Finding.RIGHT
     return Finding.UNREAD if any(unread) else Finding.UNPROVEN
+
+
+def _approximated(
+    expected: Value, given: Unread, comparison: Comparison, limit: int
+) -> bool | None:
+    """True where a value is given with its decimal, 2/3 \\approx 0.667, and one of the two is
+    expected."""
+    exact, sign, decimal = given.text.partition("\\approx")
+    if not sign or not comparison.allows(Leniency.CHAIN_END):
+        return None
+    value, rounded = read(exact, limit=limit), read(decimal, limit=limit)
+    if not (isinstance(value, Scalar) and isinstance(rounded, Scalar)) or rounded.places is None:
+        return None
+    number = rounded.expression.rational
+    if number is None or not comparison.rounds(value.expression, number, rounded.places):
+        return None
+    return True if any(comparison.equal(expected, side) for side in (value, rounded)) else None
 
 
 def _squeezed(text: str) -> str:

@@ -31,7 +31,8 @@ class Leniency(StrEnum):
     NAME_OPTIONAL = "name_optional"
     """The name that one side lacks: gold x = 9, prediction 9, and back; 0 <= x <= 1 for [0,1]."""
     CHAIN_END = "chain_end"
-    """A prediction that ends a chain of equalities in the gold answer: x = 3 + 4 = 7 for 7."""
+    """A prediction that ends a chain of equalities in the gold answer, x = 3 + 4 = 7 for 7; or says
+    what several variables come to, m + n = 7; or gives a value with its decimal, 2/3 ~ 0.667."""
     PARENTHESES_OPTIONAL = "parentheses_optional"
     """A bare list against the same list, in the same order, in parentheses or brackets."""
     BRACES_OPTIONAL = "braces_optional"

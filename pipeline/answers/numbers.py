@@ -93,14 +93,15 @@ class Numbers:
         if predicted.places is not None and value is not None:
             places = predicted.places + (2 if predicted.percent else 0)
             if float_ and decimal is not None and predicted.places > (gold.places or 0):
-                return self._rounds_to(predicted.expression, decimal, gold.places or 0)
+                return self.rounds(predicted.expression, decimal, gold.places or 0)
             enough = predicted.digits >= _ROUNDED_DIGITS and (exact or float_)
-            return enough and self._rounds_to(gold.expression, value, places)
+            return enough and self.rounds(gold.expression, value, places)
         if decimal is None or not float_:
             return False
-        return self._rounds_to(predicted.expression, decimal, gold.places or 0)
+        return self.rounds(predicted.expression, decimal, gold.places or 0)
 
-    def _rounds_to(self, value: Expression, decimal: Fraction, places: int) -> bool:
+    def rounds(self, value: Expression, decimal: Fraction, places: int) -> bool:
+        """Whether a decimal of some places is `value`, rounded or cut."""
         try:
             return rounds_to(value, decimal, places, self.work)
         except TooLarge:

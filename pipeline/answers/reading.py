@@ -16,7 +16,7 @@ from pipeline.answers.brackets import bracketed, matrix
 from pipeline.answers.brackets import items as items_of
 from pipeline.answers.intervals import SET_OPERATIONS, either_region, interval, union_of
 from pipeline.answers.normalise import clean, without_repeating
-from pipeline.answers.relations import is_relation, relation
+from pipeline.answers.relations import alphabetical, is_relation, relation
 from pipeline.answers.spellings import (
     COUNTS,
     PLAIN,
@@ -256,6 +256,8 @@ class _Reading:
             if all(isinstance(i, va.Equation) and i.name == first.name for i in others):
                 values = tuple(i.value for i in items if isinstance(i, va.Equation))
                 return va.Equation(None, first.name, va.ListOf(values))
+            order = alphabetical([getattr(item, "name", None) for item in items])
+            items = [items[place] for place in order] if order else items
         return va.ListOf(tuple(items))
 
     def _ratio(self, parts: list[list[Token]]) -> va.Value:

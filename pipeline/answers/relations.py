@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from pipeline.answers import values as va
@@ -108,7 +109,7 @@ def _equation(sides: list[list[Token]], read: _Read, context: Context) -> va.Val
             if chain:
                 return va.Equation(None, None, value, chain=True, left=read(sides[0]).text)
             raise
-        return va.Equation(None, name, value, chain)
+        return va.Equation(None, *_in_alphabet(name, value), chain)
     if name is not None and len(sides[0]) == 1 and name in {a.text for a in right.atoms}:
         name = None
     symbols = any(atom.kind not in _COEFFICIENTS for atom in difference.atoms)
@@ -117,7 +118,33 @@ def _equation(sides: list[list[Token]], read: _Read, context: Context) -> va.Val
             raise Unreadable("an equation between numbers must hold")
         return va.Equation(None, name, value, chain=True, left=left.text)
     divided = any(len(e.denominator) > 1 for e in (left, right))
-    return va.Equation(difference, name, value, chain, divided=divided)
+    states = name is None and not chain and not _symbols(right) and len(_symbols(left)) > 1
+    return va.Equation(difference, name, value, chain, divided=divided, states=states)
+
+
+def alphabetical(names: Sequence[str | None]) -> list[int] | None:
+    """The places of names by name, where they are letters that follow each other, as x, y, z do."""
+    letters = [name for name in names if name is not None and re.fullmatch("[A-Za-z]", name)]
+    codes = sorted(map(ord, letters))
+    if len(letters) != len(names) or codes != list(range(codes[0], codes[0] + len(codes))):
+        return None
+    return sorted(range(len(names)), key=lambda place: str(names[place]))
+
+
+def _in_alphabet(name: str, value: va.Value) -> tuple[str, va.Value]:
+    """(y, x) = (1, 2) as (x, y) = (2, 1)."""
+    names = name.strip("()").split(",")
+    order = alphabetical(names) if len(names) > 1 else None
+    if order is None or not isinstance(value, va.Sequence) or len(value.items) != len(names):
+        return name, value
+    items = tuple(value.items[place] for place in order)
+    return f"({','.join(names[place] for place in order)})", replace(value, items=items)
+
+
+def _symbols(value: Expression) -> set[str]:
+    """The variables of an expression, those within functions too."""
+    found = {atom.text for atom in value.atoms if atom.kind is Kind.SYMBOL}
+    return found.union(*(_symbols(inner) for atom in value.atoms for inner in atom.arguments))
 
 
 def monic(difference: Expression, context: Context) -> Expression:

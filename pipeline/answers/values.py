@@ -141,7 +141,7 @@ class ListOf:
     """Values without brackets. Unordered (the text is sorted), but for a sequence with dots."""
 
     items: tuple[Value, ...]
-    """In the order in which they stood."""
+    """In the order in which they stood, values of x, y, z (and the like) in that of the names."""
 
     @property
     def ordered(self) -> bool:
@@ -186,6 +186,8 @@ class Equation:
     """The canonical left-hand side, where it is no name."""
     divided: bool = False
     """Whether a side had a variable in a denominator; `difference` may have more roots then."""
+    states: bool = False
+    """Whether it says what an expression of several variables comes to: m + n = 204."""
 
     @property
     def text(self) -> str:

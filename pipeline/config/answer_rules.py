@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.answers.own_rules import GROUP, OwnRule
-from pipeline.config.schema import Section
+from pipeline.config.schema import Section, merged_fields
 from pipeline.core.plugins import is_place, names_of, short_name
 
 DEFAULT = "default"
@@ -42,7 +42,7 @@ class AnswerRuleEntry(Section):
         own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
         label = value.get("label") or short_name(str(value.get("kind", "")))
         known = {"kind": value["kind"]} if "kind" in value else {}
-        return {**known, "label": label, "fields": {**value.get("fields", {}), **own}}
+        return {**known, "label": label, "fields": merged_fields(value, own)}
 
     @field_validator("label")
     @classmethod

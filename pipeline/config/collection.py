@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeline.config.schema import merged_fields
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Pool
 
@@ -54,8 +55,9 @@ def _depths(science: dict[str, Any]) -> dict[Pool, int]:
     labels = {kind.value: kind for kind in Pool}
     known: dict[Pool, int] = {}
     for entry in entries if isinstance(entries, list) else []:
-        kind = labels.get(entry.get("label", "")) if isinstance(entry, dict) else None
-        depth = None if kind is None else entry.get("fields", {}).get("n", entry.get("n"))
+        kind = labels.get(str(entry.get("label", ""))) if isinstance(entry, dict) else None
+        depth = merged_fields(entry, {}) if kind else None
+        depth = depth.get("n", entry.get("n")) if isinstance(depth, dict) else None
         if kind is None or entry.get("kind") != _KINDS[kind] or not isinstance(depth, int):
             return {}
         known[kind] = depth

@@ -11,7 +11,7 @@ from pipeline.config.schema import Section
 class BenchmarkPlan(Section):
     """What is assumed of a benchmark, whose questions a dry run does not read."""
 
-    questions: int | None = Field(None, ge=1)
+    questions: int | None = Field(None, ge=1, le=10_000_000)
     """None takes the published number of a known benchmark."""
     tokens: float = Field(gt=0)
     """Mean completion tokens of one completion."""
@@ -24,8 +24,8 @@ class PlanConfig(Section):
 
     gpu: str
     """Kind of GPU, one of `pipeline.config.gpus.GPUS`."""
-    gpus_per_node: int = Field(4, ge=1)
-    nodes: int = Field(1, ge=1)
+    gpus_per_node: int = Field(4, ge=1, le=1_024)
+    nodes: int = Field(1, ge=1, le=10_000)
     """GPU nodes; for an elastic run, the most that the cluster may have."""
     overhead_gib: float = Field(3.0, ge=0)
     """Memory of each GPU, inside `gpu_memory_utilization`, that neither weights nor KV cache have:

@@ -1,5 +1,6 @@
 """The base of every section of a configuration file: frozen, and no unknown field passes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
@@ -19,3 +20,10 @@ class Section(BaseModel):
     def _numbers_are_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         check_numbers(cls.model_fields[info.field_name or ""].annotation, value)
         return value
+
+
+def merged_fields(entry: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
+    """The ``fields`` of an entry and those that stand beside them; what is no mapping stays as it
+    is, for the section to refuse it."""
+    given = entry.get("fields", {})
+    return {**given, **own} if isinstance(given, Mapping) else given

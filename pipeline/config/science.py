@@ -11,7 +11,7 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry, check_labels, listed
 from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
-from pipeline.config.schema import Section
+from pipeline.config.schema import Section, merged_fields
 from pipeline.config.weights import with_weights
 from pipeline.core.decoding import Decoding
 from pipeline.core.plugins import short_name
@@ -63,7 +63,8 @@ class StrategyEntry(Section):
             own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
             known = {k: v for k, v in value.items() if k in ("kind", "label")}
             known.setdefault("label", short_name(str(value.get("kind", ""))))
-            return {**known, "fields": with_weights({**value.get("fields", {}), **own})}
+            fields = merged_fields(value, own)
+            return {**known, "fields": with_weights(fields) if isinstance(fields, dict) else fields}
         return value
 
     @field_validator("kind")

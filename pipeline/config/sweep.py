@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.answers.rule_contract import chooses_of_those
 from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry
 from pipeline.config.errors import described
 from pipeline.config.run import override_field
-from pipeline.config.schema import Section
+from pipeline.config.schema import Section, merged_fields
 from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
 from pipeline.config.strategies import own_rules_of, strategies_of
 from pipeline.core.errors import ConfigError
@@ -39,8 +39,16 @@ class GridEntry(Section):
         if isinstance(value, dict):
             own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
             known = {k: v for k, v in value.items() if k in ("kind", "label")}
-            return {**known, "fields": {**value.get("fields", {}), **own}}
+            return {**known, "fields": merged_fields(value, own)}
         return value
+
+    @field_validator("fields")
+    @classmethod
+    def _tries_something(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        for name, values in fields.items():
+            if values == []:
+                raise ValueError(f"{name} must have at least one value to try, got []")
+        return fields
 
     def settings(self) -> list[dict[str, Any]]:
         """Every combination, the last field changing fastest."""

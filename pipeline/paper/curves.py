@@ -12,7 +12,13 @@ from pipeline.paper.evaluation import Evaluation
 from pipeline.replay.chain_arrays import RIGHT, WRONG, FloatArray
 from pipeline.report.comparison import mean_interval
 from pipeline.statistics.intervals import Interval, draws_interval, wilson
-from pipeline.theory.estimate import Bounds, ChainEstimate, bounds, estimate_clustered
+from pipeline.theory.estimate import (
+    Bounds,
+    ChainEstimate,
+    bounds,
+    estimate_clustered,
+    prior_weights,
+)
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.transitions import (
     Chain,
@@ -99,7 +105,8 @@ def _fitted(made: Evaluation, fit: ChainEstimate, p0: float, rounds: int) -> tup
         dtype=float,
     )  # fmt: skip
     prior = (0.0, 0.0, fit.prior_a.alpha, fit.prior_a.beta, fit.prior_b.alpha, fit.prior_b.beta)
-    draws = np.random.default_rng(SEED).exponential(size=(_DRAWS, len(table))) @ table + prior
+    draws = np.random.default_rng(SEED).exponential(size=(_DRAWS, len(table))) @ table
+    draws += prior_weights(prior, _DRAWS, SEED)
     p0_D, a_D, b_D = (draws[:, at] / (draws[:, at] + draws[:, at + 1]) for at in (0, 2, 4))
     found = []
     for r in range(rounds):

@@ -104,7 +104,8 @@ def paired_difference(
     tails = _widened_tails(len(keys), level)
     low, high = np.quantile(_resampled_means(differences, draws, rng), tails)
     flipped = np.abs(_flipped_means(differences, draws, rng))
-    extreme = int(np.sum(flipped >= abs(value) * (1 - 1e-12)))  # as extreme, up to rounding
+    below = flipped < abs(value) * (1 - 1e-12)  # less extreme, up to rounding; nan never is
+    extreme = int(np.sum(~below))
     return Difference(
         value=value,
         low=float(low),

@@ -32,7 +32,7 @@ from pipeline.strategies.dsc_paper import Difficulty, Split
 from pipeline.strategies.dsc_phases import Greedy, Judge, Ranking, Settle, Wave
 from pipeline.strategies.dsc_ranking import batches, ranking_prompt
 from pipeline.strategies.samples import Profile, Samples, ask, stop, stop_on_vote, tell
-from pipeline.strategies.sequential import check_budget, check_unit
+from pipeline.strategies.sequential import MOST, check_budget, check_unit
 
 Task = Literal["rank", "judge", "window", "judged", "greedy", "all", "first", "one_by_one"]
 """What a phase wants of a question: rank batches of questions; the samples that judge it; samples
@@ -91,13 +91,13 @@ class DifficultyAdaptiveSelfConsistency:
     batch: int = 8
     """Questions ranked together, >= 2."""
     rankings: int = 5
-    """Times that every question is ranked, >= 1."""
+    """Times that every question is ranked, in [1, 32767]."""
     judge_window: int = 32
     """Consecutive questions that must agree at once to end the hard part, >= 1."""
     neighbours: int = 16
     """Questions whose mean stop size pre-allocates the first window, >= 1."""
     waves: int = 8
-    """Waves of each pass at most, >= 1; the last takes all questions that are left."""
+    """Waves of each pass at most, in [1, 64]; the last takes all questions that are left."""
     decoding: Decoding = Decoding()
     prompts: Prompts = Prompts()
     score: bool = True
@@ -117,6 +117,9 @@ class DifficultyAdaptiveSelfConsistency:
         ):
             if value < least:
                 raise ValueError(f"{name} must be >= {least}, got {value!r}")
+        for name, value, most in (("rankings", self.rankings, MOST), ("waves", self.waves, 64)):
+            if value > most:
+                raise ValueError(f"{name} must be at most {most}, got {value!r}")
 
     @property
     def needs_score(self) -> bool:

@@ -132,10 +132,16 @@ def advance(state: ChainState, observations: Sequence[Observation]) -> tuple[Cha
     )
 
 
+MOST = 32_767
+"""Completions a question at most: positions among them take 16 bits."""
+
+
 def check_budget(n: int) -> None:
-    """Refuse a budget under one completion."""
+    """Refuse a budget under one completion, and one that nobody could draw or keep."""
     if n < 1:
         raise ValueError(f"n must be >= 1, got {n!r}")
+    if n > MOST:
+        raise ValueError(f"n must be at most {MOST}, got {n!r}")
 
 
 def check_score_every(rounds: int) -> None:

@@ -106,8 +106,10 @@ def estimate_clustered(
     Args:
         counts: transitions by question, as `count_by_question` gives them.
 
-    Each draw weighs every question with a unit exponential and adds the prior's counts. The values
-    are those of `estimate` on the pooled counts.
+    Each draw weighs every question with a unit exponential, and the prior as if it were as many
+    observations. So questions of one transition each have the posterior of `estimate`, and where
+    nothing was counted the interval is the prior's. The values are those of `estimate` on the
+    pooled counts.
 
     Raises:
         ValueError: at a prior with a parameter of 0.
@@ -144,17 +146,17 @@ def estimate_table(
     pooled = Transitions(**sums)
     a, b = _posteriors(pooled, prior_a, prior_b)
     table = table_QC.astype(np.float64)
-    prior = np.array([prior_a.alpha, prior_a.beta, prior_b.alpha, prior_b.beta])
+    prior = (prior_a.alpha, prior_a.beta, prior_b.alpha, prior_b.beta)
     rng = np.random.default_rng(seed)
     at_once = max(1, min(_CHUNK, _WEIGHTS // max(1, len(table))))
     weighed = np.concatenate(
         [
-            rng.exponential(size=(min(at_once, draws - start), len(table))) @ table + prior
+            rng.exponential(size=(min(at_once, draws - start), len(table))) @ table
             for start in range(0, draws, at_once)
         ]
     )
-    drawn_a = weighed[:, 0] / (weighed[:, 0] + weighed[:, 1])
-    drawn_b = weighed[:, 2] / (weighed[:, 2] + weighed[:, 3])
+    weighed += prior_weights(prior, draws, seed)
+    drawn_a, drawn_b = _shares(weighed[:, :2], _mean(a)), _shares(weighed[:, 2:], _mean(b))
     return ChainEstimate(
         counts=pooled,
         labels=labels,
@@ -165,6 +167,12 @@ def estimate_table(
         prior_b=prior_b,
         **_derived(a, b, drawn_a, drawn_b, level),
     )
+
+
+def prior_weights(prior: Sequence[float], draws: int, seed: int) -> FloatArray:
+    """(draws, C): weights of a prior's counts (C,), each >= 0, beside questions that weigh unit
+    exponentials: gamma variables, sums of as many of those as the prior stands for observations."""
+    return np.random.default_rng([seed, 1]).standard_gamma(prior, size=(draws, len(prior)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +252,12 @@ def _posteriors(
         BetaPosterior(prior_a.alpha + counts.right_wrong, prior_a.beta + counts.right_right),
         BetaPosterior(prior_b.alpha + counts.wrong_right, prior_b.beta + counts.wrong_wrong),
     )
+
+
+def _shares(weighed: FloatArray, otherwise: float) -> FloatArray:
+    """The first column's share of both, (draws,); `otherwise` where they weigh nothing."""
+    both = weighed.sum(axis=1)
+    return np.where(both > 0, weighed[:, 0] / np.where(both > 0, both, 1.0), otherwise)
 
 
 def _mean(posterior: BetaPosterior) -> float:

@@ -34,8 +34,9 @@ def without_drift(
             more = int(known[r + 1]) - chains
             if more < 0:
                 right = rng.hypergeometric(right, chains - right, chains + more)
-            elif more > 0:
-                right = right + rng.binomial(more, right / max(1, chains))
+            elif more > 0:  # as those known already; where none was, as they were
+                share = right / chains if chains else n_right[r + 1] / known[r + 1]
+                right = right + rng.binomial(more, share)
     return _g_statistics(tables[0]), _g_statistics(tables[1])
 
 

@@ -115,6 +115,19 @@ def test_the_homogeneity_test_holds_its_level_and_finds_drift() -> None:
     assert drifting.a_by_round[0] < drifting.a_by_round[-1]
 
 
+def test_a_first_round_that_nobody_graded_is_no_drift() -> None:
+    """Chains that are known from round 1 on are simulated from the answers that they had there,
+    so four questions that lost one and then two of four right answers do not drift for sure."""
+    nothing = Transitions()
+    first = Transitions(right_right=3, right_wrong=1)
+    then = Transitions(right_right=1, right_wrong=2, wrong_wrong=1)
+    found = homogeneity_test([nothing, first, then])
+
+    assert found.a.df == 1
+    assert found.a.p_value > 0.1
+    assert found.a.p_value == pytest.approx(homogeneity_test([first, then]).a.p_value, abs=0.05)
+
+
 @pytest.mark.parametrize(("a", "b"), [(0.1, 0.2), (0.1, 0.1)])
 def test_drift_is_called_at_its_level_in_small_data(a: float, b: float) -> None:
     """30 questions of 64 rounds, a few transitions a round: about 5 % of data sets of one chain are

@@ -1,5 +1,6 @@
 """Paired comparisons against published figures, exact enumeration and simulated coverage."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -178,3 +179,11 @@ def test_what_cannot_be_paired_is_refused() -> None:
         paired_difference({7: [1.0]}, {7: []}, seed=0)
     with pytest.raises(ValueError, match=r"^p_values must be in \[0, 1\], got 1.5 for 'x'$"):
         holm({"x": 1.5})
+
+
+def test_a_difference_that_is_not_known_is_not_significant() -> None:
+    """A value that is no number has no difference and no small p-value."""
+    found = paired_difference({1: [math.nan], 2: [1]}, {1: [0], 2: [0]}, seed=0, draws=100)
+
+    assert math.isnan(found.value)
+    assert found.p_value == 1
