@@ -65,6 +65,11 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.n is not None and arguments.n < 1:
         raise ConfigError(f"--n must be >= 1, got {arguments.n}")
     runs = read_runs(arguments.runs)
+    for run in runs:
+        if not run.cells:
+            raise ConfigError(
+                f"a run to compare must have outcomes, {run.run.address} has none yet"
+            )
     rule = None if arguments.rule is None else _rule(arguments.rule, runs)
     pilots = pilots_of(runs)
     made = comparisons_of(runs, arguments.strategy, rule) if len(runs) < 3 else []

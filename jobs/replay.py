@@ -25,10 +25,12 @@ from pipeline.config.strategies import rule_of, rules_of
 from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError, ReplayMissError
 from pipeline.core.protocol import Strategy
+from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir
-from pipeline.records.table_rows import TableRows
+from pipeline.records.table_rows import RowViews, TableRows
 from pipeline.replay.other_strategies import replay_other
 from pipeline.replay.run import replay_run
+from pipeline.report.run_data import without_gold
 from pipeline.report.summary import summarise
 
 
@@ -80,9 +82,12 @@ def _another(run: RunDir, config: SweepConfig) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     headlines = {label: rule_of(swept, strategy) for label, strategy in strategies.items()}
+    no_gold = without_gold(
+        {(q["benchmark"], q["question_id"]): q for q in RowViews(read_questions(run.folder))}
+    )
     outcomes = (row for rival in found.values() for row in TableRows(rival.outcomes))
     print_strategies(
-        summarise(outcomes, strategies, headlines, rules=rules),
+        summarise(outcomes, strategies, headlines, no_gold, rules),
         synthetic=run.config().runtime.scripted is not None,
     )
     for label, rival in found.items():

@@ -64,6 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     paper = None if arguments.paper is None else read_paper(arguments.paper)
     out = arguments.out or _default_out(arguments.runs)
     folder = Folder(posixpath.dirname(out) or ".")
+    folder.prepare(posixpath.basename(out))
     report, pages = build(
         runs,
         sweep=sweep,

@@ -124,12 +124,13 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
         lines.append(standing(progress.limits))
     if run.capped is not None and state == "capped":
         return [*lines, f"capped: {first_words(run.capped, run.not_run)}"]
-    if state == "starting" or progress.told_at is None:
-        return [*lines, "no counters yet: the engines are starting, or the run has not begun"]
     resume = f"python -m jobs.evaluate --resume {run.run.address}"
     if over:
-        lines.append(f"{progress.rounds:,} rounds drawn")
+        if progress.told_at is not None:
+            lines.append(f"{progress.rounds:,} rounds drawn")
         return [*lines, "done" if state == "done" else f"stopped; resume with {resume}"]
+    if progress.told_at is None:
+        return [*lines, "no counters yet: the engines are starting, or the run has not begun"]
     rates = "speed not known yet"
     if progress.rounds_per_s is not None and progress.tokens_per_s is not None:
         rates = (

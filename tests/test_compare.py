@@ -39,6 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_run(other, "large", rows, MadeUp(chain=(0.8, 0.02, 0.5)), metrics=False)
     parallel = made_up_config(folder, strategies=["self_consistency"], benchmarks=["other"])
     write_run(parallel, "parallel", question_rows(8, ["other"]), metrics=False)
+    write_run(config, "new", rows, done=0, metrics=False)
     return folder
 
 
@@ -103,7 +104,9 @@ def test_pilots_are_ranked_by_their_limit(folder: Path, capsys: pytest.CaptureFi
         (["{f}/one", "--strategy", "base", "--strategy", "x"], "outcomes of strategy 'x'"),
         (["{f}/one", *["--strategy", "base"] * 3], "twice, not more"),
         (["{f}/one", "--n", "0"], "--n must be >= 1, got 0"),
-        (["{f}/parallel"], "parallel has no MR-Thinking to compare with"),
+        (["{f}/parallel"], "parallel must have outcomes of one MR-Thinking"),
+        (["{f}/new", "--rule", "vote"], "a run to compare must have outcomes"),
+        (["{f}/one", "{f}/two/../one"], "runs to look at together must differ"),
         (["{f}/one", "{f}/parallel"], "must share a strategy and questions"),
         (["{f}/one", "{f}/two", "{f}/parallel"], "three runs and more are ranked as pilots"),
     ],
@@ -180,6 +183,17 @@ def test_without_grades_only_tokens_are_compared(one: RunData) -> None:
     assert all(math.isnan(end) for end in made.gain_ends)
     assert made.tokens.value < 0
     assert family([made, None])[0].p_adjusted is None
+
+
+def test_rules_apply_by_what_is_graded(one: RunData) -> None:
+    """Where every graded question failed, all are wrong, as in summary.json: whether one without a
+    gold answer went well says nothing."""
+    rows = [{**row, "error": "lost"} for row in cell(one, "base").rows]
+    rows[0] |= {"error": None, "verdict_last": None}
+    blind = frozenset([(rows[0]["benchmark"], rows[0]["question_id"])])
+    failed = replace(cell(one, "base"), rows=rows, without_gold=blind)
+
+    assert failed.rights(AnswerRule.LAST) == dict.fromkeys(failed.by_question.keys() - blind, False)
 
 
 def test_cells_without_common_questions_are_not_compared(one: RunData) -> None:

@@ -18,11 +18,13 @@ import pytest
 from benchmarks.synthetic_pool import with_priors
 from jobs import collect, paper, replay
 from jobs.pool_config import pool_config
+from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.paper.settings import GAMMAS, TAUS
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import CompletionPool, read_pool
+from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 from tests.scripted_pools import collected, evaluated
 
 POOL = "tests/data/pool"
@@ -323,6 +325,24 @@ def test_another_strategy_is_replayed_over_a_run(
     assert "markovscale_star (n 4): over the completions of sequential" in told
     assert "asc: over the completions of parallel" in told
     assert "arithmetic: 24 questions" in told
+
+
+def test_a_replayed_strategy_is_graded_as_the_run_graded_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A question without a gold answer is neither right nor wrong, even where its chain failed."""
+    config = made_up_config(tmp_path, strategies=["mr_thinking", "chain_asc"])
+    asked = question_rows(10, ["made-up"])
+    asked[1]["gold"] = asked[2]["gold"] = None
+    failing = [row["question_id"] for row in asked[1:5]]
+    run = write_run(config, "run", asked, MadeUp(failing=failing), metrics=False)
+    file = tmp_path / "again.yaml"
+    file.write_text("strategies: [{kind: chain_asc, n: 8}]\n")
+    [_, entry] = write_summary(run)["strategies"]
+
+    assert replay.main([run.address, "--strategy", str(file)]) == 0
+    assert entry["accuracy"]["vote"]["graded"] == 8
+    assert f"{entry['accuracy']['vote']['accuracy']:.3f} [" in capsys.readouterr().out
 
 
 def test_a_strategy_that_asks_for_more_is_refused(

@@ -176,6 +176,16 @@ async def test_an_unfinished_collection_says_how_to_finish_it(tmp_path: Path) ->
         read_pool(run.address)
 
 
+def test_a_run_without_questions_is_no_pool(tmp_path: Path) -> None:
+    """Such as the record of an endpoint that nobody has asked yet."""
+    run = create(config_of(str(tmp_path), ["mr_thinking"], size=1))
+    questions = run.folder.read_table("questions.parquet")
+    run.folder.write_table("questions.parquet", questions.slice(0, 0))
+
+    with pytest.raises(DataError, match=r"a pool must hold questions, .* has none"):
+        read_pool(run.address)
+
+
 async def test_a_run_that_draws_no_pool_is_none(tmp_path: Path) -> None:
     """Strategies that stop early leave holes."""
     run = create(config_of(str(tmp_path), ["esc"], size=1))

@@ -281,6 +281,7 @@ def test_a_partial_run_says_so(tmp_path: Path) -> None:
     page = report_page(build([read_run(str(tmp_path / "part"))])[0])
 
     assert "Partial: 10 of 40 chains of part are done." in page
+    assert "No outcome yet: mr_thinking on made-up." in page
     assert "The chain of made-up is not shown" in page
     assert "No MR-Thinking run of the same N stands beside it" in page
 
@@ -296,6 +297,50 @@ def test_names_tell_the_run_only_where_two_have_the_benchmark(tmp_path: Path) ->
     assert [run.cells[0].name for run in read_runs(addresses)] == [
         "Base", "Base in two", "Base in three"
     ]  # fmt: skip
+
+
+def test_a_question_weighs_by_those_that_are_graded(tmp_path: Path) -> None:
+    """One without a gold answer moves no accuracy: of ten questions with four graded, one is worth
+    25 points."""
+    rows = question_rows(10, ["made-up"])
+    for row in rows[4:]:
+        row["gold"] = None
+    config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
+    write_run(config, "some", rows, metrics=False)
+    page = report_page(build([read_run(str(tmp_path / "some"))])[0])
+
+    assert "made-up has 4 graded questions here: one question is worth 25.0 points" in page
+    assert "made-up: 10 questions, 4 graded; one question is worth 25.0 points" in page
+    assert "10.0 points" not in page
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """Two folders of the same name are two runs: each has its own headline, comparisons and texts,
+    as each would have alone."""
+    config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
+    addresses = [str(tmp_path / above / "same") for above in ("a", "b")]
+    for address, p0 in zip(addresses, (0.3, 0.8), strict=True):
+        folder = config.model_copy(
+            update={"runtime": config.runtime.model_copy(update={"runs": address[: -len("/same")]})}
+        )
+        engine = MadeUp(chain=(p0, 0.05, 0.3), replies={"q0": f"thought of {p0}"})
+        write_run(folder, "same", question_rows(6, ["made-up"]), engine, metrics=False)
+    runs = read_runs(addresses)
+    page = report_page(build(runs)[0])
+
+    assert [run.run_id for run in runs] == ["a/same", "b/same"]
+    assert {cell.run for cell in runs[1].cells} == {"b/same"}
+    assert "No MR-Thinking run of the same N stands beside it" not in page
+    assert page.count("thought of 0.3") == page.count("thought of 0.8") > 0
+
+
+def test_a_run_is_called_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From within its folder a run has the same name as from elsewhere."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    write_run(config, "here", question_rows(1, ["made-up"]), metrics=False)
+    monkeypatch.chdir(tmp_path / "here" / "journal")
+
+    assert read_run("..").run_id == "here"
 
 
 def test_a_run_that_has_just_begun_opens(tmp_path: Path) -> None:

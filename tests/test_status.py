@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jobs import status as job
+from jobs.results import write_summary
 from pipeline.report.forecast import expected_completions, progress_of
 from pipeline.report.run_data import RunData, read_run
 from pipeline.strategies import STRATEGIES
@@ -182,6 +183,22 @@ def test_status_before_the_first_counters(
 
     assert job.main([str(tmp_path / "new")]) == 0
     assert "no counters yet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("done", "said"), [(0, "stopped; resume with"), (2, "\ndone\n")])
+def test_status_of_a_run_that_ended_without_counters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], done: int, said: str
+) -> None:
+    """Engines that could not start leave no counters, nor does the record of an endpoint: a run
+    that is over is not said to be starting."""
+    config = made_up_config(tmp_path, strategies=["base"], scripted=False)
+    run = write_run(config, "over", question_rows(2, ["made-up"]), done=done, metrics=False)
+    write_summary(run)
+
+    assert job.main([run.address]) == 0
+    told = capsys.readouterr().out
+    assert said in told
+    assert "no counters yet" not in told
 
 
 def test_status_of_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

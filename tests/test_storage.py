@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.core.errors import DataError
-from pipeline.store.storage import Folder, check_name
+from pipeline.store.storage import Folder, check_name, is_local, resolve
 
 
 def test_objects_appear_whole_or_not_at_all(tmp_path):
@@ -67,6 +67,37 @@ def test_another_file_system_is_used_by_its_address(bucket):
     for read in (folder.read_schema, lambda name: folder.read_columns(name, ["y"])):
         with pytest.raises(DataError, match=r"torn\.parquet must be a whole Parquet file"):
             read("torn.parquet")
+
+
+@pytest.mark.parametrize("form", ["file://{}", "file:{}", "FILE://{}", "{}"])
+def test_a_local_folder_is_found_by_every_form_of_its_address(tmp_path, form):
+    """A file: address is a URI, whose characters may be escaped; a path is taken as it is."""
+    folder = tmp_path / "a b%20c #?é"
+    folder.mkdir()
+    path = str(folder) if form == "{}" else folder.as_uri().removeprefix("file://")
+    address = form.format(path)
+
+    assert is_local(address)
+    assert resolve(address)[1] == str(folder)
+
+
+@pytest.mark.parametrize("address", ["//[x/run", "s3://[x/run"])
+def test_a_bracket_in_an_address_is_no_riddle(address):
+    """What is no address at all is named, and a local path may hold any bracket."""
+    if is_local(address):
+        assert resolve(address)[1].endswith("/[x/run")
+    else:
+        with pytest.raises(DataError, match="a folder must be a local path, or s3://"):
+            resolve(address)
+
+
+def test_a_file_without_a_name_is_refused(tmp_path):
+    """``--out results/`` names a folder: no file called results is made of it."""
+    folder = Folder(str(tmp_path / "results"))
+    for use in (folder.prepare, lambda name: folder.write(name, b"")):
+        with pytest.raises(DataError, match="a file to write must have a name, got the folder"):
+            use("")
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_name_with_nul_is_refused(tmp_path):

@@ -62,7 +62,8 @@ class RunDir:
     @property
     def run_id(self) -> str:
         """The directory's own name; unique among the runs beside it."""
-        return self.address.rstrip("/").rpartition("/")[2]
+        name = self.address.rstrip("/").rpartition("/")[2]
+        return resolve(self.address)[1].rpartition("/")[2] if name in (".", "..") else name
 
     @classmethod
     def create(cls, config: RunConfig, run_id: str) -> RunDir:
@@ -267,9 +268,8 @@ class RunDir:
         return rows
 
     def _begin(self, config: RunConfig, *, retry_failed: bool = False) -> int:
-        entry = begin_attempt(
-            self.folder, config, retry_failed=retry_failed, taken=self.journal.attempts()
-        )
+        taken = self.journal.attempts()
+        entry = begin_attempt(self.folder, config, retry_failed=retry_failed, taken=taken)
         self._begun[entry.number] = entry
         return entry.number
 
@@ -308,8 +308,8 @@ def _depths(config: RunConfig) -> dict[str, int]:
 
 
 def _check_depth(before: RunConfig, after: RunConfig) -> None:
-    had, wanted = _depths(before), _depths(after)
-    for label, depth in had.items():
+    wanted = _depths(after)
+    for label, depth in _depths(before).items():
         if wanted[label] < depth:
             raise ConfigError(
                 f"a resume may deepen a pool but not cut it, n of {label}: "

@@ -263,6 +263,8 @@ def _assembled(
                 sample_verdicts=sample_verdicts,
             )
         )
+    if not questions:
+        raise DataError(f"a pool must hold questions, {folder.address} has none")
     pool = CompletionPool(
         address=folder.address,
         science=science,

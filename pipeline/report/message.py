@@ -81,6 +81,11 @@ def one_question(n: int) -> str:
     )
 
 
+def most_graded(cells: Sequence[Cell]) -> int:
+    """Questions that are graded under the headline rule of the strategy that has most of them."""
+    return max(len(cell.rights(cell.rule)) for cell in cells)
+
+
 def verdict_words(comparison: Comparison) -> str:
     """Whether the accuracies differ, in a few words."""
     if comparison.accuracy is None:
@@ -219,12 +224,12 @@ def _selection(lead: Comparison) -> list[str]:
 
 
 def _worth(benchmark: str, cells: Sequence[Cell]) -> str:
-    n = max(len(cell.rows) for cell in cells)
+    n = most_graded(cells)
     half = max(
         (i.half_width for cell in cells if (i := accuracy(cell, cell.rule)) is not None),
         default=0.0,
     )
     return (
-        f"{benchmark} has {words.plural(n, 'question')} here: {one_question(n)}; the widest "
+        f"{benchmark} has {words.plural(n, 'graded question')} here: {one_question(n)}; the widest "
         f"interval of an accuracy here is ±{words.magnitude(half)} points."
     )

@@ -119,11 +119,13 @@ def _banners(report: Report) -> list[Html]:
                 h("div", h("b", "Capped. "), h("bdi", said), cls="banner partial", role="note")
             )
         if run.chains_done < run.chains:
+            none = [f"{n.strategy} on {n.benchmark}" for n in run.not_run if n.questions == n.of]
             banners.append(
                 h(
                     "div",
                     f"Partial: {run.chains_done:,} of {words.plural(run.chains, 'chain')} of "
                     f"{run.run_id} are done.",
+                    f" No outcome yet: {', '.join(none)}." if none else None,
                     cls="banner partial",
                     role="note",
                 )

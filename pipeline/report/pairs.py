@@ -33,8 +33,8 @@ def comparisons_of(
         made = against_rivals(runs[0].cells, rule)
         if not made:
             raise ConfigError(
-                f"{runs[0].run_id} has no MR-Thinking to compare with: name two strategies, "
-                f"--strategy A --strategy B, of {', '.join(_labels(runs[0]))}"
+                f"{runs[0].run_id} must have outcomes of one MR-Thinking at the N of another "
+                f"strategy: name two, --strategy A --strategy B, of {', '.join(_labels(runs[0]))}"
             )
         return made
     if len(runs) == 1 and len(labels) != 2:

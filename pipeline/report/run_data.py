@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
+from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
 from pipeline.records.facts import Facts, environments, summary
 from pipeline.records.outcome import can_apply, counted_verdict
@@ -23,6 +24,7 @@ from pipeline.records.table_rows import RowsTable, RowViews
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.capped import Capped, NotRun, not_run
 from pipeline.report.cautions import cautions
+from pipeline.store.storage import is_local, resolve
 from pipeline.theory.transitions import QuestionKey
 
 METHODS = {
@@ -100,12 +102,11 @@ class Cell:
 
         Empty where the rule could not be applied, or is another run's.
         """
-        if rule not in self.rules or not can_apply(self.rows, rule):
+        graded = {k: row for k, row in self.by_question.items() if k not in self.without_gold}
+        if rule not in self.rules or not can_apply([*graded.values()], rule):
             return {}
         return {
-            key: known
-            for key, row in self.by_question.items()
-            if key not in self.without_gold and (known := right_of(row, rule)) is not None
+            key: known for key, row in graded.items() if (known := right_of(row, rule)) is not None
         }
 
 
@@ -132,11 +133,13 @@ class RunData:
     """What a reader must know first (`pipeline.report.cautions`)."""
     capped: Capped | None = None
     """The cap that ended the newest attempt, where one did."""
+    name: str | None = None
+    """Its own among runs that are looked at together; None is that of its folder."""
 
     @property
     def run_id(self) -> str:
         """The run's name."""
-        return self.run.run_id
+        return self.name or self.run.run_id
 
     @property
     def synthetic(self) -> bool:
@@ -165,9 +168,10 @@ def read_runs(addresses: Sequence[str]) -> list[RunData]:
     benchmark too.
 
     Raises:
+        ConfigError: where one is given twice.
         ConfigError, DataError: as `read_run`.
     """
-    runs = [read_run(address) for address in addresses]
+    runs = _named_apart([read_run(address) for address in addresses])
     having = Counter(name for run in runs for name in benchmarks_of(run.cells))
     return [
         replace(
@@ -175,6 +179,29 @@ def read_runs(addresses: Sequence[str]) -> list[RunData]:
             cells=tuple(replace(c, run_shown=having[c.benchmark] > 1) for c in run.cells),
         )
         for run in runs
+    ]
+
+
+def _named_apart(runs: Sequence[RunData]) -> list[RunData]:
+    """Runs whose folders have the same name get the folders above them in their names."""
+    places = [
+        resolve(run.run.address)[1] if is_local(run.run.address) else run.run.address
+        for run in runs
+    ]
+    twice = [place for place, count in Counter(places).items() if count > 1]
+    if twice:
+        raise ConfigError(f"runs to look at together must differ, got {twice[0]} twice")
+    names, parts = [run.run_id for run in runs], 1
+    while len(set(names)) < len(names):
+        parts += 1
+        same = Counter(names)
+        names = [
+            "/".join(place.split("/")[-parts:]) if same[name] > 1 else name
+            for name, place in zip(names, places, strict=True)
+        ]
+    return [
+        replace(run, name=name, cells=tuple(replace(cell, run=name) for cell in run.cells))
+        for run, name in zip(runs, names, strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from pipeline.report import words
 from pipeline.report.comparison import Comparison, accuracy, mean_interval
 from pipeline.report.figure import table
 from pipeline.report.html import Child, Html, h
-from pipeline.report.message import Message, one_question, verdict_words
+from pipeline.report.message import Message, most_graded, one_question, verdict_words
 from pipeline.report.run_data import OURS, Cell, rules_in
 
 
@@ -90,7 +90,9 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 *([f"{cell.not_run:,}"] if left else []),
             ]
         )
-    n = max(len(cell.rows) for cell in cells)
+    n, graded = max(len(cell.rows) for cell in cells), most_graded(cells)
+    told = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
+    worth = f"; {one_question(graded)}" if graded else ""
     return h(
         "div",
         table(
@@ -106,7 +108,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 *(["not run"] if left else []),
             ),
             rows,
-            caption=f"{benchmark}: {words.plural(n, 'question')}; {one_question(n)}",
+            caption=f"{benchmark}: {told}{worth}",
         ),
         h(
             "p",

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -33,6 +33,7 @@ from pipeline.store.parquet import NO_PARQUET, first_line, no_parquet, parquet_b
 _READ_AT_ONCE = 16
 _GCS_PATIENCE_S = 30
 _NO_LIBRARY = ("Unable to load", "Prior attempt to load")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -69,7 +70,7 @@ class Folder:
         Raises:
             OSError, DataError: where it cannot.
         """
-        fs, target = self._resolve(name)
+        fs, target = self._resolve(self._named(name))
         if isinstance(fs, pafs.LocalFileSystem):
             check_replaceable(Path(target))
             above = next(folder for folder in Path(target).parents if folder.exists())
@@ -134,8 +135,7 @@ class Folder:
     def has(self, name: str) -> bool:
         """Whether an object of that name exists."""
         fs, path = self._resolve(name)
-        info = fs.get_file_info(path)
-        return bool(info.type == pafs.FileType.File)
+        return bool(fs.get_file_info(path).type == pafs.FileType.File)
 
     def move(self, name: str, target: str) -> None:
         """Rename an object within this folder; `target` may name a folder below it."""
@@ -204,6 +204,11 @@ class Folder:
     def _where(self, name: str) -> str:
         return posixpath.join(self.address, name)
 
+    def _named(self, name: str) -> str:
+        if not name:
+            raise DataError(f"a file to write must have a name, got the folder {self.address}/")
+        return name
+
     def _resolve(self, name: str = "") -> tuple[pafs.FileSystem, str]:
         fs, base = resolve(self.address)
         if "\0" in name:
@@ -212,7 +217,7 @@ class Folder:
 
     def _target(self, name: str) -> tuple[pafs.FileSystem, str]:
         """Where an object is written, with its folder made."""
-        fs, target = self._resolve(name)
+        fs, target = self._resolve(self._named(name))
         if not isinstance(fs, pafs.LocalFileSystem):
             fs.create_dir(posixpath.dirname(target), recursive=True)
             return fs, target
@@ -238,7 +243,8 @@ def _write_tables(
 
 def is_local(address: str) -> bool:
     """Whether an address is of a local folder."""
-    return urlparse(address).scheme in ("", "file")
+    scheme = _SCHEME.match(address)  # urlparse refuses local paths such as //[x
+    return scheme is None or scheme[1].lower() == "file"
 
 
 def resolve(address: str) -> tuple[pafs.FileSystem, str]:
@@ -248,11 +254,13 @@ def resolve(address: str) -> tuple[pafs.FileSystem, str]:
         DataError: where it is no address of a folder.
     """
     try:
-        scheme, bucket = urlparse(address)[:2]
         if is_local(address):
-            path = str(Path(address.removeprefix("file://")).expanduser().resolve())
+            found = _SCHEME.match(address)
+            local = unquote(address[found.end() :]) if found else address
+            path = str(Path(local).expanduser().resolve())
             path.encode()  # which Arrow does
             return pafs.LocalFileSystem(), path
+        scheme, bucket = urlparse(address)[:2]
         if not bucket:
             raise ValueError("it names no bucket")
         if scheme in ("gs", "gcs") and "retry_limit_seconds" not in address:
