@@ -77,6 +77,8 @@ def supervised(job: Callable[[], int]) -> int:
         raise
     explained(status)
     _tell(f"end {status}")
+    for number in _PASSED_ON:  # Ray's own end is not cut short; the parent sees that it comes
+        signal.signal(number, signal.SIG_IGN)
     return status
 
 

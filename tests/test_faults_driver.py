@@ -135,8 +135,9 @@ def test_the_last_figures_of_a_phase_are_from_after_its_end(tmp_path, monkeypatc
 
 @pytest.mark.timeout(60)
 def test_where_no_controller_is_up_nothing_is_waited_for(tmp_path, monkeypatch):
-    """A run that is told to stop while its controllers wait for room ends at once."""
+    """A run that is told to stop while its controllers wait for room ends soon."""
     monkeypatch.setattr("actors.driver.driver._DRAIN_S", 1e9)
+    monkeypatch.setattr("actors.driver.driver._NONE_UP_S", 0.0)
     driver, phase, _, _ = phase_of(tmp_path, monkeypatch, None)
     driver._account.look = lambda: None  # the phase goes on
     driver._signals._stop.set()

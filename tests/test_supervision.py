@@ -151,6 +151,18 @@ def test_a_status_that_is_a_signals_number_too_is_still_the_jobs(number, status)
     assert process.returncode == status
 
 
+def test_a_signal_after_the_job_does_not_cut_its_end_short():
+    """Ray is ended then, and nothing is said of it."""
+    takes_it = "signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))"
+    ends = "atexit.register(lambda: (print('ending', flush=True), time.sleep(0.5), print('end')))"
+    process = started(takes_it, ends, "return 0")
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    rest, told = process.communicate(timeout=30)
+
+    assert (first, rest, told, process.returncode) == ("ending\n", "end\n", "", 0)
+
+
 def test_nohup_is_heeded():
     """A job that is to outlive its terminal does."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 _POLL_S = 0.2
 _METRICS_EVERY_S = 10.0
 _DRAIN_S = 60.0  # beyond the grace: flushing, and rows on their way
+_NONE_UP_S = 10.0  # for controllers that just start, and may find no room for long
 
 
 class Attempt:
@@ -231,10 +232,10 @@ class Attempt:
                 flow.ending()
                 grace_s = self._grace_s(reason)
                 answer(watch.drain.remote(grace_s))
-                give_up = time.monotonic() + grace_s + _DRAIN_S
-            elif reason is not None and totals["controllers"] == before["controllers"]:
-                raise reason  # no controller of this phase is up, and none will have begun anything
-            elif reason is not None and time.monotonic() > give_up:
+                told_at = time.monotonic()
+            elif reason is not None and time.monotonic() > told_at + (
+                grace_s + _DRAIN_S if totals["controllers"] > before["controllers"] else _NONE_UP_S
+            ):
                 logger.warning("chains did not drain in time, leaving them")
                 raise reason
             if time.monotonic() - told >= _METRICS_EVERY_S or not running:
