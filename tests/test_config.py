@@ -230,6 +230,10 @@ def test_an_anchored_section_of_an_extended_file_is_each_places_own(tmp_path):
         ("science.seed='99999999999999999999'", "science.seed: must have at most 64 bits"),
         ("science.generator.model=''", "science.generator.model"),
         ("runtime.generator.replicas=1000000000000", "should be less than or equal to 10000"),
+        (
+            "runtime.plan={gpu: H100, completions: {a: -1}}",
+            "completions.a: input should be greater",
+        ),
         ("runtime.plan={gpu: H100, gpus_per_node: 99999}", "should be less than or equal to 1024"),
         ("runtime.generator.resources={a: -1}", "resources.a: input should be greater than"),
         ("runtime.generator.env={'A=B': x}", "names without '=', and no NUL, got 'A=B'"),

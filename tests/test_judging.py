@@ -109,6 +109,9 @@ def test_no_verdict_at_all_is_no_score() -> None:
         ({"read": "verdicts", "think": False}, "verdicts must be written"),
         ({"ask_next": "{step}"}, "ask_next must go with per: step"),
         ({"calibration_temperature": 0}, "calibration_temperature must be > 0"),
+        ({"temperature": -1.0}, "temperature must be >= 0"),
+        ({"top_p": 0.0}, r"top_p in \(0, 1\]"),
+        ({"samples": 10**12}, "samples must be at most 1000"),
     ],
 )
 def test_judges_that_cannot_be_are_refused(fields: dict[str, Any], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,19 @@ def test_a_profile_is_another_with_some_fields_changed() -> None:
         ({"kind": "generative", "profile": {"read": "verdicts"}}, "profile: ask must be given"),
         ({"kind": "generative", "profile": 3}, "profile: must be a profile's name or its fields"),
         ({"profile": {"tag": "x"}, "system": "y"}, "system must be said in the profile"),
+        (
+            {"profile": {"like": "qwen2.5_math_prm", "temperature": math.nan}},
+            "verifier.profile: temperature must be a finite number, got nan",
+        ),
+        (
+            {"profile": {"like": "qwen2.5_math_prm", "column": True}},
+            "verifier.profile: column must be a number, got true",
+        ),
+        ({"profile": {"like": []}}, "verifier.profile: like must be the name of a profile, got []"),
+        (
+            {"kind": "generative", "profile": {"like": "judge", "calibration_temperature": "inf"}},
+            "verifier.profile: calibration_temperature must be a finite number, got inf",
+        ),
         ({"kind": "orm"}, "verifier.kind: input should be 'qwen_prm', 'token_pair', 'one_column'"),
     ],
 )

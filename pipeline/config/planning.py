@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field, field_validator
 
 from pipeline.config.gpus import GPUS
@@ -49,7 +51,7 @@ class PlanConfig(Section):
     """Mean tokens that the verifier reads for one score."""
     benchmarks: dict[str, BenchmarkPlan] = Field(default_factory=dict)
     """By the benchmark's name in the run."""
-    completions: dict[str, float] = Field(default_factory=dict)
+    completions: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """Mean completions a question, by strategy label, where experience says that a strategy stops
     early; otherwise its whole budget is counted."""
 

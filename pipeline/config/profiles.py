@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from pipeline.config.numbers import check_numbers
 from pipeline.core.judging import Judge
 from pipeline.core.plugins import imported
 from pipeline.core.step_format import StepFormat
@@ -137,6 +138,7 @@ def profile_of(kind: VerifierKind, value: Any) -> StepFormat | Judge | None:
     if (name := fields.pop("like", None)) is not None:
         fields = {**_named(kind, name), **fields}
     shape: type[Any] = Judge if kind == "generative" else StepFormat
+    check_numbers(shape, fields)
     try:
         made: StepFormat | Judge = TypeAdapter(shape).validate_python(fields)
     except ValidationError as error:
@@ -147,8 +149,10 @@ def profile_of(kind: VerifierKind, value: Any) -> StepFormat | Judge | None:
 
 
 def _named(kind: VerifierKind, name: Any) -> dict[str, Any]:
+    if not isinstance(name, str):
+        raise ValueError(f"like must be the name of a profile, got {name!r}")
     if name not in PROFILES[kind]:
-        own = imported(name, GROUP) if isinstance(name, str) else None
+        own = imported(name, GROUP)
         if isinstance(own, Mapping):
             return dict(own)
         if own is not None:

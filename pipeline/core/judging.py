@@ -16,6 +16,7 @@ from pipeline.core.errors import VerifierError
 from pipeline.core.step_format import Turn, unnumbered
 from pipeline.core.thinking import after_thinking
 
+_MOST_SAMPLES = 1_000
 _FIELD = re.compile(r"\{(question|solution|step|number)\}")
 
 
@@ -76,6 +77,13 @@ class Judge:
         if self.samples < 1 or self.max_tokens < 1:
             raise ValueError(
                 f"samples and max_tokens must be >= 1, got {self.samples} and {self.max_tokens}"
+            )
+        if self.samples > _MOST_SAMPLES:
+            raise ValueError(f"samples must be at most {_MOST_SAMPLES}, got {self.samples}")
+        if self.temperature < 0 or not 0 < self.top_p <= 1:
+            raise ValueError(
+                "temperature must be >= 0 and top_p in (0, 1], "
+                f"got {self.temperature!r} and {self.top_p!r}"
             )
         if self.samples > 1 and not (self.think and self.temperature > 0):
             raise ValueError(
