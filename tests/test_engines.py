@@ -200,11 +200,12 @@ async def test_what_a_deadline_and_a_cancellation_cost_is_counted_by_the_engine(
 ) -> None:
     """Both end the request in vLLM, and the engine's totals have exactly their tokens more."""
     long = asks(max_tokens=480, min_tokens=480)
+    patient, _ = clients(tiny_engines)
+    await made(patient, long)  # the first of its kind takes seconds
     generator, _ = clients(tiny_engines, deadline_s=0.1, attempts=1)
     before = await generator_stats(tiny_engines)
     late = await generator.call(GenerateCall(long, session="s"))
     between = await generator_stats(tiny_engines)
-    patient, _ = clients(tiny_engines)
     task = asyncio.create_task(patient.call(GenerateCall(long, session="s")))
     while (await generator_stats(tiny_engines)).completion_tokens < between.completion_tokens + 9:
         await asyncio.sleep(0.05)

@@ -97,10 +97,10 @@ async def test_a_replica_killed_with_requests_in_it_loses_none_of_them() -> None
 
 async def test_with_no_replica_alive_requests_wait_for_one() -> None:
     """The only replica is killed; the request waits for its successor."""
-    with scripted(tokens=100, tokens_per_s=100.0) as engines:
+    with scripted(tokens=100, tokens_per_s=25.0) as engines:
         client = client_of(engines)
         task = asyncio.create_task(client.call(GenerateCall(asks("q"), session="s")))
-        await asyncio.sleep(0.4)
+        assert await settled(engines, running=1)
         os.kill(pids(engines)[engines.address.pools["generator"].at["replicas"][0]], signal.SIGKILL)
         outcome = await task
 

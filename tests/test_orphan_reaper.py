@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.conftest import ROOT
 
@@ -23,6 +24,7 @@ time.sleep(600)
 """
 _REAPER = """
 import sys, time
+import psutil
 from actors.cluster import orphan_reaper
 def note_and_sleep(seconds, sleep=time.sleep):
     with open(__file__ + ".looks", "a") as looks:
@@ -30,13 +32,20 @@ def note_and_sleep(seconds, sleep=time.sleep):
     sleep(seconds)
 time.sleep = note_and_sleep
 orphan_reaper.__file__ = __file__
+def kill_and_complain(process, kill=psutil.Process.kill):
+    kill(process)
+    raise psutil.AccessDenied(process.pid)
+if "complain" in __file__:
+    psutil.Process.kill = kill_and_complain
 orphan_reaper.follow(int(sys.argv[1]))
 """
 
 
-def test_nothing_of_a_killed_host_is_left(tmp_path: Path) -> None:
-    """Neither its children nor theirs, whatever session they are in, nor the reaper itself."""
-    reaper, looks = tmp_path / "reaper.py", tmp_path / "reaper.py.looks"
+@pytest.mark.parametrize("name", ["reaper.py", "complain.py"])
+def test_nothing_of_a_killed_host_is_left(tmp_path: Path, name: str) -> None:
+    """Neither its children nor theirs, whatever session they are in, nor the reaper itself; one
+    that cannot be ended, such as another user's, keeps none of the others."""
+    reaper, looks = tmp_path / name, tmp_path / f"{name}.looks"
     reaper.write_text(_REAPER)
     looks.touch()
     host = subprocess.Popen(

@@ -174,14 +174,18 @@ async def test_calls_in_replicas_and_calls_that_wait_make_the_pool_grow() -> Non
     async with scripted("grows", pool, tokens=100, tokens_per_s=100.0) as engines:
         client = client_of(engines)
         metrics = client._transport._replicas._router._metrics_manager  # type: ignore[attr-defined]
+
+        def counts() -> tuple[int, int]:
+            return sum(metrics.num_requests_sent_to_replicas.values()), metrics.num_queued_requests
+
         tasks = [
             asyncio.create_task(client.call(GenerateCall(asks(f"q{i}", i), session=f"s{i}")))
             for i in range(40)
         ]
-        await asyncio.sleep(0.3)
-        counted = (sum(metrics.num_requests_sent_to_replicas.values()), metrics.num_queued_requests)
+        while not (counted := counts())[0]:  # what the replica takes first it takes at once
+            await asyncio.sleep(0.01)
         outcomes = await asyncio.gather(*tasks)
-        left = (sum(metrics.num_requests_sent_to_replicas.values()), metrics.num_queued_requests)
+        left = counts()
 
     assert all(isinstance(outcome, Generated) for outcome in outcomes)
     assert len({outcome.replica for outcome in outcomes if isinstance(outcome, Generated)}) == 2

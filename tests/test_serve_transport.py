@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 
 from actors.engines.bundle_desk import Desk
 from actors.routing import serve_transport
@@ -16,7 +17,7 @@ from actors.routing.bundles import BundledCall, fresh_id
 from actors.routing.calls import Call, ScoreCall
 from actors.routing.router import StickyLeastLoaded
 from actors.routing.serve_transport import ServeTransport
-from actors.routing.transport import NoReplicaError
+from actors.routing.transport import NoReplicaError, ReplicaLostError
 from pipeline.config.runtime import RequestConfig
 
 
@@ -27,6 +28,7 @@ class Replicas:
         self.desks: dict[str, Desk] = {}
         self.inside = self.waiting = 0
         self.over: dict[str, asyncio.Event] = {}
+        self.gone = asyncio.Event()
 
     def start(self, name: str) -> None:
         """Serve has a replica more."""
@@ -45,7 +47,16 @@ class Replicas:
         return self.desks
 
     async def ask(self, replica: Desk, method: str, *arguments: Any) -> Any:
-        return await getattr(replica, method)(*arguments)
+        if replica is not self.desks.get("dies"):
+            return await getattr(replica, method)(*arguments)
+        way = asyncio.ensure_future(replica.exchange(*arguments))
+        gone = asyncio.ensure_future(self.gone.wait())
+        await asyncio.wait({way, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if self.gone.is_set():
+            way.cancel()
+            raise ray.exceptions.ActorDiedError
+        gone.cancel()
+        return way.result()
 
     def began(self, replica: Any) -> None:
         self.inside += 1
@@ -156,6 +167,24 @@ async def test_a_replica_that_goes_as_it_is_chosen_takes_the_call(
     monkeypatch.setattr(replicas, "running", lambda: next(looks, {}))
 
     assert (await placed(way, "any")).replica == "r"
+
+
+async def test_no_waiting_call_goes_to_a_replica_that_has_just_died(replicas: Replicas) -> None:
+    """Its places are free then, but Serve may not know of its death for seconds."""
+    replicas.start("dies")
+    way = transport(most=2)
+    held = [await placed(way, "held") for _ in range(2)]
+    waits = [asyncio.create_task(placed(way, f"q{n}")) for n in range(2)]
+    await until(lambda: replicas.waiting == 2 and replicas.desks["dies"].held == 2)
+    replicas.gone.set()
+    for each in held:
+        with pytest.raises(ReplicaLostError):
+            await each.result()
+    replicas.start("lives")
+    for name in ("q0", "q1"):
+        replicas.end_of(name).set()
+
+    assert [await (await each).result() for each in waits] == ["q0", "q1"]
 
 
 async def test_waiting_for_room_is_not_waiting_for_a_replica(

@@ -44,7 +44,7 @@ def follow(parent: int) -> None:
         seen = {process for process in seen if process.is_running()}
         time.sleep(_EVERY_S)
     for process in seen:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with contextlib.suppress(psutil.Error):  # it has ended, or is one that may not be ended
             if __file__ not in process.cmdline():  # others of its kind end when they are done
                 process.kill()  # unless the number is another process's by now
 

@@ -92,8 +92,8 @@ class Link:
         carry: calls the replica's `exchange`; raises Ray's errors.
         pace: shared by the links of the caller.
         ended: called once for each call that was handed over, when it ends, however it does.
-        lost: called when the replica went away, after its calls have ended; not where its successor
-            answers already.
+        lost: called when the replica went away, before its calls end: none that waits for a place
+            may get one of theirs; not where its successor answers already.
     """
 
     def __init__(
@@ -194,8 +194,8 @@ class Link:
             reply = Reply(*pickle.loads(await self._carry(*packed(bundle))))  # noqa: S301
         except (ray.exceptions.RayActorError, ray.exceptions.RaySystemError) as error:
             if bundle.life == self._life:
-                self._lose(f"{self.replica} went away ({type(error).__name__})", {})
                 self._lost(self.replica)
+                self._lose(f"{self.replica} went away ({type(error).__name__})", {})
         except MemoryError as error:  # the replica is not to blame, and no other one would help
             if bundle.life == self._life:
                 self._lose(str(error), {}, MemoryError)
