@@ -437,7 +437,7 @@ async def test_a_full_queue_is_429_and_a_drain_503(tmp_path: Path) -> None:
         full = await served.post()
         assert (full.status_code, full.json()["error"]["code"]) == (429, "queue_full")
         assert int(full.headers["retry-after"]) >= 1
-        draining = asyncio.create_task(served.answering.drain(5.0))
+        draining = asyncio.create_task(served.answering.drain(60.0))
         await asyncio.sleep(0)
         assert (await served.post()).status_code == 503
         assert (await served.http.get("http://test/health")).status_code == 503
