@@ -317,11 +317,13 @@ async def test_a_failure_is_told_by_whose_fault_it_is(
 
 async def test_refused_requests_are_counted(tmp_path: Path) -> None:
     """By status; a name that is not served is no label, whoever thinks of it."""
-    async with endpoint(config(tmp_path)) as served:
+    async with endpoint(config(tmp_path), key="secret") as served:
+        await served.post()
+        served.http.headers["authorization"] = "Bearer secret"
         await served.post(n=2)
         await served.post(model="made-up")
         metrics = (await served.http.get("http://test/metrics")).text
-    for status in (400, 404):
+    for status in (400, 401, 404):
         assert f'markovscale_requests_total{{model="",status="{status}"}} 1.0' in metrics
     assert "made-up" not in metrics
 
@@ -345,6 +347,44 @@ async def test_other_refusals_have_the_same_format(tmp_path: Path) -> None:
         loose = {"content-type": "Application/JSON ; charset=utf-8"}
         empty = await http.post(path, content=b"{}", headers=loose)
         assert empty.json()["error"]["param"] == "model"
+
+
+async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path) -> None:
+    """No redirect, which an endpoint behind TLS would make to an address without."""
+    async with endpoint(config(tmp_path)) as served:
+        body = {"model": "markovscale/base", "messages": [{"role": "user", "content": "1+1?"}]}
+        assert (await served.http.post("/chat/completions/", json=body)).status_code == 200
+        for path in ("/v1/models/", "/health/", "/metrics/"):
+            assert (await served.http.get(f"http://test{path}")).status_code == 200
+
+
+async def test_a_client_that_goes_before_its_request_is_whole_is_no_error(tmp_path: Path) -> None:
+    """It is counted as one that went, and not raised for the log as a fault of the endpoint."""
+    body = b'{"model": "markovscale/base", "messages": '
+    messages = iter(
+        [
+            {"type": "http.request", "body": body, "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+    )
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        """Nobody reads it."""
+
+    async with endpoint(config(tmp_path)) as served:
+        app = Endpoint(served.answering)
+        await app.app()(scope, receive, send)
+        assert 'status="499"} 1.0' in app._meters.text().decode()
 
 
 async def test_systems_and_earlier_turns_stand_before_the_question(tmp_path: Path) -> None:
@@ -397,7 +437,7 @@ async def test_a_full_queue_is_429_and_a_drain_503(tmp_path: Path) -> None:
         full = await served.post()
         assert (full.status_code, full.json()["error"]["code"]) == (429, "queue_full")
         assert int(full.headers["retry-after"]) >= 1
-        draining = asyncio.create_task(served.answering.drain(5.0))
+        draining = asyncio.create_task(served.answering.drain(60.0))
         await asyncio.sleep(0)
         assert (await served.post()).status_code == 503
         assert (await served.http.get("http://test/health")).status_code == 503

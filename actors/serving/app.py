@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -60,40 +60,35 @@ class Endpoint:
 
     def app(self) -> Starlette:
         """The ASGI application."""
-        checked = self._checked
-        return Starlette(
+        app = Starlette(
             routes=[
-                Route("/v1/chat/completions", checked(self._chat), methods=["POST"]),
-                Route("/v1/models", checked(self._models)),
-                Route("/v1/models/", checked(self._models)),
-                Route("/v1/models/{name:path}", checked(self._one_model)),
-                Route("/health", self._health),
-                Route("/metrics", self._metrics),
+                *_routes("/v1/chat/completions", self._chat, "POST"),
+                *_routes("/v1/models", self._models),
+                Route("/v1/models/{name:path}", self._one_model),
+                *_routes("/health", self._health),
+                *_routes("/metrics", self._metrics),
             ],
             exception_handlers={ApiError: _told, HTTPException: _told, Exception: _broken},
         )
+        app.router.redirect_slashes = False  # behind TLS it would lead to http, with the request
+        return app
 
-    def _checked(self, handler: _Handler) -> _Handler:
-        """A handler that asks for the key first."""
-
-        async def handle(request: Request) -> Response:
-            if self._key_digest is not None:
-                scheme, _, key = request.headers.get("authorization", "").partition(" ")
-                given = digest_of(key.strip())
-                same = hmac.compare_digest(given, self._key_digest)
-                if not (same and scheme.lower() == "bearer"):
-                    raise ApiError(
-                        401,
-                        "the header Authorization must be Bearer and the API key of this endpoint",
-                        "invalid_api_key",
-                    )
-            return await handler(request)
-
-        return handle
+    def _check_key(self, request: Request) -> None:
+        if self._key_digest is None:
+            return
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        same = hmac.compare_digest(digest_of(key.strip()), self._key_digest)
+        if not (same and scheme.lower() == "bearer"):
+            raise ApiError(
+                401,
+                "the header Authorization must be Bearer and the API key of this endpoint",
+                "invalid_api_key",
+            )
 
     async def _chat(self, request: Request) -> Response:
         began, model = time.monotonic(), ""
         try:
+            self._check_key(request)
             asked = chat_request(await _asked_for(request))
             # names that anyone may think of are no labels of a series
             model = self._answering.model(asked.model).name
@@ -113,11 +108,12 @@ class Endpoint:
         return JSONResponse(reply.body([line for line in told if line is not None]))
 
     async def _models(self, request: Request) -> Response:
-        del request
+        self._check_key(request)
         models = [self._described(name) for name in self._answering.models.served]
         return JSONResponse({"object": "list", "data": models})
 
     async def _one_model(self, request: Request) -> Response:
+        self._check_key(request)
         name = self._answering.model(request.path_params["name"]).name
         return JSONResponse(self._described(name))
 
@@ -199,11 +195,20 @@ async def _asked_for(request: Request) -> bytes:
     if kind.strip().lower() != "application/json":
         raise ApiError(415, "the header Content-Type must be application/json", "not_json")
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _MOST_BYTES:
-            raise ApiError(413, f"the body must have at most {_MOST_BYTES:,} bytes", "too_large")
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > _MOST_BYTES:
+                most = f"the body must have at most {_MOST_BYTES:,} bytes"
+                raise ApiError(413, most, "too_large")
+    except ClientDisconnect as gone:
+        raise ApiError(_CLIENT_GONE, "the client left before its request was whole") from gone
     return bytes(body)
+
+
+def _routes(path: str, handler: _Handler, method: str = "GET") -> list[Route]:
+    """With and without a slash at the end."""
+    return [Route(each, handler, methods=[method]) for each in (path, f"{path}/")]
 
 
 def _told(request: Request, error: Exception) -> Response:
