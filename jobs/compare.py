@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from jobs.endings import in_one_line
@@ -162,11 +161,11 @@ def _most(curves: list[RoundCurve], n: int | None) -> int:
 def _print_comparisons(console: Console, made: list[Comparison]) -> None:
     for benchmark in dict.fromkeys(c.first.benchmark for c in made):
         own = [c for c in made if c.first.benchmark == benchmark]
-        console.print(f"\n[bold]{escape(benchmark)}[/bold]")
+        console.print(f"\n{benchmark}", style="bold")
         for c in own:
-            console.print(f"\n  {escape(_sides(c))}", soft_wrap=True)
+            console.print(f"\n  {_sides(c)}", soft_wrap=True)
             for text in (_accuracy(c), _tokens(c)):
-                console.print(f"    {escape(text)}", soft_wrap=True)
+                console.print(f"    {text}", soft_wrap=True)
         for n in sorted({c.n_questions for c in own if c.n_questions}):
             console.print(f"\nOn {n} questions {one_question(n)}.", soft_wrap=True)
     tested = max((c.tests for c in made), default=0)
@@ -178,7 +177,7 @@ def _accuracy(c: Comparison) -> str:
     if c.accuracy is None or c.test is None or c.p_adjusted is None:
         return "accuracy: no question is graded on both sides"
     first, second = accuracy(c.first, c.rule_first), accuracy(c.second, c.rule_second)
-    left_out = f", {c.left_out} left out" if c.left_out else ""
+    left_out = f", {c.left_out} left out of the difference" if c.left_out else ""
     return (
         f"accuracy: {words.percent_with(first)} against {words.percent_with(second)}; difference "
         f"{words.points(c.accuracy.value)} points {words.points_range(*c.gain_ends)}; right on one "

@@ -209,7 +209,7 @@ def _print(
 ) -> None:
     console = terminal()
     for caution in pilot.cautions:
-        console.print(f"warning: {caution}", soft_wrap=True, markup=False)
+        console.print(f"warning: {caution}", soft_wrap=True)
     models = words.listed(list(dict.fromkeys(cell.backbone for cell in pilot.cells)))
     for benchmark in dict.fromkeys(f.benchmark for f in forecasts):
         here = [f for f in forecasts if f.benchmark == benchmark]
@@ -218,7 +218,6 @@ def _print(
             f"{benchmark}: {here[0].questions:,} other questions, from a pilot of "
             f"{words.plural(asked, 'question')} ({address}, {models})",
             soft_wrap=True,
-            markup=False,
         )
         console.print(_table(here, prices))
         for f in {f.label: f for f in here if f.left_out}.values():
@@ -232,10 +231,9 @@ def _print(
         f"whole run, every strategy with all its completions: {_amount(scaled(tokens, 1e-6), 3)} "
         f"million completion tokens{costs} (ends of the rows added up, so wider than 90 %)",
         soft_wrap=True,
-        markup=False,
     )
     for note in _notes(pilot.cells, forecasts, source):
-        console.print(note, soft_wrap=True, markup=False)
+        console.print(note, soft_wrap=True)
 
 
 def _table(forecasts: Sequence[Forecast], prices: _Prices) -> Table:

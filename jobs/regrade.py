@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.markup import escape
 from rich.table import Table
 
 from actors.controllers.grading import Grader, GradingPool, answer_for
@@ -174,7 +173,7 @@ class _Agreement:
                 f"gold {row['gold']!r}, answer {row['answer']!r}: "
                 f"{row['verdict_before']} -> {row['verdict']}"
             )
-            console.print(escape(text), soft_wrap=True)
+            console.print(text, soft_wrap=True)
 
 
 if __name__ == "__main__":

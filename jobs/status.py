@@ -36,6 +36,7 @@ from pipeline.report.forecast import RunProgress, progress_of
 from pipeline.report.run_data import RunData, read_run
 
 _WIDE = 100  # columns of a terminal
+_LONGEST_S = 86_400.0
 _STALE_S = 120.0  # counters are written once a minute at least
 _PRESSURE: dict[str, str] = {
     Pressure.CLEAR: "no queue in the engines",
@@ -52,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--watch",
         metavar="SECONDS",
-        type=float,
+        type=_seconds,
         nargs="?",
         const=10.0,
         help="tell again every so many seconds (10) until the run is over",
@@ -80,6 +81,17 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.watch is None or state in ("done", "stopped", "capped"):
             return 0
         time.sleep(max(0.1, arguments.watch))
+
+
+def _seconds(text: str) -> float:
+    """A type of argparse: a pause that a process can sleep."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"must be seconds, from 0 to {_LONGEST_S:g}, got {text!r}")
+    return value
 
 
 def _state(run: RunData, progress: RunProgress, now: float) -> str:

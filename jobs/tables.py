@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from rich.console import Console, JustifyMethod
-from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from jobs.terminal import terminal
 from pipeline.answers.answer_rules import RULES, AnswerRule
@@ -31,13 +31,11 @@ def print_summary(summary: dict[str, Any], address: str, *, verbose: bool = Fals
     if summary["capped"] is not None:
         cap = {name: summary["capped"][name] for name in ("name", "spent", "cap")}
         left = [NotRun(**each) for each in summary["not_run"]]
-        console.print(
-            f"[bold]capped:[/bold] {escape(first_words(Capped(**cap), left))}", soft_wrap=True
-        )
+        _print_marked(console, "capped:", first_words(Capped(**cap), left))
     if summary["chains_done"] < summary["chains"]:
         console.print(f"partial: {summary['chains_done']} of {summary['chains']} chains are done")
     for warning in summary["warnings"]:
-        console.print(f"[bold]warning:[/bold] {escape(warning)}", soft_wrap=True)
+        _print_marked(console, "warning:", warning)
     print_strategies(summary["strategies"], synthetic=summary["synthetic"])
     console.print("all rules are in summary.json")
     for fit in summary["chain_fits"]:
@@ -51,6 +49,10 @@ def print_summary(summary: dict[str, Any], address: str, *, verbose: bool = Fals
         for line in as_lines(summary["pools"]):
             console.print(line, soft_wrap=True)
     console.print(f"run directory: {address}", soft_wrap=True)
+
+
+def _print_marked(console: Console, mark: str, text: str) -> None:
+    console.print(Text.assemble((mark, "bold"), " ", text), soft_wrap=True)
 
 
 def print_strategies(entries: Sequence[dict[str, Any]], *, synthetic: bool) -> None:
@@ -119,7 +121,7 @@ def _columns(entries: list[dict[str, Any]]) -> list[_Column]:
         and any(entry["accuracy"].get(rule) for entry in entries)
     ]
     found = [
-        _Column("strategy", lambda entry: escape(entry["strategy"]), right=False),
+        _Column("strategy", lambda entry: entry["strategy"], right=False),
         _Column("N", lambda entry: str(entry["n"]), drop=3),
     ]
     found += [

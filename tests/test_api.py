@@ -12,12 +12,13 @@ import matplotlib as mpl
 import pyarrow.compute as pc
 import pytest
 
+from jobs.results import write_summary
 from pipeline import api
 from pipeline.core.errors import ConfigError
 from pipeline.records.run_dir import RunDir
 from tests.conftest import ROOT
 from tests.export_runs import RULES, RUNS, counted, told, whole
-from tests.report_runs import made_up_config, question_rows, write_run
+from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
 mpl.use("Agg")
 
@@ -92,6 +93,24 @@ def test_a_replay_agrees_with_a_sweep(setting: api.pools.Setting) -> None:
         assert verdicts.count("right") + verdicts.count("wrong") == row["graded"]
         tokens = pc.mean(mine["completion_tokens"]).as_py()
         assert tokens == pytest.approx(row["tokens_per_question"])
+
+
+@pytest.mark.parametrize("failing", [(), ("q1", "q3"), ("q2", "q3"), ("q0", "q1", "q2", "q3")])
+def test_a_replay_counts_as_the_run_did(tmp_path: Path, failing: tuple[str, ...]) -> None:
+    """Over the run itself as its pool: the same right and graded under every rule, whichever chains
+    failed; nothing under rules that could not be applied."""
+    rows = question_rows(4, ["made-up"])
+    rows[0]["gold"] = rows[1]["gold"] = None
+    config = made_up_config(tmp_path, strategies=["mr_thinking"])
+    run = write_run(config, "run", rows, MadeUp(failing=failing), metrics=False)
+    replayed = api.replay("mr_thinking", api.open_pool(run.address))
+
+    [entry] = write_summary(run)["strategies"]
+    for rule, counts in entry["accuracy"].items():
+        verdicts = replayed[f"verdict_{rule}"].to_pylist()
+        expected = (0, 0) if counts is None else (counts["right"], counts["graded"])
+        right, wrong = verdicts.count("right"), verdicts.count("wrong")
+        assert (rule, right, right + wrong) == (rule, *expected)
 
 
 def test_a_front_has_no_setting_that_another_beats() -> None:

@@ -119,6 +119,20 @@ def test_what_cannot_be_compared_is_named(
     assert message in capsys.readouterr().err
 
 
+def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets and colons in names of models and runs are no mark-up of the terminal."""
+    models = ("models/[v2]/a[/b]", ":tiger:")
+    for name, model in zip("ab", models, strict=True):
+        config = made_up_config(tmp_path, strategies=["mr_thinking"], generator=model)
+        write_run(config, name, question_rows(9, ["made-up"]), metrics=False)
+        (tmp_path / name).rename(tmp_path / f"[bold]{name}")
+    assert job.main([str(tmp_path / f"[bold]{name}") for name in "ab"]) == 0
+    said = capsys.readouterr().out
+
+    for name in (*models, "SYNTHETIC: scripted engines made [bold]a", "│ [bold]b │"):
+        assert name in said.replace("  ", " ")
+
+
 def test_p_values_are_corrected_for_all_that_is_shown(one: RunData) -> None:
     """Holm over all that was looked at: every strategy against every reading of MR-Thinking with
     verdicts of its own, on every benchmark. The smallest of m p-values is multiplied by m."""

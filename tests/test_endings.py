@@ -155,21 +155,33 @@ PYTHON = sys.executable
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        ("{python} -m jobs.status {run} --json | true", EXIT_UNHEARD),
-        ("{python} -m jobs | true", EXIT_UNHEARD),
         ("{python} -m jobs.status {run} --json >&-", 0),
         ("{python} -m jobs.status {run} >/dev/full", 2),
         ("{python} -m jobs.status {run} 2>&- >/dev/full", 2),
     ],
 )
 def test_output_that_nobody_takes_is_no_traceback(finished, command, status):
-    """A closed pipe ends it quietly, a full disk with one line."""
+    """A closed output ends it quietly, a full disk with one line."""
     ended = shell(command.format(python=PYTHON, run=finished))
 
     assert ended.returncode == status
     assert "Traceback" not in ended.stderr
     assert "Exception ignored" not in ended.stderr
     assert ended.stderr.count("\n") == (status == 2 and "2>&-" not in command)
+
+
+@pytest.mark.parametrize("job", ["jobs.status", "jobs"])
+def test_a_reader_that_is_gone_ends_it_quietly(finished, job):
+    """As `head` leaves a pipe; here it has left before the job begins."""
+    read, write = os.pipe()
+    os.close(read)
+    arguments = [finished, "--json"] if job == "jobs.status" else []
+    ended = subprocess.run(
+        [PYTHON, "-m", job, *arguments], stdout=write, stderr=subprocess.PIPE, timeout=100
+    )
+    os.close(write)
+
+    assert (ended.returncode, ended.stderr) == (EXIT_UNHEARD, b"")
 
 
 def test_characters_that_an_encoding_lacks_are_escaped(finished):

@@ -202,6 +202,17 @@ def test_runs_of_an_earlier_version_are_exported(tmp_path: Path, name: str) -> N
     assert completions["request_digest"].null_count == 0
 
 
+@pytest.mark.parametrize("name", ["sweep: 2", "- a #1", 'it is "q"', "[x"])
+def test_a_card_is_read_whatever_the_run_is_called(tmp_path: Path, name: str) -> None:
+    """A copy of a run may have a name that means something in YAML."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    write_run(config, "run", question_rows(2, ["made-up"]), metrics=False)
+    run = RunDir.open(str((tmp_path / "run").rename(tmp_path / name)))
+    card = DatasetCard.load(exported(run, "hf_dataset", tmp_path / "data") / "README.md")
+
+    assert card.data.pretty_name == f"MarkovScale run {name}"
+
+
 def test_results_name_the_data_set_of_a_known_benchmark(tmp_path: Path) -> None:
     """Id, configuration and revision on the hub, not the run's own name for it."""
     config = made_up_config(tmp_path, benchmarks=["gsm8k"])

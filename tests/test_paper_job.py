@@ -22,8 +22,10 @@ from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.paper.settings import GAMMAS, TAUS
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.replay.other_strategies import replay_other
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.strategies.mr_thinking import MRThinking
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 from tests.scripted_pools import collected, evaluated
 
@@ -343,6 +345,25 @@ def test_a_replayed_strategy_is_graded_as_the_run_graded_it(
     assert replay.main([run.address, "--strategy", str(file)]) == 0
     assert entry["accuracy"]["vote"]["graded"] == 8
     assert f"{entry['accuracy']['vote']['accuracy']:.3f} [" in capsys.readouterr().out
+
+
+def test_equal_answers_keep_their_own_verdicts(tmp_path: Path) -> None:
+    """A grader that reads whole replies may judge two completions with one answer differently: each
+    has the verdict that the run gave it, whichever strategy stops there."""
+    config = made_up_config(tmp_path, strategies=["mr_thinking"])
+    run = write_run(config, "run", question_rows(6, ["made-up"]), metrics=False)
+    folder = run.folder.child("outcomes", "phase-0")
+    table = folder.read_table("part-0.parquet")
+    odd = [["right", "wrong"] * 4] * len(table)
+    at = table.column_names.index("round_verdicts")
+    table = table.set_column(at, table.schema.field(at), pa.array(odd))
+    folder.write_table("part-0.parquet", table)
+    again = {f"{n}": MRThinking(n=n) for n in range(1, 9)}
+    found = replay_other(run, again)
+
+    for n in range(1, 9):
+        verdicts = found[f"{n}"].outcomes["verdict_last"].to_pylist()
+        assert verdicts == [odd[0][n - 1]] * 6
 
 
 def test_a_strategy_that_asks_for_more_is_refused(

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 from jobs import report as job
+from pipeline.core.protocol import Failure, Observation, Question, Request
 from pipeline.replay.sweep_table import SCHEMA as SWEEP
 from pipeline.report.build import build
+from pipeline.report.forecast import progress_of
 from pipeline.report.page import report_page
 from pipeline.report.question_list import EMBEDDED_QUESTIONS
 from pipeline.report.run_data import RunData, read_run, read_runs
@@ -297,6 +299,39 @@ def test_names_tell_the_run_only_where_two_have_the_benchmark(tmp_path: Path) ->
     assert [run.cells[0].name for run in read_runs(addresses)] == [
         "Base", "Base in two", "Base in three"
     ]  # fmt: skip
+
+
+class Dead(MadeUp):
+    """Engines that answer nothing."""
+
+    def __call__(self, question: Question, request: Request) -> Observation:
+        return Failure(error="EngineDeadError: the replica was lost", completion_tokens=None)
+
+
+def test_a_run_that_drew_nothing_has_a_report(tmp_path: Path) -> None:
+    """Every first request failed: there are failures to show, and no tokens to draw against."""
+    config = made_up_config(tmp_path, strategies=["base", "mr_thinking", "best_of_n"])
+    run = write_run(config, "dead", question_rows(3, ["made-up"]), Dead())
+    page = report_page(build([read_run(run.address)])[0])
+
+    assert "Nothing was answered right: none of 3 questions of made-up." in page
+    assert "EngineDeadError: the replica was lost" in page
+    assert "Accuracy against tokens" not in page
+    assert outline(page).open == []
+
+
+@pytest.mark.parametrize("name", ["summary.json", "skipped.json", "warnings.json"])
+@pytest.mark.parametrize("text", ["{", "[{}]", '{"capped": {"attempt": 1}, "attempts": "one"}'])
+def test_torn_words_for_people_keep_no_figure_back(tmp_path: Path, name: str, text: str) -> None:
+    """What a run wrote down for people is as if it were not there where it is torn or changed."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    run = write_run(config, "run", question_rows(3, ["made-up"]))
+    before = read_run(run.address)
+    run.folder.write(name, text.encode())
+    after = read_run(run.address)
+
+    assert (after.cautions, after.capped) == (before.cautions, before.capped)
+    assert progress_of(after) == progress_of(before)
 
 
 def test_a_question_weighs_by_those_that_are_graded(tmp_path: Path) -> None:

@@ -213,6 +213,15 @@ def test_status_of_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert progress_of(read_run(str(tmp_path / "done"))).seconds_left == 0.0
 
 
+@pytest.mark.parametrize("pause", ["inf", "nan", "-1", "1e300", "soon"])
+def test_a_pause_that_no_process_can_sleep_is_refused(pause: str) -> None:
+    """Before anything is read."""
+    with pytest.raises(SystemExit) as ended:
+        job.main(["nowhere", "--watch", pause])
+
+    assert ended.value.code == 2
+
+
 def test_status_of_what_is_no_run(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 2 and one clear line."""
     assert job.main(["nowhere"]) == 2

@@ -1,5 +1,7 @@
 """Files of a run."""
 
+import errno
+
 import pyarrow as pa
 import pytest
 
@@ -89,6 +91,17 @@ def test_a_bracket_in_an_address_is_no_riddle(address):
     else:
         with pytest.raises(DataError, match="a folder must be a local path, or s3://"):
             resolve(address)
+
+
+def test_what_cannot_be_written_is_named(tmp_path, monkeypatch):
+    """By the name that was asked for, and not by that of a file which only tries the folder."""
+
+    def refused(dir):
+        raise PermissionError(errno.EACCES, "Permission denied", f"{dir}/tmpx7")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refused)
+    with pytest.raises(PermissionError, match=r"denied: '.*/report\.html'$"):
+        Folder(str(tmp_path)).prepare("report.html")
 
 
 def test_a_file_without_a_name_is_refused(tmp_path):

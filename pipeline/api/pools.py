@@ -22,7 +22,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
 from pipeline.export.tables import outcome_rows_schema
 from pipeline.predictors.sweep_priors import with_priors
-from pipeline.records.outcome import TOKEN_KINDS, counted_verdict, has_failed, outcome_of
+from pipeline.records.outcome import TOKEN_KINDS, can_apply, counted_verdict, has_failed, outcome_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases
 from pipeline.replay.front_families import control_settings, sweep_fronts
@@ -97,13 +97,8 @@ def replay(
         mine = [q for q in pool.questions if q.question.benchmark == benchmark]
         asked = [q.question for q in mine]
         ends = replay_phases(strategy, asked, partial(_answer, answers))
-        rows += [_row(label, q, ends[q.question.question_id], rules) for q in mine]
-    for rule in rules:  # as summary.json: a rule that could not be applied says nothing
-        name = f"verdict_{rule.value}"
-        alive = [row for row in rows if not row["failed"]] or rows
-        if all(row[name] is None for row in alive):
-            for row in rows:
-                row[name] = None
+        made = [_row(label, q, ends[q.question.question_id], rules) for q in mine]
+        rows += _counted(made, rules)
     known = [field for field in outcome_rows_schema(rules) if field.name not in _UNKNOWN]
     return pa.Table.from_pylist(rows, schema=pa.schema(known))
 
@@ -218,8 +213,17 @@ def _row(label: str, question: PoolQuestion, end: Replayed, rules: Sequence[Rule
     row["completions"] += len(earlier)
     for kind in TOKEN_KINDS:
         row[kind] += sum(getattr(seen, kind) for seen in earlier)
-    for rule in rules:
-        verdict = counted_verdict(row, rule) if question.gold is not None else None
-        row[f"verdict_{rule.value}"] = verdict
     asked = {"text": question.question.text, "gold": question.gold, "subject": None}
     return {**row, **asked, "failed": has_failed(row)}
+
+
+def _counted(rows: Sequence[Row], rules: Sequence[Rule]) -> Sequence[Row]:
+    """Rows of one benchmark with what they count as, as in summary.json: nothing without a gold
+    answer, or under a rule that could not be applied."""
+    graded = [row for row in rows if row["gold"] is not None]
+    for rule in rules:
+        applied, name = can_apply(graded, rule), f"verdict_{rule.value}"
+        for row in rows:
+            known = applied and row["gold"] is not None
+            row[name] = counted_verdict(row, rule) if known else None
+    return rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pipeline.answers.own_rules import OwnRule
 from pipeline.export.source import Cell, Source
 
@@ -15,7 +17,7 @@ _PARTIAL = (
 
 _TEXT = """\
 ---
-pretty_name: {name}
+pretty_name: {quoted}
 tags:
 - {tags}
 size_categories:
@@ -69,8 +71,10 @@ def card_of(source: Source, outcomes: int, completions: int) -> str:
     """
     science = source.config.science
     tags = ["inference-time-scaling", *(["synthetic"] if source.synthetic else [])]
+    name = f"MarkovScale run {source.run.run_id}"
     return _TEXT.format(
-        name=f"MarkovScale run {source.run.run_id}",
+        name=name,
+        quoted=json.dumps(name, ensure_ascii=False),  # as YAML has it
         tags="\n- ".join(tags),
         size=next((name for most, name in _SIZES if completions < most), "n>1M"),
         warning=_SYNTHETIC * source.synthetic + _PARTIAL * (not source.finished),

@@ -37,5 +37,13 @@ def summary(run: Folder) -> Mapping[str, Any]:
     return {}
 
 
+def notes(run: Folder, name: str) -> list[Any]:
+    """The entries of a list that a run wrote down; [] where there is none."""
+    with suppress(DataError):
+        found = run.read_json(name) if run.has(name) else []
+        return found if isinstance(found, list) else []
+    return []
+
+
 def _is_section(value: Any) -> bool:
     return isinstance(value, dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,9 @@ from pipeline.replay.exact import (
 )
 
 _NO_PRIORS = PriorsConfig()
+_GRADED = ("round_answers", "round_tokens", "round_scores")
+"""What tells completions of one question apart: a grader that reads whole replies may judge two
+with one answer differently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ def replay_other(
     questions = [_asked(row, priors) for row in rows_of(read_questions(run.folder))]
     sources = run.config().science.strategies
     keys = [(s.label, q.benchmark, q.question_id) for s in sources for q in questions]
-    columns = (*QUESTION_KEY, "round_answers", "round_verdicts")
+    columns = (*QUESTION_KEY, *_GRADED, "round_verdicts")
     graded = ByQuestion(run.outcomes(columns=columns))
     found: dict[str, Rival] = {}
     with laid_out(run.journal, keys) as drawn:
@@ -125,9 +128,11 @@ class _Over:
         return self._recording[1].find(request)
 
     def _outcome(self, label: str, question: Question, replayed: Replayed) -> Row:
-        verdicts: dict[str | None, str | None] = {}
+        verdicts: dict[tuple[Any, ...], str | None] = {}
         for row in self._graded.get(self._key(question), ()):
-            verdicts.update(zip(row["round_answers"], row["round_verdicts"], strict=True))
+            told = zip(*(row[name] for name in _GRADED), strict=True)
+            for marks, verdict in zip(told, row["round_verdicts"], strict=True):
+                verdicts |= dict.fromkeys(_less_and_less(marks), verdict)
         return outcome_of(
             run=self._run,
             attempt=0,
@@ -138,14 +143,23 @@ class _Over:
             level=None,
             stop=replayed.stop,
             observations=replayed.completions,
-            verdicts=[
-                verdicts.get(seen.answer) if isinstance(seen, Completion) else None
-                for seen in replayed.completions
-            ],
+            verdicts=[_verdict(seen, verdicts) for seen in replayed.completions],
             wasted_tokens=0,
             seconds=0.0,
             rules=self._rules,
         )
+
+
+def _less_and_less(marks: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """All marks of a completion, then fewer: a score may not have been asked for."""
+    return (marks[:end] for end in range(len(marks), 0, -1))
+
+
+def _verdict(seen: Observation, verdicts: Mapping[tuple[Any, ...], str | None]) -> str | None:
+    if not isinstance(seen, Completion):
+        return None
+    marks = (seen.answer, seen.completion_tokens, seen.score)
+    return next((verdicts[each] for each in _less_and_less(marks) if each in verdicts), None)
 
 
 def _asked(row: Row, priors: PriorsConfig) -> Question:

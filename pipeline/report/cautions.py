@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_rules_of
+from pipeline.records.facts import notes
 from pipeline.records.outcome import columns_of, has_failed
 from pipeline.records.outcome_files import FINAL
 from pipeline.records.run_dir import RunDir
@@ -24,8 +25,8 @@ def read_for_cautions(config: RunConfig) -> tuple[str, ...]:
 
 def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[str, ...]:
     """One sentence a matter; none where all is well."""
-    skipped = run.folder.read_json("skipped.json") if run.folder.has("skipped.json") else []
-    warnings = run.folder.read_json("warnings.json") if run.folder.has("warnings.json") else []
+    skipped = [each for each in notes(run.folder, "skipped.json") if _is_skip(each)]
+    warnings = [each for each in notes(run.folder, "warnings.json") if isinstance(each, str)]
     budget, own = config.science.decoding.thinking_budget, own_rules_of(config.science)
     chains = over = 0
     unread = dict.fromkeys(own, 0)
@@ -59,6 +60,10 @@ def left_out(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         f"{skips[0]['where']}: {skips[0]['reason']}"
         for benchmark, skips in by_benchmark.items()
     )
+
+
+def _is_skip(entry: Any) -> bool:
+    return isinstance(entry, dict) and entry.keys() >= {"benchmark", "where", "reason"}
 
 
 def _over_budget(budget: int | None, over: int, chains: int) -> tuple[str, ...]:

@@ -142,7 +142,8 @@ def expected_completions(
 def _ended(run: RunData) -> bool:
     """Every attempt writes a summary when it ends, whatever ended it; one that was killed has none,
     nor does one that goes on, whose number no summary has yet."""
-    return int(summary(run.run.folder).get("attempts") or 0) >= len(run.attempts)
+    ended = summary(run.run.folder).get("attempts")
+    return isinstance(ended, int) and ended >= len(run.attempts)
 
 
 def _strategy(

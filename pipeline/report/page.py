@@ -198,7 +198,7 @@ def _accuracy(
     body: list[Child] = []
     for name, cells in by_benchmark.items():
         body += _titled(name, len(by_benchmark) > 1)
-        if any(cell.rights(cell.rule) for cell in cells):
+        if any(cell.rights(cell.rule) and any(cell.tokens) for cell in cells):
             body.append(charts.accuracy_against_tokens(cells, curves[name], _series(cells)))
         body.append(sections_result.results_table(name, cells, made[name]))
         body.append(sections_result.selection_table(made[name]))

@@ -241,7 +241,9 @@ def without_gold(questions: Mapping[QuestionKey, Seen]) -> frozenset[QuestionKey
 def _capped(run: RunDir) -> Capped | None:
     """What summary.json says, unless an attempt has begun since."""
     said = summary(run.folder).get("capped")
-    if not isinstance(said, dict) or said.get("attempt") != run.newest().number:
+    if not isinstance(said, dict) or not said.keys() >= {"attempt", "name", "spent", "cap"}:
+        return None
+    if said["attempt"] != run.newest().number:
         return None
     return Capped(name=said["name"], spent=said["spent"], cap=said["cap"])
 

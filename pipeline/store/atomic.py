@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -51,6 +52,21 @@ def check_replaceable(target: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, "a directory has the place of a file", str(target))
     if target.exists() and not target.is_file():
         raise FileExistsError(errno.EEXIST, "only a file may be replaced", str(target))
+
+
+def check_writable(target: Path) -> None:
+    """See that a file can be written, in a folder that may have to be made; nothing is made.
+
+    Raises:
+        OSError: naming `target`, or the folder that has its place.
+    """
+    check_replaceable(target)
+    above = next(folder for folder in target.parents if folder.exists())
+    try:
+        with tempfile.TemporaryFile(dir=above):
+            pass
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(target)) from error
 
 
 def _link(unfinished: Path, target: Path) -> None:

@@ -31,13 +31,16 @@ def unpacked_lines(data: bytes, where: str) -> list[Row]:
 
 
 def lines_of(data: bytes, where: str) -> list[Row]:
-    """The rows of JSON lines.
+    """The rows of JSON lines, an object each.
 
     Raises:
         DataError: naming the file, where it is something else.
     """
     try:
-        return [json.loads(line) for line in data.splitlines()]
+        rows = [json.loads(line) for line in data.splitlines()]
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError("a line is no object")
+        return rows
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} must be JSON lines, got: {error}") from error
 

@@ -13,7 +13,6 @@ import json
 import posixpath
 import re
 import secrets
-import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -27,7 +26,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from pipeline.core.errors import DataError
-from pipeline.store.atomic import appearing, check_replaceable, make_durable, make_folder
+from pipeline.store.atomic import appearing, check_writable, make_durable, make_folder
 from pipeline.store.parquet import NO_PARQUET, first_line, no_parquet, parquet_bytes, parquet_table
 
 _READ_AT_ONCE = 16
@@ -72,10 +71,7 @@ class Folder:
         """
         fs, target = self._resolve(self._named(name))
         if isinstance(fs, pafs.LocalFileSystem):
-            check_replaceable(Path(target))
-            above = next(folder for folder in Path(target).parents if folder.exists())
-            with tempfile.TemporaryFile(dir=above):
-                pass
+            check_writable(Path(target))
 
     def write(self, name: str, data: bytes | bytearray) -> None:
         """Write an object whole, replacing one of that name."""
