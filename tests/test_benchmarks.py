@@ -296,7 +296,8 @@ def test_known_benchmarks_come_from_a_pinned_revision(monkeypatch: pytest.Monkey
         ({"name": "../x", "path": "a"}, "name must be"),
         ({"name": "aime24", "limit": 0}, "limit must be >= 1, got 0"),
         ({"name": "aime24", "size": 3}, "size and split must be of arithmetic"),
-        ({"name": "arithmetic", "path": "x"}, "arithmetic is generated"),
+        ({"name": "arithmetic", "revision": "x"}, "arithmetic is generated"),
+        ({"name": "sums", "path": "x", "size": 3}, "size and split must be of"),
         ({"name": "mine", "path": "x", "hf_dataset": "y"}, "got both"),
         ({"name": "mine", "path": "x", "fields": {"qestion": "q"}}, "qestion"),
         ({"name": "mine", "pth": "x"}, "pth"),
@@ -306,6 +307,17 @@ def test_sources_that_cannot_be(values: dict[str, Any], reason: str) -> None:
     """A source is checked where it is written, and no unknown field passes."""
     with pytest.raises(ValidationError, match=reason):
         TypeAdapter(BenchmarkSource).validate_python(values)
+
+
+def test_a_file_of_the_name_of_a_generated_benchmark_is_read(tmp_path: Path) -> None:
+    """It was one's own before the name was taken."""
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"question": "1+1?", "answer": "2"}\n')
+    own = load(BenchmarkSource(name="sums", path=str(path)))
+    made = load(BenchmarkSource(name="sums", size=3))
+
+    assert [(item.text, item.gold) for item in own.items] == [("1+1?", "2")]
+    assert len(made.items) == 3
 
 
 @pytest.mark.parametrize(

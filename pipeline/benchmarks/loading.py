@@ -11,7 +11,7 @@ from pipeline.benchmarks.choices import looks_like_a_choice
 from pipeline.benchmarks.fields import Fields, in_words, meant, over
 from pipeline.benchmarks.known import KNOWN, known_of
 from pipeline.benchmarks.rows import Item, has_id, item_of
-from pipeline.benchmarks.source import GENERATED, BenchmarkSource
+from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.core.errors import DataError
 from pipeline.core.plugins import imported
 from pipeline.store.row_files import RawRow, Row, find_file, read_rows
@@ -119,7 +119,7 @@ def _warnings(
 ) -> tuple[str, ...]:
     few = {item.gold for item in items}
     all_small = len(items) >= _MANY and few <= {"0", "1", "2", "3", "4"} and len(few) > 1
-    if source.name in GENERATED or not (suspects or all_small):
+    if source.is_generated or not (suspects or all_small):
         return ()
     first = (suspects or items)[0]
     return (
@@ -164,7 +164,7 @@ def _understood(
 
 
 def _raw_rows(source: BenchmarkSource) -> Iterator[RawRow]:
-    if source.name in GENERATED:
+    if source.is_generated:
         return _generated(source)
     if source.loader is not None:
         return _own(source.loader)

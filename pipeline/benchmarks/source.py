@@ -70,14 +70,14 @@ class BenchmarkSource:
             raise ValueError(f"seed must be >= 0, got {self.seed!r}")
         outside = [self.path, self.hf_dataset, self.hf_config, self.hf_split, self.revision]
         outside.append(self.loader)
-        generated = [self.size, self.split]
-        if self.name in GENERATED:
+        if self.is_generated:
             if any(value is not None for value in outside):
-                raise ValueError(f"{self.name} is generated: it must have no path and no data set")
+                raise ValueError(f"{self.name} is generated: it must have no part of a data set")
             return
-        if any(value is not None for value in generated):
+        if self.size is not None or self.split is not None:
             raise ValueError(
-                f"size and split must be of {' or '.join(GENERATED)}, got {self.name!r}"
+                f"size and split must be of {' or '.join(GENERATED)} without a path or data set, "
+                f"got {self.name!r}"
             )
         if self.seed is not None and not self.is_shuffled:
             raise ValueError(
@@ -94,6 +94,13 @@ class BenchmarkSource:
                 f"a benchmark must be one of {', '.join([*KNOWN, *GENERATED, *PUBLISHED])} "
                 f"or have a path, hf_dataset or loader, got {self.name!r}"
             )
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether it is made here. A path, data set or loader makes it one's own of that name: runs
+        from before the name was taken stay readable."""
+        own = (self.path, self.hf_dataset, self.loader)
+        return self.name in GENERATED and all(value is None for value in own)
 
     @property
     def is_shuffled(self) -> bool:
