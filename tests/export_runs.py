@@ -17,7 +17,7 @@ STRATEGIES = (
     *("self_consistency", "best_of_n"),
 )
 BENCHMARKS = ("made-up", "other")
-ODD = ["../../x", "<b>&", "q 3", "é\n"]
+ODD = ["../../x", "<b>&", "q 3", "é\n", "u\rv"]
 RULES = tuple(rule.value for rule in AnswerRule)
 
 Accuracies = dict[tuple[str, str, str], tuple[int, int, float]]

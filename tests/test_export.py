@@ -19,6 +19,7 @@ from huggingface_hub import DatasetCard, parse_eval_result_entries
 
 from jobs.export import main
 from jobs.results import write_summary
+from pipeline.config.run import RunConfig
 from pipeline.export import samples as samples_module
 from pipeline.export.samples import samples
 from pipeline.export.source import open_source
@@ -200,6 +201,41 @@ def test_runs_of_an_earlier_version_are_exported(tmp_path: Path, name: str) -> N
     assert counted(rows) == told(run)
     assert completions.num_rows == sum(len(row["round_tokens"]) for row in outcomes)
     assert completions["request_digest"].null_count == 0
+
+
+def test_names_that_meet_keep_their_logs(tmp_path: Path) -> None:
+    """Benchmark ``math`` under ``500-base`` and ``math-500`` under ``base`` are two logs, and two
+    evaluations."""
+    strategies = ["base", {"kind": "mr_thinking", "label": "500-base"}]
+    benchmarks = ("math", "math-500")
+    config = made_up_config(tmp_path, strategies=strategies, benchmarks=benchmarks)
+    run = write_run(config, "run", question_rows(4, benchmarks), metrics=False)
+    logs = exported(run, "inspect", tmp_path / "logs")
+    aggregates = exported(run, "every_eval_ever", tmp_path / "eee").rglob("*.json")
+
+    assert len(list(logs.iterdir())) == 4
+    assert len({json.loads(path.read_text())["evaluation_id"] for path in aggregates}) == 4
+
+
+@pytest.mark.parametrize(
+    ("runtime", "deployed"),
+    [({}, "self_deployed"), ({"base_urls": ["http://localhost:1/v1"]}, "unknown")],
+)
+def test_a_model_behind_an_endpoint_is_not_called_ones_own(
+    tmp_path: Path, runtime: dict[str, Any], deployed: str
+) -> None:
+    """Neither its deployment nor its engine is known, whatever is installed here."""
+    config = made_up_config(tmp_path, strategies=["base"], scripted=False)
+    values = config.model_dump(mode="json")
+    if runtime:
+        values["runtime"]["generator"]["endpoint"] = runtime
+    run = write_run(RunConfig.parse(values), "run", question_rows(2, ["made-up"]), metrics=False)
+    run.folder.child("environment").write_json("attempt-1.json", {"versions": {"vllm": "0.1"}})
+    [path] = exported(run, "every_eval_ever", tmp_path / "eee").rglob("*.json")
+    model = json.loads(path.read_text())["model_info"]
+
+    assert model["additional_details"]["deployment_type"] == deployed
+    assert ("inference_engine" in model) == (not runtime)
 
 
 @pytest.mark.parametrize("name", ["sweep: 2", "- a #1", 'it is "q"', "[x"])

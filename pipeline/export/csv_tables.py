@@ -41,5 +41,5 @@ def write_csv(source: Source, folder: Folder) -> None:
 
 def _line(values: Sequence[Any]) -> bytes:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(values)
-    return out.getvalue().encode(errors="replace")
+    csv.writer(out, lineterminator="\r\n").writerow(values)  # quotes a lone \r too
+    return (out.getvalue().removesuffix("\r\n") + "\n").encode(errors="replace")

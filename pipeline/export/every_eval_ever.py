@@ -67,16 +67,17 @@ def _aggregate(source: Source, cell: Cell, file: str, lines: Lines) -> Json:
 
 def _model(source: Source) -> Json:
     generator, verifier = source.config.science.generator, source.config.science.verifier
-    engine = next((name for name in source.versions if name.startswith("vllm")), None)
+    own = source.config.runtime.generator.endpoint is None and not source.synthetic
+    engines = [name for name in source.versions if own and name.startswith("vllm")]
     details = {
-        "deployment_type": "self_deployed",
-        "model_availability": "open_weights",
+        "deployment_type": "self_deployed" if own else "unknown",
+        "model_availability": "open_weights" if own else "unknown",
         "revision": generator.revision or "not pinned",
         "verifier": verifier.model if verifier else "none",
     }
     info: Json = {"name": generator.model, "id": _model_id(source), "additional_details": details}
-    if engine is not None:
-        info["inference_engine"] = {"name": "vllm", "version": source.versions[engine]}
+    if engines:
+        info["inference_engine"] = {"name": "vllm", "version": source.versions[engines[0]]}
     return info
 
 

@@ -41,11 +41,13 @@ class Cell:
     """What summary.json says of it (`pipeline.report.summary.summarise`)."""
     all_rules: Sequence[Rule] = RULES
     """Of the run."""
+    joint: str = "-"
+    """Between benchmark and label in `name`; another where ``-`` would give two cells one name."""
 
     @property
     def name(self) -> str:
         """Of files about it."""
-        return f"{self.benchmark.name}-{self.label}"
+        return f"{self.benchmark.name}{self.joint}{self.label}"
 
     def rules(self) -> list[Rule]:
         """Those that could be applied: the ones with an accuracy."""
@@ -149,6 +151,8 @@ def _cells(
     golds = questions["gold"].to_pylist()
     no_gold = frozenset(key for key, gold in zip(keys, golds, strict=True) if gold is None)
     outcomes = run.outcomes(columns=summed(rules))
+    names = [f"{one.name}-{label}" for one in config.science.benchmarks for label in strategies]
+    joint = "-" if len(names) == len(set(names)) else "="
     cells = []
     for source in config.science.benchmarks:  # one at a time: rows are large as Python objects
         mine = rows_of(outcomes.filter(pc.equal(outcomes["benchmark"], source.name)))
@@ -162,6 +166,7 @@ def _cells(
                 rule=headlines[entry["strategy"]],
                 entry=entry,
                 all_rules=rules,
+                joint=joint,
             )
             for entry in entries
         ]
