@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jobs.code_checks import asks_aside, differs_elsewhere
+from jobs.code_checks import asks_aside, differs_elsewhere, told
 from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.overrides import add_set_option
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         rule = _rule(arguments.kind, arguments.overrides)
         if arguments.digest:  # of a process with other hashes of texts
-            print(chooses_alike(rule))
+            print(chooses_alike(rule, backwards=True))
             return 0
         chooses_of_those(rule)
         print("ok  chooses one of the completions that it is given, or none")
@@ -62,6 +62,9 @@ def main(argv: list[str] | None = None) -> int:
         print("ok  chooses alike in another process")
     except ConfigError as error:
         print(f"error: {arguments.kind}: {error}", file=sys.stderr)
+        return 2
+    except SystemExit as error:  # the rule's own
+        print(f"error: {arguments.kind}: {told(error)}", file=sys.stderr)
         return 2
     print(f"{arguments.kind} keeps the contract of answer rules")
     return 0

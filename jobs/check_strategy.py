@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         strategy = _built(arguments.kind, arguments.overrides)
         if arguments.digest:  # of a process with other hashes of texts
-            print(_digest(strategy))
+            print(_digest(strategy, backwards=True))
             return 0
         for says, check in _CHECKS.items():
             check(strategy)
@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except Exception as error:  # the strategy's own, whatever it is
+    except (Exception, SystemExit) as error:  # the strategy's own, whatever it is
         why = error if isinstance(error, contract.ContractError) else told(error)
         print(f"error: {arguments.kind}: {why}", file=sys.stderr)
         return 2
@@ -113,10 +113,13 @@ def _pure(strategy: Strategy[Any]) -> None:
         raise contract.ContractError(aside)
 
 
-def _digest(strategy: Strategy[Any]) -> str:
-    asked = contract.questions()
-    engines = map(contract.engine, range(_ENGINES))
-    return " ".join(contract.decides_alike(strategy, asked, engine) for engine in engines)
+def _digest(strategy: Strategy[Any], *, backwards: bool = False) -> str:
+    """Of all decisions, in whatever order they are taken: one that rests on what was decided before
+    is another one backwards."""
+    order = slice(None, None, -1 if backwards else 1)
+    asked, numbers = contract.questions()[order], range(_ENGINES)[order]
+    found = [contract.decides_alike(strategy, asked, contract.engine(n)) for n in numbers]
+    return " ".join(found[order])
 
 
 def _hashes(strategy: Strategy[Any], argv: list[str]) -> None:

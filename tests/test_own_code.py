@@ -62,6 +62,17 @@ def test_the_example_of_the_page_keeps_the_contract(project, capsys):
     assert "asks neither clock" in "".join(told)
 
 
+def test_what_a_strategy_prints_is_no_decision(project):
+    """Neither as it is imported nor as it decides."""
+    file = project / "early" / "stable.py"
+    talks = file.read_text().replace(
+        "        told = tell", "        print('hi')\n        told = tell"
+    )
+    file.write_text(f"{talks}\nprint('here')\n")
+
+    assert check_strategy(["early.stable:Stable", "--set", "n=3"]) == 0
+
+
 def test_what_others_do_as_garbage_is_collected_is_not_the_strategys(project):
     """A collection that falls into a decision may ask the clock (profilers, hypothesis do)."""
     asked = []
@@ -89,7 +100,27 @@ def test_what_others_do_as_garbage_is_collected_is_not_the_strategys(project):
             "told.drawn >= self.n or hash(str(told.answers)) % 2",
             "alike in another process",
         ),
+        (
+            "told.drawn >= self.n",
+            "told.drawn >= self.n or SEEN.setdefault(told.answers, len(SEEN)) > 5",
+            "alike in another process",
+        ),
+        ("told.drawn >= self.n", "os.getenv('HOME') == 'x'", "asks the environment (os.environ)"),
+        ("told.drawn >= self.n", "threading.Thread(target=list).start()", "asks another thread"),
+        ("told.drawn >= self.n", "uuid.uuid1().int == 0", "asks the clock"),
         ("told.drawn >= self.n", "told.drawn > self.n", "a question may cost"),
+        (
+            "return ask_again(told",
+            "return state, ask_again(told, SAME, self)[1]\n        (told",
+            "once",
+        ),
+        (
+            "return ask_first(question, self)",
+            "return 1, 'go'",
+            "must be Generate or Stop, got 'go'",
+        ),
+        ("newest = told", "sys.exit(0)\n        newest = told", "it raised SystemExit: 0"),
+        ("newest = told", "int('a\\nb')\n        newest = told", "it raised ValueError"),
         ("raise ValueError", "print", "n = 0 must raise ValueError"),
         ("return ask_first(question, self)", "return 1 / 0", "ZeroDivisionError: division by zero"),
         ("stop(told, StopReason.BUDGET)", "(told, told)", "it raised"),
@@ -123,10 +154,17 @@ def test_what_breaks_the_contract_is_one_clear_line(project, capsys, was, instea
 EXTRA = """
 import os
 import random
+import sys
+import threading
 import time
+import uuid
 from dataclasses import replace
 from datetime import datetime
 
+from pipeline.core.protocol import Completion
+
+SEEN = {}
+SAME = Completion(text="1", answer="1")
 
 def odd(question):
     return replace(question, text=question.text + "!")

@@ -55,9 +55,13 @@ def chooses_of_those(rule: OwnRule) -> None:
         _picked(rule, completions)
 
 
-def chooses_alike(rule: OwnRule) -> str:
+def chooses_alike(rule: OwnRule, *, backwards: bool = False) -> str:
     """The choice rests on what it is given alone: asked again, in another order of questions, and
     with equal copies it is the same.
+
+    Args:
+        rule: of one's own.
+        backwards: whether the last question is asked first.
 
     Returns:
         A digest of all choices: the same in every process.
@@ -65,7 +69,8 @@ def chooses_alike(rule: OwnRule) -> str:
     Raises:
         ConfigError: where a choice differs.
     """
-    lists = [*made_up()]
+    order = slice(None, None, -1 if backwards else 1)
+    lists = [*made_up()][order]
     first = [_picked(rule, completions) for completions in lists]
     for completions, before in reversed([*zip(lists, first, strict=True)]):
         copies = tuple(replace(each) for each in completions)
@@ -75,7 +80,7 @@ def chooses_alike(rule: OwnRule) -> str:
                 f"answer rule {rule.kind} must choose alike among the same completions, it chose "
                 f"{before} and then {again} (does it keep something between calls?)"
             )
-    return hashlib.sha256(repr(first).encode()).hexdigest()
+    return hashlib.sha256(repr(first[order]).encode()).hexdigest()
 
 
 def _picked(rule: OwnRule, completions: Sequence[Completion]) -> int | None:

@@ -36,7 +36,7 @@ def imported(name: str, group: str) -> Any:
         raise ConfigError(f"own code must be written package.module:Name, got {name!r}")
     try:
         value = importlib.import_module(module)
-    except Exception as error:  # whatever the module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
         raise ConfigError(
             f"module {module} must be importable (install it, or set PYTHONPATH to its folder), "
             f"got {type(error).__name__}: {error}"

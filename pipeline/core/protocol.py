@@ -14,7 +14,7 @@ import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar, assert_never
+from typing import Any, Protocol, TypeVar
 
 from pipeline.core.decoding import Decoding, Sampling
 from pipeline.core.errors import ErrorKind, ProtocolError
@@ -334,5 +334,5 @@ def decisions(
                 state, action = strategy.step(state, observations)
             case Stop():
                 return action
-            case _:
-                assert_never(action)
+            case _:  # of code that no type checker has seen
+                raise ProtocolError(f"an action must be Generate or Stop, got {action!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import FrozenInstanceError, fields, replace
@@ -122,13 +123,16 @@ def stops_within_its_budget(
     """Every question stops; over all phases it has at most the promised addresses, each once a
     phase; its stop rests on completions that were had, and its answer rule can be applied."""
     paid: dict[str, dict[Any, str]] = {one.question_id: {} for one in asked}
-    most = promised(strategy)
+    most, phases = promised(strategy), len(phases_of(strategy))
+    requests = Counter[str]()
 
     def counted(one: Question, request: Request) -> Observation:
         mine, digest = paid[one.question_id], request.digest()
         first = mine.setdefault(request.address, digest)
         _must(first == digest, f"an address must stand for one prompt, {request.address} has two")
         _must(len(mine) <= most, f"a question may cost {most} completions, it asked for more")
+        requests[one.question_id] += 1  # of one that asks for ever no stop can be looked at
+        _must(requests[one.question_id] <= most * phases, "a phase must ask for an address once")
         return answer(one, request)
 
     for key, outcome in replay_phases(strategy, asked, counted).items():
