@@ -16,6 +16,7 @@ from jobs.results import write_summary
 from pipeline import api
 from pipeline.core.errors import ConfigError
 from pipeline.records.run_dir import RunDir
+from pipeline.strategies.mr_thinking import MRThinking
 from tests.conftest import ROOT
 from tests.export_runs import RULES, RUNS, counted, told, whole
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
@@ -111,6 +112,32 @@ def test_a_replay_counts_as_the_run_did(tmp_path: Path, failing: tuple[str, ...]
         expected = (0, 0) if counts is None else (counts["right"], counts["graded"])
         right, wrong = verdicts.count("right"), verdicts.count("wrong")
         assert (rule, right, right + wrong) == (rule, *expected)
+
+
+def test_what_a_notebook_gives_is_taken_or_refused_in_a_line(tmp_path: Path) -> None:
+    """Paths, and one of what may be several; a misspelt name, a class in place of an object, and a
+    benchmark, rule or column that is not there are `ConfigError`."""
+    pool, run = (
+        api.open_pool(Path(POOL), priors=PRIORS),
+        api.open_run(Path(whole(tmp_path).address)),
+    )
+    grid = {"kind": "markovscale_star", "n": 2, "tau": [0.5, 0.9]}
+
+    assert api.sweep(pool, "base").equals(api.sweep(pool, ["base"]))
+    assert api.sweep(pool, grid, choose="tau").equals(api.sweep(pool, [grid], choose=["tau"]))
+    table = api.sweep(pool, "base")
+    refused: dict[str, Callable[[], object]] = {
+        r"did you mean mr_thinking\?": lambda: api.sweep(pool, "mr_thinkin"),
+        "strategy must be as in a configuration": lambda: api.replay(MRThinking, pool),  # type: ignore[arg-type]
+        "priors: ": lambda: api.open_pool(POOL, priors="a"),  # type: ignore[arg-type]
+        "rule must be one of last": lambda: api.front(table, rule="lst"),
+        "benchmark must be one of made-up": lambda: api.plot_accuracy(run.accuracies(), "aime"),
+        "name must be one of": lambda: api.plot_metrics(run.metrics(), "tokens"),
+        "entry point": lambda: api.sweep(pool, "base", answer_rules="x"),
+    }
+    for says, ask in refused.items():
+        with pytest.raises(ConfigError, match=says):
+            ask()
 
 
 def test_a_front_has_no_setting_that_another_beats() -> None:

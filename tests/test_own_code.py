@@ -119,6 +119,7 @@ def test_what_others_do_as_garbage_is_collected_is_not_the_strategys(project):
             "return 1, 'go'",
             "must be Generate or Stop, got 'go'",
         ),
+        ("StopReason.BUDGET", "'done'", "a stop must have a StopReason, got 'done'"),
         ("newest = told", "sys.exit(0)\n        newest = told", "it raised SystemExit: 0"),
         ("newest = told", "int('a\\nb')\n        newest = told", "it raised ValueError"),
         ("raise ValueError", "print", "n = 0 must raise ValueError"),

@@ -24,7 +24,7 @@ def front(table: pa.Table, benchmark: str | None = None, *, rule: str | None = N
         Rows of the table, cheapest first.
 
     Raises:
-        ConfigError: naming the benchmarks, where one must be named.
+        ConfigError: naming the benchmarks or rules, where one of them must be named.
     """
     rows = as_they_stand(table, benchmark, rule)
     points = zip(rows["tokens_per_question"].to_pylist(), rows["accuracy"].to_pylist(), strict=True)
@@ -44,6 +44,8 @@ def one_of(table: pa.Table, benchmark: str | None) -> str:
 def as_they_stand(table: pa.Table, benchmark: str | None, rule: str | None) -> pa.Table:
     """Settings of one benchmark under one rule that were not chosen, with an accuracy."""
     name = one_of(table, benchmark)
+    if rule is not None and rule not in (known := pc.unique(table["answer_rule"]).to_pylist()):
+        raise ConfigError(f"rule must be one of {', '.join(known)}, got {rule!r}")
     wanted = pc.and_(pc.is_null(table["chosen_on"]), pc.equal(table["benchmark"], name))
     own = table["headline"] if rule is None else pc.equal(table["answer_rule"], rule)
     return table.filter(pc.and_(pc.and_(wanted, own), pc.is_valid(table["accuracy"])))

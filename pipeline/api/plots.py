@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.api.pareto import as_they_stand, front, one_of
+from pipeline.core.errors import ConfigError
 
 Axes = Any
 """`matplotlib.axes.Axes`."""
@@ -23,7 +24,11 @@ def plot_accuracy(accuracies: pa.Table, benchmark: str | None = None, ax: Axes =
         accuracies: of `Run.accuracies`.
         benchmark: one of the table's; None draws all.
         ax: where to draw.
+
+    Raises:
+        ConfigError: naming the benchmarks, where it is none of them.
     """
+    benchmark = benchmark and one_of(accuracies, benchmark)
     ax = ax or _axes()
     for row in accuracies.filter(accuracies["headline"]).to_pylist():
         if benchmark in (None, row["benchmark"]):
@@ -108,7 +113,12 @@ def plot_metrics(table: pa.Table, name: str = "completion_tokens", ax: Axes = No
         table: of `Run.metrics`.
         name: a column. ``rounds``, ``recorded`` and token counters are drawn a second.
         ax: where to draw.
+
+    Raises:
+        ConfigError: naming the columns, where it is none of them.
     """
+    if name not in table.column_names:
+        raise ConfigError(f"name must be one of {', '.join(table.column_names)}, got {name!r}")
     ax = ax or _axes()
     rows = table.select(["time", "attempt", name]).to_pylist()
     counter = name in ("rounds", "recorded") or name.endswith("_tokens")

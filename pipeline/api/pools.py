@@ -31,10 +31,11 @@ from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import Answers, answers_of
 from pipeline.replay.sweep import sweep as swept
 from pipeline.replay.sweep_table import sweep_table
+from pipeline.store.storage import Address
 
-Rules = Sequence[str | Mapping[str, Any] | Choose]
-"""Answer rules of one's own: as in a configuration (``"mypackage.rules:my_rule"``), or the function
-itself."""
+Rules = str | Mapping[str, Any] | Choose | Sequence[str | Mapping[str, Any] | Choose]
+"""Answer rules of one's own, one or several: as in a configuration
+(``"mypackage.rules:my_rule"``), or the function itself."""
 
 Setting = str | Mapping[str, Any]
 """A strategy as in a configuration: ``"base"``, ``{"kind": "esc", "n": 16, "window": 5}``."""
@@ -43,7 +44,7 @@ _UNKNOWN = ("run", "attempt", "wasted_tokens", "tokens_unknown", "seconds")
 """Columns of outcomes that a replay over a pool says nothing on."""
 
 
-def open_pool(path: str, *, priors: Mapping[str, Any] | None = None) -> CompletionPool:
+def open_pool(path: Address, *, priors: Mapping[str, Any] | None = None) -> CompletionPool:
     """Open a pool: a run of ``jobs.collect``, or its export, such as ``data/pools/arithmetic``.
 
     Args:
@@ -54,11 +55,11 @@ def open_pool(path: str, *, priors: Mapping[str, Any] | None = None) -> Completi
     Raises:
         ConfigError, DataError: where it is no pool, or the priors cannot be.
     """
-    pool = read_pool(path)
+    pool = read_pool(str(path))
     if priors is None:
         return pool
     try:
-        return with_priors(pool, PriorsConfig.model_validate(dict(priors)))
+        return with_priors(pool, PriorsConfig.model_validate(priors))
     except ValidationError as error:
         raise ConfigError(described(error, "priors")) from error
 
@@ -86,6 +87,10 @@ def replay(
         if len(built) != 1:
             raise ConfigError(f"a replay must have one setting, got {len(built)}: use sweep")
         label, strategy = built[0]
+    elif isinstance(strategy, type) or not hasattr(strategy, "start"):
+        raise ConfigError(
+            f"strategy must be as in a configuration, or an object of its class, got {strategy!r}"
+        )
     else:
         label, default = strategy.kind, rule_named(strategy.default_rule)
         rules = _rules(_config(["base"], answer_rules), pool, answer_rules)
@@ -105,9 +110,9 @@ def replay(
 
 def sweep(
     pool: CompletionPool,
-    strategies: Sequence[Setting],
+    strategies: Setting | Sequence[Setting],
     *,
-    choose: Sequence[str] = ("tau", "gamma"),
+    choose: str | Sequence[str] = ("tau", "gamma"),
     seed: int = 0,
     answer_rules: Rules | None = None,
 ) -> pa.Table:
@@ -131,10 +136,14 @@ def sweep(
     """
     config = _config(strategies, answer_rules)
     rules = _rules(config, pool, answer_rules)
-    return sweep_table(swept(pool, grid(config, pool.science), seed=seed, rules=rules), choose)
+    return sweep_table(
+        swept(pool, grid(config, pool.science), seed=seed, rules=rules), _several(choose)
+    )
 
 
-def fronts(pool: CompletionPool, strategies: Sequence[Setting] = (), *, seed: int = 0) -> pa.Table:
+def fronts(
+    pool: CompletionPool, strategies: Setting | Sequence[Setting] = (), *, seed: int = 0
+) -> pa.Table:
     """What strategies give at every budget when their settings are tuned on one half of the
     questions and judged on the other, beside the controls.
 
@@ -161,10 +170,17 @@ def fronts(pool: CompletionPool, strategies: Sequence[Setting] = (), *, seed: in
     return pa.Table.from_pylist(sweep_fronts(result), schema=FRONTS)
 
 
-def _config(strategies: Sequence[Setting], own: Rules | None = None) -> SweepConfig:
-    named = None if own is None else [rule for rule in own if isinstance(rule, str | Mapping)]
+def _several(given: Any) -> list[Any]:
+    """A list of what was given alone or in a list."""
+    return [given] if isinstance(given, str | Mapping) or callable(given) else [*given]
+
+
+def _config(strategies: Setting | Sequence[Setting], own: Rules | None = None) -> SweepConfig:
+    rules = None if own is None else _several(own)
+    named = rules and [rule for rule in rules if isinstance(rule, str | Mapping)]
+    values = {"strategies": _several(strategies), "answer_rules": named}
     try:
-        return SweepConfig.model_validate({"strategies": [*strategies], "answer_rules": named})
+        return SweepConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(described(error)) from error
 
@@ -173,7 +189,7 @@ def _rules(config: SweepConfig, pool: CompletionPool, own: Rules | None) -> tupl
     """Those that settings are read by, of the configuration and as functions."""
     known = list(rules_of(science_of(config, pool.science)))
     try:
-        for given in own or ():
+        for given in () if own is None else _several(own):
             if not isinstance(given, str | Mapping):
                 name = getattr(given, "__name__", type(given).__name__)
                 entry = AnswerRuleEntry(kind=f"{given.__module__}:{name}")

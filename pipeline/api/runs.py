@@ -19,6 +19,7 @@ from pipeline.export.tables import (
     outcome_rows_schema,
 )
 from pipeline.records.metric_columns import flat
+from pipeline.store.storage import Address
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class Run:
         return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
-def open_run(path: str) -> Run:
+def open_run(path: Address) -> Run:
     """Open a run directory, finished or not.
 
     Args:
@@ -94,5 +95,5 @@ def open_run(path: str) -> Run:
         ConfigError: where it is no run directory.
         DataError: where it cannot be read, or has no outcome yet.
     """
-    source = open_source(path, 0.0)
+    source = open_source(str(path), 0.0)
     return Run(source.run.run_id, source.config, source.synthetic, source.finished, source)

@@ -93,13 +93,13 @@ def science_of(config: SweepConfig, science: ScienceConfig) -> ScienceConfig:
     has been imported and tried.
 
     Raises:
-        ConfigError: naming a rule that cannot be had.
+        ConfigError: naming a strategy or a rule that cannot be had.
     """
     entries = science.answer_rules if config.answer_rules is None else config.answer_rules
     known = [DEFAULT, *AnswerRule, *(entry.label for entry in entries)]
     swept = science.model_copy(
         update={
-            "strategies": tuple(StrategyEntry(kind=entry.kind) for entry in config.strategies),
+            "strategies": tuple(_entry(entry.kind) for entry in config.strategies),
             "answer_rules": entries,
             "answer_rule": science.answer_rule if science.answer_rule in known else DEFAULT,
         }
@@ -118,11 +118,15 @@ def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strateg
     built: list[tuple[str, Strategy[Any]]] = []
     for entry in config.strategies:
         for values in entry.settings():
-            try:
-                one = StrategyEntry.model_validate({"kind": entry.kind, "fields": values})
-            except ValidationError as error:
-                raise ConfigError(described(error, f"strategies.{entry.kind}")) from error
+            one = _entry(entry.kind, values)
             alone = science.model_copy(update={"strategies": (one,), "strategy": {}})
             (strategy,) = strategies_of(alone).values()
             built.append((entry.label or one.label, strategy))
     return built
+
+
+def _entry(kind: str, values: dict[str, Any] | None = None) -> StrategyEntry:
+    try:
+        return StrategyEntry.model_validate({"kind": kind, "fields": values or {}})
+    except ValidationError as error:
+        raise ConfigError(described(error, f"strategies.{kind}")) from error

@@ -30,6 +30,7 @@ from pipeline.core.protocol import (
     Request,
     Statistics,
     Stop,
+    StopReason,
     Strategy,
 )
 from pipeline.core.seeds import question_seed
@@ -138,7 +139,8 @@ def stops_within_its_budget(
     for key, outcome in replay_phases(strategy, asked, counted).items():
         at = [request.address for request in outcome.requests]
         _must(len(at) == len(set(at)), f"a phase must ask for an address once, got {at} of {key}")
-        rounds, had = outcome.stop.rounds, outcome.completions
+        reason, rounds, had = outcome.stop.reason, outcome.stop.rounds, outcome.completions
+        _must(isinstance(reason, StopReason), f"a stop must have a StopReason, got {reason!r}")
         _must(
             list(rounds) == sorted(set(rounds)) and all(0 <= at < len(had) for at in rounds),
             f"rounds of a stop must be positions of the {len(had)} completions, rising, "

@@ -32,6 +32,9 @@ from pipeline.store.parquet import NO_PARQUET, first_line, no_parquet, parquet_b
 _READ_AT_ONCE = 16
 _GCS_PATIENCE_S = 30
 _NO_LIBRARY = ("Unable to load", "Prior attempt to load")
+Address = str | Path
+"""Where a folder is: local, or in an object store (``s3://``, ``gs://``)."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
