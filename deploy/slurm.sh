@@ -21,7 +21,7 @@
 set -u
 cd "${SLURM_SUBMIT_DIR:-.}" || exit 1
 [ -f .venv/bin/activate ] && source .venv/bin/activate
-case " $* " in *" --name "*) ;; *) echo "error: --name must be given: a requeued job resumes by it" >&2; exit 2 ;; esac
+case " $* " in *" --name "* | *" --name="*) ;; *) echo "error: --name must be given: a requeued job resumes by it" >&2; exit 2 ;; esac
 
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 base=$((11000 + SLURM_JOB_ID % 200 * 100)) # a hundred ports of its own

@@ -104,6 +104,20 @@ def test_totals_become_counters_and_states_gauges() -> None:
     }
 
 
+def test_a_replica_that_is_gone_holds_no_places() -> None:
+    """Of one that was scaled away or died nothing is left in sums over replicas."""
+    meters = Meters()
+    metrics = RunMetrics("run-1", meters)
+    metrics.update(ROW)
+    other = {**ROW["engines"]["generator"][0], "replica": "g1"}
+    metrics.update({**ROW, "engines": {"generator": [other]}})
+
+    for name in ("running", "max_num_seqs", "kv_usage"):
+        told = meters.made[f"markovscale_replica_{name}"].values
+        gone, here = (told["run-1", "generator", replica] for replica in ("g0", "g1"))
+        assert (gone, here) == (0, other[name])
+
+
 def test_a_run_that_is_not_adapted_has_no_pressure() -> None:
     """The number of chains is told all the same."""
     meters = Meters()

@@ -144,6 +144,14 @@ def test_a_head_that_did_not_start_is_a_failure(batch):
     assert "requeue" not in told
 
 
+def test_a_name_may_be_joined_to_its_option(batch):
+    """As argparse takes it: ``--name=n``."""
+    status, told = ended(batch("--config", "c.yaml", "--name=n"))
+
+    assert status == 0
+    assert "--name=n" in told
+
+
 def test_without_a_name_nothing_is_started(batch):
     """A requeued job could not find its run directory."""
     status, told = ended(batch("--config", "c.yaml"))

@@ -80,6 +80,7 @@ class RunMetrics:
             meters = metrics
         self._run = {"run": run_id}
         self._before = dict.fromkeys(_COUNTED, 0)
+        self._seen: set[tuple[str, str]] = set()  # (pool, replica)
         self._counters = {
             name: meters.Counter(f"markovscale_{name}", text, tag_keys=("run",))
             for name, text in _COUNTED.items()
@@ -136,8 +137,9 @@ class RunMetrics:
         for limit, amounts in row.get("limits", {}).items():
             for name, gauge in self._limits.items():
                 gauge.set(amounts[name], tags={**self._run, "limit": limit})
-        for pool, replicas in row["engines"].items():
-            for stats in replicas:
-                tags = {**self._run, "pool": pool, "replica": stats["replica"]}
-                for name, gauge in self._replicas.items():
-                    gauge.set(stats[name], tags=tags)
+        told = {(p, one["replica"]): one for p, all_of in row["engines"].items() for one in all_of}
+        self._seen |= told.keys()
+        for pool, replica in self._seen:
+            stats = told.get((pool, replica), {})  # one that is gone has no places and no queue
+            for name, gauge in self._replicas.items():
+                gauge.set(stats.get(name, 0), {**self._run, "pool": pool, "replica": replica})

@@ -53,7 +53,10 @@ def _provider() -> Any:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     else:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    own = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "markovscale"}
+    named = "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    own = {"service.name": "markovscale"}
+    if named or "OTEL_SERVICE_NAME" in os.environ:
+        own = {}
     provider = TracerProvider(resource=Resource.create(own))
     every_ms = float(os.environ.get("OTEL_BSP_SCHEDULE_DELAY", _EVERY_MS))
     provider.add_span_processor(
