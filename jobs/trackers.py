@@ -100,7 +100,7 @@ class MLflow:
             tags = {"markovscale_run": run}
             self._id = self._client.create_run(place, run_name=run, tags=tags).info.run_id
             for name, value in _settings(config["science"], "science."):
-                self._client.log_batch(self._id, params=[Param(name, value[:500])])
+                self._client.log_batch(self._id, params=[Param(_mlflow_name(name), value[:500])])
         self._client.log_dict(self._id, dict(config), "config.json")
 
     def log(self, figures: Figures) -> None:
@@ -250,5 +250,5 @@ def _settings(values: Any, above: str) -> Iterator[tuple[str, str]]:
 
 
 def _mlflow_name(name: str) -> str:
-    """A metric's name in the letters that MLflow takes."""
+    """A name in the letters that MLflow takes."""
     return "".join(c if c.isalnum() or c in "_-. /" else "_" for c in name)

@@ -17,7 +17,7 @@ STRATEGIES = (
     *("self_consistency", "best_of_n"),
 )
 BENCHMARKS = ("made-up", "other")
-ODD = ["../../x", "<b>&", "q 3", "é\n", "u\rv"]
+ODD = ["../../x", "<b>&", "q 3", "é\n", "u\rv", "n\0l"]
 RULES = tuple(rule.value for rule in AnswerRule)
 
 Accuracies = dict[tuple[str, str, str], tuple[int, int, float]]
@@ -52,6 +52,13 @@ def all_failed(folder: Path) -> RunDir:
     return write_run(
         config, "all-failed", question_rows(5, ["made-up"]), MadeUp(failing=ids), metrics=False
     )
+
+
+def no_gold(folder: Path) -> RunDir:
+    """Nothing can be graded."""
+    config = made_up_config(folder, strategies=["base", "best_of_n"])
+    rows = [{**row, "gold": None} for row in question_rows(3, ["made-up"])]
+    return write_run(config, "no-gold", rows, metrics=False)
 
 
 RUNS = (whole, failed, partial, all_failed)

@@ -34,6 +34,7 @@ from tests.export_runs import (
     counted,
     exported,
     failed,
+    no_gold,
     partial,
     told,
     whole,
@@ -201,6 +202,20 @@ def test_runs_of_an_earlier_version_are_exported(tmp_path: Path, name: str) -> N
     assert counted(rows) == told(run)
     assert completions.num_rows == sum(len(row["round_tokens"]) for row in outcomes)
     assert completions["request_digest"].null_count == 0
+
+
+def test_what_is_not_graded_has_no_lines_and_no_accuracy(tmp_path: Path) -> None:
+    """The schema of Every Eval Ever takes no empty file of lines; the other formats have the
+    questions all the same."""
+    run = no_gold(tmp_path)
+    found = exported(run, "every_eval_ever", tmp_path / "eee").rglob("*.json*")
+    contents = [json.loads(path.read_text()) for path in found]
+    rows = pq.read_table(exported(run, "hf_dataset", tmp_path / "hf") / "data" / "outcomes.parquet")
+
+    assert [content["evaluation_results"] for content in contents] == [[], []]
+    assert not any("detailed_evaluation_results" in content for content in contents)
+    assert rows.num_rows == 6
+    assert rows["verdict_last"].null_count == 6
 
 
 def test_names_that_meet_keep_their_logs(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.records.run_dir import RunDir
-from tests.export_runs import RUNS, Accuracies, counted, exported, told
+from tests.export_runs import RUNS, Accuracies, counted, exported, no_gold, told
 
 pytestmark = pytest.mark.readers
 
@@ -45,7 +45,7 @@ def test_inspect_reads_its_logs(tmp_path: Path, made: Callable[[Path], RunDir]) 
     assert 0 < len(messages_df(folder)) <= drawn + len(samples_df(folder))
 
 
-@pytest.mark.parametrize("made", RUNS)
+@pytest.mark.parametrize("made", [*RUNS, no_gold])
 def test_every_eval_ever_accepts_its_files(tmp_path: Path, made: Callable[[Path], RunDir]) -> None:
     """Its validator passes every file, aggregates and lines alike, without a warning."""
     from every_eval_ever.cli import main as every_eval_ever

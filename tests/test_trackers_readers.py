@@ -12,6 +12,7 @@ import pytest
 
 from jobs.results import write_summary
 from jobs.trackers import Tracking, final_figures, tracker_of
+from pipeline.config.run import RunConfig
 from tests.export_runs import whole
 from tests.report_runs import metric_rows
 
@@ -22,7 +23,9 @@ def followed(folder: Path, name: str) -> dict[str, float]:
     """Tell a tracker of a made-up run; returns the figures of its summary."""
     run = whole(folder)
     summary = write_summary(run)
-    tracking = Tracking(tracker_of(name), run, run.config())
+    values = run.config().model_dump(mode="json")
+    values["science"]["generator"]["chat_template_kwargs"] = {"a key!": 1}
+    tracking = Tracking(tracker_of(name), run, RunConfig.parse(values))
     for row in metric_rows([], []):
         tracking(row)
     tracking.close(summary, 0)
@@ -42,6 +45,7 @@ def test_mlflow_keeps_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     assert kept.info.status == "FINISHED"
     assert kept.data.params["science.generator.model"] == "made-up/small"
+    assert kept.data.params["science.generator.chat_template_kwargs.a key_"] == "1"
     assert {name: kept.data.metrics[name] for name in figures} == pytest.approx(figures)
     assert len(client.get_metric_history(kept.info.run_id, "in_flight")) == 12
     names = {file.path for file in client.list_artifacts(kept.info.run_id)}

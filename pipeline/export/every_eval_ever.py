@@ -29,16 +29,28 @@ def write_every_eval_ever(source: Source, folder: Folder) -> None:
     """Write a pair of files a strategy and benchmark; one question is in memory as JSON."""
     for cell, found in samples(source):
         name = _path(source, cell)
+        if cell.rule not in cell.rules():  # nothing is graded, so there would be no line
+            folder.write_json(f"{name}.json", _aggregate(source, cell))
+            continue
         with writing(folder, f"{name}_samples.jsonl") as stream:
             lines = Lines(stream)
             for sample in found:
                 line = _instance(source, cell, sample)
                 if line is not None:
                     lines.add(packed(line))
-        folder.write_json(f"{name}.json", _aggregate(source, cell, f"{name}_samples.jsonl", lines))
+        detailed = {
+            "format": "jsonl",
+            "file_path": f"{name}_samples.jsonl",
+            "hash_algorithm": "sha256",
+            "checksum": lines.sha256,
+            "total_rows": lines.count,
+            "additional_details": {"answer_rule": cell.rule.value},
+        }
+        told = {**_aggregate(source, cell), "detailed_evaluation_results": detailed}
+        folder.write_json(f"{name}.json", told)
 
 
-def _aggregate(source: Source, cell: Cell, file: str, lines: Lines) -> Json:
+def _aggregate(source: Source, cell: Cell) -> Json:
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": _evaluation_id(source, cell),
@@ -54,14 +66,6 @@ def _aggregate(source: Source, cell: Cell, file: str, lines: Lines) -> Json:
         "eval_library": {"name": LIBRARY, "version": source.versions.get(LIBRARY, "unknown")},
         "model_info": _model(source),
         "evaluation_results": [_result(source, cell, rule) for rule in cell.rules()],
-        "detailed_evaluation_results": {
-            "format": "jsonl",
-            "file_path": file,
-            "hash_algorithm": "sha256",
-            "checksum": lines.sha256,
-            "total_rows": lines.count,
-            "additional_details": {"answer_rule": cell.rule.value},
-        },
     }
 
 
@@ -157,7 +161,7 @@ def _instance(source: Source, cell: Cell, sample: Sample) -> Json | None:
     """A question under the headline rule; None where it does not count in its accuracy."""
     question, outcome, rule = sample.question, sample.outcome, cell.rule
     right = cell.right(outcome, question, rule)
-    if right is None or rule not in cell.rules():
+    if right is None:
         return None
     answer = outcome[f"answer_{rule.value}"]
     at = [i for i in outcome["stop_rounds"] if outcome["round_answers"][i] == answer]

@@ -67,7 +67,7 @@ def _sample(source: Source, cell: Cell, sample: Sample) -> Json:
     replies = [_reply(uid, number, row, model) for number, row in enumerate(sample.rounds)]
     asked = {"id": f"{uid}-question", "role": "user", "content": question["text"]}
     content: Json = {
-        "id": question["question_id"],
+        "id": question["question_id"].replace("\0", "\\0"),  # where a ZIP's names end
         "epoch": 1,
         "uuid": uid,
         "input": question["text"],
