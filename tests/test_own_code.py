@@ -219,6 +219,17 @@ def test_a_package_may_name_its_strategy(project, monkeypatch):
 
     assert type(built).__name__ == "Stable"
     assert plugins.names_of("markovscale.strategies") == ["stable"]
+    other = project / "late-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.0\n")
+    for value, says in (
+        ("late.stable:Stable", "'stable' is early.stable:Stable and late.stable:Stable"),
+        ("early.stable:Stable\nmodule = early.stable", "got 'early.stable' of the entry point"),
+        ("early.stable:Stable\nmodule = early.stable:A.B", "got 'early.stable:A.B' of the entry"),
+    ):
+        (other / "entry_points.txt").write_text(f"[markovscale.strategies]\nstable = {value}\n")
+        with pytest.raises(ConfigError, match=says):
+            config_of("module" if "module" in value else "stable")
 
 
 def test_the_sweep_of_the_page_runs_over_the_shipped_pool(project, capsys):

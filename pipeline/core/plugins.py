@@ -23,17 +23,24 @@ def imported(name: str, group: str) -> Any:
     """What a name stands for; None where it is neither a place nor an entry point of `group`.
 
     Raises:
-        ConfigError: where the module cannot be imported, or has no such name.
+        ConfigError: where the module cannot be imported or has no such name, or two packages give
+            one name to different code.
     """
-    if is_place(name):
-        module, _, attribute = name.partition(":")
-    else:
-        found = [point for point in entry_points(group=group) if point.name == name]
+    place = name
+    if not is_place(name):
+        found = sorted({point.value for point in entry_points(group=group) if point.name == name})
         if not found:
             return None
-        module, attribute = found[0].module, found[0].attr
+        if len(found) > 1:
+            raise ConfigError(
+                f"an entry point of {group} must be of one package, {name!r} is "
+                f"{' and '.join(found)}: write one of these in its place"
+            )
+        place = found[0]
+    module, _, attribute = place.partition(":")
     if not (module and attribute.isidentifier()):
-        raise ConfigError(f"own code must be written package.module:Name, got {name!r}")
+        of = "" if place == name else f" of the entry point {name!r}"
+        raise ConfigError(f"own code must be written package.module:Name, got {place!r}{of}")
     try:
         value = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # whatever the module does when it is imported
