@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,9 +16,10 @@ from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
 from actors.driver.run_phases import RunPhases
 from actors.engines.script_rules import Script
+from jobs.results import write_summary
 from pipeline.answers import grade
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import strategies_of
+from pipeline.config.strategies import headlines_of, strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.phases import Phase, WholePhase, phases_of
 from pipeline.core.protocol import Completion
@@ -32,22 +34,30 @@ from pipeline.strategies.mr_thinking import MRThinking
 from tests.live import ScriptedGenerator, ScriptedVerifier, config_of, create, write_questions
 
 
-async def attempt(run: RunDir, number: int = 1, fail: tuple[str, ...] = ()) -> RunPhases:
-    """Every phase of what is left of a run; requests at some places fail."""
+async def attempt(
+    run: RunDir,
+    number: int = 1,
+    fail: tuple[str, ...] = (),
+    verdicts: Counter[str] | None = None,
+) -> RunPhases:
+    """Every phase of what is left of a run; requests at some places fail, and verdicts are counted
+    as for the progress of a run."""
     entry = run.attempt(number)
     phases = RunPhases(run, entry.config, entry)
     phases.prepare()
     for phase in range(phases.count):
         work = phases.work(phase)
         if work:
-            await _draw(run, number, phase, work, fail)
+            counted = await _draw(run, number, phase, work, fail)
+            if verdicts is not None:
+                verdicts.update(counted)
         phases.fold(phase)
     return phases
 
 
 async def _draw(
     run: RunDir, number: int, phase: int, work: list[dict[str, Any]], fail: tuple[str, ...]
-) -> None:
+) -> Counter[str]:
     entry = run.attempt(number)
     strategies = strategies_of(entry.config.science)
     epoch = Epoch(number, entry.token, phase, "tests", 1)
@@ -61,6 +71,7 @@ async def _draw(
         grade=_grade,
         recording_of=lambda work: recorded.of(work.key),
         in_flight=64,
+        headline=headlines_of(entry.config.science, phase),
     )
     asked = []
     for row in work:
@@ -80,6 +91,7 @@ async def _draw(
     await journal.close()
     folder = run.folder.child("outcomes", f"attempt-{number}-phase-{phase}")
     folder.write_table("o.parquet", pa.Table.from_pylist(rows, schema=SCHEMA))
+    return chains.counters.verdicts
 
 
 async def _grade(gold: str, completion: Completion) -> str:
@@ -113,6 +125,20 @@ def learnt(run: RunDir, benchmark: str) -> dict[str, Any]:
         n: run.folder.read_json(f"statistics/{n}") for n in run.folder.child("statistics").names()
     }
     return {name: values[benchmark] for name, values in files.items()}
+
+
+async def test_progress_counts_each_question_once_and_as_the_summary(tmp_path: Path) -> None:
+    """A warm-up and a ranking are no answers: they are not among the verdicts that are told while a
+    run goes on."""
+    run = create(config_of(str(tmp_path), PHASED))
+    verdicts: Counter[str] = Counter()
+    await attempt(run, verdicts=verdicts)
+    summary = write_summary(run)["strategies"]
+
+    for entry in summary:
+        right = entry["accuracy"][entry["headline_rule"]]["right"]
+        assert verdicts[f"{entry['strategy']}/right"] == right
+    assert verdicts.total() == sum(entry["questions"] for entry in summary)
 
 
 async def test_methods_in_phases_learn_from_a_benchmark_that_is_added(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ class Chains:
         in_flight: chains that work at once, and apart from that requests of chains that ask for
             several at once; `limit` changes it.
         rules: answer rules that outcomes are read by.
-        headline: the one whose verdict is counted for progress, by label.
+        headline: the one whose verdict is counted for progress, by label; strategies that are not
+            named have no answer in this phase. None counts `last` of all.
         ended: told of each chain that stops, before its rounds are durable.
         gate: of a run that has caps; the generator's pool passes it.
     """
@@ -95,7 +96,7 @@ class Chains:
             gate=gate,
         )
         self._rules = rules
-        self._headline = headline or {}
+        self._headline = headline
         self._ended = ended
         self._gate = gate
         self._live: set[asyncio.Task[Ended]] = set()
@@ -275,5 +276,7 @@ class Chains:
 
     def _count_outcome(self, work: Work, row: Row) -> None:
         self.counters.stops[row["stop_reason"]] += 1
-        rule = self._headline.get(work.label, AnswerRule.LAST)
-        self.counters.verdicts[f"{work.label}/{counted_verdict(row, rule) or 'none'}"] += 1
+        headline = self._headline
+        rule = AnswerRule.LAST if headline is None else headline.get(work.label)
+        if rule is not None:
+            self.counters.verdicts[f"{work.label}/{counted_verdict(row, rule) or 'none'}"] += 1

@@ -27,7 +27,7 @@ from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
 from actors.routing.spans import spans
-from pipeline.config.strategies import own_rules_of, rule_of, rules_of, strategies_of
+from pipeline.config.strategies import headlines_of, own_rules_of, rules_of, strategies_of
 from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
@@ -119,7 +119,7 @@ class Controller:
         self._generator = pools[GENERATOR]
         self._wanted = asyncio.Event()
         gate = CompletionGate(self._wanted.set) if runtime.limits.caps else None
-        headline = {n: rule_of(science, s) for n, s in self._strategies.items()}
+        headline = headlines_of(science, self._phase)
         self._fatal: str | None = None
         self._lag_ms = 0.0
         self._told = 0

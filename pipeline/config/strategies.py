@@ -17,6 +17,7 @@ from pipeline.config.errors import described
 from pipeline.config.numbers import check_numbers
 from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.core.errors import ConfigError
+from pipeline.core.phases import answers, phases_of
 from pipeline.core.plugins import is_place
 from pipeline.core.protocol import Pool, Strategy
 from pipeline.strategies import STRATEGIES
@@ -70,6 +71,15 @@ def rule_of(science: ScienceConfig, strategy: Strategy[Any]) -> Rule:
         return rule_named(strategy.default_rule)
     own = {entry.label: entry.rule for entry in science.answer_rules}
     return own.get(science.answer_rule) or AnswerRule(science.answer_rule)
+
+
+def headlines_of(science: ScienceConfig, phase: int) -> dict[str, Rule]:
+    """The headline rules of the strategies, by label, that answer questions in a phase (from 0)."""
+    return {
+        label: rule_of(science, strategy)
+        for label, strategy in strategies_of(science).items()
+        if any(map(answers, phases_of(strategy)[phase : phase + 1]))
+    }
 
 
 def rules_of(science: ScienceConfig) -> tuple[Rule, ...]:
