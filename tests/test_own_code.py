@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 
 from jobs.check_strategy import main as check_strategy
+from jobs.results import write_summary
 from jobs.sweep import main as sweep
 from pipeline.benchmarks import BenchmarkSource, load
 from pipeline.config.models import VerifierModel
@@ -21,6 +23,8 @@ from pipeline.config.strategies import strategies_of
 from pipeline.core import plugins
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.run_dir import RunDir
+from tests.export_runs import exported
+from tests.report_runs import made_up_config, question_rows, write_run
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "write-a-strategy.md").read_text("utf-8")
@@ -202,6 +206,25 @@ def test_what_is_no_strategy_is_refused_before_anything_starts(project):
         with pytest.raises(ConfigError, match=says) as caught:
             config_of(kind)
         assert "\n" not in str(caught.value)
+
+
+def test_a_strategy_without_n_is_known_by_what_it_may_cost(project):
+    """Its N in summary and plans is `max_requests`; a log of inspect is JSON also where one of its
+    settings has no end."""
+    file = project / "early" / "stable.py"
+    bound = "    @property\n    def max_requests(self):\n        return self.most\n\n"
+    text = file.read_text().replace("    def start(", f"{bound}    def start(", 1)
+    text = text.replace("n: int = 8", "most: int = 8\n    far: float = float('inf')")
+    file.write_text(text.replace("self.n:", "self.most:").replace('("n", "times")', '("times",)'))
+    config = made_up_config(project, strategies=["early.stable:Stable"])
+    run = write_run(config, "run", question_rows(2, ["made-up"]), metrics=False)
+    log = exported(run, "inspect", project / "logs") / "made-up-Stable.eval"
+
+    assert check_strategy(["early.stable:Stable", "--set", "most=3"]) == 0
+    assert [entry["n"] for entry in write_summary(run)["strategies"]] == [8]
+    with zipfile.ZipFile(log) as members:
+        header = json.loads(members.read("header.json"), parse_constant=pytest.fail)
+    assert header["eval"]["solver_args"] == {"most": 8, "far": "Infinity", "times": 2}
 
 
 def test_a_package_may_name_its_strategy(project, monkeypatch):

@@ -282,6 +282,11 @@ class Strategy(Protocol[S]):
         ...
 
 
+def budget_of(strategy: Strategy[Any]) -> int:
+    """N of a strategy: its `n`, else the most completions that it says a question may cost."""
+    return int(getattr(strategy, "n", getattr(strategy, "max_requests", 1)))
+
+
 def check_observations(observations: Sequence[Observation], expected: int, *, scored: bool) -> None:
     """Refuse observations that do not answer `expected` requests.
 

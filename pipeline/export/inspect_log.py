@@ -7,6 +7,7 @@ file of JSON members. A sample has the question, a message a completion, and a s
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -201,7 +202,7 @@ def _spec(source: Source, cell: Cell) -> Json:
         "task": f"{cell.benchmark.name}-{cell.label}",
         "task_args": {"strategy": cell.label, "kind": cell.strategy.kind, "n": cell.entry["n"]},
         "solver": cell.strategy.kind,
-        "solver_args": settings_of(cell.strategy),
+        "solver_args": _settings(cell),
         "dataset": {
             "name": cell.benchmark.name,
             "location": hub[0] if hub else cell.benchmark.path,
@@ -228,8 +229,14 @@ def _spec(source: Source, cell: Cell) -> Json:
     }
 
 
+def _settings(cell: Cell) -> Json:
+    """As JSON has them: what is not finite is a text, as in the viewer's language."""
+    told: Json = json.loads(json.dumps(settings_of(cell.strategy)), parse_constant=str)
+    return told
+
+
 def _plan(cell: Cell) -> Json:
-    return {"steps": [{"solver": cell.strategy.kind, "params": settings_of(cell.strategy)}]}
+    return {"steps": [{"solver": cell.strategy.kind, "params": _settings(cell)}]}
 
 
 def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:

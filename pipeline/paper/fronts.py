@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Strategy
+from pipeline.core.protocol import Strategy, budget_of
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import JUDGED, TUNED, Choice, fixed
 from pipeline.paper.scored import Scored
@@ -177,6 +177,6 @@ def policies(made: Evaluation, weights: Weights | None) -> list[Scored]:
 def _drawn(made: Evaluation, name: str, choice: Choice) -> Scored:
     """The numbers of a policy, with the completions that it draws among its settings."""
     strategy = choice.picked[0][0]
-    column = made.scored(name, getattr(strategy, "n", 1), choice, strategy.kind)
+    column = made.scored(name, budget_of(strategy), choice, strategy.kind)
     drawn = f"{made.replays.drawn(choice).mean():.2f} completions a question"
     return replace(column, fixed="; ".join(filter(None, [column.fixed, drawn])))

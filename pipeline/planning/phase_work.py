@@ -18,7 +18,7 @@ from pipeline.core.phases import (
     prepared,
     record_of,
 )
-from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy
+from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy, budget_of
 from pipeline.planning.schedule import forecast
 from pipeline.planning.sparing import prospect
 from pipeline.records.journal import QuestionKey, Recording
@@ -90,7 +90,7 @@ def phase_work(
             expected = forecast(
                 current.strategy, question, of_benchmark, means.get(row["benchmark"])
             )
-            whole = expected.completions if answers(current) else int(getattr(strategy, "n", 1))
+            whole = expected.completions if answers(current) else budget_of(strategy)
             later = max(0, whole - expected.completions)
             if not math.isinf(tokens_left):
                 believed = prospect(current.strategy, question, of_benchmark, expected, later=later)

@@ -19,7 +19,7 @@ from pipeline.config.runtime import ControllerConfig, PoolConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.phases import phases_of, prepared
-from pipeline.core.protocol import Generate, Priors, Question, Strategy
+from pipeline.core.protocol import Generate, Priors, Question, Strategy, budget_of
 from pipeline.planning.admission_bounds import ELASTIC_MARGIN, rule_of, usual
 from pipeline.planning.makespan import Chains, makespan_s
 from pipeline.planning.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
@@ -233,7 +233,7 @@ def held_by(controllers: ControllerConfig, pool: PoolConfig, planned: PoolPlan, 
 
 def _scored_share(strategy: Strategy[Any]) -> float:
     """Of the completions of a whole budget, those that are scored."""
-    budget, every = int(getattr(strategy, "n", 1)), int(getattr(strategy, "score_every", 1))
+    budget, every = budget_of(strategy), int(getattr(strategy, "score_every", 1))
     return (len(range(0, budget, every)) + bool((budget - 1) % every)) / budget
 
 

@@ -16,7 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.protocol import Completion, Observation, Question, Statistics, Strategy
+from pipeline.core.protocol import (
+    Completion,
+    Observation,
+    Question,
+    Statistics,
+    Strategy,
+    budget_of,
+)
 from pipeline.theory.markov import Regime, regime
 from pipeline.theory.stopping import expected_rounds
 
@@ -73,7 +80,7 @@ def expected_completions(
     strategy: Strategy[Any], question: Question, statistics: Statistics | None = None
 ) -> int:
     """Expected completions of a chain, >= 1: its budget, less what gate and forecast cut off."""
-    budget = int(getattr(strategy, "n", 1))
+    budget = budget_of(strategy)
     p0 = question.priors.p0
     source = statistics if statistics is not None else question.priors
     a, b = source.a, source.b

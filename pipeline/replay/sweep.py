@@ -28,6 +28,7 @@ from pipeline.core.protocol import (
     Request,
     StopReason,
     Strategy,
+    budget_of,
 )
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
@@ -155,7 +156,7 @@ def depth_of(pool: CompletionPool, strategy: Strategy[Any]) -> int:
 
 def strategy_n(strategy: Strategy[Any]) -> int:
     """Completions a question at most."""
-    return int(getattr(strategy, "n", 1))
+    return budget_of(strategy)
 
 
 class _Judge:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
-from pipeline.core.protocol import Strategy
+from pipeline.core.protocol import Strategy, budget_of
 from pipeline.records.facts import summary
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.comparison import accuracy
@@ -121,7 +121,7 @@ def expected_completions(
     A gated question costs one, a MarkovScale^* chain what its stopping rule expects; where p0, a or
     b is not known, and for every other strategy, it is the budget.
     """
-    budget = float(getattr(strategy, "n", 1))
+    budget = float(budget_of(strategy))
     if not strategy.kind.startswith("markovscale") or a is None or b is None:
         return budget
     if strategy.kind == "markovscale_0":

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.answers.answer_rules import RULES, Rule
-from pipeline.core.protocol import Strategy
+from pipeline.core.protocol import Strategy, budget_of
 from pipeline.records.outcome import BILL
 from pipeline.records.outcome_files import FINAL
 from pipeline.records.trajectory import Row
@@ -68,7 +68,7 @@ def _entry(
     return {
         "strategy": label,
         "kind": strategy.kind,
-        "n": getattr(strategy, "n", 1),
+        "n": budget_of(strategy),
         "benchmark": benchmark,
         "questions": tally.questions,
         "failed": tally.failed,
@@ -127,7 +127,7 @@ def chain_fits(
     seen: dict[tuple[str, str], ChainTally] = {}
     for row in outcomes:
         strategy = strategies[row["strategy"]]
-        rounds = getattr(strategy, "n", 1)
+        rounds = budget_of(strategy)
         if strategy.kind == "mr_thinking" and rounds > 1:
             key = (row["benchmark"], row["strategy"])
             seen.setdefault(key, ChainTally(last_round=rounds - 1)).add(row)
