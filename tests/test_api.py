@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 
@@ -125,6 +126,8 @@ def test_what_a_notebook_gives_is_taken_or_refused_in_a_line(tmp_path: Path) -> 
 
     assert api.sweep(pool, "base").equals(api.sweep(pool, ["base"]))
     assert api.sweep(pool, grid, choose="tau").equals(api.sweep(pool, [grid], choose=["tau"]))
+    tried = {**grid, "n": np.int64(2), "tau": np.array([0.5, 0.9])}
+    assert api.sweep(pool, tried, choose="tau").equals(api.sweep(pool, grid, choose="tau"))
     table = api.sweep(pool, "base")
     refused: dict[str, Callable[[], object]] = {
         r"did you mean mr_thinking\?": lambda: api.sweep(pool, "mr_thinkin"),

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipeline.answers.answer_rules import AnswerRule
@@ -45,10 +46,11 @@ class GridEntry(Section):
     @field_validator("fields")
     @classmethod
     def _tries_something(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        for name, values in fields.items():
+        plain = {name: _plain(values) for name, values in fields.items()}
+        for name, values in plain.items():
             if values == []:
                 raise ValueError(f"{name} must have at least one value to try, got []")
-        return fields
+        return plain
 
     def settings(self) -> list[dict[str, Any]]:
         """Every combination, the last field changing fastest."""
@@ -130,3 +132,10 @@ def _entry(kind: str, values: dict[str, Any] | None = None) -> StrategyEntry:
         return StrategyEntry.model_validate({"kind": kind, "fields": values or {}})
     except ValidationError as error:
         raise ConfigError(described(error, f"strategies.{kind}")) from error
+
+
+def _plain(value: Any) -> Any:
+    """A value, or the values of a list, without the numbers and arrays of numpy of a notebook."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
