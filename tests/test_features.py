@@ -163,6 +163,32 @@ def test_offline_use_needs_cached_features(tmp_path: Path) -> None:
     }
 
 
+def test_another_chat_template_or_another_variable_of_it_is_another_backbone(
+    tmp_path: Path,
+) -> None:
+    """The same question is another prompt under them: neither its features nor heads on those are
+    taken for the other's. Without any the identity, and so every cache, is what it was."""
+    template = tmp_path / "chat.jinja"
+    template.write_text("{{ messages[0].content }}")
+    plain = backbone_of(GeneratorModel(model=TINY))
+    others = [
+        backbone_of(GeneratorModel(model=TINY, chat_template_kwargs={"enable_thinking": on}))
+        for on in (True, False)
+    ]
+    others.append(backbone_of(GeneratorModel(model=TINY, chat_template=str(template))))
+    template.write_text("{{ messages[0].content }}!")
+    others.append(backbone_of(GeneratorModel(model=TINY, chat_template=str(template))))
+    template.unlink()
+
+    caches = {FeatureCache.of(str(tmp_path), each, "last").folder for each in (plain, *others)}
+    assert len(caches) == len({plain, *others}) == 5
+    assert plain.prompting == ""
+    known = "95887e8e71b052de"
+    assert FeatureCache.of(str(tmp_path), BACKBONE, "last").folder.address.endswith(known)
+    with pytest.raises(ConfigError, match="chat_template must be a file"):
+        backbone_of(GeneratorModel(model=TINY, chat_template=str(template)))
+
+
 def test_a_folders_identity_is_its_files(tmp_path: Path) -> None:
     """A copy is the same backbone; other weights under the same name are another one."""
     first, copy = tmp_path / "a" / "tiny", tmp_path / "b" / "tiny"

@@ -56,8 +56,10 @@ class FeatureCache:
     @classmethod
     def of(cls, address: str, backbone: Backbone, pooling: str) -> FeatureCache:
         """The part of a cache that holds this backbone's features."""
-        key = json.dumps([backbone.model, backbone.revision, pooling])
-        name = hashlib.sha256(key.encode()).hexdigest()[:16]
+        key = [backbone.model, backbone.revision, pooling]
+        if backbone.prompting:
+            key.append(backbone.prompting)
+        name = digest_of(json.dumps(key))[:16]
         cache = cls(Folder(address).child(name))
         if not cache.folder.has("backbone.json"):
             cache.folder.write_json("backbone.json", {**asdict(backbone), "pooling": pooling})

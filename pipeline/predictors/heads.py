@@ -36,11 +36,15 @@ class Backbone:
     """Hugging Face id, or the name of a local folder."""
     revision: str
     """Commit of the id, or ``sha256:...`` of the folder's files."""
+    prompting: str = ""
+    """JSON of the tokenizer, the chat template (its digest) and its variables, where they are other
+    than the model's own: the same question is another prompt under them."""
 
     @property
     def name(self) -> str:
         """For messages."""
-        return f"{self.model} at {self.revision}"
+        said = f"{self.model} at {self.revision}"
+        return f"{said} with {self.prompting}" if self.prompting else said
 
 
 @dataclass(frozen=True, slots=True)
