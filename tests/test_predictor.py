@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
 from actors.training.predictor import PAPER, TUNED, Fit, fit_heads
+from jobs import train
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
 from pipeline.predictors.heads import (
@@ -261,8 +264,24 @@ def test_another_backbone_or_prompt_is_refused(tmp_path: Path) -> None:
         predictor.check_backbone(BACKBONE, "e")
 
 
+def test_a_fit_that_diverges_is_an_error_and_no_predictor(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It names the head and the rate; a rate that cannot be is refused by the command line."""
+    wild = replace(PAPER, learning_rate=1e30, epochs=2)
+    with pytest.raises(ConfigError, match=r"fit of p0 must have a finite loss.* 1e\+30"):
+        fit_heads(*made_up(60, informative=True), paper=wild, tuned=TUNED[:1])
+    for rate in ("nan", "inf", "0", "-1", "x"):
+        with pytest.raises(SystemExit):
+            train.parser().parse_args(["--pool", "p", "--out", "o", f"--learning-rate={rate}"])
+        assert "must be above 0 and at most 1" in capsys.readouterr().err
+    arguments = train.parser().parse_args(["--pool", "p", "--out", "o", "--learning-rate", "1e-3"])
+    assert arguments.learning_rate == 1e-3
+
+
 def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:
-    """Missing, of another version, or with torn weights."""
+    """Missing, of another version, with a setting that was not fitted, or with torn weights or
+    such as are no numbers."""
     with pytest.raises(ConfigError, match=r"must be a folder that jobs.train wrote"):
         load_predictor(str(tmp_path))
     saved(tmp_path)
@@ -271,6 +290,18 @@ def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"heads.safetensors cannot be read"):
         load_predictor(str(tmp_path))
     card = tmp_path / "predictor.json"
-    card.write_text(card.read_text().replace('"version": 1', '"version": 9'))
+    saved(tmp_path)
+    whole, text = load_tensors(heads.read_bytes()), card.read_text()
+    whole["tuned.p0.0.bias"][0] = np.nan
+    heads.write_bytes(save_tensors(whole))
+    with pytest.raises(DataError, match=r"heads.safetensors must hold finite tuned\.p0"):
+        load_predictor(str(tmp_path))
+    card.write_text(text.replace('"use": "tuned"', '"use": "best"'))
+    with pytest.raises(DataError, match=r"use must be one of paper, tuned, got 'best'"):
+        load_predictor(str(tmp_path))
+    card.write_text("[1]")
+    with pytest.raises(DataError, match=r"predictor version must be 1, got None"):
+        load_predictor(str(tmp_path))
+    card.write_text(text.replace('"version": 1', '"version": 9'))
     with pytest.raises(DataError, match=r"predictor version must be 1, got 9 in .*predictor.json"):
         load_predictor(str(tmp_path))

@@ -209,15 +209,17 @@ def load_predictor(address: str) -> Predictor:
         )
     where = f"{folder.address}/predictor.json"
     values = folder.read_json("predictor.json")
-    if values.get("version") != PREDICTOR_VERSION:
+    version = values.get("version") if isinstance(values, dict) else None
+    if version != PREDICTOR_VERSION:
         raise DataError(
-            f"predictor version must be {PREDICTOR_VERSION}, got {values.get('version')!r} "
-            f"in {where}"
+            f"predictor version must be {PREDICTOR_VERSION}, got {version!r} in {where}"
         )
     try:
         card = TypeAdapter(PredictorCard).validate_python(values)
     except ValidationError as error:
         raise DataError(f"{where} must describe a predictor, got {error}") from error
+    if card.use not in card.fitted:
+        raise DataError(f"use must be one of {', '.join(card.fitted)}, got {card.use!r} in {where}")
     try:
         tensors = load_tensors(folder.read("heads.safetensors"))
     except (SafetensorError, OSError) as error:
@@ -242,6 +244,8 @@ def _mlp(tensors: Mapping[str, NDArray[np.float32]], prefix: str, folder: Folder
         for name, value in tensors.items()
         if name.startswith(prefix)
     }
+    if not all(np.isfinite(value).all() for value in found.values()):
+        raise DataError(f"{folder.address}/heads.safetensors must hold finite {prefix}* only")
     depth = sum(name.endswith(".weight") for name in found)
     try:
         layers = tuple((found[f"{d}.weight"], found[f"{d}.bias"]) for d in range(depth))
