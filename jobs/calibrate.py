@@ -86,14 +86,17 @@ def main(argv: list[str] | None = None) -> int:
 def graded_scores(
     pool: CompletionPool,
 ) -> tuple[list[float], list[bool], list[tuple[str, str]]]:
-    """Score, outcome and question of every scored completion that is right or wrong.
+    """Score, outcome and question of every scored completion that is right or wrong; questions of
+    the same text are one.
 
     Raises:
         DataError: where there is none.
     """
+    first: dict[str, tuple[str, str]] = {}
     found = [
-        (entry.observation.score, verdict == "right", question.key)
+        (entry.observation.score, verdict == "right", first.setdefault(text, question.key))
         for question in pool.questions
+        for text in (question.question.text,)
         for entries, verdicts in (
             (question.rounds, question.round_verdicts),
             (question.samples, question.sample_verdicts),

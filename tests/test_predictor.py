@@ -158,6 +158,15 @@ def test_parts_are_decided_by_the_question_alone() -> None:
     assert {part_of(("s", str(i))) for i in range(50)} == set(Part)
 
 
+def test_the_same_question_twice_is_in_one_part() -> None:
+    """Under another id or benchmark it is not held out from itself; what stands once stays."""
+    targets, _ = made_up(60, informative=True)
+    twins = [replace(target, benchmark="twin") for target in targets]
+    for part in Part:
+        once, twice = in_part(targets, part), in_part([*targets, *twins], part)
+        assert twice == [*once, *(replace(target, benchmark="twin") for target in once)]
+
+
 def test_targets_count_answers_transitions_and_tokens() -> None:
     """Ungraded answers and failures leave the counts; only the first answers count for p0."""
     verdict = {"1": "right", "2": "wrong", "3": "ungraded"}

@@ -15,7 +15,7 @@ import numpy as np
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_fit import fit_agreement
-from pipeline.predictors.targets import Part, part_of
+from pipeline.predictors.targets import Part, parts_of
 from pipeline.replay.chain_arrays import RIGHT, BoolArray, ChainArrays, chain_arrays
 from pipeline.replay.fast import FastReplay
 from pipeline.replay.pools import CompletionPool
@@ -88,7 +88,7 @@ def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementCard:
         ConfigError: where the pool has no chains, or too few graded ones to fit or to judge on.
     """
     chains = chain_arrays(pool)
-    parts = [part_of(question.key, seed=seed) for question in pool.questions]
+    parts = parts_of([(q.key, q.question.text) for q in pool.questions], seed=seed)
     held_Q = np.array([part is Part.HELD_OUT for part in parts])
     right_QT, graded_QT = chains.verdict_QT == RIGHT, chains.graded_QT
     at = ~held_Q & graded_QT.any(axis=1)
