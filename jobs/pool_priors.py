@@ -10,7 +10,7 @@ from pipeline.predictors.features import template_digest
 from pipeline.predictors.heads import load_predictor
 from pipeline.predictors.sweep_priors import question_rows, with_priors
 from pipeline.records.run_dir import RunDir
-from pipeline.replay.pools import CompletionPool, is_export
+from pipeline.replay.pools import CompletionPool, is_export, names_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,13 @@ def predicted_pool(
     predictor.check_backbone(backbone, template_digest(pool.science.prompts))
     for warning in predictor.warnings():
         logger.warning("predictor: %s", warning)
+    fitted_on = predictor.card.fitted_on
+    if fitted_on and fitted_on in names_of(pool.address):
+        logger.warning(
+            "predictor %s was trained on this pool: what it says of those questions is better than "
+            "it would be of others",
+            predictor.address,
+        )
     address = features or cache_of(pool.address)
     rows = question_rows(pool, priors)
     known = cached_features(address, pool.science.prompts, backbone, rows, predictor.card.pooling)

@@ -130,6 +130,8 @@ class PredictorCard:
     """Which of `fitted` predicts."""
     synthetic: bool = False
     """Whether scripted engines made the training pool."""
+    fitted_on: str = ""
+    """The run or pool that it was trained on; "" where that was not written down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
