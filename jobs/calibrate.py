@@ -14,6 +14,7 @@ other than the pool's. Exits with 0, or with 2 for input that does not fit.
 from __future__ import annotations
 
 import argparse
+import math
 import posixpath
 import sys
 from dataclasses import asdict, replace
@@ -69,7 +70,12 @@ def main(argv: list[str] | None = None) -> int:
         "verifier": None if pool.science.verifier is None else pool.science.verifier.model,
         "scores_fitted": len(scores),
         "held_out": {
-            when: {"n": r.n, "ece": r.ece, "brier": r.brier, "auc": r.auc}
+            when: {
+                "n": r.n,
+                "ece": r.ece,
+                "brier": r.brier,
+                "auc": None if math.isnan(r.auc) else r.auc,  # nan is no JSON
+            }
             for when, r in (("before", judged.before), ("after", judged.after))
         },
     }

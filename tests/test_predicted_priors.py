@@ -201,7 +201,8 @@ def test_a_predictor_is_held_against_backbone_and_prompt_before_anything_starts(
 
 
 def test_cached_features_fill_a_run_without_ray(tmp_path: Path) -> None:
-    """questions.parquet gets the predictions, priors.json says where they come from."""
+    """questions.parquet gets the predictions, priors.json says where they come from; both stay when
+    the predictor is trained anew."""
     from actors.training.backbone_features import backbone_of, cache_address
     from pipeline.predictors.features import FeatureCache, digest_of, messages_of, table_of
     from pipeline.records.run_dir import rows_of
@@ -222,6 +223,13 @@ def test_cached_features_fill_a_run_without_ray(tmp_path: Path) -> None:
     assert [r["p0_source"] for r in rows] == ["predictor", "predictor"]
     assert rows[0]["p0"] == 0.5
     assert run.folder.read_json("priors.json")["a_and_b_are"] == MEANING
+
+    trained_anew = replace(mine, averages=replace(AVERAGES, a=0.4, meaning="another"))
+    save_predictor(str(tmp_path / "pred"), trained_anew, {"paper": HEADS})
+    fill_priors(run, config)
+    rows = rows_of(run.folder.read_table("questions.parquet"))
+    told = run.folder.read_json("priors.json")
+    assert {row["a"] for row in rows} == {told["a"]} == {AVERAGES.a}  # what the run began with
 
 
 @pytest.mark.parametrize(
