@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -303,6 +304,11 @@ def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:
     whole, text = load_tensors(heads.read_bytes()), card.read_text()
     whole["tuned.p0.0.bias"][0] = np.nan
     heads.write_bytes(save_tensors(whole))
+    with pytest.raises(DataError, match=r"must be what .*predictor.json was written with"):
+        load_predictor(str(tmp_path))
+    without = {k: v for k, v in json.loads(text).items() if k != "heads_sha256"}
+    text = json.dumps(without)  # as earlier versions wrote it
+    card.write_text(text)
     with pytest.raises(DataError, match=r"heads.safetensors must hold finite tuned\.p0"):
         load_predictor(str(tmp_path))
     card.write_text(text.replace('"use": "tuned"', '"use": "best"'))

@@ -21,7 +21,7 @@ from safetensors.numpy import save as save_tensors
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.predictors.report import HeadReport
 from pipeline.predictors.targets import Head
-from pipeline.store.storage import Folder
+from pipeline.store.storage import Folder, sha256
 
 PREDICTOR_VERSION = 1
 
@@ -182,7 +182,8 @@ class Predictor:
 def save_predictor(
     address: str, card: PredictorCard, heads: Mapping[str, Mapping[Head, Mlp]]
 ) -> None:
-    """Write a predictor; its card comes last, so that a folder with one is whole."""
+    """Write a predictor; its card comes last and holds the digest of the heads, so that a folder
+    whose card has that digest is whole."""
     tensors: dict[str, NDArray[np.float32]] = {}
     for setting, fitted in heads.items():
         for head, mlp in fitted.items():
@@ -193,8 +194,9 @@ def save_predictor(
                 key = f"{setting}.{head.value}.{name}"
                 tensors[key] = np.ascontiguousarray(value, dtype=np.float32)
     folder = Folder(address.rstrip("/"))
-    folder.write("heads.safetensors", save_tensors(tensors))
-    folder.write_json("predictor.json", asdict(card))
+    data = save_tensors(tensors)
+    folder.write("heads.safetensors", data)
+    folder.write_json("predictor.json", {**asdict(card), "heads_sha256": sha256(data)})
 
 
 def load_predictor(address: str) -> Predictor:
@@ -223,9 +225,15 @@ def load_predictor(address: str) -> Predictor:
     if card.use not in card.fitted:
         raise DataError(f"use must be one of {', '.join(card.fitted)}, got {card.use!r} in {where}")
     try:
-        tensors = load_tensors(folder.read("heads.safetensors"))
+        data = folder.read("heads.safetensors")
+        tensors = load_tensors(data)
     except (SafetensorError, OSError) as error:
         raise DataError(f"{folder.address}/heads.safetensors cannot be read: {error}") from error
+    if values.get("heads_sha256", sha256(data)) != sha256(data):  # earlier cards have none
+        raise DataError(
+            f"{folder.address}/heads.safetensors must be what {where} was written with: a training "
+            f"was interrupted, or the heads were changed since"
+        )
     heads = {
         setting: {
             head: _mlp(tensors, f"{setting}.{head.value}.", folder)
