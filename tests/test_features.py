@@ -154,6 +154,7 @@ def test_offline_use_needs_cached_features(tmp_path: Path) -> None:
     assert address == str(tmp_path / "features")
     with pytest.raises(ConfigError, match=r"3 of 3 questions have none in .*: run jobs.features"):
         cached_features(address, PROMPTS, backbone, rows, "last")
+    assert not Path(address).exists()  # such as beside a pool that may only be read
     cache = FeatureCache.of(address, backbone, "last")
     digests = batch()["digest"].to_pylist()
     cache.folder.write_table("a.parquet", table_of(digests, np.eye(3)))

@@ -94,6 +94,7 @@ def features_of(
             raise ConfigError("scripted engines have no states to make features of")
         wanted = {digest_of(m): m for m in asked.values() if digest_of(m) in missing}
         logger.info("features of %d questions to make with %s", len(wanted), backbone.name)
+        cache.begin(backbone, pooling)
         _extract(config, wanted, pooling, cache)
     known = cache.read(digests.values())
     return {key: known[digest] for key, digest in digests.items()}
