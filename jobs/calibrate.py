@@ -14,6 +14,7 @@ other than the pool's. Exits with 0, or with 2 for input that does not fit.
 from __future__ import annotations
 
 import argparse
+import math
 import posixpath
 import sys
 from dataclasses import asdict, replace
@@ -69,7 +70,12 @@ def main(argv: list[str] | None = None) -> int:
         "verifier": None if pool.science.verifier is None else pool.science.verifier.model,
         "scores_fitted": len(scores),
         "held_out": {
-            when: {"n": r.n, "ece": r.ece, "brier": r.brier, "auc": r.auc}
+            when: {
+                "n": r.n,
+                "ece": r.ece,
+                "brier": r.brier,
+                "auc": None if math.isnan(r.auc) else r.auc,  # nan is no JSON
+            }
             for when, r in (("before", judged.before), ("after", judged.after))
         },
     }
@@ -86,14 +92,17 @@ def main(argv: list[str] | None = None) -> int:
 def graded_scores(
     pool: CompletionPool,
 ) -> tuple[list[float], list[bool], list[tuple[str, str]]]:
-    """Score, outcome and question of every scored completion that is right or wrong.
+    """Score, outcome and question of every scored completion that is right or wrong; questions of
+    the same text are one.
 
     Raises:
         DataError: where there is none.
     """
+    first: dict[str, tuple[str, str]] = {}
     found = [
-        (entry.observation.score, verdict == "right", question.key)
+        (entry.observation.score, verdict == "right", first.setdefault(text, question.key))
         for question in pool.questions
+        for text in (question.question.text,)
         for entries, verdicts in (
             (question.rounds, question.round_verdicts),
             (question.samples, question.sample_verdicts),

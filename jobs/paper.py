@@ -57,7 +57,9 @@ def parser() -> argparse.ArgumentParser:
         "--predictor", metavar="FOLDER", help="of p0, a and b (jobs.train), for all pools"
     )
     options.add_argument(
-        "--features", metavar="FOLDER", help="cache of features; by default beside the pool"
+        "--features",
+        metavar="FOLDER",
+        help="cache of features; by default the run's own, or beside it",
     )
     return options
 

@@ -18,22 +18,25 @@ def pool_config(address: str, file: str | None, overrides: Sequence[str]) -> Run
     Args:
         address: of a run or an exported pool.
         file: run configuration whose runtime section an export takes; the defaults without one.
-            Features are cached beside the export, where other jobs look for them.
+            Features are cached beside the pool, wherever it lies now: other jobs look for them
+            there, unless the run names a cache.
         overrides: ``runtime.field=value``.
 
     Raises:
         ConfigError: where scripted engines drew the pool, which have no states, or an override
             names no field of runtime.
     """
+    beside = posixpath.dirname(address.rstrip("/")) or "."
     if is_export(address):
         science, synthetic = exported_science(address)
         runtime: dict[str, Any] = {} if file is None else RunConfig.read(file).get("runtime", {})
-        runtime.setdefault("runs", posixpath.dirname(address.rstrip("/")) or ".")
+        runtime["runs"] = beside
         values = {"science": science.model_dump(mode="json"), "runtime": runtime}
     else:
         if file is not None:
             raise ConfigError("--config is for exported pools, a run has its own configuration")
         values = RunDir.open(address).config().model_dump(mode="json")
+        values["runtime"]["runs"] = beside
         synthetic = values["runtime"].get("scripted") is not None
     if synthetic:
         raise ConfigError("a predictor needs a backbone, scripted engines have none")

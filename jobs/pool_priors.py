@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from pathlib import PurePosixPath
+import posixpath
 
 from pipeline.config.science import PriorsConfig
 from pipeline.predictors.features import template_digest
 from pipeline.predictors.heads import load_predictor
 from pipeline.predictors.sweep_priors import question_rows, with_priors
-from pipeline.replay.pools import CompletionPool
+from pipeline.records.run_dir import RunDir
+from pipeline.replay.pools import CompletionPool, is_export, names_of
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ def predicted_pool(
     Args:
         pool: as it was read.
         priors: values, a file or a predictor.
-        features: folder of cached features; by default ``features`` beside the pool.
+        features: folder of cached features; by default that of the run (`cache_of`).
     """
     if priors.predictor is None:
         return with_priors(pool, priors)
@@ -33,7 +34,25 @@ def predicted_pool(
     predictor.check_backbone(backbone, template_digest(pool.science.prompts))
     for warning in predictor.warnings():
         logger.warning("predictor: %s", warning)
-    address = features or str(PurePosixPath(pool.address).parent / "features")
+    fitted_on = predictor.card.fitted_on
+    if fitted_on and fitted_on in names_of(pool.address):
+        logger.warning(
+            "predictor %s was trained on this pool: what it says of those questions is better than "
+            "it would be of others",
+            predictor.address,
+        )
+    address = features or cache_of(pool.address)
     rows = question_rows(pool, priors)
     known = cached_features(address, pool.science.prompts, backbone, rows, predictor.card.pooling)
     return with_priors(pool, priors, predictor, known)
+
+
+def cache_of(pool: str) -> str:
+    """Where a pool's features are: its run's ``runtime.features.cache``, else beside the pool."""
+    own = None if is_export(pool) else RunDir.open(pool).config().runtime.features.cache
+    return own or beside(pool)
+
+
+def beside(pool: str) -> str:
+    """The folder ``features`` next to a pool, on whatever file system that is."""
+    return posixpath.join(posixpath.dirname(pool), "features")

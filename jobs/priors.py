@@ -55,6 +55,8 @@ def fill_priors(run: RunDir, config: RunConfig) -> None:
 
     rows = rows_of(read_questions(run.folder))
     new = [row for row in rows if row["p0_source"] != PREDICTOR]
+    if not new and run.folder.has("priors.json"):
+        return  # which tells of those that the questions have, whatever was trained since
     card = predictor.card
     features = features_of(config, card.backbone, new, card.pooling)
     told = {

@@ -59,7 +59,9 @@ def parser() -> argparse.ArgumentParser:
         "--choose-on", metavar="RUN", help="another pool on which tuned fields are chosen too"
     )
     options.add_argument(
-        "--features", metavar="FOLDER", help="cache of features; by default beside the pool's run"
+        "--features",
+        metavar="FOLDER",
+        help="cache of features; by default the run's own, or beside it",
     )
     add_set_option(options, "override one field, such as priors.predictor=FOLDER")
     options.add_argument("--out", metavar="FILE", help="Parquet file to write (RUN/sweep.parquet)")

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 
 from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
@@ -75,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
         "--epochs", type=at_least(1), metavar="N", help="of the paper's setting (30)"
     )
     options.add_argument(
-        "--learning-rate", type=float, metavar="X", help="of the paper's setting (1e-5)"
+        "--learning-rate", type=_rate, metavar="X", help="of the paper's setting (1e-5)"
     )
     options.add_argument(
         "--seed", type=at_least(0), metavar="N", default=0, help="of split and fit (0)"
@@ -105,6 +106,14 @@ def main(argv: list[str] | None = None) -> int:
     lines += _agree(pool, arguments)
     print("\n".join(lines))
     return 0
+
+
+def _rate(text: str) -> float:
+    """A type of argparse: a learning rate."""
+    with suppress(ValueError):
+        if 0 < float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text[:40]!r}")
 
 
 def _agree(pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:

@@ -32,20 +32,28 @@ from actors.training.tiny_models import (
     save_verifier,
 )
 from actors.training.tiny_training import RECIPES, quick, train_generator, train_verifier
+from jobs.endings import in_one_line
 from jobs.logs import log_to_stderr
 from jobs.verb_parser import verb_parser
+from pipeline.core.errors import ConfigError
+from pipeline.store.storage import Folder
 
 MEASURED_SEED = 2026
 """Seed of the measured test questions; the priors' training questions use the next one."""
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Parse, train, save, load what was saved, measure it, write the cards."""
     args = _parse(argv)
     log_to_stderr(args.level)
     device = args.device or fastest_device()
+    if device == "cuda" and fastest_device() != "cuda":
+        raise ConfigError("--device cuda must find a GPU, PyTorch finds none")
     recipe = quick(RECIPES[args.task]) if args.quick else RECIPES[args.task]
     folders = {model: args.out / folder_name(args.task, model) for model in (GENERATOR, VERIFIER)}
+    for folder in folders.values():
+        Folder(str(folder)).prepare("README.md")
     trained = recorded_training(folders[GENERATOR]) if args.measure else _train(args, device)
 
     generator = load_generator(folders[GENERATOR], device)  # what is measured is what is saved
@@ -144,10 +152,11 @@ def _command(args: argparse.Namespace, device: str) -> str:
     """The command that repeats this run, without the folder it wrote to."""
     parts = [f"python -m jobs.train_tiny --task {args.task} --device {device}"]
     if args.measure:
-        return f"{parts[0]} --measure"
-    parts.append(f"--seed {args.seed}")
-    if args.minutes_budget < math.inf:
-        parts.append(f"--minutes-budget {args.minutes_budget:g}")
+        parts.append("--measure")
+    else:
+        parts.append(f"--seed {args.seed}")
+        if args.minutes_budget < math.inf:
+            parts.append(f"--minutes-budget {args.minutes_budget:g}")
     if args.quick:
         parts.append("--quick")
     return " ".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import posixpath
 from dataclasses import replace
 
 from actors.training.backbone_features import backbone_of, features_of
@@ -58,6 +59,7 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         fitted=fit.fitted,
         use=arguments.use,
         synthetic=pool.synthetic,
+        fitted_on=posixpath.basename(pool.address),
     )
     save_predictor(arguments.out, card, fit.heads)
     source = f"jobs.train on {pool.address}: {averages.meaning}"

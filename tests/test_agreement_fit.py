@@ -56,7 +56,8 @@ def test_fitted_probabilities_are_calibrated_on_questions_not_seen():
 def test_the_gradient_is_that_of_the_likelihood():
     """Central differences agree with it in every weight."""
     rng = np.random.default_rng(3)
-    seen = _observations(*world(rng, questions=40))
+    form, score, right, length = world(rng, questions=40)
+    seen = _observations(form, score, right, length, np.ones_like(right))
     theta = rng.normal(0, 0.5, 11)
     _, gradient = seen.log_likelihood(theta[:3], theta[3:])
     for i in range(11):

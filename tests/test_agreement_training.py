@@ -1,6 +1,7 @@
 """Training agree on the shipped pools: the file is one that a configuration reads."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import sweep, train
 from pipeline.config.weights import with_weights
+from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_training import train_agreement
 from pipeline.replay.pools import read_pool
 
@@ -25,6 +27,41 @@ def test_the_weights_of_a_pool_are_calibrated_and_weigh_what_its_verifier_sees()
     assert abs(arithmetic.weights.w[1]) + abs(arithmetic.weights.w[2]) < 0.5
     assert sums.rounds_drawn < sums.chain_asc_rounds / 2
     assert sums.fitted_on + sums.held_out == 1_000
+
+
+def test_what_was_not_graded_is_neither_right_nor_wrong():
+    """Questions without gold, and rounds that no grader could judge, change neither the weights nor
+    what is told of them by more than their number; a pool of nothing else is refused."""
+    pool = read_pool(str(POOLS / "sums"))
+    graded = train_agreement(pool)
+
+    def without(verdict, unknown):
+        return [
+            replace(
+                question,
+                gold=question.gold if verdict else None,
+                round_verdicts=tuple(
+                    verdict if unknown(q, t) else v for t, v in enumerate(question.round_verdicts)
+                ),
+            )
+            if any(unknown(q, t) for t in range(len(question.round_verdicts)))
+            else question
+            for q, question in enumerate(pool.questions)
+        ]
+
+    no_gold = without(None, lambda q, t: q % 3 == 0)
+    for questions in (no_gold, without("ungraded", lambda q, t: (q + t) % 5 == 0)):
+        card = train_agreement(replace(pool, questions=tuple(questions)))
+        assert card.accuracy == pytest.approx(graded.accuracy, abs=0.01)
+        assert card.calibration_error < 0.01
+        assert card.weights.w == pytest.approx(graded.weights.w, abs=0.1)
+        assert 0 < card.held_out <= graded.held_out
+    known = [q for q, before in zip(no_gold, pool.questions, strict=True) if q is before]
+    assert train_agreement(replace(pool, questions=tuple(known))) == train_agreement(
+        replace(pool, questions=tuple(no_gold))
+    )
+    with pytest.raises(ConfigError, match="got 0 chains"):
+        train_agreement(replace(pool, questions=tuple(without(None, lambda q, t: True))))
 
 
 def test_the_job_writes_a_file_that_a_configuration_reads(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Priors
 from pipeline.replay.exact import drive
+from pipeline.replay.pools import read_pool
 from pipeline.statistics.calibration_maps import IsotonicMap
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.sequential import StopRule
@@ -53,6 +55,36 @@ def test_the_job_writes_a_map_and_what_it_mends(
     assert written["held_out"]["after"]["n"] > 0
     assert "graded scores of 60 questions of training" in capsys.readouterr().out
     assert calibrate.main(["--pool", str(fitted.parent / "none"), "--out", "x.json"]) == 2
+
+
+def test_a_pool_of_right_answers_alone_makes_json_that_everyone_reads(
+    fitted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no chance that a right answer is scored above a wrong one: null, not NaN."""
+    pool = read_pool(str(fitted.parent / "training"))
+    right = tuple(
+        replace(q, round_verdicts=("right",) * 4, sample_verdicts=("right",) * 4)
+        for q in pool.questions
+    )
+    monkeypatch.setattr(calibrate, "read_pool", lambda _: replace(pool, questions=right))
+    assert calibrate.main(["--pool", "made up", "--out", str(fitted)]) == 0
+    written = json.loads(fitted.read_text(), parse_constant=pytest.fail)
+    assert written["held_out"]["after"]["auc"] is None
+    assert set(written["probabilities"]) == {1.0}
+
+
+def test_questions_of_the_same_text_are_judged_together(fitted: Path) -> None:
+    """Under two ids they are one question, which is not fitted in one half and judged in the other;
+    nothing is told of ungraded completions."""
+    pool = read_pool(str(fitted.parent / "training"))
+    scores, right, once = calibrate.graded_scores(pool)
+    twins = [
+        replace(q, question=replace(q.question, benchmark="twin")) for q in pool.questions[:10]
+    ]
+    *_, twice = calibrate.graded_scores(replace(pool, questions=(*pool.questions, *twins)))
+
+    assert len(scores) == len(right) == len(once) < len(twice)
+    assert set(once) == set(twice)
 
 
 def test_a_sweep_takes_a_map_and_refuses_one_that_saw_the_answers(

@@ -154,6 +154,7 @@ def test_offline_use_needs_cached_features(tmp_path: Path) -> None:
     assert address == str(tmp_path / "features")
     with pytest.raises(ConfigError, match=r"3 of 3 questions have none in .*: run jobs.features"):
         cached_features(address, PROMPTS, backbone, rows, "last")
+    assert not Path(address).exists()  # such as beside a pool that may only be read
     cache = FeatureCache.of(address, backbone, "last")
     digests = batch()["digest"].to_pylist()
     cache.folder.write_table("a.parquet", table_of(digests, np.eye(3)))
@@ -161,6 +162,32 @@ def test_offline_use_needs_cached_features(tmp_path: Path) -> None:
     assert {key: value.tolist() for key, value in found.items()} == {
         ("b", str(i)): np.eye(3)[i].tolist() for i in range(3)
     }
+
+
+def test_another_chat_template_or_another_variable_of_it_is_another_backbone(
+    tmp_path: Path,
+) -> None:
+    """The same question is another prompt under them: neither its features nor heads on those are
+    taken for the other's. Without any the identity, and so every cache, is what it was."""
+    template = tmp_path / "chat.jinja"
+    template.write_text("{{ messages[0].content }}")
+    plain = backbone_of(GeneratorModel(model=TINY))
+    others = [
+        backbone_of(GeneratorModel(model=TINY, chat_template_kwargs={"enable_thinking": on}))
+        for on in (True, False)
+    ]
+    others.append(backbone_of(GeneratorModel(model=TINY, chat_template=str(template))))
+    template.write_text("{{ messages[0].content }}!")
+    others.append(backbone_of(GeneratorModel(model=TINY, chat_template=str(template))))
+    template.unlink()
+
+    caches = {FeatureCache.of(str(tmp_path), each, "last").folder for each in (plain, *others)}
+    assert len(caches) == len({plain, *others}) == 5
+    assert plain.prompting == ""
+    known = "95887e8e71b052de"
+    assert FeatureCache.of(str(tmp_path), BACKBONE, "last").folder.address.endswith(known)
+    with pytest.raises(ConfigError, match="chat_template must be a file"):
+        backbone_of(GeneratorModel(model=TINY, chat_template=str(template)))
 
 
 def test_a_folders_identity_is_its_files(tmp_path: Path) -> None:

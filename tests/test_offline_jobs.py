@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from actors.training.backbone_features import cache_address
 from benchmarks.replay import agree, believed, settings
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import collect, evaluate, miniature, paper, sweep, train
+from jobs.pool_config import pool_config
+from jobs.pool_priors import beside, cache_of
 from jobs.run_options import opened_run
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
@@ -170,6 +174,24 @@ def test_the_steps_of_the_miniature_are_command_lines_that_parse(tmp_path: Path)
         "sweep",
         "paper",
     ]
+
+
+def test_features_are_looked_for_where_jobs_features_puts_them(tmp_path: Path) -> None:
+    """In the cache that the run names, else beside the pool, be that a bucket or a folder, where
+    the run was drawn or where it was moved."""
+    (tmp_path / "elsewhere").mkdir()
+    command = ["--config", "configs/laptop.yaml", "--set", f"runtime.runs={tmp_path}"]
+    for name, own in (("plain", []), ("shared", ["--set", "runtime.features.cache=/shared"])):
+        arguments = collect.parser().parse_args([*command, "--name", name, *own])
+        run, config, _ = opened_run(arguments, partial(make_collection, rounds=2, samples=2))
+        assert cache_of(run.address) == cache_address(config)
+        moved = shutil.move(run.address, tmp_path / "elsewhere" / name)
+        assert cache_of(str(moved)) == cache_address(pool_config(str(moved), None, []))
+        shutil.move(moved, run.address)
+
+    assert cache_of(run.address) == "/shared"
+    assert beside("s3://bucket/runs/test") == "s3://bucket/runs/features"
+    assert beside("test") == "features"
 
 
 def test_training_needs_a_backbone(pool: str, capsys: pytest.CaptureFixture[str]) -> None:

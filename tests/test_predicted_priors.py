@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from jobs.pool_priors import predicted_pool
 from jobs.priors import fill_priors, predictor_of
 from pipeline.config.run import RunConfig
 from pipeline.config.science import PriorsConfig
@@ -199,7 +201,8 @@ def test_a_predictor_is_held_against_backbone_and_prompt_before_anything_starts(
 
 
 def test_cached_features_fill_a_run_without_ray(tmp_path: Path) -> None:
-    """questions.parquet gets the predictions, priors.json says where they come from."""
+    """questions.parquet gets the predictions, priors.json says where they come from; both stay when
+    the predictor is trained anew."""
     from actors.training.backbone_features import backbone_of, cache_address
     from pipeline.predictors.features import FeatureCache, digest_of, messages_of, table_of
     from pipeline.records.run_dir import rows_of
@@ -220,3 +223,42 @@ def test_cached_features_fill_a_run_without_ray(tmp_path: Path) -> None:
     assert [r["p0_source"] for r in rows] == ["predictor", "predictor"]
     assert rows[0]["p0"] == 0.5
     assert run.folder.read_json("priors.json")["a_and_b_are"] == MEANING
+
+    trained_anew = replace(mine, averages=replace(AVERAGES, a=0.4, meaning="another"))
+    save_predictor(str(tmp_path / "pred"), trained_anew, {"paper": HEADS})
+    fill_priors(run, config)
+    rows = rows_of(run.folder.read_table("questions.parquet"))
+    told = run.folder.read_json("priors.json")
+    assert {row["a"] for row in rows} == {told["a"]} == {AVERAGES.a}  # what the run began with
+
+
+@pytest.mark.parametrize(
+    ("fitted_on", "warned"), [("training", True), ("other", False), ("", False)]
+)
+def test_a_pool_whose_answers_the_predictor_saw_is_warned_of(
+    fitted_on: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its priors are the predictor's all the same; cards of before say nothing of it."""
+    from actors.training.backbone_features import backbone_of
+    from pipeline.predictors.features import FeatureCache, digest_of, messages_of, table_of
+
+    asked = [pool_question(question(n), [completion("1")], [], lambda _: "right") for n in (0, 1)]
+    pool = pool_of(asked, rounds=1, samples=0)
+    generator = pool.science.generator.model_copy(update={"model": "models/tiny-generator"})
+    pool = replace(
+        pool,
+        address=str(tmp_path / "training"),
+        science=pool.science.model_copy(update={"generator": generator}),
+    )
+    prompts, backbone = pool.science.prompts, backbone_of(generator)
+    mine = card(backbone=backbone, prompt_digest=template_digest(prompts), fitted_on=fitted_on)
+    save_predictor(str(tmp_path / "pred"), mine, {"paper": HEADS})
+    digests = [digest_of(messages_of(prompts, q.question.text)) for q in pool.questions]
+    cache = FeatureCache.of(str(tmp_path / "features"), backbone, "last")
+    cache.folder.write_table("a.parquet", table_of(digests, np.array([[0.0], [2.0]])))
+
+    priors = PriorsConfig(predictor=str(tmp_path / "pred"))
+    believed = predicted_pool(pool, priors, str(tmp_path / "features"))
+
+    assert [q.question.priors.p0_source for q in believed.questions] == ["predictor"] * 2
+    assert ("was trained on this pool" in caplog.text) is warned

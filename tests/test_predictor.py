@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
 from actors.training.predictor import PAPER, TUNED, Fit, fit_heads
+from jobs import train
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
 from pipeline.predictors.heads import (
@@ -155,6 +159,15 @@ def test_parts_are_decided_by_the_question_alone() -> None:
     assert {part_of(("s", str(i))) for i in range(50)} == set(Part)
 
 
+def test_the_same_question_twice_is_in_one_part() -> None:
+    """Under another id or benchmark it is not held out from itself; what stands once stays."""
+    targets, _ = made_up(60, informative=True)
+    twins = [replace(target, benchmark="twin") for target in targets]
+    for part in Part:
+        once, twice = in_part(targets, part), in_part([*targets, *twins], part)
+        assert twice == [*once, *(replace(target, benchmark="twin") for target in once)]
+
+
 def test_targets_count_answers_transitions_and_tokens() -> None:
     """Ungraded answers and failures leave the counts; only the first answers count for p0."""
     verdict = {"1": "right", "2": "wrong", "3": "ungraded"}
@@ -261,8 +274,24 @@ def test_another_backbone_or_prompt_is_refused(tmp_path: Path) -> None:
         predictor.check_backbone(BACKBONE, "e")
 
 
+def test_a_fit_that_diverges_is_an_error_and_no_predictor(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It names the head and the rate; a rate that cannot be is refused by the command line."""
+    wild = replace(PAPER, learning_rate=1e30, epochs=2)
+    with pytest.raises(ConfigError, match=r"fit of p0 must have a finite loss.* 1e\+30"):
+        fit_heads(*made_up(60, informative=True), paper=wild, tuned=TUNED[:1])
+    for rate in ("nan", "inf", "0", "-1", "x"):
+        with pytest.raises(SystemExit):
+            train.parser().parse_args(["--pool", "p", "--out", "o", f"--learning-rate={rate}"])
+        assert "must be above 0 and at most 1" in capsys.readouterr().err
+    arguments = train.parser().parse_args(["--pool", "p", "--out", "o", "--learning-rate", "1e-3"])
+    assert arguments.learning_rate == 1e-3
+
+
 def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:
-    """Missing, of another version, or with torn weights."""
+    """Missing, of another version, with a setting that was not fitted, or with torn weights or
+    such as are no numbers."""
     with pytest.raises(ConfigError, match=r"must be a folder that jobs.train wrote"):
         load_predictor(str(tmp_path))
     saved(tmp_path)
@@ -271,6 +300,23 @@ def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"heads.safetensors cannot be read"):
         load_predictor(str(tmp_path))
     card = tmp_path / "predictor.json"
-    card.write_text(card.read_text().replace('"version": 1', '"version": 9'))
+    saved(tmp_path)
+    whole, text = load_tensors(heads.read_bytes()), card.read_text()
+    whole["tuned.p0.0.bias"][0] = np.nan
+    heads.write_bytes(save_tensors(whole))
+    with pytest.raises(DataError, match=r"must be what .*predictor.json was written with"):
+        load_predictor(str(tmp_path))
+    without = {k: v for k, v in json.loads(text).items() if k != "heads_sha256"}
+    text = json.dumps(without)  # as earlier versions wrote it
+    card.write_text(text)
+    with pytest.raises(DataError, match=r"heads.safetensors must hold finite tuned\.p0"):
+        load_predictor(str(tmp_path))
+    card.write_text(text.replace('"use": "tuned"', '"use": "best"'))
+    with pytest.raises(DataError, match=r"use must be one of paper, tuned, got 'best'"):
+        load_predictor(str(tmp_path))
+    card.write_text("[1]")
+    with pytest.raises(DataError, match=r"predictor version must be 1, got None"):
+        load_predictor(str(tmp_path))
+    card.write_text(text.replace('"version": 1', '"version": 9'))
     with pytest.raises(DataError, match=r"predictor version must be 1, got 9 in .*predictor.json"):
         load_predictor(str(tmp_path))

@@ -99,10 +99,37 @@ def test_measuring_anew_keeps_what_was_trained(task: str, trained: dict[str, Pat
     assert (trained[GENERATOR] / "model.safetensors").read_bytes() == before
     assert (
         again.pop("measured_by")
-        == f"python -m jobs.train_tiny --task {task} --device cpu --measure"
+        == f"python -m jobs.train_tiny --task {task} --device cpu --measure --quick"
     )
     assert figures.pop("measured_by") == figures["command"]
     assert again == figures
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--out", "/proc/nobody"], "/proc/nobody"),
+        (["--out", "{tmp}", "--measure"], "figures.json"),
+        (["--out", "{tmp}", "--minutes-budget", "1e-9"], "time for at least one batch"),
+        (["--out", "{tmp}", "--device", "cuda"], "must find a GPU"),
+    ],
+)
+def test_what_cannot_be_trained_ends_in_one_line(
+    arguments: list[str],
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A folder that cannot be written is told before the training, and so is a GPU that is none."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    arguments = [word.format(tmp=tmp_path) for word in arguments]
+
+    assert main(["--quick", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert why in said
+    assert said.count("\n") == 1
 
 
 def test_verifier_weights_have_the_names_that_vllm_loads(trained: dict[str, Path]) -> None:

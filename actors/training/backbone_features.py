@@ -7,10 +7,12 @@ is cached is not computed again.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +27,7 @@ from pipeline.predictors.features import FeatureCache, digest_of, messages_of
 from pipeline.predictors.heads import Backbone
 from pipeline.records.trajectory import Row
 from pipeline.store.shipped import located
-from pipeline.store.storage import Folder, resolve
+from pipeline.store.storage import Folder, resolve, sha256
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +39,17 @@ _RELEASED_S = 60.0
 
 
 def backbone_of(model: GeneratorModel) -> Backbone:
-    """The model's identity: commit of a Hugging Face id, digest of a local folder.
+    """The model's identity: commit of a Hugging Face id, digest of a local folder; and what makes
+    its prompts.
 
     Raises:
-        ConfigError: where it is neither a folder nor an id that can be looked up.
+        ConfigError: where it is neither a folder nor an id that can be looked up, or its chat
+            template cannot be read.
     """
-    place = Path(located(model.model))
+    place, prompting = Path(located(model.model)), _prompting(model)
     if place.is_dir():
-        return Backbone(model=place.resolve().name, revision=f"sha256:{_folder_digest(place)}")
+        revision = f"sha256:{_folder_digest(place)}"
+        return Backbone(model=place.resolve().name, revision=revision, prompting=prompting)
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -55,7 +60,7 @@ def backbone_of(model: GeneratorModel) -> Backbone:
             f"the backbone of a predictor must be a folder or a Hugging Face id, got "
             f"{model.model!r}: {error}"
         ) from error
-    return Backbone(model=model.model, revision=Path(path).parent.name)
+    return Backbone(model=model.model, revision=Path(path).parent.name, prompting=prompting)
 
 
 def cache_address(config: RunConfig) -> str:
@@ -89,6 +94,7 @@ def features_of(
             raise ConfigError("scripted engines have no states to make features of")
         wanted = {digest_of(m): m for m in asked.values() if digest_of(m) in missing}
         logger.info("features of %d questions to make with %s", len(wanted), backbone.name)
+        cache.begin(backbone, pooling)
         _extract(config, wanted, pooling, cache)
     known = cache.read(digests.values())
     return {key: known[digest] for key, digest in digests.items()}
@@ -170,6 +176,25 @@ def _wait_for_gpus(wanted: float) -> None:
             logger.warning("GPUs of the feature phase were not given back in %g s", _RELEASED_S)
             return
         time.sleep(0.2)
+
+
+def _prompting(model: GeneratorModel) -> str:
+    """What stands in `Backbone.prompting`."""
+    own: dict[str, Any] = {}
+    if model.tokenizer is not None:
+        own["tokenizer"] = model.tokenizer
+    if model.chat_template is not None:
+        own["chat_template"] = sha256(_read_template(model.chat_template))[:16]
+    if model.chat_template_kwargs:
+        own["chat_template_kwargs"] = model.chat_template_kwargs
+    return json.dumps(own, sort_keys=True) if own else ""
+
+
+def _read_template(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"science.generator.chat_template must be a file: {error}") from error
 
 
 def _folder_digest(folder: Path) -> str:

@@ -90,7 +90,7 @@ def fit_heads(
     A head about which the training questions say nothing is left out.
 
     Raises:
-        ConfigError: where no question trains or none is held out.
+        ConfigError: where no question trains or none is held out, or a fit diverges.
     """
     parts = {part: in_part(targets, part, seed=seed) for part in Part}
     for part in (Part.TRAINING, Part.HELD_OUT):
@@ -188,6 +188,11 @@ class _Data:
             if last or (setting.from_constant and value < best[0]):
                 best = (value, epoch, _weights(network))
         value, epochs, layers = best
+        if not math.isfinite(value):
+            raise ConfigError(
+                f"the fit of {self._head.value} must have a finite loss, got {value} at learning "
+                f"rate {setting.learning_rate:g}: pass a lower one"
+            )
         mlp = Mlp(self._mean, self._scale, layers)
         return mlp, value, replace(setting, epochs=epochs)
 

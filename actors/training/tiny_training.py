@@ -32,6 +32,7 @@ from actors.training.tiny_tasks import draw_exercise
 from actors.training.tiny_tokenizer import PAD
 from pipeline.benchmarks import arithmetic, sums
 from pipeline.benchmarks.generated import answer_of
+from pipeline.core.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -246,8 +247,10 @@ def _fit(model: Any, loss_at: Callable[[float], Any], *, batches: int, seconds: 
             elapsed = time.monotonic() - began
             logger.info("batch %d, loss %.4f, %.0f s", len(losses), loss.item(), elapsed)
     if not losses:
-        raise ValueError(f"training needs time for at least one batch, got {seconds:.0f} s")
+        raise ConfigError(f"training needs time for at least one batch, got {seconds:.0f} s")
     last = torch.stack(losses[-max(1, len(losses) // 10) :]).mean().item()
+    if not math.isfinite(last):
+        raise ConfigError(f"training must end with a finite loss, got {last}: try another --seed")
     return Fit(len(losses), time.monotonic() - began, last)
 
 

@@ -43,11 +43,15 @@ Weights = tuple[AgreementWeights, AgreementWeights]
 def agree_weights(made: Evaluation) -> Weights | None:
     """Weights of `agree` by the half that they are fitted on; None where a half cannot fit any."""
     chains, half_Q = made.replays.chains, made.believed.half_Q
-    right_QT = chains.verdict_QT == RIGHT
+    right_QT, graded_QT = chains.verdict_QT == RIGHT, chains.graded_QT
     try:
         first, second = (
             fit_agreement(
-                chains.form_QT[at], chains.score_QT[at], right_QT[at], chains.length_Q[at]
+                chains.form_QT[at],
+                chains.score_QT[at],
+                right_QT[at],
+                chains.length_Q[at],
+                graded_QT[at],
             )
             for at in (half_Q == half for half in range(HALVES))
         )

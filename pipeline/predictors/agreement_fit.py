@@ -36,7 +36,11 @@ def looked_at(rounds: int) -> list[int]:
 
 
 def fit_agreement(
-    form_QT: IntArray, score_QT: FloatArray, right_QT: BoolArray, length_Q: IntArray
+    form_QT: IntArray,
+    score_QT: FloatArray,
+    right_QT: BoolArray,
+    length_Q: IntArray,
+    graded_QT: BoolArray | None = None,
 ) -> AgreementWeights:
     """Weights that make what was right most probable.
 
@@ -46,17 +50,23 @@ def fit_agreement(
         score_QT: verifier scores in [0, 1], nan where there is none.
         right_QT: whether each completion is right by its gold answer.
         length_Q: completions of each chain, at most T.
+        graded_QT: whether it is known if a completion is right; None where all are. Looks at a
+            chain that do not tell which of its answers is right are left out.
 
     Raises:
-        ConfigError: with fewer than 30 chains, or none that is ever right or ever wrong.
+        ConfigError: with fewer than 30 graded chains, or none that is ever right or ever wrong.
     """
-    share = float(right_QT[np.arange(right_QT.shape[1]) < length_Q[:, None]].mean())
-    if len(form_QT) < LEAST_QUESTIONS or share in (0.0, 1.0):
+    told_QT = np.arange(right_QT.shape[1]) < length_Q[:, None]
+    if graded_QT is not None:
+        told_QT = told_QT & graded_QT
+    chains = len(form_QT) if graded_QT is None else int(told_QT.any(axis=1).sum())
+    share = float(right_QT[told_QT].mean()) if told_QT.any() else 0.0
+    if chains < LEAST_QUESTIONS or share in (0.0, 1.0):
         raise ConfigError(
             f"weights of agree must be fitted on at least {LEAST_QUESTIONS} chains with right and "
-            f"wrong answers, got {len(form_QT)} chains, {share:.0%} of their answers right"
+            f"wrong answers, got {chains} chains, {share:.0%} of their answers right"
         )
-    seen = _observations(form_QT, score_QT, right_QT, length_Q)
+    seen = _observations(form_QT, score_QT, right_QT, length_Q, told_QT)
     centre = np.array([*VOTE.w, *VOTE.v])
     strength = np.array([RIDGE_W] * len(VOTE.w) + [RIDGE_V] * len(VOTE.v))
 
@@ -102,7 +112,11 @@ class _Observations:
 
 
 def _observations(
-    form_QT: IntArray, score_QT: FloatArray, right_QT: BoolArray, length_Q: IntArray
+    form_QT: IntArray,
+    score_QT: FloatArray,
+    right_QT: BoolArray,
+    length_Q: IntArray,
+    told_QT: BoolArray,
 ) -> _Observations:
     rounds = form_QT.shape[1]
     at = np.array(looked_at(rounds)) - 1
@@ -110,11 +124,13 @@ def _observations(
     known = features.known_QTK[:, at] & (at < length_Q[:, None])[:, :, None]
     kinds = known.shape[2]
     is_right = np.zeros((len(form_QT), kinds), np.bool_)  # by the first completion that says it
+    is_told = np.zeros_like(is_right)
     for q, forms in enumerate(form_QT):
         for t in reversed(range(int(length_Q[q]))):
-            if forms[t] >= 0:
-                is_right[q, forms[t]] = right_QT[q, t]
-    looks = known.any(axis=2)
+            if forms[t] >= 0 and told_QT[q, t]:
+                is_right[q, forms[t]], is_told[q, forms[t]] = right_QT[q, t], True
+    right_seen = (known & is_right[:, None]).any(axis=2)
+    looks = known.any(axis=2) & (right_seen | ~(known & ~is_told[:, None]).any(axis=2))
     q_S, s_S = np.nonzero(looks)
     known_SK = known[q_S, s_S]
     look_A, k_A = np.nonzero(known_SK)

@@ -55,13 +55,17 @@ class FeatureCache:
 
     @classmethod
     def of(cls, address: str, backbone: Backbone, pooling: str) -> FeatureCache:
-        """The part of a cache that holds this backbone's features."""
-        key = json.dumps([backbone.model, backbone.revision, pooling])
-        name = hashlib.sha256(key.encode()).hexdigest()[:16]
-        cache = cls(Folder(address).child(name))
-        if not cache.folder.has("backbone.json"):
-            cache.folder.write_json("backbone.json", {**asdict(backbone), "pooling": pooling})
-        return cache
+        """The part of a cache that holds this backbone's features; nothing is written."""
+        key = [backbone.model, backbone.revision, pooling]
+        if backbone.prompting:
+            key.append(backbone.prompting)
+        name = digest_of(json.dumps(key))[:16]
+        return cls(Folder(address).child(name))
+
+    def begin(self, backbone: Backbone, pooling: str) -> None:
+        """Write down whose features are here, before the first of them."""
+        if not self.folder.has("backbone.json"):
+            self.folder.write_json("backbone.json", {**asdict(backbone), "pooling": pooling})
 
     def read(self, digests: Iterable[str]) -> dict[str, NDArray[np.float32]]:
         """Features by digest, of those that are there.

@@ -21,7 +21,7 @@ from safetensors.numpy import save as save_tensors
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.predictors.report import HeadReport
 from pipeline.predictors.targets import Head
-from pipeline.store.storage import Folder
+from pipeline.store.storage import Folder, sha256
 
 PREDICTOR_VERSION = 1
 
@@ -36,11 +36,15 @@ class Backbone:
     """Hugging Face id, or the name of a local folder."""
     revision: str
     """Commit of the id, or ``sha256:...`` of the folder's files."""
+    prompting: str = ""
+    """JSON of the tokenizer, the chat template (its digest) and its variables, where they are other
+    than the model's own: the same question is another prompt under them."""
 
     @property
     def name(self) -> str:
         """For messages."""
-        return f"{self.model} at {self.revision}"
+        said = f"{self.model} at {self.revision}"
+        return f"{said} with {self.prompting}" if self.prompting else said
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,8 @@ class PredictorCard:
     """Which of `fitted` predicts."""
     synthetic: bool = False
     """Whether scripted engines made the training pool."""
+    fitted_on: str = ""
+    """The run or pool that it was trained on; "" where that was not written down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +182,8 @@ class Predictor:
 def save_predictor(
     address: str, card: PredictorCard, heads: Mapping[str, Mapping[Head, Mlp]]
 ) -> None:
-    """Write a predictor; its card comes last, so that a folder with one is whole."""
+    """Write a predictor; its card comes last and holds the digest of the heads, so that a folder
+    whose card has that digest is whole."""
     tensors: dict[str, NDArray[np.float32]] = {}
     for setting, fitted in heads.items():
         for head, mlp in fitted.items():
@@ -187,8 +194,9 @@ def save_predictor(
                 key = f"{setting}.{head.value}.{name}"
                 tensors[key] = np.ascontiguousarray(value, dtype=np.float32)
     folder = Folder(address.rstrip("/"))
-    folder.write("heads.safetensors", save_tensors(tensors))
-    folder.write_json("predictor.json", asdict(card))
+    data = save_tensors(tensors)
+    folder.write("heads.safetensors", data)
+    folder.write_json("predictor.json", {**asdict(card), "heads_sha256": sha256(data)})
 
 
 def load_predictor(address: str) -> Predictor:
@@ -205,19 +213,27 @@ def load_predictor(address: str) -> Predictor:
         )
     where = f"{folder.address}/predictor.json"
     values = folder.read_json("predictor.json")
-    if values.get("version") != PREDICTOR_VERSION:
+    version = values.get("version") if isinstance(values, dict) else None
+    if version != PREDICTOR_VERSION:
         raise DataError(
-            f"predictor version must be {PREDICTOR_VERSION}, got {values.get('version')!r} "
-            f"in {where}"
+            f"predictor version must be {PREDICTOR_VERSION}, got {version!r} in {where}"
         )
     try:
         card = TypeAdapter(PredictorCard).validate_python(values)
     except ValidationError as error:
         raise DataError(f"{where} must describe a predictor, got {error}") from error
+    if card.use not in card.fitted:
+        raise DataError(f"use must be one of {', '.join(card.fitted)}, got {card.use!r} in {where}")
     try:
-        tensors = load_tensors(folder.read("heads.safetensors"))
+        data = folder.read("heads.safetensors")
+        tensors = load_tensors(data)
     except (SafetensorError, OSError) as error:
         raise DataError(f"{folder.address}/heads.safetensors cannot be read: {error}") from error
+    if values.get("heads_sha256", sha256(data)) != sha256(data):  # earlier cards have none
+        raise DataError(
+            f"{folder.address}/heads.safetensors must be what {where} was written with: a training "
+            f"was interrupted, or the heads were changed since"
+        )
     heads = {
         setting: {
             head: _mlp(tensors, f"{setting}.{head.value}.", folder)
@@ -238,6 +254,8 @@ def _mlp(tensors: Mapping[str, NDArray[np.float32]], prefix: str, folder: Folder
         for name, value in tensors.items()
         if name.startswith(prefix)
     }
+    if not all(np.isfinite(value).all() for value in found.values()):
+        raise DataError(f"{folder.address}/heads.safetensors must hold finite {prefix}* only")
     depth = sum(name.endswith(".weight") for name in found)
     try:
         layers = tuple((found[f"{d}.weight"], found[f"{d}.bias"]) for d in range(depth))

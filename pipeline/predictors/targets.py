@@ -95,9 +95,21 @@ def part_of(key: tuple[str, str], *, seed: int = 0) -> Part:
     return Part.VALIDATION if tenth == 7 else Part.HELD_OUT
 
 
+def parts_of(asked: Sequence[tuple[tuple[str, str], str]], *, seed: int = 0) -> list[Part]:
+    """The part of each question; those of the same text are in that of the first of them.
+
+    Args:
+        asked: (benchmark, question_id) and text of each.
+        seed: as of `part_of`.
+    """
+    first: dict[str, tuple[str, str]] = {}
+    return [part_of(first.setdefault(text, key), seed=seed) for key, text in asked]
+
+
 def in_part(targets: Sequence[Target], part: Part, *, seed: int = 0) -> list[Target]:
     """The questions of one part, in their order."""
-    return [target for target in targets if part_of(target.key, seed=seed) is part]
+    parts = parts_of([(target.key, target.text) for target in targets], seed=seed)
+    return [target for target, its in zip(targets, parts, strict=True) if its is part]
 
 
 def constant(targets: Sequence[Target], head: Head) -> float | None:

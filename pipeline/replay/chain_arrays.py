@@ -68,6 +68,11 @@ class ChainArrays:
     """Round that a rule takes the answer from after d completions; negative where there is none."""
 
     @property
+    def graded_QT(self) -> BoolArray:
+        """Whether a completion is known to be right or wrong."""
+        return (self.verdict_QT == RIGHT) | (self.verdict_QT == WRONG)
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """The answer rules that chains are read by, the shipped ones first."""
         return tuple(self.position_QD)
