@@ -70,7 +70,7 @@ class ChainArrays:
     @property
     def graded_QT(self) -> BoolArray:
         """Whether a completion is known to be right or wrong."""
-        return (self.verdict_QT == RIGHT) | (self.verdict_QT == WRONG)
+        return np.isin(self.verdict_QT, (RIGHT, WRONG))
 
     @property
     def rules(self) -> tuple[Rule, ...]:
