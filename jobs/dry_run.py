@@ -151,7 +151,7 @@ def plan_lines(config: RunConfig, plan: PlanConfig, planned: RunPlan) -> Iterato
         f"hardware: {plan.nodes} x {plan.gpus_per_node} {plan.gpu} of {gib(gpu.memory_bytes)}, "
         f"{gpu.bandwidth_gb_s:,} GB/s, {gpu.tflops:,} TFLOPS"
     )
-    yield f"decoding: {config.science.decoding.described()}"
+    yield f"decoding: {config.science.decoding_in_words}"
     for pool in planned.pools:
         settings = getattr(config.runtime, pool.kind)
         yield from pool_lines(pool, settings)

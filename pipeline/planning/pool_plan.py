@@ -95,12 +95,12 @@ def generator_plan(
     Raises:
         ConfigError: where it does not fit, or a completion leaves no room for its prompt.
     """
-    model, max_tokens = science.generator, science.decoding.max_tokens
+    model, max_tokens = science.generator, science.most_tokens
     fit, least = _fit(model, pool, plan, "science.generator")
     if max_tokens >= fit.context:
         raise ConfigError(
-            f"science.decoding.max_tokens must leave room for a prompt in a context of "
-            f"{fit.context:,} tokens, got {max_tokens:,}"
+            f"max_tokens, of science.decoding or a benchmark, must leave room for a prompt in a "
+            f"context of {fit.context:,} tokens, got {max_tokens:,}"
         )
     places = slots(pool.engine.max_num_seqs, fit.kv_tokens, max_tokens)
     places = max(1, min(places, math.floor(fit.kv_tokens / held_tokens)))
