@@ -129,11 +129,11 @@ def with_pilot(config: RunConfig, plan: PlanConfig, address: str) -> PlanConfig:
     a strategy stay as assumed."""
     names = {source.name for source in config.science.benchmarks}
     wanted = strategies_of(config.science)
-    cells = [cell for cell in read_pilot(address).cells if cell.benchmark in names]
+    cells = [c for c in read_pilot(address).cells if c.benchmark in names and any(c.tokens)]
     if not cells:
         raise ConfigError(
-            f"a pilot must have finished questions of {', '.join(sorted(names))}, got none of them "
-            f"in {address}"
+            f"a pilot must have finished questions of {', '.join(sorted(names))} with completions, "
+            f"got none of them in {address}"
         )
     same = {cell.label for cell in cells if wanted.get(cell.label) == cell.strategy}
     found = planned_from(plan, cells, same)
