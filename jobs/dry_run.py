@@ -256,7 +256,10 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
         "scoring, meanwhile,": planned.verify_h,
         "the longest chain, were it alone,": planned.chain_h,
     }
-    slowest = max(parts, key=lambda name: parts[name])
+    generating, scoring, alone = parts
+    slowest = generating if planned.generate_h >= planned.chain_h else alone
+    if planned.verify_h >= planned.chains_h:
+        slowest = scoring
     yield ", ".join(f"{name} takes {hours:,.1f} h" for name, hours in parts.items())
     yield (
         f"about {planned.hours:,.1f} h, decided by {slowest.split(',')[0]}, "
