@@ -121,6 +121,15 @@ def test_no_completion_is_longer_than_it_may_be():
     assert loads["base", "gsm8k"].tokens == 1319 * 300
 
 
+@pytest.mark.parametrize("kind", sorted(STRATEGIES))
+def test_no_run_is_planned_shorter_than_its_full_batches(kind):
+    """Nor than its longest chain: samples of one question fill batches as chains do."""
+    plan = plan_of(load("configs/qwen-7b-aime.yaml", f"science.strategies=[{kind}]"))
+
+    assert plan.chains_h >= plan.generate_h * (1 - 1e-9)
+    assert plan.chains_h >= plan.chain_h * (1 - 1e-9)
+
+
 def test_the_longest_limit_of_a_run_sizes_its_slots():
     """Limits of benchmarks stand in place of the run's, whichever is longer; both are told."""
     base, plain = "configs/qwen-7b-aime.yaml", ["science.decoding.max_tokens=8000"]

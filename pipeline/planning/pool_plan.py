@@ -89,7 +89,7 @@ def generator_plan(
     """The generator pool.
 
     Args:
-        chains: of the whole run.
+        chains: of the whole run, and samples of one question that are drawn side by side.
         held_tokens: mean tokens that a sequence of the batch holds in the KV cache.
 
     Raises:
