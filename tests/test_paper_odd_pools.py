@@ -57,7 +57,7 @@ def test_a_lost_sample_costs_nothing_that_is_known() -> None:
     questions = [asked(i, rounds=4, samples=4, lost=i % 5 == 0) for i in range(50)]
     made = evaluated(pool_of(questions))
     spent = controls.pass_at(made, 2).tokens_Q
-    known = [o.completion_tokens for o in (e.observation for e in questions[0].samples[:3])]  # type: ignore[union-attr]
+    known = [entry.observation.completion_tokens for entry in questions[0].samples[:3]]
 
     assert spent[0] == 2 * np.mean(known)
     assert "paper.html" in dict(build([made], profile="paper"))
