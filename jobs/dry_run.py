@@ -129,11 +129,11 @@ def with_pilot(config: RunConfig, plan: PlanConfig, address: str) -> PlanConfig:
     a strategy stay as assumed."""
     names = {source.name for source in config.science.benchmarks}
     wanted = strategies_of(config.science)
-    cells = [cell for cell in read_pilot(address).cells if cell.benchmark in names]
+    cells = [c for c in read_pilot(address).cells if c.benchmark in names and any(c.tokens)]
     if not cells:
         raise ConfigError(
-            f"a pilot must have finished questions of {', '.join(sorted(names))}, got none of them "
-            f"in {address}"
+            f"a pilot must have finished questions of {', '.join(sorted(names))} with completions, "
+            f"got none of them in {address}"
         )
     same = {cell.label for cell in cells if wanted.get(cell.label) == cell.strategy}
     found = planned_from(plan, cells, same)
@@ -151,7 +151,7 @@ def plan_lines(config: RunConfig, plan: PlanConfig, planned: RunPlan) -> Iterato
         f"hardware: {plan.nodes} x {plan.gpus_per_node} {plan.gpu} of {gib(gpu.memory_bytes)}, "
         f"{gpu.bandwidth_gb_s:,} GB/s, {gpu.tflops:,} TFLOPS"
     )
-    yield f"decoding: {config.science.decoding.described()}"
+    yield f"decoding: {config.science.decoding_in_words}"
     for pool in planned.pools:
         settings = getattr(config.runtime, pool.kind)
         yield from pool_lines(pool, settings)
@@ -256,7 +256,10 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
         "scoring, meanwhile,": planned.verify_h,
         "the longest chain, were it alone,": planned.chain_h,
     }
-    slowest = max(parts, key=lambda name: parts[name])
+    generating, scoring, alone = parts
+    slowest = generating if planned.generate_h >= planned.chain_h else alone
+    if planned.verify_h >= planned.chains_h:
+        slowest = scoring
     yield ", ".join(f"{name} takes {hours:,.1f} h" for name, hours in parts.items())
     yield (
         f"about {planned.hours:,.1f} h, decided by {slowest.split(',')[0]}, "

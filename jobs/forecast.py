@@ -17,6 +17,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import floor, log10
 from typing import Any
 
 from rich.table import Table
@@ -28,6 +29,7 @@ from jobs.verb_parser import verb_parser
 from pipeline.benchmarks.known import known_of
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pilot import LEAST_QUESTIONS
+from pipeline.records.outcome import has_failed
 from pipeline.replay.pools import is_export, read_pool
 from pipeline.report import words
 from pipeline.report.pilot_forecast import (
@@ -122,6 +124,11 @@ def read_pilot(address: str) -> Pilot:
             f"so they are no random sample: resume the pilot for a forecast that holds"
         )
     gpus = {role: float(pool.gpus) for role, pool in run.config.runtime.pools.items()}
+    if failed := sum(has_failed(row) for cell in run.cells for row in cell.rows):
+        cautions.append(
+            f"{failed:,} of {run.chains_done:,} chains failed: they count as wrong, and drew less "
+            f"than they would have"
+        )
     return Pilot(run.cells, speed_of(run.metrics, gpus), cautions)
 
 
@@ -256,6 +263,9 @@ def _table(forecasts: Sequence[Forecast], prices: _Prices) -> Table:
 
 
 def _amount(interval: Interval, digits: int) -> str:
+    """With so many decimals, more where the value would have less than two figures."""
+    if 0 < interval.value < 1:
+        digits = max(digits, 1 - floor(log10(interval.value)))
     low, value, high = (
         f"{x:,.{digits if x < 100 else 0}f}" for x in (interval.low, interval.value, interval.high)
     )

@@ -32,6 +32,18 @@ def test_the_plan_names_memory_placement_and_hours(capsys):
     assert "GPU hours on 16 GPUs" in printed
 
 
+@pytest.mark.parametrize(
+    ("scored", "decides"), [(31_000, "generating with full batches"), (52_000, "scoring")]
+)
+def test_what_decides_is_what_takes_as_long_as_the_run(capsys, scored, decides):
+    """Chains of unlike length take longer than full batches would; scoring decides only where it
+    takes longer than they do."""
+    assumed = ("--set", f"runtime.plan.scored_tokens={scored}")
+    printed = dry_run(capsys, "--config", "configs/qwen-7b-aime.yaml", *assumed)
+
+    assert f"h, decided by {decides}, and" in printed
+
+
 def test_a_fixed_number_of_chains_is_not_adapted(capsys):
     """The plan says the number alone."""
     fixed = ("--set", "runtime.controllers.in_flight=400")

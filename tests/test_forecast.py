@@ -14,6 +14,7 @@ from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import evaluate, forecast
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
+from pipeline.core.protocol import Failure
 from pipeline.planning.pilot import changes_of, forecast_accuracy, forecast_share, forecast_tokens
 from pipeline.replay.pools import read_pool
 from pipeline.report.pilot_forecast import doubling, forecasts_of, speed_of
@@ -101,15 +102,18 @@ def test_the_speed_is_that_of_the_time_in_which_chains_were_at_work() -> None:
 def test_a_failed_chain_is_wrong_and_a_question_without_gold_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A chain lost in round 1 is wrong from there on; what has no gold is counted as left out."""
+    """A chain lost in round 1 is wrong from there on, which is told; what has no gold is counted as
+    left out."""
     config = made_up_config(tmp_path, strategies=["mr_thinking"], n=4)
     rows = question_rows(20, ["made-up"])
     for row in rows[:3]:
         row["gold"] = None
     always = MadeUp(chain=(1 - 1e-9, 0.0, 1.0), failing=["q10", "q11"])
     pilot = write_run(config, "pilot", rows, always).address
-    chain = told(capsys, "--run", pilot)["forecasts"]
+    found = told(capsys, "--run", pilot)
+    chain = found["forecasts"]
 
+    assert any(said.startswith("2 of 20 chains failed") for said in found["cautions"])
     assert {(f["pilot"], f["left_out"], f["questions"]) for f in chain} == {(17, 3, 20)}
     assert [f["seen"] for f in chain] == pytest.approx([1, 15 / 17, 15 / 17])
 
@@ -226,6 +230,30 @@ def test_a_pilot_takes_the_place_of_a_dry_run_s_assumptions(
     assert "must have finished questions of" in capsys.readouterr().err
     assert evaluate.main([*dry[:2], "--pilot", address]) == 2
     assert "must be given with --dry-run" in capsys.readouterr().err
+
+
+def test_a_pilot_that_drew_nothing_is_refused_by_a_dry_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every question failed at its only completion: there is no length to plan with."""
+
+    def nothing(*_: object) -> Failure:
+        return Failure(error="EngineDeadError: the replica was lost", completion_tokens=None)
+
+    config = made_up_config(tmp_path, strategies=["base"], benchmarks=["gsm8k"])
+    pilot = write_run(config, "pilot", question_rows(12, ["gsm8k"]), nothing).address  # type: ignore[arg-type]
+
+    assert evaluate.main(["--config", "configs/qwen-7b.yaml", "--dry-run", "--pilot", pilot]) == 2
+    assert "gsm8k, math500 with completions, got none" in capsys.readouterr().err
+
+
+def test_small_amounts_keep_two_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Thousands of tokens are not told as 0.000 millions, nor seconds as 0.00 GPU hours."""
+    assert forecast.main(["--run", a_pilot(tmp_path), "--questions", "1"]) == 0
+    printed = capsys.readouterr().out
+
+    assert "0.000 [" not in printed
+    assert "0.00 [" not in printed
 
 
 def _tokens_a_completion(cells: list[Cell]) -> float:

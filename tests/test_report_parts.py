@@ -35,6 +35,7 @@ from pipeline.report.sweep import sweep_rows, sweep_section
 from pipeline.report.table_formats import csv_of, html_of, latex, latex_of
 from pipeline.statistics.intervals import Interval
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
+from pipeline.strategies.beacon import Beacon
 from pipeline.strategies.budget_forcing import BudgetForcing
 from pipeline.strategies.markovscale import MarkovScaleStar
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
@@ -418,6 +419,10 @@ def test_every_reason_to_stop_is_explained(run: RunData) -> None:
         "λ^i((a+b)p_MAP − b) = 0.0216 ≥ (a+b)τ − b = 0.0800 (τ = 0.95, a = 0.100, b = 0.300)."
     )
     assert "no round still to come" in said("confident", cell(run, "forecast"))
+    other = replace(star, strategy=Beacon())
+    assert said("confident", other) == "Confident after 2 completions."
+    assert said("confident", other, a=None, b=None) == "Confident after 2 completions."
+    assert said("gated", other, a=None, b=None, p0=None) == "Gated after 2 completions."
     assert said("agreed") == "The samples agreed after 2 completions."
     assert said("budget").endswith("was drawn, with a belief of p_MAP = 0.900.")
     assert said("budget", posterior_path=[]).endswith("completions was drawn.")

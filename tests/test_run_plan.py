@@ -122,6 +122,28 @@ def test_no_completion_is_longer_than_it_may_be():
 
 
 @pytest.mark.parametrize("kind", sorted(STRATEGIES))
+def test_no_run_is_planned_shorter_than_its_full_batches(kind):
+    """Nor than its longest chain: samples of one question fill batches as chains do."""
+    plan = plan_of(load("configs/qwen-7b-aime.yaml", f"science.strategies=[{kind}]"))
+
+    assert plan.chains_h >= plan.generate_h * (1 - 1e-9)
+    assert plan.chains_h >= plan.chain_h * (1 - 1e-9)
+
+
+def test_the_longest_limit_of_a_run_sizes_its_slots():
+    """Limits of benchmarks stand in place of the run's, whichever is longer; both are told."""
+    base, plain = "configs/qwen-7b-aime.yaml", ["science.decoding.max_tokens=8000"]
+    own = [f"science.benchmarks.{i}.max_tokens=8000" for i in (0, 1)]
+    short = load(base, "science.decoding.max_tokens=16000", *own)
+    mixed = load(base, "science.decoding.max_tokens=4000", *own[:1])
+
+    assert plan_of(short).pools[0].slots == plan_of(load(base, *plain)).pools[0].slots
+    assert plan_of(mixed).pools[0].slots == plan_of(load(base, *plain)).pools[0].slots
+    assert mixed.science.decoding_in_words.endswith("at most 4,000 new tokens (8,000 in aime24)")
+    plan_of(load(base, "science.decoding.max_tokens=99999", *own))
+
+
+@pytest.mark.parametrize("kind", sorted(STRATEGIES))
 def test_every_strategy_can_be_planned(kind):
     """The plan knows the budget of every registered strategy, and what it asks side by side."""
     config = load("configs/qwen-7b.yaml", f"science.strategies=[{kind}]", "science.strategy={}")
@@ -245,6 +267,7 @@ def test_a_generator_on_half_a_gpu_is_half_as_fast():
             "4 generators of 1 GPUs and 1 verifiers .* 2 nodes",
         ),
         (["runtime.generator.num_gpus=8"], "a generator must fit one node of 4 GPUs, got 8 GPUs"),
+        (["science.benchmarks.0.max_tokens=11264"], "must leave room for a prompt .* got 11,264"),
         (["science.decoding.max_tokens=11264"], "must leave room for a prompt .* got 11,264"),
         (
             ["runtime.verifier.engine.max_num_batched_tokens=2048"],

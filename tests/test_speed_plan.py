@@ -1,6 +1,7 @@
 """The model of speed, the makespan of chains, and the split that is proposed."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from benchmarks.workload import jobs
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.planning.makespan import Chains, makespan_s
-from pipeline.planning.pool_plan import generator_plan
+from pipeline.planning.pool_plan import generator_plan, place
 from pipeline.planning.proposal import applied, proposal_of
 from pipeline.planning.run_plan import modelled_tokens_per_s, plan_of
 
@@ -131,6 +132,12 @@ ODD = {
     "three GPUs a node, two nodes": ("qwen-7b-aime", 2, 3, []),
     "two GPUs a node, wide generators": ("llama-8b-aime", 3, 2, []),
     "too large for one GPU": ("qwq-32b", 1, 3, ["runtime.generator.replicas=1"]),
+    "verifiers on nodes of their own": (
+        "qwen-7b-aime",
+        3,
+        2,
+        ["runtime.verifier.label_selector={kind: reader}"],
+    ),
     "a verifier wider than a node": (
         "qwen-7b-aime",
         3,
@@ -159,6 +166,55 @@ def test_no_split_of_an_odd_cluster_is_clearly_better_than_the_proposed_one(case
     assert got <= 1.031 * min(map(hours_of, every_split(config)))
     assert got < float("inf")
     assert found is None or proposal_of(found.config) is None
+
+
+def test_more_gpus_than_a_pool_may_have_replicas():
+    """A cluster of a million GPUs is planned as any other, with as many replicas as a pool may
+    have."""
+    of = ["runtime.plan.nodes=1000", "runtime.plan.gpus_per_node=1024"]
+    found = proposal_of(RunConfig.load("configs/qwen-7b-aime.yaml", of))
+
+    assert found is not None
+    assert 1 <= found.config.runtime.generator.replicas <= 10_000
+    assert found.plan.gpus <= 1_000 * 1_024
+
+
+WIDTHS = st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 0.7, 1, 2, 3, 4, 8])
+POOLS = st.builds(
+    SimpleNamespace,
+    kind=st.sampled_from(["generator", "verifier"]),
+    replicas=st.integers(0, 20),
+    gpus=WIDTHS,
+    labels=st.sampled_from([(), (("zone", "a"),)]),
+)
+
+
+@given(st.lists(POOLS, min_size=1, max_size=2), st.integers(1, 8), st.integers(8, 9))
+def test_replicas_are_placed_as_if_one_by_one(pools, nodes, gpus):
+    """Each goes to the first node with its labels and room: whole GPUs, or the fullest part."""
+    wanted: list[tuple[tuple, list[float]]] = []
+    for pool in sorted(pools, key=lambda pool: -pool.gpus):
+        each, width = min(pool.gpus, 1.0), max(1, int(pool.gpus))
+        for _ in range(pool.replicas):
+            while True:
+                for labels, free in wanted:
+                    room = sorted((part, i) for i, part in enumerate(free) if part >= each - 1e-9)
+                    if labels == pool.labels and len(room) >= width:
+                        break
+                else:
+                    wanted.append((pool.labels, [1.0] * gpus))
+                    continue
+                for _, i in room[:width]:
+                    free[i] = max(0.0, free[i] - each)
+                break
+    if len(wanted) > nodes:
+        with pytest.raises(ConfigError, match=f"take {len(wanted)} nodes"):
+            place(pools, SimpleNamespace(nodes=nodes, gpus_per_node=gpus))
+        return
+    placed = place(pools, SimpleNamespace(nodes=nodes, gpus_per_node=gpus))
+
+    assert [(node.labels, list(node.free)) for node in placed] == wanted
+    assert sum(node.replicas.total() for node in placed) == sum(pool.replicas for pool in pools)
 
 
 def hours_of(config):

@@ -139,3 +139,25 @@ def test_ungraded_rounds_do_not_make_a_curve_look_rough():
         ratios.append(suitability(holed, [[None] * 12] * 200).curve_variance)
 
     assert 0.85 < np.mean(ratios) < 1.15
+
+
+def test_chains_that_are_all_alike_are_seldom_said_to_differ():
+    """The curve's sentence takes chance into account: one homogeneous world in twenty, not two in
+    five as by the ratio alone."""
+    rng = np.random.default_rng(6)
+    worlds = [markov(rng, questions=100, rounds=8).tolist() for _ in range(100)]
+    found = [suitability(world, [[None] * 8] * 100) for world in worlds]
+
+    assert sum("questions differ" in each.sentences()[-1] for each in found) <= 10
+    assert sum(each.curve_variance < 0.7 for each in found) > 20
+
+
+def test_few_questions_do_not_prove_that_rounds_forget():
+    """Where an interval holds the chain's correlation and far higher ones, it is left open."""
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        right = rng.random((20, 8)) < rng.choice([0.23, 0.77], 20)[:, None]
+        found = suitability(right.tolist(), [[None] * 8] * 20)
+
+        assert found.lags[-1].observed.high > found.lags[-1].chain + 0.2
+        assert not found.sentences()[0].startswith("Rounds forget")

@@ -128,7 +128,7 @@ class Attempt:
         actors = self._config.runtime.controllers.actors
         return AdmissionControl(
             self._config.runtime,
-            self._config.science.decoding.max_tokens,
+            self._config.science.most_tokens,
             engines.address,
             self._account,
             lambda limit: answer(watch.admit.remote(limit, actors)),

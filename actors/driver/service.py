@@ -149,11 +149,11 @@ class Service:
 
     @contextmanager
     def _engines(self) -> Iterator[Engines]:
-        runtime = self._config.runtime
+        science, runtime = self._config.science, self._config.runtime
         # one process asks, which has all places at an endpoint for itself
         alone = runtime.controllers.model_copy(update={"actors": 1})
         runtime = runtime.model_copy(update={"controllers": alone})
-        engines = start_engines(self._config.science, runtime, self._run_id)
+        engines = start_engines(science, runtime, self._run_id, science.decoding.max_tokens)
         try:
             yield engines
         finally:

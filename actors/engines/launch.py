@@ -45,14 +45,16 @@ class Engines:
                 ended.result()
 
 
-def start_engines(science: ScienceConfig, runtime: RuntimeConfig, run_id: str) -> Engines:
-    """Start a run's engines; see `start_pools`."""
+def start_engines(
+    science: ScienceConfig, runtime: RuntimeConfig, run_id: str, max_tokens: int | None = None
+) -> Engines:
+    """Start a run's engines; see `start_pools`. `max_tokens` None: as its benchmarks ask."""
     requests = sample_requests(strategies_of(science).values())
     samples: dict[str, tuple[Call[Any], ...]] = {
         GENERATOR: tuple(GenerateCall(request) for request in requests),
         VERIFIER: (ScoreCall(QUESTION.text, REPLY),),
     }
-    return start_pools(science.models, runtime, run_id, science.decoding.max_tokens, samples)
+    return start_pools(science.models, runtime, run_id, max_tokens or science.most_tokens, samples)
 
 
 def start_pools(

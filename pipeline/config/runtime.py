@@ -13,6 +13,7 @@ from pipeline.config.secrets import settable, without_credentials, without_secre
 from pipeline.config.speculation import SpeculationConfig
 
 _MOST_CALLS = 1_024
+MOST_REPLICAS = 10_000
 
 
 class EngineConfig(Section):
@@ -37,11 +38,11 @@ class EngineConfig(Section):
 class PoolConfig(Section):
     """One kind of engine replicas."""
 
-    replicas: int = Field(1, ge=1, le=10_000)
+    replicas: int = Field(1, ge=1, le=MOST_REPLICAS)
     """Replicas of a fixed pool; the first size of an elastic one."""
     min_replicas: int | None = Field(None, ge=0)
     """Given together with `max_replicas` (host: serve), the pool is elastic."""
-    max_replicas: int | None = Field(None, ge=1, le=10_000)
+    max_replicas: int | None = Field(None, ge=1, le=MOST_REPLICAS)
     target_ongoing_requests: int | None = Field(None, ge=1)
     """Requests a replica at which an elastic pool is as large as it should be; None takes 0.8 of
     `engine.max_num_seqs`."""

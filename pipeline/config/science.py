@@ -136,6 +136,17 @@ class ScienceConfig(Section):
         return self
 
     @property
+    def most_tokens(self) -> int:
+        """New tokens of a completion at most, on whichever benchmark allows most."""
+        return max(source.max_tokens or self.decoding.max_tokens for source in self.benchmarks)
+
+    @property
+    def decoding_in_words(self) -> str:
+        """`decoding`, with the limits that benchmarks have of their own."""
+        own = [f"{s.max_tokens:,} in {s.name}" for s in self.benchmarks if s.max_tokens]
+        return self.decoding.described() + (f" ({', '.join(own)})" if own else "")
+
+    @property
     def models(self) -> dict[str, ModelConfig]:
         """The model of every role that the run has: the fields of this section that are models."""
         return {name: value for name, value in self if isinstance(value, ModelConfig)}

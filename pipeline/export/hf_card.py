@@ -91,7 +91,7 @@ def card_of(source: Source, outcomes: int, completions: int) -> str:
         ),
         temperature=science.decoding.temperature,
         top_p=science.decoding.top_p,
-        max_tokens=science.decoding.max_tokens,
+        max_tokens=science.most_tokens,
         seed=science.seed,
         grader=science.grader,
         versions=", ".join(f"{name} {version}" for name, version in source.versions.items())

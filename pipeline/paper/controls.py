@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.protocol import Completion
 from pipeline.paper.evaluation import Evaluation, settings_words, tuned_words
 from pipeline.paper.replays import Choice, Replays, fixed
 from pipeline.paper.scored import Scored
@@ -79,7 +80,8 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Scored:
     length_Q = made.replays.chains.length_Q[:, None]
     at_QS = np.minimum(depths, length_Q)
     rows = np.arange(len(drawn_Q))[:, None]
-    right_QS = np.where(depths > length_Q, 0.0, right_QD[rows, at_QS])  # a failed chain is wrong
+    wrong_QS = (depths > length_Q) & made.replays.chains.gold_Q[:, None]  # a failed chain is wrong
+    right_QS = np.where(wrong_QS, 0.0, right_QD[rows, at_QS])
     return made.column(
         method=f"{METHODS[kind]}, stops dealt at random",
         kind=kind,
@@ -120,8 +122,8 @@ def pass_at(made: Evaluation, n: int) -> Scored:
         verdicts = [v for v in question.sample_verdicts if v in ("right", "wrong")]
         right = verdicts.count("right")
         right_Q.append(pass_at_k(len(verdicts), right, n) if len(verdicts) >= n else np.nan)
-        spent = [getattr(entry.observation, "completion_tokens", 0) for entry in question.samples]
-        tokens_Q.append(n * float(np.mean(spent)))
+        drawn = [e.observation for e in question.samples if isinstance(e.observation, Completion)]
+        tokens_Q.append(n * np.mean([c.completion_tokens for c in drawn]) if drawn else np.nan)
     return made.column(
         method=f"pass@N of {made.pool.samples} samples",
         kind="pass_at_k",

@@ -61,7 +61,9 @@ def agree_weights(made: Evaluation) -> Weights | None:
 
 
 def fronts_of(made: Evaluation, weights: Weights | None) -> list[Row]:
-    """The rows of all families; see `pipeline.replay.fronts`."""
+    """The rows of all families; see `pipeline.replay.fronts`. None of a pool of one round."""
+    if made.pool.rounds < 2:
+        return []
     families = _families(made, weights)
     base = _family(made, METHODS["base"], [made.replays.make("base")], AnswerRule.LAST)
     controls = (

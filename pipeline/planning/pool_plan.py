@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from pipeline.config.gpus import GPUS
@@ -88,18 +89,18 @@ def generator_plan(
     """The generator pool.
 
     Args:
-        chains: of the whole run.
+        chains: of the whole run, and samples of one question that are drawn side by side.
         held_tokens: mean tokens that a sequence of the batch holds in the KV cache.
 
     Raises:
         ConfigError: where it does not fit, or a completion leaves no room for its prompt.
     """
-    model, max_tokens = science.generator, science.decoding.max_tokens
+    model, max_tokens = science.generator, science.most_tokens
     fit, least = _fit(model, pool, plan, "science.generator")
     if max_tokens >= fit.context:
         raise ConfigError(
-            f"science.decoding.max_tokens must leave room for a prompt in a context of "
-            f"{fit.context:,} tokens, got {max_tokens:,}"
+            f"max_tokens, of science.decoding or a benchmark, must leave room for a prompt in a "
+            f"context of {fit.context:,} tokens, got {max_tokens:,}"
         )
     places = slots(pool.engine.max_num_seqs, fit.kv_tokens, max_tokens)
     places = max(1, min(places, math.floor(fit.kv_tokens / held_tokens)))
@@ -159,8 +160,7 @@ def place(pools: Sequence[Placed], plan: PlanConfig) -> list[Node]:
                 f"a {pool.kind} must fit one node of {plan.gpus_per_node} GPUs, "
                 f"got {pool.gpus:g} GPUs"
             )
-        for _ in range(pool.replicas):
-            _put(pool, nodes, plan.gpus_per_node)
+        _put(pool, nodes, plan.gpus_per_node)
     if len(nodes) > plan.nodes:
         wanted = " and ".join(f"{p.replicas} {p.kind}s of {p.gpus:g} GPUs" for p in pools)
         raise ConfigError(
@@ -171,24 +171,36 @@ def place(pools: Sequence[Placed], plan: PlanConfig) -> list[Node]:
 
 
 def _put(pool: Placed, nodes: list[Node], gpus_per_node: int) -> None:
-    for index, node in enumerate(nodes):
-        if node.labels == pool.labels and (left := _taken(node.free, pool.gpus)) is not None:
-            node.replicas[pool.kind] += 1
-            nodes[index] = node._replace(free=left)
-            return
-    left = _taken((1.0,) * gpus_per_node, pool.gpus)
-    assert left is not None  # no replica is wider than a node
-    nodes.append(Node(pool.labels, Counter({pool.kind: 1}), left))
+    """Fill node after node: one that has no room for a replica has none for the next."""
+    left, index = pool.replicas, 0
+    while left:
+        if index == len(nodes):
+            nodes.append(Node(pool.labels, Counter(), (1.0,) * gpus_per_node))
+        node = nodes[index]
+        if node.labels == pool.labels:
+            most = min(left, math.ceil(2 * gpus_per_node / pool.gpus))
+            count, free = _taken(node.free, pool.gpus, most)
+            if count:
+                node.replicas[pool.kind] += count
+                nodes[index] = node._replace(free=free)
+            left -= count
+        index += 1
 
 
-def _taken(free: tuple[float, ...], gpus: float) -> tuple[float, ...] | None:
-    """What is left of each GPU; a part of one lies on one GPU, the fullest that has room."""
-    each, count = (gpus, 1) if gpus < 1 else (1.0, math.ceil(gpus))
-    fits = sorted((part, index) for index, part in enumerate(free) if part >= each - 1e-9)
-    if len(fits) < count:
-        return None
-    chosen = {index for _, index in fits[:count]}
-    return tuple(max(0.0, p - each) if i in chosen else p for i, p in enumerate(free))
+@lru_cache(maxsize=256)
+def _taken(free: tuple[float, ...], gpus: float, most: int) -> tuple[int, tuple[float, ...]]:
+    """How many replicas have room, up to `most`, and what they leave of each GPU; a part of one
+    lies on one GPU, the fullest that has room."""
+    left, count = list(free), 0
+    each, width = (gpus, 1) if gpus < 1 else (1.0, math.ceil(gpus))
+    fits = [i for _, i in sorted((p, i) for i, p in enumerate(free) if p >= each - 1e-9)]
+    for start in range(0, len(fits) - width + 1, width):
+        chosen = fits[start : start + width]
+        while count < most and left[chosen[0]] >= each - 1e-9:
+            for i in chosen:
+                left[i] = max(0.0, left[i] - each)
+            count += 1
+    return count, tuple(left)
 
 
 def _fit(model: ModelConfig, pool: PoolConfig, plan: PlanConfig, where: str) -> tuple[Fit, int]:

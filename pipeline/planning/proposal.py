@@ -7,18 +7,19 @@ faster and the whole batch slower, so that it depends on the run.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from math import ceil
 from typing import Any, NamedTuple
 
 from pipeline.config.models import ModelConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.run import RunConfig
-from pipeline.config.runtime import PoolConfig
+from pipeline.config.runtime import MOST_REPLICAS, PoolConfig
 from pipeline.core.errors import ConfigError
-from pipeline.planning.pool_plan import Labels, place
 from pipeline.planning.run_plan import RunPlan, modelled_tokens_per_s, plan_of
 from pipeline.planning.sizing import splits
 
@@ -45,15 +46,6 @@ class _Split(NamedTuple):
     """Of a generator."""
     judge_parallel: int
     slots: int
-
-
-class _Asked(NamedTuple):
-    """Replicas to be placed."""
-
-    kind: str
-    replicas: int
-    gpus: float
-    labels: Labels
 
 
 def proposal_of(config: RunConfig) -> Proposal | None:
@@ -105,7 +97,8 @@ def _found(config: RunConfig, plan: PlanConfig) -> Iterator[Proposal]:
         if not verifies:
             candidates = [0]
         else:
-            low, high = 1, plan.nodes * plan.gpus_per_node // split.judge_parallel
+            gpus = plan.nodes * plan.gpus_per_node
+            low, high = 1, min(MOST_REPLICAS, gpus // split.judge_parallel)
             while low < high:
                 middle = (low + high) // 2
                 found = planned(middle)
@@ -146,31 +139,30 @@ def _widths(model: ModelConfig, pool: PoolConfig, most: int) -> list[int]:
 
 
 def _most_generators(config: RunConfig, plan: PlanConfig) -> Callable[[int, int, int], int]:
-    """How many generators so wide have room beside so many verifiers so wide."""
-    runtime = config.runtime
-    labels, judge_labels = (
-        tuple(sorted(pool.label_selector.items())) for pool in (runtime.generator, runtime.verifier)
-    )
+    """How many generators so wide have room beside so many verifiers so wide, the widest placed
+    first as `pipeline.planning.pool_plan.place` does."""
+    runtime, size = config.runtime, plan.gpus_per_node
+    apart = runtime.generator.label_selector != runtime.verifier.label_selector
 
-    @cache
+    def beside(count: int, width: int, other: int) -> int:
+        """How many so wide as `other` have room where `count` of `width` fill node after node."""
+        each = size // width
+        full, rest = divmod(count, each)
+        free = plan.nodes - full - bool(rest)
+        if free < 0:
+            return -1
+        left = (size - rest * width) // other if rest else 0
+        return full * ((size - each * width) // other) + left + free * (size // other)
+
     def most(parallel: int, judges: int, judge_parallel: int) -> int:
-        def fits(generators: int) -> bool:
-            asked = [
-                _Asked("generator", generators, parallel, labels),
-                _Asked("verifier", judges, judge_parallel, judge_labels),
-            ]
-            try:
-                place(asked, plan)
-            except ConfigError:
-                return False
-            return True
-
-        left = plan.nodes * plan.gpus_per_node - judges * judge_parallel
-        low, high = 0, max(0, left // parallel)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle - 1)
-        return low
+        if apart:
+            nodes = plan.nodes - ceil(judges / (size // judge_parallel))
+            return min(MOST_REPLICAS, max(0, nodes) * (size // parallel))
+        if judge_parallel > parallel:
+            return min(MOST_REPLICAS, max(0, beside(judges, judge_parallel, parallel)))
+        every = range(MOST_REPLICAS + 1)
+        lacking = bisect(every, 0, key=lambda n: beside(n, parallel, judge_parallel) < judges)
+        return max(0, lacking - 1)
 
     return most
 

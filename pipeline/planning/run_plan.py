@@ -143,11 +143,12 @@ def _generator(config: RunConfig, plan: PlanConfig, loads: Sequence[Load]) -> Po
     completions = sum(load.completions for load in loads)
     prompt = sum(load.completions * plan.benchmarks[load.benchmark].prompt_tokens for load in loads)
     written = sum(load.tokens for load in loads) / 2  # a sequence is on average half written
+    abreast = sum(max(load.questions, load.tokens / load.chain_tokens) for load in loads)
     return generator_plan(
         config.science,
         config.runtime.generator,
         plan,
-        chains=sum(load.questions for load in loads),
+        chains=math.ceil(abreast - 1e-9),
         held_tokens=(prompt + written) / completions,
     )
 

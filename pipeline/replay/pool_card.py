@@ -110,7 +110,7 @@ def card_of(
         verifier=science.verifier.model if science.verifier else "none",
         temperature=science.decoding.temperature,
         top_p=science.decoding.top_p,
-        max_tokens=science.decoding.max_tokens,
+        max_tokens=science.most_tokens,
         seed=science.seed,
         versions=", ".join(f"{name} {version}" for name, version in versions.items())
         or "versions that were not recorded",

@@ -17,7 +17,7 @@ from pipeline.report.html import Html, h
 from pipeline.report.run_data import Cell
 from pipeline.report.svg import Size, line, mark, path, picture, plot, text
 from pipeline.theory.markov import stationary_accuracy
-from pipeline.theory.stopping import why_stopped
+from pipeline.theory.stopping import STOP_RULES, why_stopped
 
 _VERDICTS = {"right": "✓ right", "wrong": "✗ wrong", "ungraded": "? ungraded"}
 _CHAIN = Size(width=340, height=104, narrow=False)
@@ -58,6 +58,8 @@ def why(cell: Cell, row: Seen) -> str:
         case StopReason.FAILED:
             return f"Failed: {row['error'] or 'a completion could not be had'}."
         case StopReason.GATED:
+            if None in (row["p0"], row["a"], row["b"]):
+                return f"Gated after {words.plural(drawn, 'completion')}."
             margin = getattr(cell.strategy, "sigma", 0.0)
             limit = stationary_accuracy(row["a"], row["b"])
             return (
@@ -66,7 +68,8 @@ def why(cell: Cell, row: Seen) -> str:
                 f"further rounds are not expected to help (Theorem 1)."
             )
         case StopReason.CONFIDENT:
-            return f"Confident after {words.plural(drawn, 'completion')}: {_rule(cell, row)}."
+            told = f"Confident after {words.plural(drawn, 'completion')}"
+            return f"{told}: {_rule(cell, row)}." if _has_rule(cell, row) else f"{told}."
         case StopReason.AGREED:
             return f"The samples agreed after {words.plural(drawn, 'completion')}."
         case StopReason.BUDGET:
@@ -76,6 +79,12 @@ def why(cell: Cell, row: Seen) -> str:
             return f"The method's own steps were done, {words.plural(drawn, 'completion')} in all."
         case other:
             assert_never(other)
+
+
+def _has_rule(cell: Cell, row: Seen) -> bool:
+    """Whether it stopped by one of MarkovScale's rules; others are confident in their own way."""
+    known = getattr(cell.strategy, "stop_rule", None) in STOP_RULES and row["posterior_path"]
+    return bool(known) and None not in (row["a"], row["b"])
 
 
 def _rule(cell: Cell, row: Seen) -> str:

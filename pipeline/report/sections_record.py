@@ -82,7 +82,7 @@ def run_facts(run: RunData) -> Html:
         ("benchmarks", ", ".join(source.name for source in science.benchmarks)),
         ("questions", f"{len(run.questions):,}"),
         ("chains done", f"{run.chains_done:,} of {run.chains:,}"),
-        ("decoding", science.decoding.described()),
+        ("decoding", science.decoding_in_words),
         ("grader", science.grader),
         ("run seed", str(science.seed)),
         ("science digest", h("code", run.config.science_digest())),

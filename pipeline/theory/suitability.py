@@ -27,7 +27,8 @@ LEAST_QUESTIONS = 20
 """Fewer questions, or questions with both right and wrong answers, tell nothing."""
 _DRAWS = 400
 _LEAST_ROUNDS = 6
-_APART, _BLIND, _SMOOTH, _STILL = 0.65, 0.6, 0.7, 0.9
+_APART, _BLIND, _STILL = 0.65, 0.6, 0.9
+_SURE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,8 @@ class Suitability:
     """Correlation of rightness between two independent samples of one question."""
     curve_variance: float | None
     """Variance of the accuracy curve around the fitted chain's, over what such a chain gives."""
+    curve_chance: float | None
+    """Chance that such a chain gives no more than that."""
 
     @property
     def tells_apart(self) -> bool | None:
@@ -72,7 +75,7 @@ class Suitability:
             _of_verifier(self.auc_within, self.auc_pooled, self.tells_apart),
             _of_lags(self.lags, self.samples),
         ]
-        return (*filter(None, [*said, _of_curve(self.curve_variance)]),)
+        return (*filter(None, [*said, _of_curve(self.curve_variance, self.curve_chance)]),)
 
 
 def suitability(
@@ -105,6 +108,7 @@ def suitability(
     lags = [
         (lag, _correlation(_lagged(right_QT, lag), seed)) for lag in LAGS if lag < right_QT.shape[1]
     ]
+    variance, chance = _curve_variance(right_QT, a, b) or (None, None)
     return Suitability(
         questions=len(kept),
         rounds=right_QT.shape[1],
@@ -116,7 +120,8 @@ def suitability(
             if found is not None
         ),
         samples=_correlation(_paired_samples(_matrix(samples)), seed) if samples else None,
-        curve_variance=_curve_variance(right_QT, a, b),
+        curve_variance=variance,
+        curve_chance=chance,
     )
 
 
@@ -211,8 +216,9 @@ def _pearson(sums_DF: FloatArray) -> FloatArray:
         return np.asarray(np.where(scale > 0, covariance / scale, np.nan))
 
 
-def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
-    """How much the accuracy of rounds 1 to T - 1 varies around the chain's, over the expected.
+def _curve_variance(right_QT: FloatArray, a: float, b: float) -> tuple[float, float] | None:
+    """How much the accuracy of rounds 1 to T - 1 varies around the chain's, over the expected, and
+    the chance of no more (Satterthwaite's chi-square).
 
     Rounds r and s of a homogeneous chain at p have the covariance p (1 - p) lambda^|r - s| n_rs /
     (n_r n_s), n being the questions graded in each and in both.
@@ -228,9 +234,15 @@ def _curve_variance(right_QT: FloatArray, a: float, b: float) -> float | None:
     both_TT, graded_T = known_QT.T @ known_QT, known_QT.sum(axis=0)
     r = np.arange(rounds)
     covariance_TT = (1 - a - b) ** np.abs(r[:, None] - r) * both_TT / np.outer(graded_T, graded_T)
-    spread = float(np.trace(covariance_TT) - covariance_TT.sum() / rounds)
+    apart_TT = np.eye(rounds) - 1 / rounds
+    around_TT = apart_TT @ covariance_TT @ apart_TT
+    spread = float(np.trace(around_TT))
     chain = p * (1 - p) * spread / (rounds - 1)
-    return observed / chain if chain > 1e-12 else None
+    if chain <= 1e-12:
+        return None
+    freedom = spread**2 / float(np.sum(around_TT**2))
+    ratio = observed / chain
+    return ratio, float(scipy.stats.chi2.cdf(ratio * freedom, freedom))
 
 
 def _of_verifier(
@@ -269,7 +281,7 @@ def _of_lags(lags: Sequence[LagCorrelation], samples: Interval | None) -> str | 
         f"chain says {_two(last.chain)}"
     )
     beside = "" if samples is None else f", independent samples {_two(samples.value)}"
-    if min(last.chain, last.observed.value) > _STILL:
+    if min(lags[0].chain, last.chain, last.observed.value) > _STILL:
         return (
             f"Answers hardly ever change from right to wrong or back ({told}{beside}): revising "
             f"changes little; prefer base, or independent samples."
@@ -279,19 +291,24 @@ def _of_lags(lags: Sequence[LagCorrelation], samples: Interval | None) -> str | 
             f"A question stays easy or hard over its rounds ({told}{beside}): a and b do not "
             f"forecast late rounds; prefer chain_asc, which stops on agreement."
         )
+    if last.observed.high > max(last.chain, 0.0) + 0.2:
+        return (
+            f"Too few questions to say whether rounds forget as the two-state chain says "
+            f"({told}{beside}): draw more before you rely on its gate and stopping rule."
+        )
     return (
         f"Rounds forget as the two-state chain says ({told}{beside}): what its gate and "
         f"stopping rule assume holds."
     )
 
 
-def _of_curve(ratio: float | None) -> str | None:
-    if ratio is None:
+def _of_curve(ratio: float | None, chance: float | None) -> str | None:
+    if ratio is None or chance is None:
         return None
     end = ": questions differ, and late rounds are better forecast by the mean of earlier ones"
     return (
         f"Accuracy varies over rounds {ratio:.2f} times as much as the two-state chain expects"
-        f"{end if ratio < _SMOOTH else ''}."
+        f"{end if chance < _SURE else ''}."
     )
 
 
