@@ -1,5 +1,4 @@
-"""What it takes to find what is left of a run, and to sum it up: seconds and memory, by the number
-of its outcomes.
+"""What it takes to find what is left of a run, and to sum it up, by the number of its outcomes.
 
     python -m benchmarks.outcomes --quick
     python -m benchmarks.outcomes --questions 1000000 --rounds 64

@@ -46,10 +46,18 @@ def parser() -> argparse.ArgumentParser:
     options = verb_parser("compare", __doc__)
     options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
     options.add_argument(
-        "--strategy", action="append", default=[], metavar="LABEL", help="at most twice"
+        "--strategy",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="strategy to compare (at most twice)",
     )
-    options.add_argument("--rule", metavar="NAME", help="answer rule of both sides")
-    options.add_argument("--n", type=int, metavar="N", help="completions to rank pilots at")
+    options.add_argument(
+        "--rule", metavar="NAME", help="answer rule of both sides (each strategy's own)"
+    )
+    options.add_argument(
+        "--n", type=int, metavar="N", help="completions to rank pilots at (the largest N that ran)"
+    )
     options.add_argument("--json", action="store_true", help="print one JSON object instead")
     return options
 

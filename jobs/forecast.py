@@ -74,11 +74,19 @@ def parser() -> argparse.ArgumentParser:
         "--rounds", type=int, metavar="N", help="completions of MR-Thinking (as the pilot)"
     )
     options.add_argument(
-        "--tokens-per-gpu-second", type=float, metavar="S", help="instead of the pilot's speed"
+        "--tokens-per-gpu-second",
+        type=float,
+        metavar="S",
+        help="completion tokens that one GPU makes a second (the pilot's speed)",
     )
-    options.add_argument("--price-gpu-hour", type=float, metavar="X", help="of one GPU")
     options.add_argument(
-        "--price-million-tokens", type=float, metavar="Y", help="of completion tokens"
+        "--price-gpu-hour", type=float, metavar="X", help="price of one GPU for an hour"
+    )
+    options.add_argument(
+        "--price-million-tokens",
+        type=float,
+        metavar="Y",
+        help="price of a million completion tokens",
     )
     options.add_argument("--json", action="store_true", help="print one JSON object instead")
     return options

@@ -98,7 +98,9 @@ def steps(out: str, *, quick: bool) -> list[Step]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the steps; returns the exit status of the first that failed, else 0."""
     options = verb_parser("miniature", __doc__)
-    options.add_argument("--out", default="runs/miniature", metavar="FOLDER", help="of everything")
+    options.add_argument(
+        "--out", default="runs/miniature", metavar="FOLDER", help="where to write (runs/miniature)"
+    )
     options.add_argument("--quick", action="store_true", help="fewer questions")
     arguments = options.parse_args(argv)
     log_to_stderr(arguments.level)

@@ -65,7 +65,7 @@ def print_strategies(entries: Sequence[dict[str, Any]], *, synthetic: bool) -> N
         table, dropped = _fitting(benchmark, of_benchmark, console)
         console.print(table)
         if dropped:
-            console.print(f"not shown for want of width: {', '.join(dropped)}")
+            console.print(f"not shown for want of width: {'; '.join(dropped)}")
     console.print("* the rule that defines the strategy's answer")
 
 
@@ -159,7 +159,7 @@ def _table(benchmark: str, entries: list[dict[str, Any]], columns: list[_Column]
 
 def _saved(entry: dict[str, Any]) -> str:
     saved = entry["tokens_saved"]
-    return "-" if saved is None else f"{saved:.1%}"
+    return "-" if saved is None else f"{saved:z.1%}"  # no minus before a zero
 
 
 def _accuracy(entry: dict[str, Any], *, rule: str) -> str:

@@ -11,14 +11,14 @@ from benchmarks.__main__ import benchmarks, has_quick, main
 
 
 def test_every_benchmark_is_listed_with_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line each, from the module itself; what they are made of is not listed."""
+    """One whole sentence each, from the module itself; what they are made of is not listed."""
     known = benchmarks()
 
     assert {"control_plane", "hops", "peers", "scaling", "simulate", "start_up", "throughput"} <= (
         known.keys()
     )
     assert not {"machine", "product", "workload"} & known.keys()
-    assert all(known.values())
+    assert all(each.endswith(".") for each in known.values())
     assert main([]) == 0
     assert capsys.readouterr().out.count("\n") == len(known)
     assert not has_quick("autoscaling")

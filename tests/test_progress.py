@@ -109,7 +109,8 @@ def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_table_never_shortens_a_strategy_or_its_accuracy(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns give way to the width and are named; from 80 on names and accuracies stand whole."""
+    """Columns give way to the width and are named; from 80 on names and accuracies stand whole. A
+    share that rounds to zero has no sign."""
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("FORCE_COLOR", "1")
     known = {"accuracy": 0.7, "low": 0.6, "high": 0.8}
@@ -126,11 +127,14 @@ def test_a_table_never_shortens_a_strategy_or_its_accuracy(
             ),
             "completions": 32_000,
             "tokens_per_question": 1234.5,
-            "tokens_saved": 0.25,
+            "tokens_saved": saved,
             "failed": 0,
             "p0_sources": ["predictor"],
         }
-        for name, rule in (("mr_thinking", "last"), ("markovscale_star", "prm_argmax"))
+        for name, rule, saved in (
+            ("mr_thinking", "last", -0.0004),
+            ("markovscale_star", "prm_argmax", 0.25),
+        )
     ]
     print_strategies(entries, synthetic=False)
     told = plain(capsys.readouterr().out)
@@ -142,3 +146,4 @@ def test_a_table_never_shortens_a_strategy_or_its_accuracy(
         assert "markovscale_star" in told
         assert told.count("0.700 [0.600, 0.800]") == 4
     assert ("predictor" in told) == (width == 140)
+    assert "-0.0%" not in told

@@ -84,6 +84,7 @@ def without_round(row: dict[str, Any], number: int) -> dict[str, Any]:
     ("said", "expected"),
     [
         (words.percent(0.875), "87.5 %"),
+        (words.percent(-0.0004), "0.0 %"),
         (words.percent(None), "–"),
         (words.percent(math.nan), "–"),
         (words.percent_with(None), "–"),

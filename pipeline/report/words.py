@@ -17,14 +17,14 @@ def percent(share: float | None, digits: int = 1) -> str:
     """A share as a percentage: 0.875 is ``87.5 %``."""
     if share is None or math.isnan(share):
         return NONE
-    return f"{share * 100:.{digits}f} %".replace("-", _MINUS)
+    return f"{share * 100:z.{digits}f} %".replace("-", _MINUS)  # no minus before a zero
 
 
 def percent_range(interval: Interval | None, digits: int = 1) -> str:
     """The ends of an interval of shares: ``[80.1, 92.4]``."""
     if interval is None or math.isnan(interval.low):
         return ""
-    return f"[{interval.low * 100:.{digits}f}, {interval.high * 100:.{digits}f}]".replace(
+    return f"[{interval.low * 100:z.{digits}f}, {interval.high * 100:z.{digits}f}]".replace(
         "-", _MINUS
     )
 
