@@ -7,6 +7,7 @@ tests that start them without the mark fail.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,6 +48,16 @@ TINY_POOL: dict[str, Any] = {
     "start_timeout_s": 290,
     "engine": {"max_num_seqs": 16, "max_num_batched_tokens": 2048, "enforce_eager": True},
 }
+
+
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """What a child inherits of signals must not depend on how the tests were started (nohup, &)."""
+    numbers = (signal.SIGHUP, signal.SIGINT)
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

@@ -21,12 +21,13 @@ FAKES = {
     'sleep ${HEAD_STARTS:-0}; [ -z "$NO_HEAD" ] || exit 0; '
     'while [ "$1" != -- ]; do shift; done; shift; "$@"',
     "python": 'echo "driver at $RAY_ADDRESS: $*"; trap "exit 75" TERM; '
+    '[ -z "$LISTENS" ] || touch "$LISTENS"; '
     "for i in $(seq $SLEEPS); do sleep 0.1; done; exit $STATUS",
 }
 
 
 @pytest.fixture
-def batch(tmp_path):
+def batch(tmp_path, default_signals):
     """Starts the script as job 1234567 with what follows; the driver ends as `STATUS` says."""
     for name, body in FAKES.items():
         file = tmp_path / "bin" / name
@@ -102,12 +103,11 @@ def test_only_a_run_that_can_go_on_by_itself_is_queued_again(batch, status, agai
 def test_a_signal_drains_the_run(batch, tmp_path, number, again):
     """Slurm's warning, SIGTERM, drains the run, which ends with 75 and is queued again; a user's
     SIGINT does the same without queueing."""
-    process = batch("--name", "n", sleeps=200)
-    pid = tmp_path / "slurm-1234567-ray" / "driver.pid"
-    deadline = time.monotonic() + 20
-    while not (pid.exists() and pid.read_text().strip()) and time.monotonic() < deadline:
+    listens = tmp_path / "listens"
+    process = batch("--name", "n", sleeps=600, LISTENS=str(listens))
+    deadline = time.monotonic() + 60
+    while not listens.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(0.5)  # until the driver listens
     process.send_signal(number)
 
     status, told = ended(process)

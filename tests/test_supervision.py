@@ -12,7 +12,10 @@ import ray
 from benchmarks.running import until
 from jobs.endings import in_one_line
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervision is for Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="supervision is for Linux"),
+    pytest.mark.usefixtures("default_signals"),
+]
 
 JOB = """
 import atexit, os, signal, sys, time
@@ -25,14 +28,6 @@ def job():
 supervision._END_S = 1.0
 sys.exit(supervised(job))
 """
-
-
-@pytest.fixture(autouse=True)
-def _not_by_nohup():
-    """What a child inherits of signals must not depend on how the tests were started."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 def started(*lines: str) -> subprocess.Popen:
