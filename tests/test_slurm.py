@@ -103,10 +103,12 @@ def test_only_a_run_that_can_go_on_by_itself_is_queued_again(batch, status, agai
 def test_a_signal_drains_the_run(batch, tmp_path, number, again):
     """Slurm's warning, SIGTERM, drains the run, which ends with 75 and is queued again; a user's
     SIGINT does the same without queueing."""
-    listens = tmp_path / "listens"
+    listens, pid = tmp_path / "listens", tmp_path / "slurm-1234567-ray" / "driver.pid"
     process = batch("--name", "n", sleeps=600, LISTENS=str(listens))
     deadline = time.monotonic() + 60
-    while not listens.exists() and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if listens.exists() and pid.exists() and pid.read_text().strip():
+            break
         time.sleep(0.05)
     process.send_signal(number)
 
