@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +19,10 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rules_of, strategies_of
 from pipeline.core import prm
 from pipeline.core.phases import phases_of
-from pipeline.core.protocol import Completion, Failure, Request
+from pipeline.core.protocol import Completion, Failure, Request, Strategy
 from pipeline.planning.phase_work import (
     PREPARED,
+    ByBenchmark,
     folded_statistics,
     phase_count,
     phase_work,
@@ -32,6 +34,7 @@ from pipeline.records.outcome import schema_of
 from pipeline.records.questions import question_of, questions_table
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.segments import listed
+from pipeline.records.trajectory import Row
 
 
 class ScriptedGenerator:
@@ -104,6 +107,26 @@ def write_questions(run: RunDir, config: RunConfig) -> None:
     run.folder.write_table("questions.parquet", table)
 
 
+def work_of(
+    row: Row,
+    strategies: Mapping[str, Strategy[Any]],
+    phase: int,
+    known: Mapping[tuple[str, str], ByBenchmark],
+) -> Work:
+    """One question for one strategy in a phase, with what the phases before have learnt."""
+    phases = phases_of(strategies[row["strategy"]])
+    before = phases[phase - 1].name if phase else PREPARED
+    return Work(
+        label=row["strategy"],
+        phase=phases[phase].name,
+        strategy=phases[phase].strategy,
+        question=question_of(row),
+        gold=row["gold"],
+        level=row["level"],
+        statistics=known.get((row["strategy"], before), {}).get(row["benchmark"]),
+    )
+
+
 async def live(
     run: RunDir, generator: Any = None, verifier: Any = None, *, attempt: int = 1
 ) -> ScriptedGenerator:
@@ -135,21 +158,8 @@ async def live(
             in_flight=64,
             rules=rules_of(config.science),
         )
-        work = []
-        for row in phase_work(strategies, phase, questions, known, done):  # type: ignore[arg-type]  # keys of four
-            phases = phases_of(strategies[row["strategy"]])
-            before = phases[phase - 1].name if phase else PREPARED
-            work.append(
-                Work(
-                    label=row["strategy"],
-                    phase=phases[phase].name,
-                    strategy=phases[phase].strategy,
-                    question=question_of(row),
-                    gold=row["gold"],
-                    level=row["level"],
-                    statistics=known[(row["strategy"], before)].get(row["benchmark"]),
-                )
-            )
+        left = phase_work(strategies, phase, questions, known, done)  # type: ignore[arg-type]  # keys of four
+        work = [work_of(row, strategies, phase, known) for row in left]
         outcomes = await asyncio.gather(*(chains.run(one) for one in work))
         await writer.close()
         table = pa.Table.from_pylist(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def write_run(
     config: RunConfig,
     name: str,
     rows: Sequence[Row],
-    engine: MadeUp | None = None,
+    engine: Callable[[Question, Request], Observation] | None = None,
     *,
     done: int | None = None,
     metrics: bool = True,

@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -123,6 +124,8 @@ def test_what_a_notebook_gives_is_taken_or_refused_in_a_line(tmp_path: Path) -> 
         api.open_run(Path(whole(tmp_path).address)),
     )
     grid = {"kind": "markovscale_star", "n": 2, "tau": [0.5, 0.9]}
+    wrong: Any = MRThinking  # as a notebook, which no type checker has seen
+    letters: Any = "a"
 
     assert api.sweep(pool, "base").equals(api.sweep(pool, ["base"]))
     assert api.sweep(pool, grid, choose="tau").equals(api.sweep(pool, [grid], choose=["tau"]))
@@ -131,8 +134,8 @@ def test_what_a_notebook_gives_is_taken_or_refused_in_a_line(tmp_path: Path) -> 
     table = api.sweep(pool, "base")
     refused: dict[str, Callable[[], object]] = {
         r"did you mean mr_thinking\?": lambda: api.sweep(pool, "mr_thinkin"),
-        "strategy must be as in a configuration": lambda: api.replay(MRThinking, pool),  # type: ignore[arg-type]
-        "priors: ": lambda: api.open_pool(POOL, priors="a"),  # type: ignore[arg-type]
+        "strategy must be as in a configuration": lambda: api.replay(wrong, pool),
+        "priors: ": lambda: api.open_pool(POOL, priors=letters),
         "rule must be one of last": lambda: api.front(table, rule="lst"),
         "benchmark must be one of made-up": lambda: api.plot_accuracy(run.accuracies(), "aime"),
         "name must be one of": lambda: api.plot_metrics(run.metrics(), "tokens"),

@@ -241,7 +241,7 @@ def test_a_pilot_that_drew_nothing_is_refused_by_a_dry_run(
         return Failure(error="EngineDeadError: the replica was lost", completion_tokens=None)
 
     config = made_up_config(tmp_path, strategies=["base"], benchmarks=["gsm8k"])
-    pilot = write_run(config, "pilot", question_rows(12, ["gsm8k"]), nothing).address  # type: ignore[arg-type]
+    pilot = write_run(config, "pilot", question_rows(12, ["gsm8k"]), nothing).address
 
     assert evaluate.main(["--config", "configs/qwen-7b.yaml", "--dry-run", "--pilot", pilot]) == 2
     assert "gsm8k, math500 with completions, got none" in capsys.readouterr().err

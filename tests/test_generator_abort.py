@@ -8,6 +8,7 @@ from typing import Any
 
 from actors.engines.engine_stats import Meter
 from actors.engines.generator import GeneratorEngine
+from actors.engines.tokenizing import Tokenizing
 
 
 class Llm:
@@ -36,7 +37,7 @@ async def test_an_abort_that_comes_before_vllm_knows_the_request_ends_it() -> No
     """The completion is not made to its end, and what it cost is told and counted."""
     engine, llm = object.__new__(GeneratorEngine), Llm()
     engine._llm, engine._meter = llm, Meter(1)
-    engine._tokenizing = SimpleNamespace(abort=lambda request_id: False)  # type: ignore[assignment]
+    engine._tokenizing = Tokenizing()
     engine._running = {"r": asyncio.create_task(llm.generate())}
     async with asyncio.timeout(30):
         tokens = await engine.abort("r")

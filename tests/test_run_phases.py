@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chain_types import RunIdentity
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
 from actors.driver.run_phases import RunPhases
@@ -26,12 +26,18 @@ from pipeline.core.protocol import Completion
 from pipeline.planning.phase_work import PREPARED
 from pipeline.records.epochs import Epoch
 from pipeline.records.outcome import SCHEMA
-from pipeline.records.questions import question_of
 from pipeline.records.resume_index import RecordedWork
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.run import replay_run
 from pipeline.strategies.mr_thinking import MRThinking
-from tests.live import ScriptedGenerator, ScriptedVerifier, config_of, create, write_questions
+from tests.live import (
+    ScriptedGenerator,
+    ScriptedVerifier,
+    config_of,
+    create,
+    work_of,
+    write_questions,
+)
 
 
 async def attempt(
@@ -73,20 +79,12 @@ async def _draw(
         in_flight=64,
         headline=headlines_of(entry.config.science, phase),
     )
-    asked = []
-    for row in work:
-        phases = phases_of(strategies[row["strategy"]])
-        before = phases[phase - 1].name if phase else PREPARED
-        asked.append(
-            Work(
-                label=row["strategy"],
-                phase=phases[phase].name,
-                strategy=phases[phase].strategy,
-                question=question_of(row),
-                gold=row["gold"],
-                statistics=(run.statistics(row["strategy"], before) or {}).get(row["benchmark"]),
-            )
-        )
+    known = {
+        (label, name): run.statistics(label, name) or {}
+        for label, strategy in strategies.items()
+        for name in (PREPARED, *(each.name for each in phases_of(strategy)))
+    }
+    asked = [work_of(row, strategies, phase, known) for row in work]
     rows = await asyncio.gather(*(chains.run(one) for one in asked))
     await journal.close()
     folder = run.folder.child("outcomes", f"attempt-{number}-phase-{phase}")

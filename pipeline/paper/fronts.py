@@ -19,8 +19,7 @@ from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import JUDGED, TUNED, Choice, fixed
 from pipeline.paper.scored import Scored
 from pipeline.paper.settings import SAMPLERS
-from pipeline.predictors.agreement_fit import fit_agreement
-from pipeline.replay.chain_arrays import RIGHT
+from pipeline.predictors.agreement_training import fitted_on_chains
 from pipeline.replay.front_families import GAMMAS, TAUS, THRESHOLDS, budgets, in_words
 from pipeline.replay.fronts import Row, front_rows
 from pipeline.replay.sweep import HALVES, rights
@@ -43,18 +42,8 @@ Weights = tuple[AgreementWeights, AgreementWeights]
 def agree_weights(made: Evaluation) -> Weights | None:
     """Weights of `agree` by the half that they are fitted on; None where a half cannot fit any."""
     chains, half_Q = made.replays.chains, made.believed.half_Q
-    right_QT, graded_QT = chains.verdict_QT == RIGHT, chains.graded_QT
     try:
-        first, second = (
-            fit_agreement(
-                chains.form_QT[at],
-                chains.score_QT[at],
-                right_QT[at],
-                chains.length_Q[at],
-                graded_QT[at],
-            )
-            for at in (half_Q == half for half in range(HALVES))
-        )
+        first, second = (fitted_on_chains(chains, half_Q == half) for half in range(HALVES))
     except ConfigError:
         return None
     return first, second

@@ -93,13 +93,7 @@ def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementCard:
     right_QT, graded_QT = chains.verdict_QT == RIGHT, chains.graded_QT
     at = ~held_Q & graded_QT.any(axis=1)
     weights = replace(
-        fit_agreement(
-            chains.form_QT[at],
-            chains.score_QT[at],
-            right_QT[at],
-            chains.length_Q[at],
-            graded_QT[at],
-        ),
+        fitted_on_chains(chains, at),
         fitted_on=posixpath.basename(pool.address.rstrip("/")),
     )
     replay, n = FastReplay(chains), chains.n_rounds
@@ -130,6 +124,17 @@ def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementCard:
         chain_asc_accuracy=float(asc_right[rows].mean()),
         chain_asc_rounds=float(asc_drawn[rows].mean()),
         gain=gain,
+    )
+
+
+def fitted_on_chains(chains: ChainArrays, at_Q: BoolArray) -> AgreementWeights:
+    """`fit_agreement` on some chains of a pool, by what of them is graded."""
+    return fit_agreement(
+        chains.form_QT[at_Q],
+        chains.score_QT[at_Q],
+        chains.verdict_QT[at_Q] == RIGHT,
+        chains.length_Q[at_Q],
+        chains.graded_QT[at_Q],
     )
 
 
