@@ -25,6 +25,14 @@ from benchmarks.machine import described
 from benchmarks.workload import model_of
 
 _SHORT, _LONG = 16, 144
+_UNFUSED: dict[str, Any] = {"compilation_config": {"pass_config": {"fuse_allreduce_rms": False}}}
+_ALL_REDUCE: dict[str, dict[str, Any]] = {
+    "default": {},
+    "custom": _UNFUSED,
+    "nccl": {**_UNFUSED, "disable_custom_all_reduce": True},
+}
+"""How tensor parallelism sums: as vLLM chooses, by its own kernel without fusing it with the
+norm after it, or by NCCL."""
 
 
 def _options() -> argparse.ArgumentParser:
@@ -33,6 +41,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--shape", choices=["tiny", "7b"], default="tiny")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--tensor-parallel", type=int, default=1)
+    parser.add_argument(
+        "--all-reduce", choices=["custom", "nccl"], default="custom", help="of vLLM"
+    )
     parser.add_argument("--sequences", default="1,8,32,64,128,256")
     parser.add_argument("--held", default="256,4096,16384", help="tokens of each prompt")
     parser.add_argument("--most-held", type=int, default=400_000, help="of a batch, else skipped")
@@ -70,6 +81,7 @@ def measure(
                 "max_num_seqs": max(sequences),
                 "max_num_batched_tokens": 16_384 if options.gpu else 2_048,
                 "enforce_eager": not options.gpu,
+                "extra": _ALL_REDUCE[options.all_reduce],
             },
         }
     )

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import ray
 
 from actors.driver.driver import Attempt
+from actors.engines.engine_host import EngineHost
+from actors.engines.launch import Engines, start_engines
+from actors.routing.address import NAMESPACE
 from benchmarks.workload import ROUNDS, Job
 from jobs.cluster import start_ray
 from pipeline.config.run import RunConfig
@@ -73,8 +79,50 @@ def scripted_config(
     }
 
 
-def run_chains(config: dict[str, Any], work: list[Job]) -> dict[str, float]:
+@contextmanager
+def engines_up(config: dict[str, Any]) -> Iterator[Engines]:
+    """Engines on plain actors that several runs have one after another."""
+    parsed = RunConfig.parse(config)
+    start_ray(parsed.runtime)
+    engines = start_engines(parsed.science, parsed.runtime, f"{parsed.name}-shared")
+    try:
+        yield engines
+    finally:
+        engines.stop()
+
+
+class _OnEngines(Attempt):
+    """An attempt on engines that were up before it and stay so."""
+
+    def __init__(self, run: RunDir, config: RunConfig, engines: Engines) -> None:
+        super().__init__(run, config, 1)
+        self._given = engines
+
+    @contextmanager
+    def _engines(self, watch: Any) -> Iterator[Engines]:
+        for pool in self._given.address.pools.values():
+            for name in pool.at["replicas"]:
+                ray.get(ray.get_actor(name, NAMESPACE).__ray_call__.remote(_count_anew))
+        self._spending.engines_start()
+        yield self._given
+
+
+def _count_anew(host: EngineHost) -> None:
+    meter = host._engine._meter  # type: ignore[attr-defined]
+    meter.ready()
+    meter.preemptions = 0
+
+
+def run_chains(
+    config: dict[str, Any], work: list[Job], engines: Engines | None = None, seed: int = 0
+) -> dict[str, float]:
     """Run `work` once; what its engines and its driver say of it.
+
+    Args:
+        config: of the run.
+        work: its chains.
+        engines: that are up (`engines_up`); None starts engines for this run.
+        seed: another one makes other texts of the same lengths, so that no engine knows them.
 
     Raises:
         AssertionError: if a chain did not end as it had to.
@@ -83,10 +131,11 @@ def run_chains(config: dict[str, Any], work: list[Job]) -> dict[str, float]:
         config = {**config, "runtime": {**config["runtime"], "runs": runs}}
         parsed = RunConfig.parse(config)
         run = RunDir.create(parsed, f"{parsed.name}-{time.time_ns()}")
-        run.folder.write_table("questions.parquet", questions_of(work))
+        run.folder.write_table("questions.parquet", questions_of(work, seed))
         start_ray(parsed.runtime)
         began = time.perf_counter()
-        Attempt(run, parsed, 1).execute()
+        attempt = _OnEngines(run, parsed, engines) if engines else Attempt(run, parsed, 1)
+        attempt.execute()
         whole_s = time.perf_counter() - began
         outcomes, metrics = run.outcomes().to_pylist(), run.metrics()
     rounds = sum(job.rounds for job in work)
@@ -94,8 +143,8 @@ def run_chains(config: dict[str, Any], work: list[Job]) -> dict[str, float]:
     assert not [row for row in outcomes if row["error"]], "no chain may fail"
     assert sum(row["completions"] for row in outcomes) == rounds, "rounds must be those asked for"
     tokens = sum(row["completion_tokens"] for row in outcomes)
-    engines = metrics[-1]["engines"]["generator"]
-    seconds = max(engine["span_s"] for engine in engines)
+    replicas = metrics[-1]["engines"]["generator"]
+    seconds = max(engine["span_s"] for engine in replicas)
     assert seconds > 0, "no engine may have been replaced on the way"
     phase_s = metrics[-1]["phase_seconds"]
     return {
@@ -105,19 +154,19 @@ def run_chains(config: dict[str, Any], work: list[Job]) -> dict[str, float]:
         "tokens": tokens,
         "tokens_per_s": tokens / seconds,
         "rounds_per_s": rounds / seconds,
-        "slots_busy": sum(engine["slot_s"] for engine in engines) / (seconds * len(engines)),
-        "ms_a_step": 1_000 * seconds / max(engine["steps"] or 1 for engine in engines),
-        "preemptions": sum(engine["preemptions"] for engine in engines),
+        "slots_busy": sum(engine["slot_s"] for engine in replicas) / (seconds * len(replicas)),
+        "ms_a_step": 1_000 * seconds / max(engine["steps"] or 1 for engine in replicas),
+        "preemptions": sum(engine["preemptions"] for engine in replicas),
         # the whole span of a replica whose slots were never nine tenths in use
         "filled_s": max(
             engine["span_s"] if engine["filled_s"] is None else engine["filled_s"]
-            for engine in engines
+            for engine in replicas
         ),
         "loop_lag_ms": max(row["loop_lag_ms"] for row in metrics),
     }
 
 
-def questions_of(work: list[Job]) -> pa.Table:
+def questions_of(work: list[Job], seed: int = 0) -> pa.Table:
     """questions.parquet for chains of known length."""
     rows = [
         {
@@ -125,7 +174,7 @@ def questions_of(work: list[Job]) -> pa.Table:
             "benchmark": "arithmetic",
             "question_id": job.question_id,
             "text": job.text,
-            "seed": question_seed(0, "arithmetic", job.question_id),
+            "seed": question_seed(seed, "arithmetic", job.question_id),
             "p0": 0.9 if job.rounds == 1 else 0.1,  # L is 0.5: the first is gated, the other not
             "p0_source": "priors_file",
             "a": 0.2,

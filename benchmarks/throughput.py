@@ -4,6 +4,8 @@
     python -m benchmarks.throughput --shape 7b --gpu --chains 1000 --mean-tokens 160 \\
         --most-tokens 400 --slots 256
     python -m benchmarks.throughput --verifier ...    # every completion is scored, in all of them
+    python -m benchmarks.throughput --keep-engines --host actors --chains 1600,800 \\
+        --mean-tokens 600,2000 --most-tokens 1500,4000 ...    # several workloads, on one start
 
 The same chains of known length (`benchmarks.workload`) run as
 - ``raw``: all completions independent, longest first (no chain can do better),
@@ -14,7 +16,9 @@ The same chains of known length (`benchmarks.workload`) run as
 With ``--verifier`` a process reward model scores each completion before its chain goes on. On GPUs
 it has one of its own: two must be visible for the bare loops, and more for more replicas.
 Tokens/s are over the makespan: from the first request taken to the last completion; the product's
-cold start (Ray Data, controllers) is printed beside it. The last line is one JSON object.
+cold start (Ray Data, controllers) is printed beside it. Each run of the product has engines of its
+own, or with ``--keep-engines`` those of the run before it, which know none of its texts. The last
+line is one JSON object: figures by workload.
 """
 
 from __future__ import annotations
@@ -28,8 +32,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +50,10 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--shape", choices=["tiny", "7b"], default="tiny")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--replicas", type=int, default=1)
-    parser.add_argument("--chains", type=int, default=256)
-    parser.add_argument("--mean-tokens", type=int, default=48)
-    parser.add_argument("--most-tokens", type=int, default=240)
+    parser.add_argument("--chains", type=_numbers, default=[256], help="of each workload")
+    parser.add_argument("--mean-tokens", type=_numbers, default=[48], help="of each workload")
+    parser.add_argument("--most-tokens", type=_numbers, default=[240], help="of each workload")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a chain that goes on")
     parser.add_argument("--slots", type=int, default=48)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--verifier", action="store_true", help="score every completion")
@@ -65,14 +71,41 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cudagraphs", help="vLLM's cudagraph_mode, such as FULL, else its default for the GPU"
     )
+    parser.add_argument(
+        "--keep-engines", action="store_true", help="one start for all runs of the product"
+    )
     parser.add_argument("--models", help="keep the models here, so that what is compiled is too")
     parser.add_argument("--bare-only", help=argparse.SUPPRESS)
     return parser
 
 
-def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Chains, and the name that their figures have."""
+
+    name: str
+    jobs: list[Job]
+
+
+def _workloads(options: argparse.Namespace) -> list[Workload]:
+    sizes = zip(options.chains, options.mean_tokens, options.most_tokens, strict=True)
+    return [
+        Workload(
+            f"{chains} chains of {mean} tokens",
+            jobs(chains, mean_tokens=mean, most_tokens=most, rounds=options.rounds),
+        )
+        for chains, mean, most in sizes
+    ]
+
+
+def _config(options: argparse.Namespace, models: Path, chains: int) -> dict[str, Any]:
     from benchmarks.product import SCIENCE
 
+    most_tokens = max(options.most_tokens)
     pool: dict[str, Any] = {
         "replicas": options.replicas,
         "num_cpus": 1 if options.gpu else 0.3,
@@ -88,18 +121,19 @@ def _config(options: argparse.Namespace, models: Path) -> dict[str, Any]:
     verifier = {
         **model_of(options.shape, models / "verifier", "verifier"),
         # the reply once more, and a separator after each step of it
-        "max_model_len": 2 * options.most_tokens + 64,
+        "max_model_len": 2 * most_tokens + 64,
         "system": None,
     }
     return {
         "name": "throughput",
         "science": {
             **SCIENCE,
-            "benchmarks": [{"name": "arithmetic", "size": options.chains}],
-            "decoding": {"max_tokens": options.most_tokens},
+            "strategies": [{**SCIENCE["strategies"][0], "n": options.rounds}],
+            "benchmarks": [{"name": "arithmetic", "size": chains}],
+            "decoding": {"max_tokens": most_tokens},
             "generator": {
                 **model_of(options.shape, models / "generator", "generator"),
-                "max_model_len": options.most_tokens + 64,
+                "max_model_len": most_tokens + 64,
             },
             **({"verifier": verifier} if options.verifier else {}),
         },
@@ -130,13 +164,15 @@ def _extra(options: argparse.Namespace) -> dict[str, Any]:
     return extra
 
 
-async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> dict[str, Any]:
+async def _bare(
+    options: argparse.Namespace, workloads: list[Workload], models: Path
+) -> list[dict[str, Any]]:
     from actors.engines import vllm_setup, vllm_start
     from actors.engines.engine_stats import Meter
     from actors.engines.verifier import VerifierEngine
     from pipeline.config.run import RunConfig
 
-    config = RunConfig.parse(_config(options, models))
+    config = RunConfig.parse(_config(options, models, 1))
     pool = config.runtime.generator
     os.environ.update(vllm_setup.environment(pool))
     arguments = vllm_setup.engine_args(config.science.generator, pool, enable_prefix_caching=True)
@@ -153,21 +189,61 @@ async def _bare(options: argparse.Namespace, work: list[Job], models: Path) -> d
     started_s = time.perf_counter() - began
     tokenizer = vllm_setup.tokenizer(config.science.generator)
     engine = BareEngine(llm, tokenizer, meter, seeded=True, verifier=judge)
-    await measure(engine, "raw", work[: options.slots], options.slots)  # warm
-    results: dict[str, Any] = {"start_s": started_s}
-    for name in options.loops.split(","):
-        got = []
-        for _ in range(options.repeats):
-            got.append(await measure(engine, name, work, options.slots))
-            print(f"{name}:", {k: round(v, 2) for k, v in got[-1].items()}, flush=True)
-        rates = [row["tokens_per_s"] for row in got]
-        results[name] = statistics.median(rates)
-        results[f"{name}_spread"] = (max(rates) - min(rates)) / statistics.median(rates)
-        results[f"{name}_s"] = statistics.median(row["seconds"] for row in got)
+    await measure(engine, "raw", workloads[0].jobs[: options.slots], options.slots)  # warm
+    results = []
+    for work in workloads:
+        figures: dict[str, Any] = {"start_s": started_s}
+        for name in options.loops.split(","):
+            got = []
+            for _ in range(options.repeats):
+                got.append(await measure(engine, name, work.jobs, options.slots))
+                _tell(work, name, got[-1])
+            figures |= {name: _median(got, "tokens_per_s"), f"{name}_spread": _spread(got)}
+            figures[f"{name}_s"] = _median(got, "seconds")
+        results.append(figures)
     llm.shutdown()
     if judge is not None:
         judge.shutdown()
     return results
+
+
+def _product(
+    options: argparse.Namespace, workloads: list[Workload], models: Path
+) -> list[dict[str, Any]]:
+    from benchmarks.product import engines_up, run_chains
+
+    runs: list[list[dict[str, float]]] = [[] for _ in workloads]
+    configs = [_config(options, models, len(work.jobs)) for work in workloads]
+    with engines_up(configs[0]) if options.keep_engines else nullcontext() as engines:
+        for repeat in range(options.repeats):
+            for work, config, got in zip(workloads, configs, runs, strict=True):
+                got.append(run_chains(config, work.jobs, engines, seed=repeat))
+                _tell(work, "product", got[-1])
+    return [
+        {
+            "product": _median(got, "tokens_per_s"),
+            "product_spread": _spread(got),
+            "product_s": _median(got, "seconds"),
+            "product_phase_s": _median(got, "phase_seconds"),
+            "slots_busy": _median(got, "slots_busy"),
+            "loop_lag_ms": max(run["loop_lag_ms"] for run in got),
+        }
+        for got in runs
+    ]
+
+
+def _tell(work: Workload, name: str, figures: dict[str, float]) -> None:
+    rounded = {key: round(value, 2) for key, value in figures.items()}
+    print(f"{work.name}, {name}:", rounded, flush=True)
+
+
+def _median(runs: Sequence[dict[str, float]], name: str) -> float:
+    return statistics.median(run[name] for run in runs)
+
+
+def _spread(runs: Sequence[dict[str, float]]) -> float:
+    rates = [run["tokens_per_s"] for run in runs]
+    return (max(rates) - min(rates)) / statistics.median(rates)
 
 
 @contextmanager
@@ -183,58 +259,58 @@ def _gpu(number: int, options: argparse.Namespace) -> Iterator[None]:
         os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
-def _bare_in_child(options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
+def _bare_in_child(arguments: list[str]) -> list[dict[str, Any]]:
     """Bare loops in a process of their own: its engine and memory are gone when it ends."""
     with tempfile.TemporaryDirectory() as folder:
         target = f"{folder}/bare.json"
         command = [sys.executable, "-m", "benchmarks.throughput", *arguments, "--bare-only", target]
         subprocess.run(command, check=True)  # noqa: S603 - this very script
-        results: dict[str, Any] = json.loads(Path(target).read_text("utf-8"))
+        results: list[dict[str, Any]] = json.loads(Path(target).read_text("utf-8"))
     return results
 
 
 def main() -> None:
     """Measure and print."""
-    options = _options().parse_args()
+    parser = _options()
+    options = parser.parse_args()
     if options.quick:
         options.repeats = 1
-    work = jobs(options.chains, mean_tokens=options.mean_tokens, most_tokens=options.most_tokens)
+    if not len(options.chains) == len(options.mean_tokens) == len(options.most_tokens):
+        parser.error("--chains, --mean-tokens and --most-tokens must have one number a workload")
+    if options.keep_engines and options.host != "actors":
+        parser.error("--keep-engines needs --host actors")
+    workloads = _workloads(options)
     with tempfile.TemporaryDirectory() as folder:
         models = Path(options.models or folder).absolute()
         if options.bare_only:
-            results = asyncio.run(_bare(options, work, models))
-            Path(options.bare_only).write_text(json.dumps(results), "utf-8")
+            bare = asyncio.run(_bare(options, workloads, models))
+            Path(options.bare_only).write_text(json.dumps(bare), "utf-8")
             return
         print(described())
-        print(
-            f"{options.shape}: {len(work)} chains of 1 or {ROUNDS} rounds, "
-            f"{sum(job.total for job in work):,} tokens, {options.slots} slots a replica, "
-            f"{options.replicas} replica(s), {options.verifiers if options.verifier else 'no'} "
-            f"verifier(s), host {options.host}",
-            flush=True,
-        )
-        figures = _bare_in_child(options, sys.argv[1:]) if options.loops else {}
-        if not options.no_product:
-            from benchmarks.product import run_chains  # after the bare loops' process is gone
+        for work in workloads:
+            print(
+                f"{options.shape}: {work.name}, 1 or {options.rounds} rounds, "
+                f"{sum(job.total for job in work.jobs):,} tokens, {options.slots} slots a replica, "
+                f"{options.replicas} replica(s), "
+                f"{options.verifiers if options.verifier else 'no'} verifier(s), "
+                f"host {options.host}",
+                flush=True,
+            )
+        figures: list[dict[str, Any]] = [{} for _ in workloads]
+        if options.loops:
+            figures = _bare_in_child(sys.argv[1:])
+        if not options.no_product:  # after the bare loops' process is gone
+            for row, more in zip(figures, _product(options, workloads, models), strict=True):
+                row |= more
+                for name, rival in _RIVALS.items():
+                    if rival in row:
+                        row[f"product_over_{name}"] = row["product"] / row[rival]
+    rounded = [{name: round(value, 4) for name, value in row.items()} for row in figures]
+    names = [work.name for work in workloads]
+    print(json.dumps(dict(zip(names, rounded, strict=True))))
 
-            config = _config(options, models)
-            runs = []
-            for _ in range(options.repeats):
-                runs.append(run_chains(config, work))
-                print("product:", {k: round(v, 2) for k, v in runs[-1].items()}, flush=True)
-            rates = [run["tokens_per_s"] for run in runs]
-            figures |= {
-                "product": statistics.median(rates),
-                "product_spread": (max(rates) - min(rates)) / statistics.median(rates),
-                "product_s": statistics.median(run["seconds"] for run in runs),
-                "product_phase_s": statistics.median(run["phase_seconds"] for run in runs),
-                "slots_busy": statistics.median(run["slots_busy"] for run in runs),
-                "loop_lag_ms": max(run["loop_lag_ms"] for run in runs),
-            }
-            for name, rival in (("bare", "longest_first"), ("barrier", "barrier"), ("raw", "raw")):
-                if rival in figures:
-                    figures[f"product_over_{name}"] = figures["product"] / figures[rival]
-    print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
+
+_RIVALS = {"bare": "longest_first", "barrier": "barrier", "raw": "raw"}
 
 
 if __name__ == "__main__":

@@ -48,8 +48,10 @@ class Job:
         return self.rounds * self.tokens
 
 
-def jobs(count: int, *, mean_tokens: int, most_tokens: int, seed: int = 0) -> list[Job]:
-    """`count` chains; half of them are gated after their first round."""
+def jobs(
+    count: int, *, mean_tokens: int, most_tokens: int, rounds: int = ROUNDS, seed: int = 0
+) -> list[Job]:
+    """`count` chains of `rounds`; half of them are gated after their first."""
     rng = np.random.default_rng(seed)
     sigma = 0.8
     drawn = rng.lognormal(np.log(mean_tokens) - sigma**2 / 2, sigma, count)
@@ -60,7 +62,7 @@ def jobs(count: int, *, mean_tokens: int, most_tokens: int, seed: int = 0) -> li
         Job(
             question_id=str(number),
             text=f"{a}*{b}+{c}?",
-            rounds=1 if gated[number] else ROUNDS,
+            rounds=1 if gated[number] else rounds,
             tokens=int(lengths[number]),
         )
         for number, (a, b, c) in enumerate(terms)

@@ -88,7 +88,7 @@ class Meter:
         with self._lock:
             self.steps = self.running = self.waiting = 0
             self._busy_s = self._slot_s = self._request_s = 0.0
-            self._filled = None
+            self._first = self._filled = None
             self._started = self._at = self.last_progress = self._clock()
 
     @contextmanager
