@@ -177,3 +177,18 @@ def test_any_text_has_a_stable_form(text: str) -> None:
     assert canonical(form) == form
     if text.strip():
         assert grade(text, text) is Verdict.RIGHT
+
+
+_NUMBERS = ["3", "1/2", "$5", "x", "half", "dozen"]
+_WORDS = ["of", "per", "a", "the", "and", "in", "for", "of/", "\\text{of}", "-", ","]
+_UNITS = ["apples", "miles", "hour", "m", "cm", "%"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(words=st.lists(st.sampled_from(_NUMBERS + _WORDS + _UNITS), min_size=1, max_size=8))
+def test_any_words_can_be_graded(words: list[str]) -> None:
+    """Words around a number, in whatever order a small model puts them, are graded."""
+    text = " ".join(words)
+
+    assert grade(text, text) is Verdict.RIGHT
+    assert isinstance(grade("3", text), Verdict)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.controllers import grading
 from actors.controllers.grading import Grader, GradingPool
 from pipeline.answers import Verdict
 from pipeline.answers.reading import cached_reading
@@ -51,6 +52,22 @@ def wait_until_gone(pid: int, seconds: float = 10.0) -> bool:
     while running(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     return not running(pid)
+
+
+def test_a_fault_of_the_grader_costs_one_verdict(
+    pool: GradingPool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pair that exact comparison breaks on is told and goes to a worker, which may know more."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(grading, "find", broken)
+    with caplog.at_level("ERROR"):
+        verdicts = pool.grade_many([("1/2", "0.5"), ("3", "4")])
+
+    assert verdicts == [Verdict.RIGHT, Verdict.WRONG]
+    assert "could not compare '1/2' with '0.5'" in caplog.text
 
 
 def test_no_process_before_one_is_needed() -> None:

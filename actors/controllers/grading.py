@@ -124,7 +124,11 @@ class GradingPool:
         """The verdict of exact comparison within its budget; None where a worker may try more."""
         if len(gold) + len(prediction) > _PLACE_CHARS:
             return Verdict.RIGHT if gold.strip() == prediction.strip() else None
-        finding = find(gold, prediction, leniencies=self.leniencies, limit=_PLACE_WORK)
+        try:
+            finding = find(gold, prediction, leniencies=self.leniencies, limit=_PLACE_WORK)
+        except Exception:  # a fault of ours must not cost the chain, whose rounds are paid for
+            logger.exception("could not compare %r with %r", gold, prediction)
+            return None
         if finding in (Finding.RIGHT, Finding.WRONG):
             return Verdict(finding.value)
         return Verdict.UNGRADED if finding is Finding.UNREAD else None

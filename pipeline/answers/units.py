@@ -214,7 +214,7 @@ def is_things(words: str, remark: bool = False) -> bool:
     if remark:
         kept = [n for n in names if n not in ("of", "per", "a", "the", "in", "for", "and", "one")]
         return bool(kept) and not _NO_THINGS & set(kept) and len(max(kept, key=len)) > 3
-    head = names[: names.index("of")] if "of" in names[1:] else names
+    head = names[: names.index("of", 1)] if "of" in names[1:] else names
     last = head[0] if (len(names) > 1 and "/" in words) or " per " in words else head[-1]
     plural = last in _PLURALS or (len(last) > 3 and last[-1] == "s" and last[-2] not in "su")
     return plural and not _NO_THINGS & (set(names) - {"of"})
