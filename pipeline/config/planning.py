@@ -35,9 +35,9 @@ class PlanConfig(Section):
     bandwidth_efficiency: float = Field(0.85, gt=0, le=1)
     """Share of the memory bandwidth that reading weights and KV cache reaches in a step of decoding
     (`pipeline.planning.speed`); measured on an H200."""
-    all_reduce_us: float = Field(20, ge=0)
+    all_reduce_us: float = Field(12, ge=0)
     """Microseconds before each of the two sums over GPUs in a layer, with tensor parallelism, moves
-    anything; an assumption."""
+    anything; measured with NCCL on two H200."""
     compute_efficiency: float = Field(0.4, gt=0, le=1)
     """Share of the GPU's matrix throughput that reading prompts reaches; an assumption."""
     tokens_per_s: float | None = Field(None, gt=0)

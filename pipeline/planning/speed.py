@@ -2,9 +2,10 @@
 
 A step makes one token a sequence. It takes a fixed time, then reads all weights or does its
 arithmetic, whichever is slower, then reads what the sequences hold in the KV cache, and something a
-sequence for sampling. The constants are fitted to `benchmarks.decode_speed` of a 7B shape on one
-H200 (vLLM 0.26), which the fit meets within 2.6 %; docs/performance.md holds it against whole runs.
-Other GPUs are taken to reach the same shares of what their vendors state.
+sequence for sampling. With tensor parallelism its GPUs add up what each has, twice a layer. The
+constants are fitted to `benchmarks.decode_speed` of a 7B shape on one H200, which the fit meets
+within 2.6 %, and on two of them, within 3.7 % (vLLM 0.26); docs/performance.md holds it against
+whole runs. Other GPUs are taken to reach the same shares of what their vendors state.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ SEQUENCE_S = 8.0e-6
 """Of a step, a sequence: sampling."""
 ARITHMETIC = 0.737
 """Share of the GPU's stated matrix throughput that large batches reach."""
+LINK = 0.3
+"""Share of the link between GPUs that sums of a megabyte reach."""
 
 
 def step_s(
@@ -50,9 +53,9 @@ def step_s(
 
 
 def _sums_s(shape: ModelShape, parallel: int, plan: PlanConfig, sequences: float) -> float:
-    """What tensor parallelism adds to a step: two sums over the GPUs a layer. Not measured."""
+    """What tensor parallelism adds to a step: two sums over the GPUs a layer."""
     if parallel == 1:
         return 0.0
     moved_bytes = 2 * (parallel - 1) / parallel * sequences * shape.hidden * 2
-    each_s = plan.all_reduce_us * 1e-6 + moved_bytes / (GPUS[plan.gpu].link_gb_s * 1e9)
+    each_s = plan.all_reduce_us * 1e-6 + moved_bytes / (GPUS[plan.gpu].link_gb_s * 1e9 * LINK)
     return 2 * shape.layers * each_s
