@@ -1,6 +1,7 @@
 """What controller, client and journal cost a round, with engines that answer at once.
 
     python -m benchmarks.control_plane [--quick] [--chains 10000] [--rounds 8] [--latency 0.5]
+    python -m benchmarks.control_plane --reply-chars 4500   # replies of some 1,200 tokens
 
 Runs chains of MR-Thinking through the product's own `Chains`, client and journal on one event loop
 with scripted in-process engines (no Ray, no Serve: `benchmarks.hops` shows what those add). First
@@ -137,6 +138,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--reply-chars", type=int, default=0, help="of working in each reply")
     parser.add_argument("--latency", type=float, default=6.0, help="seconds a completion takes")
     arguments = parser.parse_args()
     repeats = 1 if arguments.quick else arguments.repeats
@@ -145,13 +147,19 @@ def main() -> None:
         rates, cpu = [], []
         for repeat in range(repeats):
             works = works_of(1_000, arguments.rounds)
-            got = asyncio.run(run(works, in_process(256, {}), f"{folder}/rate-{repeat}"))
+            engines = in_process(256, {"reply_chars": arguments.reply_chars})
+            got = asyncio.run(run(works, engines, f"{folder}/rate-{repeat}"))
             rates.append(got["rounds_per_s"])
             cpu.append(got["cpu_us_a_round"])
             print(f"rate: {got['rounds']} rounds, {got['rounds_per_s']:,.0f}/s, lost {got['lost']}")
         rounds = 2 if arguments.quick else arguments.rounds
         works = works_of(arguments.chains, rounds)
-        script = {"tokens": 55, "tokens_per_s": 55 / arguments.latency, "slots": arguments.chains}
+        script = {
+            "tokens": 55,
+            "reply_chars": arguments.reply_chars,
+            "tokens_per_s": 55 / arguments.latency,
+            "slots": arguments.chains,
+        }
         held = asyncio.run(run(works, in_process(arguments.chains, script), f"{folder}/held"))
         print(f"held: {arguments.chains} chains in flight, {held}")
     spread = statistics.pstdev(rates) / statistics.mean(rates) if len(rates) > 1 else 0.0

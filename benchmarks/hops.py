@@ -1,7 +1,7 @@
 """What a call of an engine costs by the way it goes: in process, Ray actor, Ray Serve.
 
     python -m benchmarks.hops --quick
-    python -m benchmarks.hops --calls 20000 --prompt-bytes 20000
+    python -m benchmarks.hops --calls 20000 --prompt-bytes 20000 --reply-chars 4500
 
 Scripted engines answer at once, and one process calls them through the product's own client: calls
 that come one at a time for latency, 64 at once for calls a second, and then chains of scored rounds
@@ -105,7 +105,7 @@ def replicas_cpu_s() -> float:
     return sum(sum(replica.cpu_times()[:2]) for replica in replicas.values())
 
 
-def started(host: str) -> Any:
+def started(host: str, reply_chars: int) -> Any:
     """A scripted generator and a verifier that answer at once."""
     from actors.engines.launch import start_pools
     from pipeline.config.models import GeneratorModel, VerifierModel
@@ -117,7 +117,7 @@ def started(host: str) -> Any:
             "host": "actors" if host == "process" else host,
             "generator": pool,
             "verifier": pool,
-            "scripted": {"in_process": host == "process"},
+            "scripted": {"in_process": host == "process", "reply_chars": reply_chars},
         }
     )
     models = {
@@ -134,6 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="1,000 calls, under 50 s on 2 cores")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--prompt-bytes", type=int, default=2_000)
+    parser.add_argument("--reply-chars", type=int, default=0, help="of working in each reply")
     parser.add_argument("--hosts", default=",".join(HOSTS), help="comma-separated")
     options = parser.parse_args(argv)
     calls = 1_000 if options.quick else options.calls
@@ -148,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     start_ray(RuntimeConfig())
     with watching("hops"):  # Serve's applications are taken for orphans without it
         for host in options.hosts.split(","):
-            engines = started(host)
+            engines = started(host, options.reply_chars)
             try:
                 figures[host] = asyncio.run(measure(engines.address, calls, 100, prompt))
                 figures[host] |= rounds_of(engines.address, max(100, calls // 10))

@@ -30,6 +30,11 @@ waits until deadline or abort; ``freeze`` does not even keep its deadline; the l
 that a verifier must never give."""
 
 _EXPRESSION = re.compile(r"\d+(?:[*+-]\d+)+\?")
+_WORKING = (
+    "First we write the total as $x^2 + 3x = 40$, where $x$ is the number of boxes. Then "
+    "$\\frac{12}{5}$ of them are left, which is 2.4 or 240% of one.\n\nSo the value of what is "
+    "left comes to 1,250 dollars, and each of the 5 friends has 250 of them.\n\n"
+)
 _ANSWER = re.compile(r"(?:\\boxed\{|was )(-?\d+)")
 
 
@@ -46,6 +51,8 @@ class Script(Section):
     """P(wrong -> right) of a revision."""
     tokens: int = Field(55, ge=1)
     """Median completion tokens; a completion has between half and twice as many."""
+    reply_chars: int = Field(0, ge=0, le=1_000_000)
+    """Characters of made-up working in front of each answer."""
     tokens_per_s: float | None = Field(None, gt=0)
     """Speed of one sequence; None answers at once."""
     score_s: float = Field(0.0, ge=0)
@@ -107,7 +114,9 @@ def reply(prompt: str, seed: int, script: Script) -> tuple[str, int]:
     is_right = _uniform("right", prompt, seed) < p_right
     answer = int(right) + (0 if is_right else 1 + int(_uniform("slip", prompt, seed) * 99))
     tokens = max(1, round(script.tokens * 2 ** (2 * _uniform("length", prompt, seed) - 1)))
-    return f"The question asks for a number.\n\nIt is \\boxed{{{answer}}}.", tokens
+    working = _WORKING * (1 + script.reply_chars // len(_WORKING))
+    start = f"The question asks for a number.\n\n{working[: script.reply_chars]}"
+    return f"{start}It is \\boxed{{{answer}}}.", tokens
 
 
 def confidence(text: str, prompt: str, seed: int) -> Confidence:

@@ -6,7 +6,9 @@ that lost its backslash; an ``<answer>`` block; a "Final Answer" line; a ``####`
 is" phrase; a reply that is nothing but an answer; the last number. A final box that never closes
 means that there is no answer: falling back to an earlier guess would grade what the model dropped.
 
-Everything here is linear in the length of the reply.
+Everything here is linear in the length of the reply. A controller reads every reply whole, so that
+plain searches for a word (`str.find`) come before regular expressions, which take a hundred times
+as long to find nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from pipeline.core.thinking import after_thinking
 
 _TAIL_CHARS = 1_000_000
+_WINDOW = 1_000
 _NEXT_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id)\|>|<｜(?:User|end▁of▁sentence)｜>"
 )
@@ -28,6 +31,7 @@ _ANSWER_SIGN = re.compile(
     r"\\boxed|\\fbox|^####|\banswer[ \t*]{0,4}(?:is|:)|</answer>", re.MULTILINE | re.IGNORECASE
 )
 _BOX = re.compile(r"(?:\\(?:boxed|fbox)|\x08oxed|(?<![\\A-Za-z])boxed)(?=[ \t]{0,4}(\{)?)")
+_BRACE = re.compile(r"\\[\\{}]|[{}]")
 _BARE_BOX = re.compile(r"[ \t]{1,4}(\d[\d.,]{0,40}|[A-Za-z])(?![A-Za-z])")
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad\b|\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b"
@@ -38,6 +42,9 @@ _REASON = re.compile(
 )
 _STRONG = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]{1,400})(?<=\S)\*\*(?![\w(\[{*])")
 _FINAL_LINE = re.compile(r"final answer\b[ \t*_]{0,6}(?:is)?[ \t]?:?[ \t*_]{0,6}", re.IGNORECASE)
+_SIGN_WORDS = ("answer", "oxed", "fbox", "####")
+_PHRASE_NOUNS = ("answer", "result", "solution", "value", "option", "choice")
+_RIGHT_NOUNS = ("answer", "option", "choice")
 _HASHES = re.compile(r"^####[ \t]*([-+$(\\{\[.\d][^\n]*)$", re.MULTILINE)
 _PHRASE = re.compile(
     r"\b(?:answer|result|solution|value|option|choice)[ \t*]{0,4}(?:is|:|=|equals"
@@ -56,6 +63,7 @@ _NOUNS = (  # Chinese and Japanese; Hindi, Bengali, Urdu, Arabic; Romance; Russi
     "|respuesta|resultado|solución|opción|réponse|résultat|resposta|solução|opção"
     "|ответ[а-я]{0,2}|результат|вариант|antwort|ergebnis|lösung"
 )
+_ROOTS = re.sub(r"\(\?:[^)]*\)\?|\[[^]]*\]\{[^}]*\}", "", _NOUNS).split("|")
 _SAYS = (
     "(?:is|est?|é|ist|lautet|será?|равен|равна|равно|это|हैं?)(?![^\\W\\d_])|هو|هي|ہے|হল|হলো|হচ্ছে"
     "|是|为|為|は|が|[:：=—–】]|-(?=\\s)"
@@ -76,6 +84,8 @@ _NUMBER = re.compile(
     r"(?:(?<![\w)\]}])[-+])?\$?(?:\d{1,3}(?:,\d{3}){1,9}(?![\d,])|\d+)(?:\.\d+)?(?:/\d+)?(?:\\?%)?"
     r"|(?<![\w.])[-+]?\$?\.\d+"
 )
+_DIGIT = re.compile(r"\d")
+_IN_NUMBERS = frozenset("+-$,./\\%")
 _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|[。।۔！？؟]")
 
 
@@ -114,10 +124,14 @@ def last_box(text: str) -> str | None:
 
 def boxes(text: str) -> list[_Box]:
     """The outermost boxes of `text` in order; a box that never closes has no end."""
-    closing = _matching_braces(text)
+    first = min((at for at in map(text.find, ("oxed", "fbox")) if at >= 0), default=None)
+    if first is None:
+        return []
+    first = max(0, first - len("\\b"))
+    closing = _matching_braces(text, first)
     found: list[_Box] = []
     reach = 0
-    for match in _BOX.finditer(text):
+    for match in _BOX.finditer(text, first):
         if match.start() < reach:
             continue  # inside the box before
         if match[1] is not None:
@@ -134,11 +148,11 @@ def boxes(text: str) -> list[_Box]:
     return found
 
 
-def _matching_braces(text: str) -> dict[int, int]:
-    """Position of the closing brace for each opening one that has it."""
+def _matching_braces(text: str, first: int) -> dict[int, int]:
+    """Position of the closing brace for each opening one from `first` on that has it."""
     stack: list[int] = []
     closing: dict[int, int] = {}
-    for match in re.finditer(r"\\[\\{}]|[{}]", text):
+    for match in _BRACE.finditer(text, first):
         if match[0] == "{":
             stack.append(match.start())
         elif match[0] == "}" and stack:
@@ -151,9 +165,33 @@ def _own_part(reply: str) -> str:
     turn = _NEXT_TURN.search(reply)
     if turn:
         reply = reply[: turn.start()]
-    sign = _ANSWER_SIGN.search(reply)
+    places = [at for at in map(_folded(reply).find, _SIGN_WORDS) if at >= 0]
+    if not places:
+        return reply
+    sign = _ANSWER_SIGN.search(reply, max(0, min(places) - len("</")))
     question = _NEXT_QUESTION.search(reply, sign.end()) if sign else None
     return reply[: question.start()] if question else reply
+
+
+def _folded(text: str) -> str:
+    """`text` in lower case, each character at its place."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(c.lower()[0] for c in text)
+
+
+def _last(
+    pattern: re.Pattern[str], words: tuple[str, ...], text: str, folded: str
+) -> re.Match[str] | None:
+    """The last match of a pattern that begins with one of `words` and has none of them behind."""
+    at = {word: folded.rfind(word) for word in words}
+    while (place := max(at.values())) >= 0:
+        found = pattern.match(text, place)
+        if found:
+            return found
+        for word in words:
+            if at[word] == place:
+                at[word] = folded.rfind(word, 0, place + len(word) - 1)
+    return None
 
 
 def _boxed_answer(reply: str, found: list[_Box]) -> str | None:
@@ -180,21 +218,27 @@ def _block(reply: str) -> str | None:
 
 
 def _final_line(reply: str) -> str | None:
-    matches = list(_FINAL_LINE.finditer(reply))
-    if not matches:
+    found = _last(_FINAL_LINE, ("final answer",), reply, _folded(reply))
+    if found is None:
         return None
-    rest = reply[matches[-1].end() :].lstrip(" \t\r\n*_:")
+    rest = reply[found.end() :].lstrip(" \t\r\n*_:")
     return _clause(rest.partition("\n")[0])
 
 
 def _hashes(reply: str) -> str | None:
-    lines: list[str] = _HASHES.findall(reply)
+    lines: list[str] = _HASHES.findall(reply) if "####" in reply else []
     return lines[-1].strip() if lines else None
 
 
 def _phrase(reply: str) -> str | None:
     """What stands behind the last "the answer is", in English or another language."""
-    signs = [*_PHRASE.finditer(reply), *_ABROAD.finditer(reply), *_NAMED_RIGHT.finditer(reply)]
+    folded = _folded(reply)
+    abroad = _ABROAD.finditer(reply) if any(root in folded for root in _ROOTS) else ()
+    signs: list[re.Match[str]] = [*abroad]
+    for pattern, words in ((_PHRASE, _PHRASE_NOUNS), (_NAMED_RIGHT, _RIGHT_NOUNS)):
+        found = _last(pattern, words, reply, folded)
+        if found:
+            signs.append(found)
     if not signs:
         return None
     last = max(signs, key=lambda sign: sign.start())
@@ -250,8 +294,11 @@ def _says_something(text: str) -> bool:
 
 def _bare(reply: str) -> str | None:
     """The whole reply, where it is one short line that says nothing else."""
-    line = _STRONG.sub(r"\1", reply.strip())
-    if not line or len(line) > 80 or "\n" in line:
+    line = reply.strip()
+    if "\n" in line or len(line) > 400:  # without its marks it is a fifth as long at least
+        return None
+    line = _STRONG.sub(r"\1", line)
+    if not line or len(line) > 80:
         return None
     words = _WORDS.findall(re.sub(r"\\(?:text|mbox|mathrm)\{[^{}]*\}", "", line))
     if words and re.search(r"\d", line):
@@ -260,12 +307,24 @@ def _bare(reply: str) -> str | None:
 
 
 def _last_number(reply: str) -> str | None:
-    numbers = list(_NUMBER.finditer(reply))
-    if not numbers:
+    digit = _last_digit(reply)
+    if digit is None:
         return None
-    last = numbers[-1]
+    start = digit
+    while start and (reply[start - 1] in _IN_NUMBERS or reply[start - 1].isdecimal()):
+        start -= 1
+    last = list(_NUMBER.finditer(reply, start))[-1]
     for math in reversed(list(_MATH.finditer(reply, max(0, last.start() - 4000)))):
         if math.start() <= last.start() < math.end():
             inside = next(part for part in math.groups() if part is not None)
             return inside.rpartition("=")[2].strip() or None
     return last[0]
+
+
+def _last_digit(text: str) -> int | None:
+    for end in range(len(text), 0, -_WINDOW):
+        start = max(0, end - _WINDOW)
+        digits = [match.start() for match in _DIGIT.finditer(text, start, end)]
+        if digits:
+            return digits[-1]
+    return None

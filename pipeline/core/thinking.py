@@ -104,7 +104,7 @@ def parts(text: str) -> Parts:
     The answer follows the last closing tag of the family that was opened, or of any where none
     was: then the template opened it. A thought inside a thought must end before the outer one does.
     """
-    if _CHANNELS.search(text):
+    if "<|" in text and _CHANNELS.search(text):
         return _of_channels(text)
     if _BARE_START.match(text) or "assistantfinal" in text:
         return _of_bare_channels(text)
