@@ -23,8 +23,6 @@ from benchmarks.machine import described
 from benchmarks.replica_model import Speed, makespan
 from benchmarks.workload import Job, jobs
 
-_MEAN_TOKENS, _MOST_TOKENS = 48, 120
-
 
 def ideal_s(work: Sequence[Job], slots: int, tokens_per_s: float) -> float:
     """Seconds that the chains take where nothing but the engines' speed and slots holds them."""
@@ -39,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--chains", type=int, default=384)
     parser.add_argument("--replicas", default="1,2,4", help="comma-separated")
     parser.add_argument("--slots", type=int, default=16, help="of each replica")
+    parser.add_argument("--mean-tokens", type=int, default=48, help="of a completion")
+    parser.add_argument("--most-tokens", type=int, default=120)
+    parser.add_argument("--reply-chars", type=int, default=0, help="of working in each reply")
     parser.add_argument("--tokens-per-s", type=float, default=120, help="of one sequence")
     parser.add_argument("--host", choices=["actors", "serve"], default="actors")
     parser.add_argument("--controllers", type=int, default=1)
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     options.chains = min(options.chains, 192) if options.quick else options.chains
     work = longest_first(
-        jobs(options.chains, mean_tokens=_MEAN_TOKENS, most_tokens=_MOST_TOKENS, seed=0)
+        jobs(options.chains, mean_tokens=options.mean_tokens, most_tokens=options.most_tokens)
     )
     tokens = sum(job.total for job in work)
     print(described())
@@ -60,10 +61,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             replicas=replicas,
             slots=options.slots,
             tokens_per_s=options.tokens_per_s,
-            most_tokens=_MOST_TOKENS,
+            most_tokens=options.most_tokens,
             host=options.host,
             controllers=options.controllers,
         )
+        config["runtime"]["scripted"]["reply_chars"] = options.reply_chars
         runs = [run_chains(config, work) for _ in range(1 if options.quick else options.repeats)]
         rates = [run["tokens_per_s"] for run in runs]
         ideal = tokens / ideal_s(work, options.slots * replicas, options.tokens_per_s)
