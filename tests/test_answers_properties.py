@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -192,3 +194,31 @@ def test_any_words_can_be_graded(words: list[str]) -> None:
 
     assert grade(text, text) is Verdict.RIGHT
     assert isinstance(grade("3", text), Verdict)
+
+
+def _is_number_or_raised(c: str) -> bool:
+    shape = unicodedata.decomposition(c)
+    return c.isdigit() or unicodedata.category(c) in ("No", "Nl") or "<s" in shape
+
+
+_ODD = [c for c in map(chr, range(0x20000)) if _is_number_or_raised(c)]
+
+
+def test_any_sign_for_a_number_can_be_graded() -> None:
+    """Digits of every script, circled, raised and lowered signs: none breaks the reading."""
+    verdicts = {grade("5", text) for c in _ODD for text in (c, f"5 {c}")}
+
+    assert len(_ODD) > 1_000
+    assert verdicts <= set(Verdict)
+
+
+@pytest.mark.parametrize("sign", ["⑦", "❼", "➆", "➐", "⓻", "৭", "７"])
+def test_a_sign_for_seven_is_seven(sign: str) -> None:
+    """Circled in any style, or a digit of another script."""
+    assert grade("7", sign) is Verdict.RIGHT
+    assert grade("8", sign) is Verdict.WRONG
+
+
+def test_trade_marks_are_no_part_of_a_name() -> None:
+    """A raised TM is no exponent."""
+    assert grade("Windows", "Windows™") is Verdict.RIGHT

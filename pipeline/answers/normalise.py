@@ -25,7 +25,7 @@ _UNICODE = {
     "ℂ": r"\mathbb{C} ", "⟨": r"\langle ", "⟩": r"\rangle ", "≈": r"\approx ", "≡": r"\equiv ",
     "→": r"\to ", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
     "€": r"\text{euro}", "£": r"\text{gbp}", "¥": r"\text{yen}", "₹": r"\text{rupee}",
-    "¢": r"\text{cent}",
+    "¢": r"\text{cent}", **dict.fromkeys("™℠®©", ""),
 }  # fmt: skip
 _TRANSLATION = str.maketrans(_UNICODE)
 _ESCAPES = tuple(
@@ -39,7 +39,9 @@ _ESCAPES = tuple(
 )  # fmt: skip
 _SCRIPTS = {"<super>": "^{", "<sub>": "_{"}
 _ROOT = re.compile(r"([\u2070-\u209c\xb2\xb3\xb9]*)([√∛∜])\s*(\d+(?:\.\d+)?|[A-Za-z](?![A-Za-z]))?")
-_CIRCLED = re.compile(r"\\textcircled\s*\{?\s*(\d+)\s*\}?|[\u2460-\u2473]")
+_CIRCLED = re.compile(
+    r"\\textcircled\s*\{?\s*(\d+)\s*\}?|[\u2460-\u2473\u2776-\u2793\u24eb-\u24ff]"
+)
 _VULGAR = re.compile(r"(\d?)([¼½¾⅐-⅞])")
 _SPACES = re.compile(
     r"(?P<row>\\\\)|\\(?:[,;:!> ]|quad\b|qquad\b|displaystyle\b|textstyle\b|limits\b"
@@ -168,7 +170,7 @@ def _printable(text: str) -> str:
     for c in text:
         form, _, codes = unicodedata.decomposition(c).partition(" ")
         plain = "".join(chr(int(code, 16)) for code in codes.split()) if form[:1] == "<" else c
-        form = _SCRIPTS.get(form, "") if c not in _UNICODE else ""
+        form = _SCRIPTS.get(form, "") if c not in _UNICODE and len(plain) == 1 else ""
         if form != level:
             pieces.append(("}" if level else "") + form)
             level = form
@@ -188,8 +190,8 @@ def _plain_character(c: str) -> str:
         return " "
     if c in _UNICODE:
         return _UNICODE[c]
-    if c.isdecimal():
-        return str(unicodedata.decimal(c))
+    if c.isdigit():
+        return str(unicodedata.digit(c))
     if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Cn"):
         return ""
     kind, _, letter = unicodedata.name(c, "").replace("LAMDA", "LAMBDA").rpartition(" LETTER ")
