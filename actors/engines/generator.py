@@ -86,15 +86,20 @@ class GeneratorEngine(VllmEngine):
             output = await self._in_time(call, run, "completion")
             if isinstance(output, Failure):
                 return output
-            made = output.outputs[0]
-            return self._prompter.answer(
-                prompt,
-                made.text,
-                list(made.token_ids),
-                made.finish_reason,
-                output.num_cached_tokens or 0,
-                vllm_calls.confidence(made),
-            )
+            # half a second of a long reply, in which the loop would take nothing from vLLM
+            return await self._tokenizing.read(lambda: self._answer(prompt, output))
+
+    def _answer(self, prompt: Prompt, output: Any) -> Generated | Failure:
+        """What a final output of vLLM's comes to."""
+        made = output.outputs[0]
+        return self._prompter.answer(
+            prompt,
+            made.text,
+            list(made.token_ids),
+            made.finish_reason,
+            output.num_cached_tokens or 0,
+            vllm_calls.confidence(made),
+        )
 
     async def warm_up(self) -> None:
         """Answer a batch of short requests, sampled as those of a run are.

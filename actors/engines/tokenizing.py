@@ -1,4 +1,4 @@
-"""The thread in which an engine makes prompts: tokenizers are not thread-safe."""
+"""The thread in which an engine makes prompts and reads replies: tokenizers are not thread-safe."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ class Tokenizing:
             return Failure.of(ErrorKind.ABORTED, "before it began", completion_tokens=0)
         finally:
             self._at_work.discard(request_id)
+
+    async def read(self, make: Callable[[], R]) -> R:
+        """What `make` returns, of a reply that is complete: there is nothing to abort any more."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, make)
 
     def abort(self, request_id: str) -> bool:
         """Whether the request's prompt was being made; it goes no further."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import mul
 
 TOP_LOGPROBS = 20
 """k; the most that OpenAI's API and vLLM give without being told otherwise."""
@@ -43,11 +44,13 @@ def confidence_of(top_logprobs: Iterable[Sequence[float]]) -> Confidence | None:
     """
     confidences, entropies = [], []
     for place in top_logprobs:
-        top = [max(LEAST, value) for value in sorted(place, reverse=True)[:TOP_LOGPROBS]]
+        if len(place) > TOP_LOGPROBS:
+            place = sorted(place, reverse=True)[:TOP_LOGPROBS]
+        top = [value if value > LEAST else LEAST for value in place]
         if not top:
             return None
         confidences.append(-math.fsum(top) / len(top))
-        entropies.append(-math.fsum(math.exp(value) * value for value in top))
+        entropies.append(-math.fsum(map(mul, map(math.exp, top), top)))
     if not confidences:
         return None
     return Confidence(

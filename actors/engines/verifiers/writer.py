@@ -106,14 +106,21 @@ class VllmWriter:
         if isinstance(made, Failure):
             return made
         ids, _ = made
+        before = 0
+        if known is not None:
+            counted = await self._running.tokenizing.run(
+                request_id, lambda: len(self._ids(turns, known))
+            )
+            if isinstance(counted, Failure):
+                return counted
+            before = counted
         told = await vllm_calls.next_token(
             self._running.llm, ids, [*self._words.values()], request_id
         )
         if isinstance(told, Failure):
             return told
         logprobs = {word: told[token] for word, token in self._words.items() if token in told}
-        read = len(ids) if known is None else len(ids) - len(self._ids(turns, known))
-        return Weighed(logprobs, read=max(0, read))
+        return Weighed(logprobs, read=max(0, len(ids) - before))
 
     async def _prompt(
         self, turns: Sequence[Turn], begun: str, request_id: str, writes: bool = True
