@@ -57,6 +57,14 @@ def test_a_question_has_the_rows_that_the_whole_journal_has_of_it(
             assert len(kept) <= 1 or sum(kept) <= held
 
 
+def test_a_segment_may_hold_more_text_than_one_array(tmp_path):
+    """2 GiB is the most that one array of Arrow's holds; here many parts of a segment are one."""
+    long = table_of([row("q0", 0), {**row("q1", 1), "text": "x" * 2**25}])
+    write_blocks(Folder(str(tmp_path)), [pa.concat_tables([long] * 72)], [("s", "b", "q0")])
+
+    assert len(Blocks(Folder(str(tmp_path))).rows(("s", "b", "q0"))) == 72
+
+
 def test_a_changed_block_is_refused_by_its_place(tmp_path):
     """It is never taken for what was recorded; other blocks are read."""
     keys = [("s", "b", name) for name in NAMES]

@@ -126,12 +126,14 @@ def _parts(
     """Rows of questions that have a block, by block, as many as are held at once."""
     held: dict[int, list[pa.Table]] = {}
     held_bytes = 0
-    for table in tables:
-        keys = zip(*(table[column].to_pylist() for column in QUESTION_KEY), strict=True)
-        numbers = np.fromiter((blocks.get(key, -1) for key in keys), np.int32, table.num_rows)
+    # of a table with more than 2 GiB of text, rows can only be taken batch by batch
+    for batch in (batch for table in tables for batch in table.to_batches()):
+        keys = zip(*(batch[column].to_pylist() for column in QUESTION_KEY), strict=True)
+        numbers = np.fromiter((blocks.get(key, -1) for key in keys), np.int32, batch.num_rows)
         order = np.argsort(numbers, kind="stable")
         order = order[np.searchsorted(numbers[order], 0) :]
-        rows = table.replace_schema_metadata(SCHEMA.metadata).take(pa.array(order))
+        rows = pa.Table.from_batches([batch.take(pa.array(order))])
+        rows = rows.replace_schema_metadata(SCHEMA.metadata)
         found = np.unique(numbers[order], return_index=True, return_counts=True)
         for block, start, count in zip(*found, strict=True):
             held.setdefault(int(block), []).append(rows.slice(start, count))
