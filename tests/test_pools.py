@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ from pipeline.core.protocol import Failure
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import ByQuestion, read_journal
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import listed, write_segment
+from pipeline.records.segments import listed, place_of, write_segment
 from pipeline.records.trajectory import SCHEMA
+from pipeline.replay import pool_export
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.store import parquet
 from tests.live import ScriptedGenerator, config_of, create, live, write_questions
 
 ROUNDS, SAMPLES, QUESTIONS = 3, 4, 3
@@ -94,6 +97,30 @@ async def test_an_export_is_the_same_pool(tmp_path: Path) -> None:
     assert seen(again) == seen(read_pool(run.address, text=True))
     with pytest.raises(ConfigError, match="must be exported to a new folder"):
         export_pool(run, str(tmp_path / "export"))
+
+
+async def test_an_export_may_be_larger_than_what_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written in row groups of a size in bytes, and read by them: only one of them must be
+    small enough."""
+    run = await collected(tmp_path)
+    rows = read_journal(run.journal).table.to_pylist()
+    names = run.journal.names()
+    for name in names:
+        run.journal.move(name, f"before/{name}")
+    epoch, parts = Epoch.parse(place_of(names[0])[0]), len(names) + 2
+    for number in range(parts):
+        write_segment(run.journal, epoch, number, rows[number::parts], run=run.run_id)
+    monkeypatch.setattr(pool_export, "_BYTES", 1)
+    export_pool(run, str(tmp_path / "export"))
+    facts = pq.read_metadata(tmp_path / "export" / "pool.parquet")
+    sizes = [facts.row_group(number).total_byte_size for number in range(facts.num_row_groups)]
+    small = partial(parquet.check_unpacked_size, most_bytes=max(sizes))
+    monkeypatch.setattr(parquet, "check_unpacked_size", small)
+
+    assert len(sizes) == parts
+    assert len(read_pool(str(tmp_path / "export")).questions) == QUESTIONS
 
 
 async def test_a_deeper_resume_draws_only_what_is_missing(tmp_path: Path) -> None:
@@ -270,7 +297,7 @@ async def test_what_is_wrong_with_an_export_is_named_by_file_and_row(
     path = tmp_path / "export" / "pool.parquet"
     table = pq.read_table(path)
     order = sorted(range(table.num_rows), key=lambda i: _order(table, i))
-    pq.write_table(change(table.take(order)), path)
+    pq.write_table(change(table.take(order)), path, row_group_size=4)  # as a large pool's
     facts = json.loads((tmp_path / "export" / "pool.json").read_text())
     del facts["sha256"]  # as of an earlier version, or of a folder made by hand
     (tmp_path / "export" / "pool.json").write_text(json.dumps(facts))

@@ -21,6 +21,7 @@ from pipeline.replay.pools import POOL_VERSION, CompletionPool, Place, read_with
 from pipeline.store.storage import Folder, sha256
 
 _ROWS = 50_000  # a row group: few of them compress better
+_BYTES = 2**28  # of it in memory
 _ORDER = ("benchmark", "pool", "question_id", "chain", "round", "sample")
 
 
@@ -100,11 +101,11 @@ def _taken(run: RunDir, places: Mapping[Place, str | None]) -> Iterator[pa.Table
 
 
 def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Row groups of at least `_ROWS` rows but for the last, so that few are in memory."""
+    """Row groups of at least `_ROWS` rows or `_BYTES` but for the last: no more is in memory."""
     held: list[pa.Table] = []
     for table in tables:
         held.append(table)
-        if sum(map(len, held)) >= _ROWS:
+        if sum(map(len, held)) >= _ROWS or sum(part.nbytes for part in held) >= _BYTES:
             yield pa.concat_tables(held)
             held = []
     if held:

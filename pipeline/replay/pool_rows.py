@@ -18,7 +18,7 @@ from pipeline.core.errors import DataError
 from pipeline.records.journal import fences_of
 from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import LATER, Row, address_of, as_current
-from pipeline.store.parquet import parquet_table
+from pipeline.store.parquet import parquet_groups
 from pipeline.store.storage import Folder
 
 POOL_TABLE = "pool.parquet"
@@ -105,17 +105,17 @@ def exported_rows(folder: Folder, *, text: bool) -> Iterator[Located]:
         DataError: as `journal_rows`, and where an address of a question comes twice.
     """
     where = f"{folder.address}/{POOL_TABLE}"
-    table = as_current(parquet_table(folder.read(POOL_TABLE), where), where)
     seen: dict[tuple[Any, ...], Located] = {}
-    for located in _rows(table, where, text=text):
-        key = _key(located.row)
-        if key in seen:
-            raise DataError(
-                f"a pool must hold every completion once, {located.where} and row "
-                f"{seen[key].number} are both {describe(located.row)}"
-            )
-        seen[key] = located
-        yield located
+    for group in parquet_groups(folder.read(POOL_TABLE), where):
+        for located in _rows(as_current(group, where), where, text=text, before=len(seen)):
+            key = _key(located.row)
+            if key in seen:
+                raise DataError(
+                    f"a pool must hold every completion once, {located.where} and row "
+                    f"{seen[key].number} are both {describe(located.row)}"
+                )
+            seen[key] = located
+            yield located
 
 
 def describe(row: Row) -> str:
@@ -131,12 +131,13 @@ def _key(row: Row) -> tuple[Any, ...]:
     return (row["strategy"], row["benchmark"], row["question_id"], *address_of(row))
 
 
-def _rows(table: pa.Table, where: str, *, text: bool) -> Iterator[Located]:
-    _check_scores(table, where)
+def _rows(table: pa.Table, where: str, *, text: bool, before: int = 0) -> Iterator[Located]:
+    """Rows of a file, of which so many came before."""
+    _check_scores(table, where, before)
     table = table.select(_COLUMNS)
     if not text:
         table = without_texts(table)
-    for number, row in enumerate(table.to_pylist(), 1):
+    for number, row in enumerate(table.to_pylist(), before + 1):
         yield Located(row, where, number)
 
 
@@ -146,13 +147,14 @@ def without_texts(table: pa.Table) -> pa.Table:
     return table.set_column(table.schema.get_field_index("text"), table.schema.field("text"), said)
 
 
-def _check_scores(table: pa.Table, where: str) -> None:
+def _check_scores(table: pa.Table, where: str, before: int) -> None:
     """Refuse nan and values outside [0, 1] before any row is used."""
     scores = table["score"].combine_chunks()
     bad = _first_bad(scores)
     if bad is not None:
         raise DataError(
-            f"score must be in [0, 1], got {scores[bad].as_py()!r} in row {bad + 1} of {where}"
+            f"score must be in [0, 1], got {scores[bad].as_py()!r} in row "
+            f"{before + bad + 1} of {where}"
         )
     steps = table["step_scores"].combine_chunks()
     values, parents = steps.flatten(), pc.list_parent_indices(steps)
@@ -160,7 +162,7 @@ def _check_scores(table: pa.Table, where: str) -> None:
     if bad is not None:
         raise DataError(
             f"step_scores must be in [0, 1], got {values[bad].as_py()!r} in row "
-            f"{parents[bad].as_py() + 1} of {where}"
+            f"{before + parents[bad].as_py() + 1} of {where}"
         )
 
 

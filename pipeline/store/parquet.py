@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,6 +42,27 @@ def parquet_table(data: bytes, where: str, columns: list[str] | None = None) -> 
         raise no_parquet(where, error) from error
 
 
+def parquet_groups(data: bytes, where: str) -> Iterator[pa.Table]:
+    """The row groups of a Parquet file, one after the other; together they may unpack to more than
+    a process should hold.
+
+    Raises:
+        DataError: as `parquet_table`, of each.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        for number in range(file.num_row_groups):
+            check_unpacked_size(file.metadata, where, groups=[number])
+    except (*NO_PARQUET, OSError, MemoryError) as error:
+        raise no_parquet(where, error) from error
+    for number in range(file.num_row_groups):
+        try:
+            group = file.read_row_group(number)
+        except (*NO_PARQUET, OSError, MemoryError) as error:
+            raise no_parquet(where, error) from error
+        yield group
+
+
 def parquet_schema(data: bytes, where: str) -> pa.Schema:
     """The schema in the bytes of a Parquet file.
 
@@ -61,15 +83,24 @@ def no_parquet(where: str, error: BaseException) -> DataError:
 
 
 def check_unpacked_size(
-    metadata: pq.FileMetaData, where: str, most_bytes: int = MOST_UNPACKED_BYTES
+    metadata: pq.FileMetaData,
+    where: str,
+    most_bytes: int = MOST_UNPACKED_BYTES,
+    groups: Iterable[int] | None = None,
 ) -> None:
     """Refuse a Parquet file that says it unpacks to more than a process should hold.
+
+    Args:
+        metadata: of the file.
+        where: it is.
+        most_bytes: that it may unpack to.
+        groups: its row groups that are read at once; None for all.
 
     Raises:
         DataError: naming the file.
     """
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    unpacked = sum(group.total_byte_size for group in groups)
+    numbers = range(metadata.num_row_groups) if groups is None else groups
+    unpacked = sum(metadata.row_group(number).total_byte_size for number in numbers)
     if unpacked > most_bytes or metadata.num_rows > MOST_ROWS:
         raise DataError(
             f"a Parquet file must unpack to at most {most_bytes:,} bytes and {MOST_ROWS:,} rows, "
