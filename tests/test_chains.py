@@ -9,6 +9,7 @@ import pytest
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalError, JournalWriter
+from actors.engines.prompting import check_text
 from actors.routing.calls import Generated, Scored
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Failure, Question
@@ -129,6 +130,27 @@ async def test_a_chain_ends_with_its_whole_bill(tmp_path):
     assert (row["completion_tokens"], row["verifier_tokens"], row["wasted_tokens"]) == (21, 27, 3)
     assert (row["stop_reason"], row["completions"]) == ("budget", 3)
     assert read(tmp_path)["round"].to_pylist() == [0, 1, 2]
+
+
+async def test_a_reply_with_nul_costs_no_chain(tmp_path):
+    """Engines refuse it in what they are given; a model may write it all the same. What it wrote is
+    scored, and fed back, with a question mark there."""
+
+    class Writing(ScriptedGenerator):
+        async def call(self, call):
+            check_text(call.request.messages[-1].content, "user message")
+            return replace(await super().call(call), text="so\0 \\boxed{1\0}")
+
+    class Reading(HalfVerifier):
+        async def call(self, call):
+            check_text(call.reply, "reply")
+            return await super().call(call)
+
+    chains, _ = make_chains(tmp_path, Writing(), Reading())
+    row = await chains.run(make_work())
+
+    assert (row["stop_reason"], row["completions"], row["error"]) == ("budget", 3, None)
+    assert read(tmp_path)["text"].to_pylist() == ["so? \\boxed{1?}"] * 3
 
 
 async def test_the_chain_with_most_to_come_is_urgent(tmp_path):

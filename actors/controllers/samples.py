@@ -148,7 +148,8 @@ class Samples:
         if isinstance(made, Failure):
             return made, Lost()
         lost = Lost(made.wasted_tokens, made.unknown_attempts)
-        text = encodable(made.text)  # one reply must not spoil the file of a thousand others
+        # one reply must not spoil the file of a thousand others; no engine takes NUL in a prompt
+        text = encodable(made.text).replace("\0", "?")
         completion = Completion(
             text=text,
             answer=extract(text),
