@@ -26,8 +26,8 @@ from pipeline.report.html import Html, h, script_json
 from pipeline.report.message import message_of, one_question, verdict_words
 from pipeline.report.page import report_page
 from pipeline.report.paper_numbers import Entry, PaperNumbers, PaperTable, read_paper
-from pipeline.report.question_page import Shown, cut, question_page, why
-from pipeline.report.question_texts import completions_of
+from pipeline.report.question_page import Shown, question_page, why
+from pipeline.report.question_texts import completions_of, cut
 from pipeline.report.run_data import Cell, RunData, read_run
 from pipeline.report.spending import bill_of, time_line
 from pipeline.report.svg import NARROW, Scale, axes, nice_step, plot
@@ -440,15 +440,27 @@ def test_long_texts_lose_their_middle() -> None:
     )
 
 
+def test_no_more_of_a_text_is_held_than_is_shown(run: RunData) -> None:
+    """Two hundred questions are held at a time: their replies may be a hundred times as long."""
+    keys = list(run.questions)
+    whole = completions_of(run.run, keys, most_chars=10**9)
+    short = completions_of(run.run, keys, most_chars=9)
+
+    assert any(len(row["text"]) > 9 for rows in whole.values() for row in rows)
+    assert {key: [row["text"] for row in rows] for key, rows in short.items()} == {
+        key: [cut(row["text"], 9) for row in rows] for key, rows in whole.items()
+    }
+
+
 def test_a_page_shows_failures_notes_and_missing_texts(run: RunData) -> None:
     """A failed round shows its error, a cut one its reason; without the journal it says so."""
     key = ("made-up", "q5")
-    chain, texts = cell(run, "mr_thinking"), completions_of(run.run, [key])
+    chain, texts = cell(run, "mr_thinking"), completions_of(run.run, [key], most_chars=100)
     recorded = texts["mr_thinking", *key]
     noted = [{**recorded[0], "finish_reason": "length", "prm_truncated": True}, recorded[1]]
     shown = Shown(cell=chain, outcome=chain.by_question[key], completions=noted)
-    page = question_page(run.questions[key], [shown], most_chars=100)
-    bare = question_page(run.questions[key], [replace(shown, completions=())], most_chars=100)
+    page = question_page(run.questions[key], [shown])
+    bare = question_page(run.questions[key], [replace(shown, completions=())])
 
     assert '<pre class="text" dir="auto">EngineDeadError: the replica was lost</pre>' in page
     assert "(length, leading steps dropped for the verifier)" in page
@@ -461,7 +473,7 @@ def test_an_answer_that_cannot_be_traced_is_not_marked(run: RunData) -> None:
     odd = changed(cell(run, "base"), 0, answer_last="odd")
     shown = Shown(cell=odd, outcome=odd.by_question[key], completions=())
 
-    assert "the answer</span>" not in question_page(run.questions[key], [shown], most_chars=10)
+    assert "the answer</span>" not in question_page(run.questions[key], [shown])
 
 
 def test_torn_segments_and_strangers_are_left_out(tmp_path: Path) -> None:
@@ -472,7 +484,7 @@ def test_torn_segments_and_strangers_are_left_out(tmp_path: Path) -> None:
     first, second = run.journal.names()
     run.journal.write("stray.txt", b"")
     run.journal.write(first, run.journal.read(first)[:-7])
-    found = completions_of(run, [("other", "q1"), ("made-up", "q2")])
+    found = completions_of(run, [("other", "q1"), ("made-up", "q2")], most_chars=100)
 
     assert set(found) == {("base", "other", "q1")}
     assert second in run.journal.names()
@@ -485,7 +497,7 @@ def test_the_first_record_of_an_address_counts(tmp_path: Path) -> None:
     rows = read_segment(run.journal, run.journal.names()[0]).to_pylist()
     again = [{**row, "text": "again"} for row in rows]
     write_segment(run.journal, Epoch(1, "abcdef", 0, "w", 1), 2, again)
-    found = completions_of(run, [("made-up", "q0")])
+    found = completions_of(run, [("made-up", "q0")], most_chars=100)
 
     assert [row["text"] == "again" for row in found["base", "made-up", "q0"]] == [False]
 

@@ -12,7 +12,9 @@ from pipeline.report.page import Report, report_page
 from pipeline.report.paper_tables import PaperNumbers
 from pipeline.report.question_list import (
     EMBEDDED_BYTES,
+    EMBEDDED_CHARS,
     EMBEDDED_QUESTIONS,
+    FILE_CHARS,
     FOLDER,
     Entry,
     entries_of,
@@ -58,7 +60,7 @@ def build(
     chosen = most_telling(entries, min(most, EMBEDDED_QUESTIONS))
     embedded: dict[int, Html] = {}
     size = 0
-    for entry, page in _pages(runs, chosen, whole=False):
+    for entry, page in _pages(runs, chosen, most_chars=EMBEDDED_CHARS):
         size += len(page.encode())
         if size > EMBEDDED_BYTES:
             break
@@ -91,7 +93,7 @@ def write_report(report: Report, pages: Pages, folder: Folder, name: str) -> int
 
 
 def _pages(
-    runs: Sequence[RunData], entries: Sequence[Entry], *, whole: bool
+    runs: Sequence[RunData], entries: Sequence[Entry], *, most_chars: int
 ) -> Iterator[tuple[Entry, Html]]:
     """Pages of entries in their order, their completions read a batch at a time."""
     for start in range(0, len(entries), _BATCH):
@@ -100,15 +102,15 @@ def _pages(
         texts: dict[tuple[str, str, str, str], Sequence[Row]] = {
             (run.run_id, *key): rows
             for run in runs
-            for key, rows in completions_of(run.run, keys).items()
+            for key, rows in completions_of(run.run, keys, most_chars=most_chars).items()
         }
         for entry in batch:
-            yield entry, page_of(entry, texts, whole=whole)
+            yield entry, page_of(entry, texts)
 
 
 def _files(runs: Sequence[RunData], entries: Sequence[Entry]) -> Pages:
     made_up = any(run.synthetic for run in runs)
-    for entry, page in _pages(runs, entries, whole=True):
+    for entry, page in _pages(runs, entries, most_chars=FILE_CHARS):
         benchmark, question = entry.key
         content = document(
             f"{benchmark}, {question}",

@@ -17,9 +17,11 @@ EMBEDDED_QUESTIONS = 300
 EMBEDDED_BYTES = 8_000_000
 FOLDER = "report-questions"
 """Beside the report: pages that it does not hold itself."""
+EMBEDDED_CHARS = 6_000
+"""Of a completion's text in the report, at most."""
+FILE_CHARS = 200_000
+"""The same in a page beside it."""
 
-_EMBEDDED_CHARS = 6_000
-_FILE_CHARS = 200_000
 _TITLE_CHARS = 90
 
 
@@ -74,15 +76,13 @@ Texts = Mapping[tuple[str, str, str, str], Sequence[Seen]]
 """Completions by (run, strategy label, benchmark, question_id)."""
 
 
-def page_of(entry: Entry, texts: Texts, *, whole: bool) -> Html:
-    """The page of an entry; `whole` for one that stands in a file of its own."""
+def page_of(entry: Entry, texts: Texts) -> Html:
+    """The page of an entry."""
     chains = [
         Shown(cell=cell, outcome=row, completions=texts.get((cell.run, cell.label, *entry.key), ()))
         for cell, row in entry.outcomes
     ]
-    return question_page(
-        entry.question, chains, most_chars=_FILE_CHARS if whole else _EMBEDDED_CHARS
-    )
+    return question_page(entry.question, chains)
 
 
 def question_section(

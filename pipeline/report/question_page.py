@@ -33,8 +33,8 @@ class Shown:
     """From the journal; [] where they are not at hand."""
 
 
-def question_page(question: Seen, chains: Sequence[Shown], *, most_chars: int) -> Html:
-    """Everything of one question; each completion's text is cut in its middle to `most_chars`."""
+def question_page(question: Seen, chains: Sequence[Shown]) -> Html:
+    """Everything of one question."""
     known: Mapping[str, str | None] = {
         "benchmark": question["benchmark"],
         "question": question["question_id"],
@@ -46,7 +46,7 @@ def question_page(question: Seen, chains: Sequence[Shown], *, most_chars: int) -
         "article",
         facts([(name, _isolated(value)) for name, value in known.items() if value is not None]),
         h("pre", question["text"], cls="text", dir="auto"),
-        *(_chain(shown, most_chars) for shown in chains),
+        *map(_chain, chains),
         cls="question",
     )
 
@@ -93,7 +93,7 @@ def _rule(cell: Cell, row: Seen) -> str:
     )
 
 
-def _chain(shown: Shown, most_chars: int) -> Html:
+def _chain(shown: Shown) -> Html:
     cell, row = shown.cell, shown.outcome
     rule = cell.rule.value
     verdict = counted_verdict(row, cell.rule)
@@ -115,10 +115,7 @@ def _chain(shown: Shown, most_chars: int) -> Html:
         _beliefs(cell, row) if sum(s is not None for s in row["round_scores"]) > 1 else None,
         h(
             "ol",
-            *(
-                _round(cell, row, r, texts[r], most_chars, chosen=r == chosen)
-                for r in range(rounds)
-            ),
+            *(_round(cell, row, r, texts[r], chosen=r == chosen) for r in range(rounds)),
             cls="rounds",
             start="0",
         ),
@@ -129,9 +126,7 @@ def _chain(shown: Shown, most_chars: int) -> Html:
     )
 
 
-def _round(
-    cell: Cell, row: Seen, r: int, recorded: Seen | None, most_chars: int, *, chosen: bool
-) -> Html:
+def _round(cell: Cell, row: Seen, r: int, recorded: Seen | None, *, chosen: bool) -> Html:
     score, path = row["round_scores"][r], row["posterior_path"]
     last = r == len(row["round_answers"]) - 1
     sampled = recorded is not None and recorded["pool"] == Pool.PARALLEL
@@ -147,10 +142,10 @@ def _round(
     if chosen:
         told.append(h("span", "the answer", cls="chosen"))
     told.append(h("span", row["stop_reason"] if last else "went on", cls="decision"))
-    return h("li", h("div", *told, cls="told"), _text(recorded, most_chars))
+    return h("li", h("div", *told, cls="told"), _text(recorded))
 
 
-def _text(recorded: Seen | None, most_chars: int) -> Html | None:
+def _text(recorded: Seen | None) -> Html | None:
     if recorded is None:
         return None
     if recorded["error"] is not None:
@@ -160,19 +155,7 @@ def _text(recorded: Seen | None, most_chars: int) -> Html | None:
     return h(
         "details",
         h("summary", "text", f" ({', '.join(map(str, notes))})" if notes else None),
-        h("pre", cut(recorded["text"] or "", most_chars), cls="text", dir="auto"),
-    )
-
-
-def cut(content: str, most_chars: int) -> str:
-    """A text with its middle left out where it is longer than `most_chars`; the end tells more."""
-    if len(content) <= most_chars:
-        return content
-    head = most_chars // 3
-    left_out = len(content) - most_chars
-    return (
-        f"{content[:head]}\n\n[… {left_out:,} characters left out; the journal has them …]\n\n"
-        f"{content[len(content) - (most_chars - head) :]}"
+        h("pre", recorded["text"] or "", cls="text", dir="auto"),
     )
 
 

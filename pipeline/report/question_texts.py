@@ -22,12 +22,13 @@ Address = tuple[int, int, int, str]
 
 
 def completions_of(
-    run: RunDir, questions: Collection[tuple[str, str]]
+    run: RunDir, questions: Collection[tuple[str, str]], *, most_chars: int
 ) -> dict[QuestionKey, list[Row]]:
     """Recorded completions of (benchmark, question_id) pairs, in order of chain, round and sample.
 
     Segments are read one by one; those that do not count or are torn are left out. Of several
-    records of one address the first counts, a failure only where nothing else was recorded.
+    records of one address the first counts, a failure only where nothing else was recorded. Each
+    text is cut in its middle to `most_chars`.
     """
     ids = pa.array(sorted({question for _, question in questions}), type=pa.string())
     wanted = set(questions)
@@ -40,8 +41,20 @@ def completions_of(
             rows = found.setdefault((row["strategy"], row["benchmark"], row["question_id"]), {})
             address = (row["chain"], row["round"], row["sample"], row["pool"])
             if address not in rows or rows[address]["error"] is not None:
-                rows[address] = row
+                rows[address] = {**row, "text": cut(row["text"] or "", most_chars)}
     return {key: [rows[address] for address in sorted(rows)] for key, rows in found.items()}
+
+
+def cut(content: str, most_chars: int) -> str:
+    """A text with its middle left out where it is longer than `most_chars`; the end tells more."""
+    if len(content) <= most_chars:
+        return content
+    head = most_chars // 3
+    left_out = len(content) - most_chars
+    return (
+        f"{content[:head]}\n\n[… {left_out:,} characters left out; the journal has them …]\n\n"
+        f"{content[len(content) - (most_chars - head) :]}"
+    )
 
 
 def _counting(journal: Folder) -> Iterator[pa.Table]:
