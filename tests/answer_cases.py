@@ -427,8 +427,14 @@ REPLIES_EQUAL = [  # what a sum of names, a point or an approximation says
     ("7.14", r"\sqrt{51} ≈ 7.14"),
     (r"8\pi", r"8\pi \approx 25.13"),
     (r"\{\{1\},\{2\}\}", r"\{1\},\{2\}"),
+    ("8", "3 + 5 = 8 apples"),
+    ("8", "$3 + $5 = $8"),
+    ("12", "60 dollars / 5 = 12 dollars"),
 ]
 REPLIES_DIFFERENT = [
+    ("9", "3 + 5 = 8 apples"),
+    ("31", "120 x 10 = $120"),
+    ("40", "0.8 + 8 = 16"),
     ("x+y=5", "5"),
     ("12", "2x=12"),
     ("x+y=5", "m+n=5"),
@@ -447,6 +453,9 @@ OPEN = [  # nobody has shown either
     ("2.5 hours", "2 hours 30 minutes"),
     (r"\sqrt{51}", r"\sqrt{50} \approx 7.14"),
     ("8", r"8\pi \approx 25.13"),
+    ("12", "3 * 2 * 2 * 2 = 12"),
+    ("24", "3 * 2 * 2 * 2 = 12"),
+    ("78", r"8 \times 24 \to 16"),
 ]
 MORE_DIFFERENT = [
     ("10", "4 10/3"),

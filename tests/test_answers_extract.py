@@ -109,6 +109,10 @@ REPLIES = [
     # last number, bare replies
     ("The total is 48 cards, altogether.", "48"),
     ("The delivery order costs $29.00.", "$29.00"),
+    ("Sam spent $5.60 on driving and $2.20 on breakfast", "$2.20"),
+    ("She pays $2.25 and 3.50 * 1.5 = $5.00. In all, 3.50 * 1.5 = $5.00.", "$5.00"),
+    ("The answer is $5 for one and $7 for all of them.", "$7"),
+    ("It costs $45 and with tax $x = 50$.", "50"),
     ("We have 3 + 4 = 7", "7"),
     ("It goes from 10-3 to 1,234,567.", "1,234,567"),
     ("So it falls to -5 degrees in the end", "-5"),

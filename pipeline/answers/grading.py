@@ -168,6 +168,7 @@ def find(
             decision = True if other else decision
         if decision is None and isinstance(given, Unread):
             decision = _approximated(expected, given, comparison, limit)
+            decision = decision or _by_sides(expected, given, comparison, limit)
     except TooLarge:
         return Finding.TOO_LARGE
     if decision is not None:
@@ -193,6 +194,17 @@ def _approximated(
     if number is None or not comparison.rounds(value.expression, number, rounded.places):
         return None
     return True if any(comparison.equal(expected, side) for side in (value, rounded)) else None
+
+
+def _by_sides(expected: Value, given: Unread, comparison: Comparison, limit: int) -> bool | None:
+    """The decision where every side of an equation that has no reading as one decides alike:
+    3 + 5 = 8 apples for 8, and 2 + 2 = 5 for 7; open for 4, and for 5."""
+    sides = [read(side, limit=limit) for side in given.text.split("=")]
+    scalars = isinstance(expected, Scalar) and all(isinstance(side, Scalar) for side in sides)
+    if len(sides) < 2 or not scalars or not comparison.allows(Leniency.CHAIN_END):
+        return None
+    decisions = {comparison.equal(expected, side) for side in sides}
+    return decisions.pop() if len(decisions) == 1 else None
 
 
 def _squeezed(text: str) -> str:
