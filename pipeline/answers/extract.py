@@ -41,15 +41,20 @@ _REASON = re.compile(
     r"[,;]?[ \t]+(?:because|since|which|whose|where)\b|,[ \t]+(?:not|so)\b", re.IGNORECASE
 )
 _STRONG = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]{1,400})(?<=\S)\*\*(?![\w(\[{*])")
-_FINAL_LINE = re.compile(r"final answer\b[ \t*_]{0,6}(?:is)?[ \t]?:?[ \t*_]{0,6}", re.IGNORECASE)
+_VALUE = r"\$|\\|\(?[-+]?\.?\d|\(?(?-i:[A-K])(?![A-Za-z])"
+_FINAL_LINE = re.compile(  # not: to find the final answer, add 2 and 3
+    r"final answer\b[ \t*_]{0,6}(?:(?:is|equals)\b|[:：=→–—]|-(?!\w)|[ \t]?$"
+    rf"|(?:(?:must|should|would|will|has to) be[ \t*]{{1,4}})?(?={_VALUE}))[ \t]?:?[ \t*_]{{0,6}}",
+    re.IGNORECASE | re.MULTILINE,
+)
 _SIGN_WORDS = ("answer", "oxed", "fbox", "####")
 _PHRASE_NOUNS = ("answer", "result", "solution", "value", "option", "choice")
 _RIGHT_NOUNS = ("answer", "option", "choice")
 _HASHES = re.compile(r"^####[ \t]*([-+$(\\{\[.\d][^\n]*)$", re.MULTILINE)
 _PHRASE = re.compile(
     r"\b(?:answer|result|solution|value|option|choice)[ \t*]{0,4}(?:is|:|=|equals"
-    r"|(?:must|should|would|will|has to) be(?=[ \t*]{1,4}(?:\$|\\|[-+]?\d"
-    r"|\(?(?-i:[A-K])(?![A-Za-z]))))[ \t*]{0,4}:?",
+    rf"|(?:must|should|would|will|has to) be(?=[ \t*]{{1,4}}(?:{_VALUE})))[ \t*]{{0,4}}:?"
+    r"(?![ \t*]{0,4}(?:indeed[ \t])?(?:in)?correct\b)",
     re.IGNORECASE,
 )
 _NAMED_RIGHT = re.compile(  # option C is correct
@@ -79,6 +84,8 @@ _LETTER = re.compile(r"(?<![A-Za-z])[(（]?([A-K])[)）]?(?![A-Za-z])")
 _WORDS = re.compile(  # of letters that stand for no quantities
     r"(?<![\\A-Za-z])[A-Za-z]{2,}|[^\W\d_A-Za-z\u00aa-\u00ba\u0370-\u03ff\u2070-\u214f\u1d00-\u1dbf]+"
 )
+_SET_UPRIGHT = re.compile(r"\\(?:text|mbox|mathrm)\{[^{}]*\}")
+_PROSE = re.compile(r"(?<!\S)[a-z]{2,}(?![^\s,.;:])")
 _MATH = re.compile(  # $5 for one and $7 for two is money
     r"\$\$?(?!\d[^$]*(?:\$\d|(?:=|[ \t][a-z]{2,})[ \t]\$))([^$]{1,2000})\$\$?"
     r"|\\\(([^$]{1,2000}?)\\\)|\\\[([^$]{1,2000}?)\\\]"
@@ -303,7 +310,7 @@ def _bare(reply: str) -> str | None:
     line = _STRONG.sub(r"\1", line)
     if not line or len(line) > 80:
         return None
-    words = _WORDS.findall(re.sub(r"\\(?:text|mbox|mathrm)\{[^{}]*\}", "", line))
+    words = _WORDS.findall(_SET_UPRIGHT.sub("", line))
     if words and re.search(r"\d", line):
         return None
     return (line.rstrip(".") or None) if len(words) <= 3 else None
@@ -320,7 +327,8 @@ def _last_number(reply: str) -> str | None:
     for math in reversed(list(_MATH.finditer(reply, max(0, last.start() - 4000)))):
         if math.start() <= last.start() < math.end():
             inside = next(part for part in math.groups() if part is not None)
-            return inside.rpartition("=")[2].strip() or None
+            if len(_PROSE.findall(_SET_UPRIGHT.sub("", inside))) < 2:  # not between two formulas
+                return inside.rpartition("=")[2].strip() or None
     return last[0]
 
 
