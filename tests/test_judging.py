@@ -85,10 +85,13 @@ def test_calibration_draws_p_yes_to_a_half() -> None:
         (["Yes", "No.", "it is **YES**", "\\boxed{no}"], 0.5),
         (["No? Well: yes", "I do not know"], 1.0),
         (["<think>Yes</think> No", "yesterday nothing, no"], 0.0),
+        (["Yes, the solution is right, there is no error.", "**Yes**\n\nI see no mistake."], 1.0),
+        (["No. The sum is 5, so yes, it is off by one.", "Is it right? Not at all.\nNo."], 0.0),
     ],
 )
 def test_the_last_verdict_of_each_reply_counts(replies: list[str], score: float) -> None:
-    """As a whole word after the thinking, in any case; a reply without one does not count."""
+    """As a whole word after the thinking, in any case; a reply without one does not count. One that
+    stands alone, or is spelt as it was asked for, is no word of a sentence."""
     judge = replace(JUDGE, read="verdicts")
 
     assert share_of_right(judge, replies) == score

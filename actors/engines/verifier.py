@@ -160,8 +160,8 @@ class VerifierEngine(VllmEngine):
         fitted = prm.fit(steps, lambda some: self._kind.length(problem, some), self._context)
         if fitted is None:
             raise ValueError(
-                f"question has {self._kind.length(problem, ()):,} tokens with the prompt, the "
-                f"verifier's context holds {self._context:,}"
+                f"question has {self._kind.length(problem, ()):,} tokens with the prompt, and what "
+                f"is written after it, the verifier's context holds {self._context:,}"
             )
         return self._kind.solution(problem, fitted)
 

@@ -195,9 +195,21 @@ def share_of_right(judge: Judge, replies: Sequence[str]) -> float:
 
 
 def _verdict(judge: Judge, reply: str) -> bool | None:
-    """The last word of right or wrong after the thinking; None where there is none."""
+    """The last word of right or wrong after the thinking; None where there is none.
+
+    One on a line of its own, or at the very end, comes before one that is spelt as it was asked
+    for, and that before others: "Yes, there is no error" says yes.
+    """
     yes = {word.strip().lower() for word in judge.right}
-    words = sorted({*yes, *(word.strip().lower() for word in judge.wrong)}, key=len, reverse=True)
-    pattern = r"(?<!\w)(?:" + "|".join(map(re.escape, words)) + r")(?!\w)"
-    found = re.findall(pattern, after_thinking(reply), re.IGNORECASE)
-    return found[-1].lower() in yes if found else None
+    words = sorted({word.strip() for word in (*judge.right, *judge.wrong)}, key=len, reverse=True)
+    word = r"(?<!\w)(" + "|".join(map(re.escape, words)) + r")(?!\w)"
+    said = after_thinking(reply)
+    for pattern, flags in (
+        (rf"^[^\w\n]*{word}[^\w\n]*$|{word}[\W_]*\Z", re.IGNORECASE | re.MULTILINE),
+        (word, re.NOFLAG),
+        (word, re.IGNORECASE),
+    ):
+        found = list(re.finditer(pattern, said, flags))
+        if found:
+            return found[-1][found[-1].lastindex or 0].lower() in yes
+    return None
