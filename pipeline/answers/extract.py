@@ -51,11 +51,13 @@ _SIGN_WORDS = ("answer", "oxed", "fbox", "####")
 _PHRASE_NOUNS = ("answer", "result", "solution", "value", "option", "choice")
 _RIGHT_NOUNS = ("answer", "option", "choice")
 _HASHES = re.compile(r"^####[ \t]*([-+$(\\{\[.\d][^\n]*)$", re.MULTILINE)
-_PHRASE = re.compile(
-    r"\b(?:answer|result|solution|value|option|choice)[ \t*]{0,4}(?:is|:|=|equals"
+_PHRASE = re.compile(  # not: Solution: Each of 3 boxes ...; the solution is simple
+    r"\b(?:answer|result|value|option|choice"
+    r"|solution(?=[ \t*]{0,4}(?:is|:|=|equals)[ \t*:]{0,6}"
+    rf"(?:$|{_VALUE}|[a-zA-Z]\w?[ \t]?=|[(\[{{<])))[ \t*]{{0,4}}(?:is|:|=|equals"
     rf"|(?:must|should|would|will|has to) be(?=[ \t*]{{1,4}}(?:{_VALUE})))[ \t*]{{0,4}}:?"
     r"(?![ \t*]{0,4}(?:indeed[ \t])?(?:in)?correct\b)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _NAMED_RIGHT = re.compile(  # option C is correct
     r"\b(?:option|choice|answer)[ \t*]{1,4}(\(?(?-i:[A-K])(?![A-Za-z])\)?)[ \t*]{0,4}"

@@ -57,9 +57,13 @@ def ranking_prompt(texts: Sequence[str]) -> tuple[Message, ...]:
 def parse_ranking(text: str, size: int) -> tuple[int, ...] | None:
     """The order that a reply gives: indices in [0, size), from easiest to hardest.
 
-    Read after the thinking, and after the last ``Ranking:`` where there is one. None where it does
-    not name each question exactly once.
+    Read after the thinking: what stands after the last ``Ranking:``, or a line of it, as reasons
+    may follow; else any one line (a reply that answers Q1, Q2, ... in turn ranks nothing). None
+    where none of them names each question exactly once.
     """
-    reply = after_thinking(text).rpartition("Ranking:")[2]
-    order = [int(label) - 1 for label in re.findall(r"\bQ(\d{1,6})\b", reply)]
-    return tuple(order) if sorted(order) == list(range(size)) else None
+    _, said, rest = after_thinking(text).rpartition("Ranking:")
+    for part in [rest] * bool(said) + rest.splitlines():
+        order = [int(label) - 1 for label in re.findall(r"\bQ(\d{1,6})\b", part)]
+        if sorted(order) == list(range(size)):
+            return tuple(order)
+    return None

@@ -30,6 +30,9 @@ def test_batches_hold_every_question_once_a_ranking() -> None:
         ("Ranking: Q2, Q1, Q3", 3, (1, 0, 2)),
         ("<think>Q1, Q2</think>\nQ2,Q1", 2, (1, 0)),
         ("Q1 is harder than Q2.\nRanking: [Q2, Q1]", 2, (1, 0)),
+        ("Ranking:\n1. Q2\n2. Q1", 2, (1, 0)),
+        ("Ranking: Q2, Q1\n\nQ2 is a sum, Q1 a product.", 2, (1, 0)),
+        ("Q1: The answer is 7.\n\nQ2: The answer is 3.", 2, None),  # it answers
         ("Ranking: Q1, Q2", 3, None),  # one is missing
         ("Ranking: Q1, Q1, Q2", 2, None),  # one is there twice
         ("Ranking: Q0, Q1", 2, None),
