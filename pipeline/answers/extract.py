@@ -16,15 +16,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pipeline.answers.fillers import without_bullet, without_closing, without_fillers
 from pipeline.core.thinking import after_thinking
 
 _TAIL_CHARS = 1_000_000
 _WINDOW = 1_000
 _NEXT_TURN = re.compile(
-    r"<\|(?:im_start|im_end|endoftext|eot_id)\|>|<｜(?:User|end▁of▁sentence)｜>"
+    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|<｜(?:User|end▁of▁sentence)｜>"
+    r"|</s>|<end_of_turn>"
 )
 _NEXT_QUESTION = re.compile(
-    r"^[ \t*#]{0,8}(?:Question|Problem|Human|User|Q)[ \t]?(?:\d{1,4})?[ \t*]{0,4}:",
+    r"^[ \t*#]{0,8}(?:Question|Problem|Human|User|Q)[ \t]?(?:\d{1,4})?[ \t*]{0,4}:"
+    r"|^(?:assistant|user)[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _ANSWER_SIGN = re.compile(
@@ -38,7 +41,7 @@ _JOINT = re.compile(
     r"|\b[A-Za-z](?:_\{?\w\}?)?\s*=)*"
 )
 _REASON = re.compile(
-    r"[,;]?[ \t]+(?:because|since|which|whose|where)\b|,[ \t]+(?:not|so)\b", re.IGNORECASE
+    r"[,;]?[ \t]+(?:because|since|which|whose|where)\b|,[ \t]+(?:not|so|I think)\b", re.IGNORECASE
 )
 _STRONG = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]{1,400})(?<=\S)\*\*(?![\w(\[{*])")
 _VALUE = r"\$|\\|\(?[-+]?\.?\d|\(?(?-i:[A-K])(?![A-Za-z])"
@@ -261,7 +264,7 @@ def _phrase(reply: str) -> str | None:
     line, _, below = reply[last.end() :].lstrip(" \t*").partition("\n")
     if line.strip():
         return _clause(line)
-    paragraph = below.strip().partition("\n\n")[0]  # an answer alone, on a line of its own
+    paragraph = without_bullet(below.strip().partition("\n\n")[0])  # alone, on a line of its own
     return _clause(paragraph) if _bare(paragraph) else None
 
 
@@ -283,7 +286,8 @@ def _clause_abroad(text: str) -> str | None:
 
 def _clause(text: str) -> str | None:
     """The answer in what follows "the answer is"."""
-    text = _STRONG.sub(r"\1", text.strip()).strip("*_ ")
+    text = without_closing(_STRONG.sub(r"\1", text.strip()).strip("*_ "))
+    text = without_fillers(text)
     if not text:
         return None
     reason = _REASON.search(text)
