@@ -92,7 +92,7 @@ _WORDS = re.compile(  # of letters that stand for no quantities
 _SET_UPRIGHT = re.compile(r"\\(?:text|mbox|mathrm)\{[^{}]*\}")
 _PROSE = re.compile(r"(?<!\S)[a-z]{2,}(?![^\s,.;:])")
 _MATH = re.compile(  # $5 for one and $7 for two is money
-    r"\$\$?(?!\d[^$]*(?:\$\d|(?:=|[ \t][a-z]{2,})[ \t]\$))([^$]{1,2000})\$\$?"
+    r"(?<!\\)\$\$?(?!\d[^$]*(?:\$\d|(?:=|[ \t][a-z]{2,})[ \t]\$))((?:[^$\\]|\\[\s\S]){1,2000})\$\$?"
     r"|\\\(([^$]{1,2000}?)\\\)|\\\[([^$]{1,2000}?)\\\]"
 )
 _NUMBER = re.compile(
@@ -310,7 +310,7 @@ def _says_something(text: str) -> bool:
 
 def _bare(reply: str) -> str | None:
     """The whole reply, where it is one short line that says nothing else."""
-    line = reply.strip()
+    line = reply.strip().lstrip("#").strip()
     if "\n" in line or len(line) > 400:  # without its marks it is a fifth as long at least
         return None
     line = _STRONG.sub(r"\1", line)
