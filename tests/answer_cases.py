@@ -427,6 +427,7 @@ REPLIES_EQUAL = [  # what a sum of names, a point or an approximation says
     ("7.14", r"\sqrt{51} ≈ 7.14"),
     (r"8\pi", r"8\pi \approx 25.13"),
     (r"\{\{1\},\{2\}\}", r"\{1\},\{2\}"),
+    (r"\frac12", "1/2, or 0.5"),
     ("8", "3 + 5 = 8 apples"),
     ("8", "$3 + $5 = $8"),
     ("12", "60 dollars / 5 = 12 dollars"),

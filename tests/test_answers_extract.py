@@ -99,6 +99,7 @@ REPLIES = [
     ("So the answer is approximately 12 apples.", "12 apples"),
     ("Final answer: He has 12 apples.", "12 apples"),
     ("The answer is a total of 12.", "12"),
+    ("Final answer: Total cost: $12", "$12"),
     ("The answer is at least 12.", "at least 12"),
     ("The answer is May 12.", "May 12"),
     ("The answer is 12, I think.", "12"),

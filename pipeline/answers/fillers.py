@@ -14,7 +14,8 @@ _SUBJECT = (
     "|was|were|be|needs?|gets?|got|pays?|paid|earns?|earned|makes?|made|spends?|spent|sold|bought)"
 )
 _BEFORE = re.compile(
-    rf"[,:]?[ \t]*(?:\b(?:(?:{_ADVERBS})|{_SUBJECT})\b[,:]?[ \t]+)+(?=[$\\(]|[-+]?\.?\d)",
+    rf"[,:]?[ \t]*(?:\b(?:(?:{_ADVERBS})|{_SUBJECT})\b[,:]?[ \t]+"
+    r"|(?:[a-z]+[ \t]){0,3}[a-z]{2,}:[ \t]+)+(?=[$\\(]|[-+]?\.?\d)",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"(?:[-*•]|1[.)])[ \t]+(?=\S)")

@@ -249,6 +249,8 @@ class _Reading:
             either = either_region(items)
             if either is not None:
                 return either
+            if len({item.text for item in items}) == 1:  # 1/2, or 0.5
+                return first
         if isinstance(first, va.Equation) and first.name is not None:
             others = items[1:]
             if all(isinstance(item, va.Scalar | va.Sign) for item in others):
