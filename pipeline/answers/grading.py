@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from pipeline.answers.algebra.polynomial import FULL, Work
+from pipeline.answers.boxes import last_box
 from pipeline.answers.compare import Comparison
-from pipeline.answers.extract import extract, last_box
+from pipeline.answers.extract import extract
 from pipeline.answers.leniency import ALL_LENIENCIES, Leniency
 from pipeline.answers.numbers import Prove
 from pipeline.answers.reading import Manner, read
