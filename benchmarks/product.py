@@ -12,7 +12,7 @@ import pyarrow as pa
 import ray
 
 from actors.driver.driver import Attempt
-from actors.engines.engine_host import EngineHost
+from actors.engines.engine_stats import Meter
 from actors.engines.launch import Engines, start_engines
 from actors.routing.address import NAMESPACE
 from benchmarks.workload import ROUNDS, Job
@@ -107,8 +107,9 @@ class _OnEngines(Attempt):
         yield self._given
 
 
-def _count_anew(host: EngineHost) -> None:
-    meter = host._engine._meter  # type: ignore[attr-defined]
+def _count_anew(host: Any) -> None:
+    """Runs inside a replica (`EngineHost`): each run counts its own steps and time."""
+    meter: Meter = host._engine._meter
     meter.ready()
     meter.preemptions = 0
 

@@ -139,8 +139,10 @@ async def live(
     for label, strategy in strategies.items():
         known[(label, PREPARED)] = prepared_statistics(strategy, questions) or {}
     for phase in range(phase_count(strategies)):
-        keys = ("strategy", "phase", "benchmark", "question_id")
-        done = {tuple(row[name] for name in keys) for row in rows_of(run.outcomes())}
+        done = {
+            (row["strategy"], row["phase"], row["benchmark"], row["question_id"])
+            for row in rows_of(run.outcomes())
+        }
         journal = read_journal(run.journal)
         recorded = ByQuestion(journal.table)
         writer = JournalWriter(
@@ -158,7 +160,7 @@ async def live(
             in_flight=64,
             rules=rules_of(config.science),
         )
-        left = phase_work(strategies, phase, questions, known, done)  # type: ignore[arg-type]  # keys of four
+        left = phase_work(strategies, phase, questions, known, done)
         work = [work_of(row, strategies, phase, known) for row in left]
         outcomes = await asyncio.gather(*(chains.run(one) for one in work))
         await writer.close()

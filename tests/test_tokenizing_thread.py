@@ -15,7 +15,7 @@ from actors.engines.generator import GeneratorEngine
 from actors.engines.prompting import Prompter
 from actors.engines.tokenizing import Tokenizing
 from actors.engines.verifiers.kind import Running
-from actors.engines.verifiers.writer import VllmWriter
+from actors.engines.verifiers.writer import VllmWriter, Weighed
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.core.judging import Judge
 from pipeline.core.protocol import Message, Request
@@ -43,7 +43,9 @@ class Letters:
         return [name for name in self.threads if not name.startswith("tokenize")]
 
 
-async def test_a_generator_reads_its_replies_in_the_thread_of_its_tokenizer() -> None:
+async def test_a_generator_reads_its_replies_in_the_thread_of_its_tokenizer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The thinking is counted right, and not on the event loop."""
     engine, letters = object.__new__(GeneratorEngine), Letters()
     engine._tokenizing, engine._meter, engine._running = Tokenizing(), Meter(1), {}
@@ -56,7 +58,7 @@ async def test_a_generator_reads_its_replies_in_the_thread_of_its_tokenizer() ->
     async def output(*_: Any) -> Any:
         return SimpleNamespace(outputs=[made], num_cached_tokens=0)
 
-    engine._run = output  # type: ignore[method-assign]
+    monkeypatch.setattr(engine, "_run", output)
     asked = Request(messages=(Message("user", "1"),), max_tokens=9, temperature=0.0, top_p=1.0)
     answer = await engine.serve(GenerateCall(asked, session="s"))
 
@@ -85,6 +87,6 @@ async def test_a_judge_tokenizes_in_the_thread_of_its_tokenizer(
     writer = VllmWriter(running, judge, ids, {"Yes": 7})
     told = await writer.weigh([Turn("user", "1+1")], "so: Yes", known="so:", request_id="r")
 
-    assert (told.read, told.logprobs) == (len(" Yes"), {"Yes": 0.0})  # type: ignore[union-attr]
+    assert told == Weighed({"Yes": 0.0}, read=len(" Yes"))
     assert letters.threads
     assert letters.elsewhere == []

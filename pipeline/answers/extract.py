@@ -139,7 +139,7 @@ def _folded(text: str) -> str:
 def _last(
     pattern: re.Pattern[str], words: tuple[str, ...], text: str, folded: str
 ) -> re.Match[str] | None:
-    """The last match of a pattern that begins with one of `words` and has none of them behind."""
+    """The last match of a pattern that begins with one of `words` and holds none further on."""
     at = {word: folded.rfind(word) for word in words}
     while (place := max(at.values())) >= 0:
         found = pattern.match(text, place)
