@@ -2,126 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from rich.table import Table
 
 from jobs.forecast import read_pilot
 from jobs.terminal import terminal
-from pipeline.config.extends import differing, merged, overlay_of
 from pipeline.config.gpus import GPUS
 from pipeline.config.planning import PlanConfig
 from pipeline.config.run import RunConfig
-from pipeline.config.runtime import PoolConfig, RuntimeConfig
+from pipeline.config.runtime import PoolConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pool_plan import PoolPlan
-from pipeline.planning.proposal import Proposal, applied, proposal_of
 from pipeline.planning.run_plan import RunPlan, plan_of
 from pipeline.planning.sizing import gib
 from pipeline.report.pilot_forecast import planned_from
-from pipeline.store.atomic import appearing
 from pipeline.store.yaml_text import write_yaml
 
 
-class PlanFile(NamedTuple):
-    """A file to be written that runs the proposed split."""
-
-    target: str
-    config: str
-    """Of which it is a split."""
-    overrides: Sequence[str]
-    """That stand over it."""
-
-
-def print_dry_run(
-    config: RunConfig, pilot: str | None = None, file: PlanFile | None = None
-) -> None:
-    """Print what a run would be; nothing is started.
+def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:
+    """Print what a run would take; nothing is started.
 
     Args:
         config: of the run.
-        pilot: address of a run or exported pool whose tokens a completion, and completions a
-            question, take the place of those of `runtime.plan`.
-        file: to write the proposed split to.
+        pilot: address of a run or exported pool; its measured tokens a completion and completions
+            a question replace the assumptions of `runtime.plan`.
 
     Raises:
         ConfigError: where the run would not fit the GPUs that its configuration names, or the
-            pilot is of none of its benchmarks.
+            pilot has none of its benchmarks.
     """
-    config = applied(config)
     print(write_yaml(config.model_dump(mode="json", exclude_defaults=True)), end="")
     plan = config.runtime.plan
-    served = config.runtime.generator.endpoint is not None
-    if file is not None and (plan is None or served):
-        raise ConfigError("--write-plan must be given with a runtime.plan, and without an endpoint")
-    if file is not None and not Path(file.target).parent.is_dir():
-        raise ConfigError(f"--write-plan must be in a folder that exists, got {file.target}")
     if plan is None:
         print("\nno runtime.plan: the configuration is valid, and names no GPUs to fit")
         return
-    if served:
+    if config.runtime.generator.endpoint is not None:
         print("\nruntime.generator.endpoint answers: the configuration is valid, nothing to fit")
         return
     if pilot is not None:
         plan = with_pilot(config, plan, pilot)
         runtime = config.runtime.model_copy(update={"plan": plan})
         config = config.model_copy(update={"runtime": runtime})
-    found = proposal_of(config)
-    planned = _planned(config, found, file)
-    if planned is not None:
-        print()
-        for line in plan_lines(config, plan, planned):
-            print(line)
-        terminal().print(load_table(planned))
-        for line in hour_lines(plan, planned):
-            print(line)
-    if found is not None:
-        for line in proposal_lines(found):
-            print(line)
-    if file is not None:
-        _write(file, config, planned, found)
-        print(f"  written to {file.target}: run it with --config {file.target}")
-
-
-def _planned(config: RunConfig, found: Proposal | None, file: PlanFile | None) -> RunPlan | None:
-    """The plan of a configuration; None where it does not fit and a split that does is written."""
-    try:
-        return plan_of(config)
-    except ConfigError as error:
-        if found is None:
-            raise
-        if file is None:
-            raise ConfigError(f"{error}; a split that fits: {_settings(found)}") from error
-        print(f"\nas configured it would not run: {error}")
-        return None
-
-
-def _write(
-    file: PlanFile, config: RunConfig, planned: RunPlan | None, found: Proposal | None
-) -> None:
-    """Write the proposed split, or the configured one where none is better, as an overlay."""
-    plan = config.runtime.plan
-    assert plan is not None
-    values = RunConfig.read(file.config, file.overrides)
-    before = values.get("runtime") or {}
-    proposed = (config if found is None else found.config).runtime.model_dump(mode="json")
-    proposed["plan"]["apply"] = False  # it is, in the file
-    given = RuntimeConfig.model_validate(before).model_dump(mode="json")
-    values["runtime"] = merged(before, differing(given, proposed))
-    gpus = f"{plan.nodes} x {plan.gpus_per_node} {plan.gpu}"
-    hours = "would not run" if planned is None else f"takes {planned.hours:,.1f} h"
-    said = (
-        f"No split of {gpus} is clearly better than that of {file.config}, which {hours}."
-        if found is None
-        else f"A split of {gpus} for {file.config}: about {found.plan.hours:,.1f} h; "
-        f"as it stands there it {hours}."
-    )
-    text = f"# {said}\n{write_yaml(overlay_of(file.config, values, file.target))}"
-    with appearing(Path(file.target)) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+    planned = plan_of(config)
+    print()
+    for line in plan_lines(config, plan, planned):
+        print(line)
+    terminal().print(load_table(planned))
+    for line in hour_lines(plan, planned):
+        print(line)
 
 
 def with_pilot(config: RunConfig, plan: PlanConfig, address: str) -> PlanConfig:
@@ -265,26 +195,6 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
         f"about {planned.hours:,.1f} h, decided by {slowest.split(',')[0]}, "
         f"and {planned.gpu_hours:,.0f} GPU hours on {planned.gpus:g} GPUs"
     )
-
-
-def proposal_lines(found: Proposal) -> Iterator[str]:
-    """The split of the same GPUs that would take fewer hours, and how to use it."""
-    pools = ", ".join(
-        f"{pool.replicas} {pool.kind}{'s' if pool.replicas > 1 else ''} of {pool.gpus:g} "
-        f"GPU{'s' if pool.gpus > 1 else ''}"
-        for pool in found.plan.pools
-    )
-    yield (
-        f"a better split of these GPUs: {pools}, {found.plan.pools[0].slots} sequences a "
-        f"generator: about {found.plan.hours:,.1f} h (full batches {found.plan.generate_h:,.1f} h, "
-        f"scoring {found.plan.verify_h:,.1f} h, the longest chain alone "
-        f"{found.plan.chain_h:,.1f} h)"
-    )
-    yield f"  use it with {_settings(found)}, or with --set runtime.plan.apply=true"
-
-
-def _settings(found: Proposal) -> str:
-    return " ".join(f"--set runtime.{name}={value}" for name, value in found.changes.items())
 
 
 def _unreached(pool: PoolPlan) -> str:

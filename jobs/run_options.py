@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.cluster import check_ray_folder
-from jobs.dry_run import PlanFile, print_dry_run
+from jobs.dry_run import print_dry_run
 from jobs.overrides import add_set_option
 from jobs.priors import keep_predictions, predictor_of
 from jobs.shipped import shipped
@@ -22,7 +22,6 @@ from jobs.verb_parser import at_least
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.planning.proposal import applied
 from pipeline.records.questions import QUESTIONS_FILE, questions_table, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import encodable
@@ -65,11 +64,6 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="with --dry-run: tokens and completions as a run or exported pool had them",
     )
     parser.add_argument(
-        "--write-plan",
-        metavar="FILE",
-        help="with --dry-run: write the proposed split as a configuration that extends this one",
-    )
-    parser.add_argument(
         "--show-rows",
         metavar="N",
         type=at_least(1),
@@ -90,14 +84,10 @@ def opened_run(
         ConfigError, DataError: before anything was started or written.
     """
     config = _config(arguments, shape)
-    if not arguments.dry_run:
-        config = applied(config)
     if arguments.pilot is not None and not arguments.dry_run:
         raise ConfigError("--pilot must be given with --dry-run: a run takes nothing from a pilot")
-    if arguments.write_plan is not None and (not arguments.dry_run or arguments.config is None):
-        raise ConfigError("--write-plan must be given with --dry-run and --config")
     if arguments.dry_run:
-        print_dry_run(config, arguments.pilot, _plan_file(arguments))
+        print_dry_run(config, arguments.pilot)
         raise SystemExit(0)
     if arguments.show_rows is not None:
         _show_rows(config, arguments.show_rows)
@@ -132,12 +122,6 @@ def opened_run(
     for sentence in (*warnings, *left_out(skipped)):
         logger.warning("%s", sentence)
     return run, config, attempt
-
-
-def _plan_file(arguments: argparse.Namespace) -> PlanFile | None:
-    if arguments.write_plan is None:
-        return None
-    return PlanFile(arguments.write_plan, arguments.config, arguments.overrides)
 
 
 def _set_aside_torn(run: RunDir) -> None:

@@ -2,14 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
 from jobs import evaluate
 from pipeline.config.run import RunConfig
-from pipeline.planning.proposal import proposal_of
 
 
 def dry_run(capsys, *arguments):
@@ -61,93 +59,6 @@ def test_the_printed_configuration_is_the_resolved_one(capsys, tmp_path):
 
     assert yaml.safe_load(again.read_text())["science"]["strategy"]["tau"] == 0.5
     assert RunConfig.load(str(again)) == RunConfig.load("configs/qwen-7b.yaml", [override])
-
-
-def test_a_better_split_is_named_with_what_sets_it(capsys):
-    """The settings that are printed make the run that is proposed."""
-    few = ("--set", "runtime.generator.max_replicas=2", "--config", "configs/qwen-7b-4-nodes.yaml")
-    printed = dry_run(capsys, *few)
-    said = printed.partition("a better split of these GPUs: ")[2]
-    hours = said.partition("about ")[2].partition(" h")[0]
-    settings = said.partition("use it with ")[2].partition(", or")[0].split()
-    again = dry_run(capsys, *few, *settings)
-
-    assert f"about {hours} h, decided by" in again
-    assert "a better split" not in again
-
-
-def test_a_written_plan_runs_the_proposed_split(capsys, tmp_path):
-    """It extends what was given, has its overrides and its science, makes the hours that were
-    proposed, and its own dry run proposes and writes itself."""
-    path, again = tmp_path / "plan.yaml", tmp_path / "again.yaml"
-    few = ["runtime.generator.max_replicas=2", "science.strategy.n=32", "runtime.plan.apply=false"]
-    given = RunConfig.load("configs/qwen-7b-4-nodes.yaml", few)
-    sets = [part for one in few for part in ("--set", one)]
-    config = ("--config", "configs/qwen-7b-4-nodes.yaml", *sets)
-    said = dry_run(capsys, *config, "--write-plan", str(path))
-    hours = said.partition("a better split")[2].partition("about ")[2].partition(" h")[0]
-    written = RunConfig.load(str(path))
-    once_more = dry_run(capsys, "--config", str(path), "--write-plan", str(again))
-
-    assert said.endswith(f"written to {path}: run it with --config {path}\n")
-    assert yaml.safe_load(path.read_text())["extends"].endswith("configs/base/qwen-7b.yaml")
-    assert written.science_digest() == given.science_digest()
-    assert written == proposal_of(given).config
-    assert f"about {hours} h, decided by" in once_more
-    assert "a better split" not in once_more
-    assert RunConfig.load(str(again)) == written
-
-
-def test_a_plan_is_written_where_what_is_given_does_not_fit(capsys, tmp_path):
-    """Two wide generators where one has room: one line of error names a split, the file is it."""
-    path = tmp_path / "plan.yaml"
-    config = ["--config", "configs/qwen-7b.yaml", "--set", "runtime.generator.replicas=9"]
-
-    assert evaluate.main([*config, "--dry-run"]) == 2
-    [error] = capsys.readouterr().err.splitlines()
-    assert "; a split that fits: --set runtime.generator.replicas=3" in error
-    assert "as configured it would not run: " in dry_run(capsys, *config, "--write-plan", str(path))
-    assert RunConfig.load(str(path)).runtime.generator.replicas == 3
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--config", "configs/qwen-7b.yaml"], "must be given with --dry-run and --config"),
-        (["--config", "configs/laptop.yaml", "--dry-run"], "given with a runtime.plan"),
-        (["--config", "TARGET", "--dry-run"], "must be written to a file of its own"),
-    ],
-)
-def test_a_plan_is_not_written_where_there_is_none(capsys, tmp_path, more, message):
-    """Nor over the configuration that it would extend; one line, status 2."""
-    path = tmp_path / "plan.yaml"
-    path.write_text(Path("configs/base/qwen-7b.yaml").read_text())
-    before = path.read_text()
-    command = [str(path) if part == "TARGET" else part for part in more]
-    own = ["science.benchmarks=[{name: math500}]", "runtime.plan.benchmarks={math500: {tokens: 9}}"]
-    sets = [part for one in own for part in ("--set", one)] if "TARGET" in more else []
-
-    assert evaluate.main([*command, *sets, "--write-plan", str(path)]) == 2
-    assert message in capsys.readouterr().err
-    assert path.read_text() == before
-
-
-def test_a_plan_is_written_into_a_folder_that_exists(capsys, tmp_path):
-    """Anything else is one line, before anything is planned."""
-    target = str(tmp_path / "none" / "plan.yaml")
-    command = ["--config", "configs/qwen-7b.yaml", "--dry-run", "--write-plan", target]
-
-    assert evaluate.main(command) == 2
-    assert capsys.readouterr().err.startswith("error: --write-plan must be in a folder that exists")
-
-
-def test_a_plan_that_is_to_be_applied_is_the_one_that_is_shown(capsys):
-    """A dry run with `plan.apply` shows the split that the run would have."""
-    command = ["--config", "configs/qwen-7b.yaml", "--set", "runtime.generator.replicas=9"]
-    printed = dry_run(capsys, *command, "--set", "runtime.plan.apply=true")
-
-    assert "generator: 3 x" in printed
-    assert "a better split" not in printed
 
 
 def test_a_config_without_a_plan_is_checked_all_the_same(capsys):

@@ -104,11 +104,15 @@ def test_the_base_is_found_beside_the_file_and_overrides_come_last(tmp_path: Pat
     ("base", "over", "message"),
     [
         (BASE, {"extends": ["base.yaml"]}, r"extends in .*over.yaml must name a file, got \['base"),
-        (BASE, {"extends": "none.yaml"}, r"what .*over.yaml extends must be a readable YAML file"),
         (
-            {**BASE, "extends": "further.yaml"},
+            BASE,
+            {"extends": "none.yaml"},
+            r"the file that .*over.yaml extends must be a readable",
+        ),
+        (
+            {**BASE, "extends": "over.yaml"},
             {"extends": "base.yaml"},
-            r"one level deep: .*base.yaml, which .*over.yaml extends, .*got .*'further.yaml'",
+            r"must not form a circle, got .*over.yaml -> .*base.yaml -> .*over.yaml",
         ),
         (
             {**BASE, "naem": "x"},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipeline.config.gpus import GPUS
 from pipeline.config.schema import Section
@@ -21,8 +22,7 @@ class BenchmarkPlan(Section):
 
 
 class PlanConfig(Section):
-    """The hardware that a configuration was written for. But for `apply`, only `--dry-run` reads
-    it."""
+    """The hardware that a configuration was written for; only `--dry-run` reads it."""
 
     gpu: str
     """Kind of GPU, one of `pipeline.config.gpus.GPUS`."""
@@ -34,7 +34,7 @@ class PlanConfig(Section):
     activations, CUDA graphs, buffers."""
     bandwidth_efficiency: float = Field(0.85, gt=0, le=1)
     """Share of the memory bandwidth that reading weights and KV cache reaches in a step of decoding
-    (`pipeline.planning.speed`); measured on an H200."""
+    (`pipeline.planning.pool_plan.step_s`); measured on an H200."""
     all_reduce_us: float = Field(12, ge=0)
     """Microseconds before each of the two sums over GPUs in a layer, with tensor parallelism, moves
     anything; measured with NCCL on two H200."""
@@ -44,9 +44,6 @@ class PlanConfig(Section):
     """Completion tokens a second of one generator replica, as it is configured, that is full; None
     takes what the model of speed says. Set it to a measured value where there is one: other
     batches and other splits are then converted by that model."""
-    apply: bool = False
-    """Run with the replicas, tensor parallelism and slots that `--dry-run` proposes for `nodes`,
-    in place of those of the pools."""
     scored_tokens: float = Field(1_000, gt=0)
     """Mean tokens that the verifier reads for one score."""
     benchmarks: dict[str, BenchmarkPlan] = Field(default_factory=dict)
@@ -54,6 +51,16 @@ class PlanConfig(Section):
     completions: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """Mean completions a question, by strategy label, where experience says that a strategy stops
     early; otherwise its whole budget is counted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_apply(cls, values: Any) -> Any:
+        """Configurations of earlier versions may hold `apply: false`."""
+        if isinstance(values, Mapping) and "apply" in values:
+            if values["apply"]:
+                raise ValueError("apply is gone: set replicas and tensor_parallel_size, got true")
+            values = {name: value for name, value in values.items() if name != "apply"}
+        return values
 
     @field_validator("gpu")
     @classmethod

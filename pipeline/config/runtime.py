@@ -209,7 +209,7 @@ class RuntimeConfig(Section):
     limits: LimitsConfig = LimitsConfig()
     """What the whole run may spend."""
     plan: PlanConfig | None = None
-    """Hardware and assumptions of `--dry-run`; a run reads them where `plan.apply` is true."""
+    """Hardware and assumptions of `--dry-run`."""
     scripted: dict[str, Any] | None = None
     """Settings of scripted engines in place of real ones: for tests and load measurements. The run
     is marked synthetic."""

@@ -6,8 +6,9 @@ cluster and for seeing what decides a run's length. They are no measurement.
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.phases import phases_of, prepared
 from pipeline.core.protocol import Generate, Priors, Question, Strategy, budget_of
 from pipeline.planning.admission_bounds import ELASTIC_MARGIN, rule_of, usual
-from pipeline.planning.makespan import Chains, makespan_s
 from pipeline.planning.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
 from pipeline.planning.schedule import expected_completions
 
@@ -65,7 +65,7 @@ class RunPlan:
     chain_h: float
     """Hours of the longest chain were it alone: its completions are made one after the other."""
     chains_h: float
-    """Hours until the last chain ends, longest first (`pipeline.planning.makespan`): at least
+    """Hours until the last chain ends, longest first (`makespan_s`): at least
     `generate_h` and `chain_h`."""
 
     @property
@@ -123,20 +123,6 @@ def plan_of(config: RunConfig) -> RunPlan:
         )
         / 3600,
     )
-
-
-def modelled_tokens_per_s(config: RunConfig) -> float:
-    """Completion tokens a second of one full generator replica as the model of speed has it,
-    whatever `runtime.plan.tokens_per_s` states.
-
-    Raises:
-        ConfigError: where it does not fit.
-    """
-    plan = config.runtime.plan
-    assert plan is not None
-    modelled = plan.model_copy(update={"tokens_per_s": None})
-    pool = _generator(config, modelled, loads_of(config, plan))
-    return pool.slots / pool.step_s(pool.slots)
 
 
 def _generator(config: RunConfig, plan: PlanConfig, loads: Sequence[Load]) -> PoolPlan:
@@ -263,3 +249,51 @@ def _budget(strategy: Strategy[Any]) -> tuple[int, int]:
     _, action = first.start(questions[0], prepared(strategy, questions))
     width = len(action.requests) if isinstance(action, Generate) else 1
     return max(budget, width), width
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """Chains of one length."""
+
+    count: float
+    tokens: float
+    """Of each, made one after the other."""
+
+
+def makespan_s(
+    chains: Iterable[Chains], *, replicas: int, places: int, step_s: Callable[[float], float]
+) -> float:
+    """Seconds until the last chain has ended.
+
+    A chain is sequential. Chains of one length are a class; they are admitted longest first into
+    the free places, each makes one token a step, and a fuller batch makes a step slower. Prompts,
+    rounds of unequal length and uneven routing are left out.
+
+    Args:
+        chains: by class.
+        replicas: that share them evenly.
+        places: sequences that one replica works on at once, >= 1.
+        step_s: seconds of a step of one replica by the sequences in its batch, never falling.
+    """
+    waiting = sorted((c for c in chains if c.count > 0 and c.tokens > 0), key=lambda c: -c.tokens)
+    waiting.reverse()  # the longest is popped first
+    working: list[tuple[float, float]] = []
+    """(tokens made by a chain that always worked when these end, how many)."""
+    busy = made = seconds = 0.0
+    capacity = float(replicas * places)
+    while waiting or working:
+        while waiting and busy < capacity:
+            longest = waiting.pop()
+            begun = min(longest.count, capacity - busy)
+            heapq.heappush(working, (made + longest.tokens, begun))
+            busy += begun
+            if longest.count > begun:
+                waiting.append(Chains(longest.count - begun, longest.tokens))
+        end, _ = working[0]
+        seconds += (end - made) * step_s(max(busy / replicas, min(busy, 1.0)))
+        made = end
+        while working and working[0][0] <= made:
+            busy -= heapq.heappop(working)[1]
+        if not working:
+            busy = 0.0
+    return seconds
