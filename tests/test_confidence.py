@@ -15,9 +15,20 @@ from actors.engines.script_rules import Script
 from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion
-from pipeline.records.journal import read_journal
-from pipeline.records.trajectory import LATER, SCHEMA, as_current, observation_of, table_of
+from pipeline.records import trajectory
+from pipeline.records.epochs import Epoch
+from pipeline.records.journal import checked, read_journal, set_aside_corrupt
+from pipeline.records.segments import read_segment, write_segment
+from pipeline.records.trajectory import (
+    LATER,
+    SCHEMA,
+    NewerFormatError,
+    as_current,
+    observation_of,
+    table_of,
+)
 from pipeline.replay.run import replay_run
+from pipeline.store.storage import Folder
 from tests.chat_servers import Asked, Said, ScriptedModel, serving
 from tests.endpoints import endpoint_run, generator_of, started
 from tests.live import config_of, create, live
@@ -105,14 +116,17 @@ def test_a_rule_that_weighs_by_them_needs_them(tmp_path: Path) -> None:
     assert plain.science_digest() == off.science_digest() != asked.science_digest()
 
 
+_ROW = {
+    **dict.fromkeys(SCHEMA.names),
+    **dict.fromkeys(("run", "strategy", "benchmark", "question_id", "pool"), "x"),
+    **dict.fromkeys(("attempt", "chain", "round", "sample", "seed"), 0),
+    **{"request_digest": "d", "text": "4", "finish_reason": "stop"},
+}
+
+
 def test_tables_without_them_stay_readable() -> None:
     """Those of earlier runs: the columns come as nulls; any other gap is still refused."""
-    row = {
-        **dict.fromkeys(SCHEMA.names),
-        **dict.fromkeys(("run", "strategy", "benchmark", "question_id", "pool"), "x"),
-        **dict.fromkeys(("attempt", "chain", "round", "sample", "seed"), 0),
-        **{"request_digest": "d", "text": "4", "finish_reason": "stop"},
-    }
+    row = _ROW
     old = table_of([row]).drop_columns(list(LATER))
     read = as_current(old, "here")
 
@@ -124,6 +138,35 @@ def test_tables_without_them_stay_readable() -> None:
     with pytest.raises(DataError, match="missing \\['score'\\]"):
         as_current(old.drop_columns(["score"]), "here")
     assert isinstance(read, pa.Table)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.list_(pa.int64()), pa.map_(pa.string(), pa.int32())]
+)
+def test_a_new_column_of_any_type_leaves_old_journals_readable(
+    kind: pa.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old segments get nulls of the column's own type; the version before refuses new segments by
+    the number of their version and does not set them aside as corrupt."""
+    journal, epoch = Folder(str(tmp_path)), Epoch(1, "abcdef", 0, "0", 1)
+    write_segment(journal, epoch, 0, [_ROW])
+    metadata = {b"markovscale_trajectory_version": b"2"}
+    wider = pa.schema([*trajectory.SCHEMA, pa.field("extra", kind)], metadata=metadata)
+    with monkeypatch.context() as newer:
+        newer.setattr(trajectory, "SCHEMA_VERSION", 2)
+        newer.setattr(trajectory, "LATER", (*LATER, "extra"))
+        newer.setattr(trajectory, "SCHEMA", wider)
+        write_segment(journal, epoch, 1, [_ROW])
+        names, corrupt = checked(journal)
+        tables = [read_segment(journal, name) for name in names]
+    assert (len(tables), corrupt) == (2, [])
+    assert all(table.schema.equals(wider) for table in tables)
+    assert [table["extra"].null_count for table in tables] == [1, 1]
+
+    for read in (checked, read_journal, set_aside_corrupt):
+        with pytest.raises(NewerFormatError, match="version 2, this version reads up to 1"):
+            read(journal)
+    assert journal.names() == names
 
 
 _TOP = [-0.5, -1.0, -4.0]

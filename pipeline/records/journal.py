@@ -36,7 +36,13 @@ from pipeline.records.segments import (
     read_segment,
     segment_of,
 )
-from pipeline.records.trajectory import SCHEMA, Row, address_of, observation_of
+from pipeline.records.trajectory import (
+    SCHEMA,
+    NewerFormatError,
+    Row,
+    address_of,
+    observation_of,
+)
 from pipeline.store.storage import Folder
 
 QuestionKey = tuple[str, str, str]
@@ -75,13 +81,19 @@ def set_aside_corrupt(journal: Folder) -> list[Corrupt]:
 
 
 def checked(journal: Folder) -> tuple[list[str], list[Corrupt]]:
-    """Names of the segments that are whole, and those that are not; none is kept in memory."""
+    """Names of the segments that are whole, and those that are not; none is kept in memory.
+
+    Raises:
+        NewerFormatError: where a newer version wrote one of them.
+    """
     whole: list[str] = []
     corrupt: list[Corrupt] = []
     for name in journal.names():
         try:
             check_segment(journal, name)
             whole.append(name)
+        except NewerFormatError:
+            raise  # it is whole
         except DataError as error:
             corrupt.append(Corrupt(name, str(error)))
     return whole, corrupt
@@ -171,9 +183,13 @@ def sound(
     """The segments that can be read, by name; those that cannot are added to `corrupt`."""
     for name in names:
         try:
-            yield name, read_segment(journal, name)
+            table = read_segment(journal, name)
+        except NewerFormatError:
+            raise
         except DataError as error:
             corrupt.append(Corrupt(name, str(error)))
+        else:
+            yield name, table
 
 
 def fences_of(journal: Folder, names: Iterable[str] | None = None) -> Fences:

@@ -16,8 +16,9 @@ from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion, Failure, Observation, Question, Request
 
 SCHEMA_VERSION = 1
+"""Rises with every new column; tables of lower versions stay readable."""
 LATER = ("token_confidence", "least_token_confidence", "token_entropy")
-"""Columns that tables of earlier runs do not have."""
+"""Columns that tables of earlier runs may lack; a new one goes here and to the end of `SCHEMA`."""
 
 _VERSION_KEY = b"markovscale_trajectory_version"
 
@@ -158,27 +159,40 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
     return pa.concat_tables(pieces) if pieces else SCHEMA.empty_table()
 
 
+class NewerFormatError(DataError):
+    """A file of a newer version, which this version must neither use nor set aside."""
+
+
 def as_current(table: pa.Table, where: str) -> pa.Table:
-    """A table of this schema version, with nulls for columns that came after it was written.
+    """A table of this schema version, with nulls for columns that it lacks by its age.
 
     Raises:
-        DataError: naming the file, the version asked for and the version found.
+        NewerFormatError: naming the versions, where a newer one wrote the file.
+        DataError: naming the file and what is wrong with it.
     """
-    schema = table.schema
-    found = (schema.metadata or {}).get(_VERSION_KEY)
-    if found != str(SCHEMA_VERSION).encode():
-        came = "none" if found is None else found.decode()
-        raise DataError(
-            f"trajectory schema version must be {SCHEMA_VERSION}, got {came} in {where}"
+    found = (table.schema.metadata or {}).get(_VERSION_KEY, b"none").decode()
+    version = int(found) if found.isdecimal() else 0
+    if version > SCHEMA_VERSION:
+        raise NewerFormatError(
+            f"a newer version of MarkovScale wrote {where}: its trajectory schema is version "
+            f"{version}, this version reads up to {SCHEMA_VERSION}; use the newer version"
         )
-    for name in LATER:
-        if name not in schema.names:
-            table = table.append_column(SCHEMA.field(name), pa.nulls(len(table), pa.float64()))
+    if version < 1:
+        raise DataError(
+            f"trajectory schema version must be 1 to {SCHEMA_VERSION}, got {found} in {where}"
+        )
+    missing = sorted(set(SCHEMA.names) - set(table.schema.names) - set(LATER))
+    extra = sorted(set(table.schema.names) - set(SCHEMA.names))
+    if missing or extra:
+        raise DataError(
+            f"trajectory columns must be those of version {version}, missing {missing}, "
+            f"unknown {extra} in {where}"
+        )
+    for name in set(LATER) - set(table.schema.names):
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(len(table), field.type))
+    table = table.select(SCHEMA.names)
     if not table.schema.equals(SCHEMA, check_metadata=False):
-        missing = sorted(set(SCHEMA.names) - set(table.schema.names))
-        extra = sorted(set(table.schema.names) - set(SCHEMA.names))
-        raise DataError(
-            f"trajectory columns must be those of version {SCHEMA_VERSION}, "
-            f"missing {missing}, unknown {extra} in {where}"
-        )
+        wrong = [f for f in table.schema if not f.equals(SCHEMA.field(f.name))]
+        raise DataError(f"trajectory columns must be of their types, got {wrong} in {where}")
     return table
