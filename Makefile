@@ -9,7 +9,7 @@ TORCH := 2.13.0
 # PyTorch's CPU build is on an index of its own; a wheel at hand (PIP_FIND_LINKS) is taken first
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo paper miniature test test-engines test-all test-readers lint audit bench lock install install-dev clean
+.PHONY: demo paper test test-engines test-all test-readers lint audit bench lock install install-dev clean
 
 demo: install
 	$(BIN)/python -m jobs.suite --name demo-$$(date +%Y%m%d-%H%M%S) --at-once 1 \
@@ -17,9 +17,6 @@ demo: install
 
 paper: install
 	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --pool data/pools/sums --out runs/paper
-
-miniature: install
-	$(BIN)/python -m jobs.miniature
 
 test: install-dev
 	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu and not readers" \

@@ -11,9 +11,9 @@ to N. Simulated chains, whose 1,000 questions are new for every pilot, have no s
 kinds of two states, one whose rounds are draws of the question's own chance, and one that is drawn
 anew from the forecast's own priors: there intervals hold by construction. Beside the
 forecast stand the trivial predictors: the mean accuracy of the pilot's 8 rounds (all), that of
-rounds 2 to 8 (later), and the pilot's mean tokens a round. With --curves (the columns of
-benchmarks.curves, with tokens_per_question) the same is asked of published curves: later rounds of
-the same questions, from their first 8. Prints tables and, last, one JSON object.
+rounds 2 to 8 (later), and the pilot's mean tokens a round. With --curves (columns benchmark, rounds
+from 1, accuracy, correct and tokens_per_question) the same is asked of published curves: later
+rounds of the same questions, from their first 8. Prints tables and, last, one JSON object.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ import argparse
 import csv
 import json
 import platform
+import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.curves import WINDOW, Curve, read_curves
 from benchmarks.simulated_chains import Chains, of_priors, of_questions, two_states
 from pipeline.planning.pilot import changes_of, forecast_accuracy, forecast_tokens
 from pipeline.statistics.intervals import Interval
@@ -45,6 +47,52 @@ QUESTIONS, ROUNDS = 50, 8
 """Of a pilot, unless others are asked for."""
 DEPTHS = (8, 16, 32, 64)
 """Completions that are forecast."""
+WINDOW = (32, 64)
+"""Completions, inclusive: rounds 31 to 63."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One benchmark's counts by round."""
+
+    benchmark: str
+    n_questions: int
+    right: tuple[int, ...]
+
+    @property
+    def reached(self) -> float:
+        """Mean accuracy over the window, in [0, 1]."""
+        return statistics.fmean(self.right[WINDOW[0] - 1 : WINDOW[1]]) / self.n_questions
+
+    @property
+    def first_mean(self) -> float:
+        """Mean accuracy of the first rounds: the trivial predictor."""
+        return statistics.fmean(self.right[:ROUNDS]) / self.n_questions
+
+
+def read_curves(path: Path) -> list[Curve]:
+    """The curves of a file.
+
+    Raises:
+        ValueError: naming file and benchmark where rounds are missing.
+    """
+    by_benchmark: dict[str, dict[int, tuple[float, int]]] = defaultdict(dict)
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            by_benchmark[row["benchmark"]][int(row["rounds"])] = (
+                float(row["accuracy"]),
+                int(row["correct"]),
+            )
+    curves = []
+    for benchmark, rounds in by_benchmark.items():
+        if sorted(rounds) != list(range(1, WINDOW[1] + 1)):
+            raise ValueError(f"{benchmark} must have rounds 1 to {WINDOW[1]} in {path}")
+        accuracy, correct = max(rounds.values())
+        right = tuple(rounds[n][1] for n in range(1, WINDOW[1] + 1))
+        curves.append(
+            Curve(benchmark=benchmark, n_questions=round(correct / accuracy), right=right)
+        )
+    return curves
 
 
 TWO_STATES = (

@@ -38,7 +38,6 @@ GROUPS = {
         "train": "train the predictors of p0, a, b and tokens",
         "features": "cache a run's backbone features, to use a predictor offline",
         "calibrate": "fit what a verifier's scores are worth as chances of being right",
-        "miniature": "the paper's experiments in miniature on the embedded models",
         "train_tiny": "make the embedded models from nothing",
     },
 }
@@ -46,7 +45,7 @@ GROUPS = {
 
 VERBS = {verb: purpose for group in GROUPS.values() for verb, purpose in group.items()}
 
-DRIVERS = ("evaluate", "collect", "serve", "train", "features", "miniature")
+DRIVERS = ("evaluate", "collect", "serve", "train", "features")
 """Jobs of a Ray driver, which `jobs.supervision` watches."""
 
 

@@ -1,4 +1,4 @@
-"""Configurations that come with the project, by their bare names: ``laptop``, ``miniature``."""
+"""Configurations that come with the project, by their bare names: ``laptop``, ``paper``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Try strategies and settings over a pool, without any model.
 
-    python -m jobs.sweep --pool RUN --config configs/sweeps/miniature.yaml
-    python -m jobs.sweep --pool RUN --config configs/sweeps/miniature.yaml --choose-on TRAINING_RUN
+    python -m jobs.sweep --pool RUN --config configs/sweeps/small.yaml
+    python -m jobs.sweep --pool RUN --config configs/sweeps/small.yaml --choose-on TRAINING_RUN
 
 Reads a pool (a run of ``jobs.collect``, or its export) and the grids of a YAML file
 (`pipeline.config.sweep`); writes a Parquet table (`pipeline.replay.sweep_table`), by default where

@@ -45,7 +45,7 @@ def test_whatever_ends_a_job_is_one_line_and_a_status(kind, capsys):
     assert said.count("\n") == bool(told)
 
 
-OFFLINE = sorted(VERBS.keys() - {"evaluate", "collect", "suite", "serve", "miniature"})
+OFFLINE = sorted(VERBS.keys() - {"evaluate", "collect", "suite", "serve"})
 
 
 @pytest.mark.parametrize("verb", OFFLINE)
@@ -87,7 +87,7 @@ WRITERS = {
     "report": lambda run, out: [run, "--out", out],
     "calibrate": lambda run, out: ["--pool", POOL, "--out", out],
     "sweep": lambda run, out: [
-        *("--pool", POOL, "--config", "configs/sweeps/miniature.yaml", "--out", out)
+        *("--pool", POOL, "--config", "configs/sweeps/small.yaml", "--out", out)
     ],
     "paper": lambda run, out: ["--pool", POOL, "--out", f"{out}/paper.html/x"],
     "export": lambda run, out: [run, "--to", "csv", "--out", out],

@@ -75,6 +75,7 @@ def test_every_command_of_the_page_is_one() -> None:
             made.add(options["--out"])
 
 
+@pytest.mark.slow
 def test_the_first_command_needs_nothing_but_the_checkout(checkout: Path) -> None:
     """Every table and figure from the recorded pool."""
     run(commands()[0], checkout)

@@ -14,7 +14,7 @@ import pytest
 from actors.training.backbone_features import cache_address
 from benchmarks.replay import agree, believed, settings
 from benchmarks.synthetic_pool import write_synthetic_pool
-from jobs import collect, evaluate, miniature, paper, sweep, train
+from jobs import collect, sweep, train
 from jobs.pool_config import pool_config
 from jobs.pool_priors import beside, cache_of
 from jobs.run_options import opened_run
@@ -137,43 +137,6 @@ def test_a_depth_that_cannot_be_is_refused(rounds: int, samples: int) -> None:
     """Negative, or nothing at all."""
     with pytest.raises(ConfigError, match="must"):
         make_collection(RunConfig.read("configs/laptop.yaml"), rounds, samples)
-
-
-def test_the_steps_of_the_miniature_are_command_lines_that_parse(tmp_path: Path) -> None:
-    """Every step's configuration can be made, and 60 answers a training question are drawn."""
-    names = []
-    for name, job, command in miniature.steps(str(tmp_path), quick=True):
-        names.append(name)
-        if job is collect.main:
-            arguments = collect.parser().parse_args(command)
-            values = RunConfig.read(arguments.config, arguments.overrides)
-            make_collection(values, arguments.rounds, arguments.samples)
-            config = RunConfig.parse(values)
-            assert config.runtime.runs == str(tmp_path)
-            assert config.science.benchmarks[0].size in (32, 40)
-        elif job is evaluate.main:
-            arguments = evaluate.parser().parse_args(command)
-            config = RunConfig.load(arguments.config, arguments.overrides)
-            assert config.science.priors.predictor == f"{tmp_path}/predictor"
-            assert config.science.priors.file is None
-        elif job is sweep.main:
-            arguments = sweep.parser().parse_args(command)
-            grids = SweepConfig.load(arguments.config, arguments.overrides)
-            assert grids.priors.predictor == f"{tmp_path}/predictor"
-        elif job is paper.main:
-            assert paper.parser().parse_args(command).predictor == f"{tmp_path}/predictor"
-        else:
-            assert job is train.main
-            assert train.parser().parse_args(command).use == "tuned"
-
-    assert names == [
-        "collect training questions",
-        "collect test questions",
-        "train",
-        "evaluate",
-        "sweep",
-        "paper",
-    ]
 
 
 def test_features_are_looked_for_where_jobs_features_puts_them(tmp_path: Path) -> None:

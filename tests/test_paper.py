@@ -22,7 +22,6 @@ from pipeline.paper.scored import TEST, Scored
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import judged_by_state_machine, rights
-from pipeline.report.counterfactuals import oracle_stop, random_stopping
 from pipeline.statistics.paired import holm, mcnemar
 from pipeline.statistics.sampling import pass_at_k
 from pipeline.theory.transitions import count, labels_of_verdicts, total
@@ -142,7 +141,7 @@ def test_the_best_rule_is_at_least_told() -> None:
 
 
 def test_random_stopping_is_the_exact_mean_over_deals() -> None:
-    """Question by question it adds up to `pipeline.report.counterfactuals.random_stopping`."""
+    """The mean over every pair of a question and a stop, each stop as often as it came."""
     for kind in controls.OURS:
         dealt = controls.random_stopping(made(), kind, N)
         drawn = made().replays.drawn(controls.made_choice(made(), made().replays, kind, N))
@@ -150,8 +149,8 @@ def test_random_stopping_is_the_exact_mean_over_deals() -> None:
         tokens_QT = made().replays.chains.tokens_QD[:, 1:].astype(float)
         assert dealt.accuracy is not None
         assert dealt.tokens is not None
-        assert np.isclose(dealt.accuracy.value, random_stopping(right_QT, drawn.tolist())[1])
-        assert np.isclose(dealt.tokens.value, random_stopping(tokens_QT, drawn.tolist())[1])
+        assert np.isclose(dealt.accuracy.value, right_QT[:, drawn - 1].mean())
+        assert np.isclose(dealt.tokens.value, tokens_QT[:, drawn - 1].mean())
 
 
 def test_dealt_stops_name_the_setting_of_the_variant() -> None:
@@ -186,7 +185,7 @@ def test_oracle_and_pass_at_n_are_those_of_the_library() -> None:
         right = [verdict == "right" for verdict in question.round_verdicts[:N]]
         spent = [entry.observation.completion_tokens or 0 for entry in question.rounds]
         assert oracle.right_Q[place] == any(right)
-        assert oracle.tokens_Q[place] == sum(spent[: oracle_stop(right)])
+        assert oracle.tokens_Q[place] == sum(spent[: right.index(True) + 1 if any(right) else N])
         hits = question.sample_verdicts.count("right")
         assert passed.right_Q[place] == pass_at_k(len(question.sample_verdicts), hits, N)
 
