@@ -37,10 +37,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.simulated_chains import Chains, of_priors, of_questions, two_states
+from pipeline.core.arrays import FloatArray
 from pipeline.planning.pilot import changes_of, forecast_accuracy, forecast_tokens
 from pipeline.statistics.intervals import Interval
-
-FloatArray = NDArray[np.float64]
 
 POOLS = ("data/pools/arithmetic", "data/pools/sums")
 QUESTIONS, ROUNDS = 50, 8

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.core.arrays import FloatArray
 from pipeline.planning.pilot import EIGENVALUE, GAIN, ONE_CHAIN, START, WITHIN
-
-FloatArray = NDArray[np.float64]
 
 Chains = tuple[FloatArray, FloatArray]
 """Rightness (1 or 0) and completion tokens, both of shape (Q, R)."""

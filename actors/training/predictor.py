@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.heads import FittedSetting, Mlp, predict
 from pipeline.predictors.report import HeadReport, report_head
 from pipeline.predictors.targets import Head, Part, Target, constant, even_constant, in_part
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pipeline.core.arrays import IntArray
 from pipeline.core.errors import ConfigError
-from pipeline.replay.chain_arrays import IntArray
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import HALVES, half_of
 from pipeline.theory.transitions import Transitions, count, labels_of_verdicts, total

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special, stats
 
+from pipeline.core.arrays import FloatArray
 from pipeline.paper.scored import TEST, Scored, is_binary
-from pipeline.replay.chain_arrays import FloatArray
 from pipeline.report.comparison import adjusted_wald, mean_interval, share_saved
 from pipeline.statistics.intervals import Interval
 from pipeline.statistics.paired import holm

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion
 from pipeline.paper.evaluation import Evaluation, settings_words, tuned_words
 from pipeline.paper.replays import Choice, Replays, fixed
@@ -14,8 +15,6 @@ from pipeline.replay.chain_arrays import (
     RIGHT,
     WRONG,
     ChainArrays,
-    FloatArray,
-    IntArray,
 )
 from pipeline.report.run_data import METHODS
 from pipeline.statistics.sampling import pass_at_k

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.core.arrays import FloatArray
 from pipeline.paper.beliefs import SEED
 from pipeline.paper.evaluation import Evaluation
-from pipeline.replay.chain_arrays import RIGHT, WRONG, FloatArray
+from pipeline.replay.chain_arrays import (
+    RIGHT,
+    WRONG,
+)
 from pipeline.report.comparison import mean_interval
 from pipeline.statistics.intervals import Interval, draws_interval, wilson
 from pipeline.theory.estimate import (

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
 from pipeline.paper.scored import HELD_OUT, TEST
@@ -17,8 +18,6 @@ from pipeline.replay.chain_arrays import (
     RIGHT,
     WRONG,
     ChainArrays,
-    FloatArray,
-    IntArray,
     chain_arrays,
 )
 from pipeline.replay.fast import FastReplay, replays_as_arrays

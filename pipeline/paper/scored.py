@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.replay.chain_arrays import FloatArray
+from pipeline.core.arrays import FloatArray
 from pipeline.report.comparison import mean_interval
 from pipeline.statistics.intervals import Interval, wilson
 

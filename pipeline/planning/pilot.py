@@ -14,13 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError
 from pipeline.statistics.intervals import Interval
-
-FloatArray = NDArray[np.float64]
 
 LEVEL = 0.9
 START = (0.5, 0.5)

@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.statistics.agreement import (
     VOTE,
     AgreementWeights,
-    FloatArray,
-    IntArray,
     agreement_features,
 )
 
@@ -25,8 +23,6 @@ RIDGE_W, RIDGE_V = 8.0, 1.0
 """Strength of the pull to `VOTE`: the verifier gets a say within a question only
 where the data show that it should."""
 LEAST_QUESTIONS = 30
-
-BoolArray = NDArray[np.bool_]
 
 
 def looked_at(rounds: int) -> list[int]:

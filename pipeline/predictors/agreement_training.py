@@ -13,18 +13,21 @@ from typing import Any
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_fit import fit_agreement
 from pipeline.predictors.targets import Part, parts_of
-from pipeline.replay.chain_arrays import RIGHT, BoolArray, ChainArrays, chain_arrays
+from pipeline.replay.chain_arrays import (
+    RIGHT,
+    ChainArrays,
+    chain_arrays,
+)
 from pipeline.replay.fast import FastReplay
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import judged_by_arrays, rights
 from pipeline.statistics.agreement import (
     NO_FORM,
     AgreementWeights,
-    FloatArray,
-    IntArray,
     agreement,
 )
 from pipeline.statistics.calibration import reliability

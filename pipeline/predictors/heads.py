@@ -18,14 +18,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.predictors.report import HeadReport
 from pipeline.predictors.targets import Head
 from pipeline.store.storage import Folder, sha256
 
 PREDICTOR_VERSION = 1
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

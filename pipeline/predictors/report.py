@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from pipeline.core.arrays import FloatArray
 from pipeline.predictors.targets import Head, Target
 from pipeline.statistics.calibration import reliability
 from pipeline.statistics.paired import paired_difference
-
-FloatArray = NDArray[np.float64]
 
 _FLOOR = 1e-6  # of a predicted probability, so that no loss is infinite
 

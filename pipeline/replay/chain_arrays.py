@@ -18,13 +18,10 @@ from pipeline.answers import canonical
 from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
 from pipeline.answers.own_rules import NO_CHOICE, OwnRule
 from pipeline.answers.voting import forms
+from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Question
 from pipeline.replay.pools import CompletionPool, PoolQuestion
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 NO_ANSWER, NOT_APPLICABLE = -1, -2
 """Positions that are none: nothing to choose from, which is wrong; nothing that the rule reads."""

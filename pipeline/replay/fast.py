@@ -17,9 +17,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pipeline.answers.answer_rules import Rule
+from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Statistics, StopReason, Strategy
-from pipeline.replay.chain_arrays import BoolArray, ChainArrays, FloatArray, IntArray
+from pipeline.replay.chain_arrays import (
+    ChainArrays,
+)
 from pipeline.replay.fast_votes import VOTERS, first_hits, positions
 from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.agree import Agree

@@ -12,7 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule, Rule
-from pipeline.replay.chain_arrays import NOT_APPLICABLE, BoolArray, ChainArrays, IntArray
+from pipeline.core.arrays import BoolArray, IntArray
+from pipeline.replay.chain_arrays import (
+    NOT_APPLICABLE,
+    ChainArrays,
+)
 from pipeline.statistics.agreement import NO_FORM, VOTE, Agreement, agreement, count_votes
 from pipeline.strategies.agree import Agree
 from pipeline.strategies.chain_asc import ChainASC

@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.statistics.fronts import (
     LEAST_QUESTIONS,
     Family,
-    FloatArray,
     Front,
-    IntArray,
     at_equal_accuracy,
     budgets_between,
     fronts,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.answers.answer_rules import RULES, Rule, apply
+from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.core.phases import phases_of, prepared
 from pipeline.core.protocol import (
@@ -36,8 +37,6 @@ from pipeline.replay.chain_arrays import (
     RIGHT,
     WRONG,
     ChainArrays,
-    FloatArray,
-    IntArray,
     chain_arrays,
     verdict_code,
 )

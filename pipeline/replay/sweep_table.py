@@ -17,8 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import Rule, rule_named
+from pipeline.core.arrays import IntArray
 from pipeline.core.protocol import Strategy
-from pipeline.replay.chain_arrays import RIGHT, UNGRADED, WRONG, IntArray
+from pipeline.replay.chain_arrays import (
+    RIGHT,
+    UNGRADED,
+    WRONG,
+)
 from pipeline.replay.sweep import HALVES, SweepResult, Tally, strategy_n
 from pipeline.statistics.intervals import wilson
 from pipeline.theory.stopping import STOP_RULES

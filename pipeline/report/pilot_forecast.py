@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.config.planning import BenchmarkPlan, PlanConfig
+from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pilot import (
     LEAST_QUESTIONS,
@@ -29,8 +29,6 @@ from pipeline.records.trajectory import Row
 from pipeline.report.run_data import Cell
 from pipeline.report.spending import time_line
 from pipeline.statistics.intervals import Interval
-
-FloatArray = NDArray[np.float64]
 
 CHAIN = "mr_thinking"
 """The kind of strategy whose accuracy is forecast by round."""

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from pipeline.core.arrays import FloatArray, IntArray
 
 NO_FORM = -1
 """In place of an answer's number where a completion has none; it does not vote."""

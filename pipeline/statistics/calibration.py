@@ -9,14 +9,13 @@ from typing import Literal, assert_never
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from pipeline.core.arrays import BoolArray, FloatArray
 from pipeline.statistics.calibration_maps import CalibrationMap, IsotonicMap, PlattMap
 from pipeline.statistics.intervals import Interval, wilson
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Method = Literal["isotonic", "platt"]
 
 

@@ -18,10 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.statistics.intervals import Interval
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 DRAWS = 400
 LEAST_QUESTIONS = 20

@@ -8,12 +8,11 @@ from typing import TypeVar
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy import special
 
+from pipeline.core.arrays import FloatArray
 from pipeline.statistics.intervals import check_level
 
-FloatArray = NDArray[np.float64]
 K = TypeVar("K", bound=Hashable)
 
 _CELLS = 4_000_000  # draws x questions held in memory at once

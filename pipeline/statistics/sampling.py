@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from pipeline.core.arrays import FloatArray
 
 
 def pass_at_k(n: int, right: int, k: int) -> float:

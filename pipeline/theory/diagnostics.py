@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from pipeline.core.arrays import FloatArray
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.simulated_null import without_drift
 from pipeline.theory.transitions import Label, Transitions
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core.arrays import FloatArray
 from pipeline.statistics.intervals import Interval, beta_interval, draws_interval
 from pipeline.theory.markov import Regime, regime, stationary_accuracy
 from pipeline.theory.posterior import BetaPosterior
@@ -26,8 +27,6 @@ from pipeline.theory.transitions import (
     count_by_question,
     total,
 )
-
-FloatArray = NDArray[np.float64]
 
 JEFFREYS = BetaPosterior(0.5, 0.5)
 """The prior of a and of b unless another is given: half an observation of each kind."""

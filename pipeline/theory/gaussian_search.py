@@ -21,10 +21,9 @@ from functools import lru_cache
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy import special
 
-FloatArray = NDArray[np.float64]
+from pipeline.core.arrays import FloatArray
 
 LEAST = 3
 """Draws before anything can be decided: E |u| must be finite."""

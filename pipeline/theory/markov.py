@@ -26,9 +26,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_TOLERANCE = 1e-12
+from pipeline.core.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
+_TOLERANCE = 1e-12
 
 
 class Regime(StrEnum):

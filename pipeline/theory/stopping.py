@@ -16,17 +16,14 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.core.arrays import BoolArray, FloatArray
 from pipeline.theory.markov import (
-    FloatArray,
     accuracy_after,
     rounds_to_reach,
     second_eigenvalue,
     stop_as_printed,
 )
-
-BoolArray = NDArray[np.bool_]
 
 _TOLERANCE = 1e-12
 

@@ -16,11 +16,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from pipeline.core.arrays import FloatArray
 from pipeline.statistics.calibration import roc_auc
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.markov import accuracy_after
-
-FloatArray = NDArray[np.float64]
 
 LAGS = (1, 2, 4, 8)
 LEAST_QUESTIONS = 20
