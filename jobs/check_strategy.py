@@ -18,11 +18,9 @@ from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
+from jobs.cli import VerbParser, add_set_option, log_to_stderr
 from jobs.code_checks import asks_aside, differs_elsewhere, told
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.overrides import add_set_option
-from jobs.verb_parser import verb_parser
 from pipeline.config.errors import described
 from pipeline.config.run import override_field
 from pipeline.core.errors import ConfigError
@@ -37,7 +35,7 @@ _BAD_SCORES = (None, -0.1, 1.5, float("nan"))
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("check_strategy", __doc__)
+    options = VerbParser("check_strategy", __doc__)
     options.add_argument(
         "kind", metavar="STRATEGY", help="package.module:Class, or an entry point's or own name"
     )

@@ -19,11 +19,10 @@ import argparse
 import sys
 from functools import partial
 
+from jobs.cli import VerbParser, log_to_stderr
 from jobs.evaluate import execute
-from jobs.logs import log_to_stderr
 from jobs.run_options import add_run_options, opened_run
 from jobs.supervision import supervised
-from jobs.verb_parser import verb_parser
 from pipeline.config.collection import make_collection
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.run_dir import RunDir
@@ -35,7 +34,7 @@ from pipeline.theory.suitability import LEAST_QUESTIONS
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("collect", __doc__)
+    options = VerbParser("collect", __doc__)
     add_run_options(options)
     options.add_argument(
         "--rounds", type=int, metavar="R", help="completions a chain (64; on a resume, as before)"

@@ -25,10 +25,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from jobs.cli import VerbParser, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.terminal import terminal
-from jobs.verb_parser import verb_parser
 from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError
 from pipeline.report import words
@@ -43,7 +41,7 @@ from pipeline.statistics.paired import Difference
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("compare", __doc__)
+    options = VerbParser("compare", __doc__)
     options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
     options.add_argument(
         "--strategy",

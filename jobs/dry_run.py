@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
+from jobs.cli import terminal
 from jobs.forecast import read_pilot
-from jobs.terminal import terminal
 from pipeline.config.gpus import GPUS
 from pipeline.config.planning import PlanConfig
 from pipeline.config.run import RunConfig

@@ -18,14 +18,13 @@ import logging
 import sys
 from typing import Any
 
+from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import EXIT_RESUMABLE, is_of_ray, named
-from jobs.logs import log_to_stderr
 from jobs.priors import fill_priors
 from jobs.run_options import add_run_options, opened_run
 from jobs.supervision import explained, resumable, supervised
 from jobs.tables import print_summary
 from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
-from jobs.verb_parser import verb_parser
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_modules, strategies_of
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
@@ -39,7 +38,7 @@ EXIT_CAPPED = 3
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("evaluate", __doc__)
+    options = VerbParser("evaluate", __doc__)
     add_run_options(options)
     options.add_argument(
         "--tracker",

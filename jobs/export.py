@@ -18,16 +18,15 @@ import argparse
 import sys
 import time
 
+from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.export.formats import FORMATS, export_run
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("export", __doc__)
+    options = VerbParser("export", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--to", required=True, choices=tuple(FORMATS), help="the format")
     options.add_argument("--out", required=True, metavar="PATH", help="folder to write")

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import sys
 
+from jobs.cli import VerbParser, log_to_stderr, shipped_config
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
 from jobs.pool_config import pool_config
-from jobs.shipped import shipped
 from jobs.supervision import supervised
-from jobs.verb_parser import verb_parser
 from pipeline.predictors.features import POOLINGS
 from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import rows_of
@@ -26,12 +24,12 @@ from pipeline.store.storage import Folder
 @in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
-    options = verb_parser("features", __doc__)
+    options = VerbParser("features", __doc__)
     options.add_argument("--run", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument(
         "--config",
         metavar="FILE",
-        type=shipped(),
+        type=shipped_config(),
         help="of an export: run configuration with a runtime section",
     )
     options.add_argument(

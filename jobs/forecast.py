@@ -22,10 +22,8 @@ from typing import Any
 
 from rich.table import Table
 
+from jobs.cli import VerbParser, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.terminal import terminal
-from jobs.verb_parser import verb_parser
 from pipeline.benchmarks.known import known_of
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pilot import LEAST_QUESTIONS
@@ -62,7 +60,7 @@ _MOST = {"questions": 10**9, "rounds": 10_000}
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("forecast", __doc__)
+    options = VerbParser("forecast", __doc__)
     options.add_argument("--run", required=True, metavar="PILOT", help="run or exported pool")
     options.add_argument(
         "--questions",

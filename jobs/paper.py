@@ -17,10 +17,9 @@ import logging
 import sys
 import time
 
+from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
 from jobs.pool_priors import predicted_pool
-from jobs.verb_parser import verb_parser
 from pipeline.config.science import PriorsConfig
 from pipeline.core.errors import ConfigError
 from pipeline.paper.beliefs import from_other_half, predicted
@@ -38,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("paper", __doc__)
+    options = VerbParser("paper", __doc__)
     options.add_argument(
         "--pool", action="append", required=True, metavar="POOL", help="run or export (repeatable)"
     )

@@ -20,10 +20,8 @@ import pyarrow.compute as pc
 from rich.table import Table
 
 from actors.controllers.grading import Grader, GradingPool, answer_for
+from jobs.cli import VerbParser, at_least, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.terminal import terminal
-from jobs.verb_parser import at_least, verb_parser
 from pipeline.answers import Verdict
 from pipeline.core.errors import DataError
 from pipeline.records.journal import checked, counting, read_columns
@@ -53,7 +51,7 @@ SCHEMA = pa.schema(
 @in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
-    parser = verb_parser("regrade", __doc__)
+    parser = VerbParser("regrade", __doc__)
     parser.add_argument("run", metavar="RUN", help="run directory")
     parser.add_argument(
         "--grader",

@@ -16,11 +16,9 @@ import sys
 from dataclasses import fields
 from typing import Any
 
+from jobs.cli import VerbParser, add_set_option, log_to_stderr
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.overrides import add_set_option
 from jobs.tables import print_strategies
-from jobs.verb_parser import verb_parser
 from pipeline.config.strategies import rule_of, rules_of
 from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError, ReplayMissError
@@ -36,7 +34,7 @@ from pipeline.report.summary import summarise
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("replay", __doc__)
+    options = VerbParser("replay", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--strategy", metavar="FILE", help="YAML file of strategies (jobs.sweep)")
     add_set_option(options, "override one field of that file")

@@ -17,9 +17,8 @@ import posixpath
 import sys
 from collections.abc import Sequence
 
+from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError
 from pipeline.report.build import build, write_report
 from pipeline.report.fronts import Row as FrontRow
@@ -33,7 +32,7 @@ from pipeline.store.storage import Folder
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("report", __doc__)
+    options = VerbParser("report", __doc__)
     options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
     options.add_argument("--out", metavar="FILE", help="where to write the report")
     options.add_argument("--paper", metavar="DIR", help="folder of the paper's numbers as CSV")

@@ -13,12 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from jobs.cli import add_set_option, at_least, shipped_config
 from jobs.cluster import check_ray_folder
 from jobs.dry_run import print_dry_run
-from jobs.overrides import add_set_option
 from jobs.priors import keep_predictions, predictor_of
-from jobs.shipped import shipped
-from jobs.verb_parser import at_least
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError, DataError
@@ -36,7 +34,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        type=shipped(),
+        type=shipped_config(),
         help="YAML file of the run, or a shipped one by name, such as laptop",
     )
     add_set_option(parser)

@@ -20,14 +20,11 @@ import os
 import sys
 from datetime import UTC, datetime
 
+from jobs.cli import VerbParser, add_set_option, log_to_stderr, shipped_config
 from jobs.cluster import ClusterError, check_ray_folder, start_ray
 from jobs.endings import EXIT_RESUMABLE, named
-from jobs.logs import log_to_stderr
-from jobs.overrides import add_set_option
 from jobs.priors import predictor_of
-from jobs.shipped import shipped
 from jobs.supervision import explained, supervised
-from jobs.verb_parser import verb_parser
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_modules
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
@@ -40,9 +37,13 @@ KEY = "MARKOVSCALE_API_KEY"
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("serve", __doc__)
+    options = VerbParser("serve", __doc__)
     options.add_argument(
-        "--config", metavar="FILE", type=shipped(), required=True, help="YAML file, as of a run"
+        "--config",
+        metavar="FILE",
+        type=shipped_config(),
+        required=True,
+        help="YAML file of a run",
     )
     add_set_option(options)
     options.add_argument("--host", default="127.0.0.1", help="address to listen to (127.0.0.1)")

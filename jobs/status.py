@@ -22,10 +22,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from jobs.cli import VerbParser, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.terminal import terminal
-from jobs.verb_parser import verb_parser
 from pipeline.config.strategies import strategies_of
 from pipeline.planning.admission import Pressure
 from pipeline.planning.phase_work import phase_count
@@ -47,7 +45,7 @@ _PRESSURE: dict[str, str] = {
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("status", __doc__)
+    options = VerbParser("status", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
     options.add_argument("--json", action="store_true", help="print one JSON object instead")
     options.add_argument(

@@ -26,12 +26,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
+from jobs.cli import (
+    VerbParser,
+    add_set_option,
+    log_to_stderr,
+    same_verbosity,
+    shipped_config,
+    terminal,
+)
 from jobs.endings import go_on_unheard
-from jobs.logs import log_to_stderr
-from jobs.overrides import add_set_option
-from jobs.shipped import shipped
-from jobs.terminal import terminal
-from jobs.verb_parser import verb_parser, verbosity
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.store.storage import check_name, resolve
@@ -41,9 +44,9 @@ _NARROWEST = 60  # columns of a table that can be read
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("suite", __doc__)
+    options = VerbParser("suite", __doc__)
     options.add_argument(
-        "configs", nargs="+", type=shipped(), metavar="FILE", help="YAML file of a run"
+        "configs", nargs="+", type=shipped_config(), metavar="FILE", help="YAML file of a run"
     )
     options.add_argument(
         "--name", required=True, metavar="NAME", help="begins the name of every run directory"
@@ -66,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    told = verbosity(arguments.level)
+    told = same_verbosity(arguments.level)
     overrides = [part for field in arguments.overrides for part in ("--set", field)]
     commands = [
         [
@@ -179,7 +182,7 @@ def _handing_on(stop: Callable[[int], None]) -> Iterator[None]:
 
 
 def _narrower(name: str) -> dict[str, str]:
-    """The width that the name in front of each line leaves, for `jobs.terminal`."""
+    """The width that the name in front of each line leaves, for `jobs.cli`."""
     return {"COLUMNS": str(max(_NARROWEST, terminal().width - len(f"[{name}] ")))}
 
 

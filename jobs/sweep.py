@@ -25,13 +25,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from jobs.cli import VerbParser, add_set_option, log_to_stderr, shipped_config
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.overrides import add_set_option
 from jobs.pool_priors import predicted_pool
-from jobs.shipped import shipped
 from jobs.sweep_tables import print_fronts, print_sweep
-from jobs.verb_parser import verb_parser
 from pipeline.answers.answer_rules import Rule
 from pipeline.config.strategies import rules_of
 from pipeline.config.sweep import SweepConfig, grid, science_of
@@ -50,10 +47,14 @@ logger = logging.getLogger(__name__)
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("sweep", __doc__)
+    options = VerbParser("sweep", __doc__)
     options.add_argument("--pool", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument(
-        "--config", required=True, type=shipped("sweeps"), metavar="FILE", help="YAML file of grids"
+        "--config",
+        required=True,
+        type=shipped_config("sweeps"),
+        metavar="FILE",
+        help="YAML file of grids",
     )
     options.add_argument(
         "--choose-on", metavar="RUN", help="another pool on which tuned fields are chosen too"

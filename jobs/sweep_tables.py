@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from rich.table import Table
 
-from jobs.terminal import terminal
+from jobs.cli import terminal
 from pipeline.answers.answer_rules import RULES
 from pipeline.report import words
 from pipeline.report.fronts import controls_of, interval_of, ranked, sentence

@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from jobs.terminal import terminal
+from jobs.cli import terminal
 from pipeline.answers.answer_rules import RULES, AnswerRule
 from pipeline.report.capped import Capped, NotRun, first_words
 from pipeline.report.endpoint_usage import judge_words, usage_words

@@ -21,13 +21,10 @@ import argparse
 import sys
 from contextlib import suppress
 
+from jobs.cli import VerbParser, add_set_option, at_least, log_to_stderr, shipped_config
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.overrides import add_set_option
 from jobs.pool_config import pool_config
-from jobs.shipped import shipped
 from jobs.supervision import supervised
-from jobs.verb_parser import at_least, verb_parser
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_training import train_agreement
 from pipeline.predictors.features import POOLINGS
@@ -38,14 +35,14 @@ from pipeline.store.storage import Folder
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    options = verb_parser("train", __doc__)
+    options = VerbParser("train", __doc__)
     options.add_argument(
         "--pool", required=True, metavar="POOL", help="run of jobs.collect, or its export"
     )
     options.add_argument(
         "--config",
         metavar="FILE",
-        type=shipped(),
+        type=shipped_config(),
         help="of an export: run configuration with a runtime section",
     )
     options.add_argument("--out", required=True, metavar="FOLDER", help="where to write")

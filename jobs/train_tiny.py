@@ -32,9 +32,8 @@ from actors.training.tiny_models import (
     save_verifier,
 )
 from actors.training.tiny_training import RECIPES, quick, train_generator, train_verifier
+from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
-from jobs.logs import log_to_stderr
-from jobs.verb_parser import verb_parser
 from pipeline.core.errors import ConfigError
 from pipeline.store.storage import Folder
 
@@ -106,7 +105,7 @@ def _train(args: argparse.Namespace, device: str) -> dict[str, Any]:
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
-    parser = verb_parser("train_tiny", __doc__)
+    parser = VerbParser("train_tiny", __doc__)
     parser.add_argument(
         "--task",
         choices=tuple(RECIPES),

@@ -199,7 +199,7 @@ def job():
     print("table " * 10_000, flush=True)
     print("line", file=sys.stderr, flush=True)
     import logging
-    from jobs.logs import log_to_stderr
+    from jobs.cli import log_to_stderr
     log_to_stderr()
     logging.getLogger("jobs").info("progress")
     assert os.pipe()[0] > 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.logs import log_to_stderr
+from jobs.cli import log_to_stderr
 from jobs.progress import Progress
 from jobs.tables import print_strategies
 
