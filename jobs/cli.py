@@ -50,16 +50,16 @@ class VerbParser(argparse.ArgumentParser):
         )
         self.set_defaults(level=logging.INFO)
 
-    def parse_known_args(  # type: ignore[override]  # argparse's overloads
+    def parse_args(  # type: ignore[override]  # argparse's overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
+    ) -> Any:
         """Parses; where a shell asks for completions, prints these and exits."""
         complete(self)
-        return super().parse_known_args(args, namespace)
+        return super().parse_args(args, namespace)
 
     def error(self, message: str) -> Any:
         """Ends with status 2 and one line."""
-        self.exit(2, f"error: {message} ({self.prog} --help lists the options)\n")
+        self.exit(2, f"error: {message} ({self.prog} --help)\n")
 
 
 def complete(parser: argparse.ArgumentParser) -> None:

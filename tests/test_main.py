@@ -155,5 +155,5 @@ def test_a_number_that_cannot_be_is_refused_in_one_line(words, capsys):
         main(words)
     told = capsys.readouterr().err.splitlines()[-1]
     assert re.search(
-        rf"error: argument {words[-2]}: .* (>= \d|from \d+ to \d+), got '{words[-1]}'$", told
+        rf"error: argument {words[-2]}: .* (>= \d|from \d+ to \d+), got '{words[-1]}'", told
     )
