@@ -3,7 +3,7 @@
     python -m jobs.check_rule mypackage.mymodule:my_rule
     python -m jobs.check_rule mypackage.mymodule:MyRule --set start=2
 
-Lets it choose among made-up completions (`pipeline.answers.rule_contract`): it chooses one of those
+Lets it choose among made-up completions (`pipeline.answers.answer_rules`): it chooses one of those
 that it is given or none, alike whenever it is asked, here and in another process, and it asks
 neither clock nor random numbers nor files: a replay answers as the live run did. Exits with 0, or
 with 2 and one line that says what must hold.
@@ -20,8 +20,7 @@ from pydantic import ValidationError
 from jobs.cli import VerbParser, add_set_option, log_to_stderr
 from jobs.code_checks import asks_aside, differs_elsewhere, told
 from jobs.endings import in_one_line
-from pipeline.answers.own_rules import OwnRule
-from pipeline.answers.rule_contract import chooses_alike, chooses_of_those
+from pipeline.answers.answer_rules import OwnRule, chooses_alike, chooses_of_those
 from pipeline.config.answer_rules import AnswerRuleEntry
 from pipeline.config.errors import described
 from pipeline.config.run import override_field

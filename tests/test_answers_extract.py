@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.answers import extract
-from pipeline.answers.boxes import last_box
+from pipeline.answers.extract import last_box
 
 reading = sys.modules["pipeline.answers.extract"]  # the package's `extract` is the function
 SIGNS = ["the answer is", "Answer:", "option C is correct", "choice", "value equals", "solution"]

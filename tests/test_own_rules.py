@@ -24,8 +24,7 @@ from jobs.replay import main as replay_job
 from jobs.report import main as report
 from jobs.sweep import main as sweep
 from pipeline import api
-from pipeline.answers.answer_rules import RULES, AnswerRule, Chosen, apply
-from pipeline.answers.own_rules import OwnRule, _code
+from pipeline.answers.answer_rules import RULES, AnswerRule, Chosen, OwnRule, _code, apply
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_modules, rule_of, rules_of, strategies_of

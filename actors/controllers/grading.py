@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from actors.controllers.grading_worker import Judgement
 from pipeline.answers import ALL_LENIENCIES, Leniency, Verdict, extract
-from pipeline.answers.boxes import last_box
+from pipeline.answers.extract import last_box
 from pipeline.answers.grading import Finding, find
 
 logger = logging.getLogger(__name__)

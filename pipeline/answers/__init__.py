@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from pipeline.answers.extract import extract
 from pipeline.answers.grading import Finding, canonical, find, grade
-from pipeline.answers.leniency import ALL_LENIENCIES, Leniency
-from pipeline.answers.verdict import Verdict
+from pipeline.answers.verdict import ALL_LENIENCIES, Leniency, Verdict
 
 __all__ = [
     "ALL_LENIENCIES",

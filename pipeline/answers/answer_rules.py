@@ -7,14 +7,192 @@ from stopping.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+import inspect
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
 from enum import StrEnum
+from functools import lru_cache
+from typing import Any
 
-from pipeline.answers.own_rules import NO_CHOICE, OwnRule
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
 from pipeline.answers.voting import Cluster, clusters, leader
-from pipeline.core.plugins import short_name
+from pipeline.core.errors import ConfigError
+from pipeline.core.plugins import imported, is_place, names_of, short_name
 from pipeline.core.protocol import Completion, Observation, Stop
+
+GROUP = "markovscale.answer_rules"
+"""The group of entry points in which a package names its answer rules."""
+
+NO_CHOICE = -1
+"""What stands for the index where a rule chooses nothing."""
+
+Choose = Callable[[Sequence[Completion]], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRule:
+    """A rule by its place. Its code is imported where it must choose, and nowhere else, so that a
+    run can be read where the package is not installed."""
+
+    value: str
+    """Its name in columns: ``answer_NAME``, ``verdict_NAME``."""
+    kind: str
+    """``package.module:name``, or the name of an entry point."""
+    settings: str = "{}"
+    """Fields of a class, as JSON."""
+    given: Choose | None = None
+    """The code itself, of a notebook, in place of what is at `kind`."""
+
+    def __str__(self) -> str:
+        return self.value
+
+    def told(self) -> str:
+        """Where it comes from: ``early.rules:LateArgmax {"start": 2}``."""
+        return self.kind if self.settings == "{}" else f"{self.kind} {self.settings}"
+
+    @property
+    def needs_score(self) -> bool:
+        """Whether it reads verifier scores: completions without one are kept from it."""
+        return bool(getattr(self.code(), "needs_score", False))
+
+    @property
+    def needs_logprobs(self) -> bool:
+        """Whether it reads token confidence or entropy, likewise."""
+        return bool(getattr(self.code(), "needs_logprobs", False))
+
+    def code(self) -> Choose:
+        """The function, or the object of a class with its settings.
+
+        Raises:
+            ConfigError: where it cannot be imported, is no rule, or refuses its settings.
+        """
+        given = self.given
+        return _code(self.kind, self.settings) if given is None else _checked(self.kind, given)
+
+    def reads(self, completion: Completion) -> bool:
+        """Whether a completion has what the rule reads."""
+        scored = completion.score is not None or not self.needs_score
+        return scored and (completion.token_confidence is not None or not self.needs_logprobs)
+
+    def picked(self, completions: Sequence[Completion]) -> int | None:
+        """What the code returns for completions that have what it reads, checked.
+
+        Raises:
+            ConfigError: where that is neither an index nor None.
+        """
+        found = self.code()(tuple(replace(c, text="") if c.text else c for c in completions))
+        if found is None:
+            return None
+        if isinstance(found, bool) or not hasattr(found, "__index__"):
+            raise ConfigError(
+                f"answer rule {self.kind} must return an index or None, got {found!r}"
+            )
+        if not 0 <= int(found) < len(completions):
+            raise ConfigError(
+                f"answer rule {self.kind} must return an index in [0, {len(completions)}), the "
+                f"completions that it was given, or None, got {found!r}"
+            )
+        return int(found)
+
+    def choose(self, completions: Sequence[Completion]) -> int | None:
+        """As `picked`, with `NO_CHOICE` for None. None where the code is at fault: the rule could
+        not be applied, which warns and costs the run nothing else."""
+        self.code()
+        try:
+            found = self.picked(completions)
+        except Exception as error:  # the user's own, whatever it is
+            why = error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+            warnings.warn(f"answer rule {self.value} could not be applied: {why}", stacklevel=2)
+            return None
+        return NO_CHOICE if found is None else found
+
+
+def module_of(rule: OwnRule) -> str:
+    """The module that its code is in."""
+    if is_place(rule.kind):
+        return rule.kind.partition(":")[0]
+    return str(_found(rule.kind).__module__)
+
+
+def _found(kind: str) -> Any:
+    found = imported(kind, GROUP)
+    if found is not None:
+        return found
+    known = names_of(GROUP)
+    raise ConfigError(
+        f"an answer rule of your own must be package.module:name, or an entry point of {GROUP} "
+        f"({', '.join(known) or 'none is installed'}), got {kind!r}"
+        + "".join(f" (did you mean {near}?)" for near in get_close_matches(kind, known, n=1))
+    )
+
+
+@lru_cache(maxsize=64)
+def _code(kind: str, settings: str) -> Choose:
+    found = _found(kind)
+    values: dict[str, Any] = json.loads(settings)
+    if isinstance(found, type):
+        found = _object(kind, found, values)
+    elif not inspect.isroutine(found):
+        raise ConfigError(
+            f"answer rule {kind} must be a function or a class, got {type(found).__name__}"
+        )
+    elif values:
+        raise ConfigError(
+            f"answer rule {kind} must be a class to have settings, it is a function, "
+            f"got {', '.join(values)}"
+        )
+    return _checked(kind, found)
+
+
+def _checked(kind: str, found: Any) -> Choose:
+    if inspect.iscoroutinefunction(found) or inspect.isgeneratorfunction(found):
+        raise ConfigError(
+            f"answer rule {kind} must be a plain function, neither async nor yielding"
+        )
+    try:
+        inspect.signature(found).bind(())
+    except TypeError as error:
+        raise ConfigError(
+            f"answer rule {kind} must take one argument, the completions: {error}"
+        ) from error
+    return found  # type: ignore[no-any-return]  # a user's own
+
+
+def _object(kind: str, found: type[Any], values: dict[str, Any]) -> Any:
+    parameters = getattr(found, "__dataclass_params__", None)
+    if parameters is None or not parameters.frozen:
+        raise ConfigError(
+            f"answer rule {kind} must be a dataclass(frozen=True), whose fields are its settings"
+        )
+    if "__call__" not in dir(found):
+        raise ConfigError(f"answer rule {kind} must have a method __call__(self, completions)")
+    names = [field.name for field in fields(found)] if is_dataclass(found) else []
+    for name in values:
+        if name not in names:
+            raise ConfigError(
+                f"{name} must be a field of answer rule {kind}, which has "
+                f"{', '.join(names) or 'none'}"
+                + "".join(f" (did you mean {one}?)" for one in get_close_matches(name, names, n=1))
+            )
+    try:
+        return TypeAdapter(found).validate_python(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"settings of answer rule {kind}: "
+            + ": ".join(filter(None, [place, first["msg"].removeprefix("Value error, ")]))
+        ) from error
+    except PydanticUserError as error:
+        raise ConfigError(
+            f"answer rule {kind} must have fields of JSON types: {error.message}"
+        ) from error
+
 
 _LEAST_ENTROPY = 1e-10
 
@@ -155,3 +333,95 @@ def _elected(votes: Sequence[Cluster], positions: Sequence[int]) -> Chosen:
     if winner is None:
         return NOTHING
     return Chosen(answer=winner.answer, position=positions[winner.members[0]])
+
+
+_SIZES = (1, 2, 3, 4, 8)
+_KINDS = 6
+
+
+def made_up() -> Iterator[tuple[Completion, ...]]:
+    """Completions of questions that never were: alike and different, cut short, without answers,
+    with and without scores and log-probabilities, a score that comes twice."""
+    for kind in range(_KINDS):
+        for size in _SIZES:
+            yield tuple(_completion(kind, i) for i in range(size))
+
+
+def _completion(kind: int, i: int) -> Completion:
+    dice = hashlib.sha256(f"{kind} {i}".encode()).digest()
+    answers = (None, "1", "2", r"\frac{1}{2}")
+    answer = None if kind == 0 else answers[dice[0] % (2 + kind % 3)]
+    scored = (True, False, dice[6] < 128)[kind % 3]  # all, none, some
+    told = (True, dice[7] < 128, False)[kind // 2]
+    return Completion(
+        text="" if answer is None else f"So \\boxed{{{answer}}}",
+        answer=answer,
+        finish_reason="length" if dice[1] < 32 else "stop",
+        completion_tokens=dice[2],
+        step_scores=(0.5, dice[3] // 64 / 4) if scored else None,
+        score=dice[3] // 64 / 4 if scored else None,
+        token_confidence=dice[4] / 16 if told else None,
+        least_token_confidence=dice[4] / 32 if told else None,
+        token_entropy=dice[5] / 128 if told else None,
+    )
+
+
+def chooses_of_those(rule: OwnRule) -> None:
+    """It chooses one of the completions that it is given, or none, whatever they are.
+
+    Raises:
+        ConfigError: naming the rule, what must hold and what came.
+    """
+    rule.code()
+    for completions in made_up():
+        _picked(rule, completions)
+
+
+def chooses_alike(rule: OwnRule, *, backwards: bool = False) -> str:
+    """The choice rests on what it is given alone: asked again, in another order of questions, and
+    with equal copies it is the same.
+
+    Args:
+        rule: of one's own.
+        backwards: whether the last question is asked first.
+
+    Returns:
+        A digest of all choices: the same in every process.
+
+    Raises:
+        ConfigError: where a choice differs.
+    """
+    order = slice(None, None, -1 if backwards else 1)
+    lists = [*made_up()][order]
+    first = [_picked(rule, completions) for completions in lists]
+    for completions, before in reversed([*zip(lists, first, strict=True)]):
+        copies = tuple(replace(each) for each in completions)
+        again = _picked(rule, copies)
+        if again != before:
+            raise ConfigError(
+                f"answer rule {rule.kind} must choose alike among the same completions, it chose "
+                f"{before} and then {again} (does it keep something between calls?)"
+            )
+    return hashlib.sha256(repr(first[order]).encode()).hexdigest()
+
+
+def _picked(rule: OwnRule, completions: Sequence[Completion]) -> int | None:
+    """What it picks, of the completions that have what it reads."""
+    read = [each for each in completions if rule.reads(each)]
+    if not read:
+        return None
+    try:
+        return rule.picked(read)
+    except ConfigError:
+        raise
+    except Exception as error:  # the user's own, whatever it is
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = "" if trace is None else f", line {trace.tb_lineno}"
+        file = "" if trace is None else trace.tb_frame.f_code.co_filename
+        raise ConfigError(
+            f"answer rule {rule.kind} must choose among any completions, also those without answer "
+            f"or score (needs_score = True keeps the latter from it), it raised "
+            f"{type(error).__name__}: {error} ({file}{where})"
+        ) from error

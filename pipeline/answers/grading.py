@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from pipeline.answers.algebra.polynomial import FULL, Work
-from pipeline.answers.boxes import last_box
-from pipeline.answers.compare import Comparison
-from pipeline.answers.extract import extract
-from pipeline.answers.leniency import ALL_LENIENCIES, Leniency
-from pipeline.answers.numbers import Prove
+from pipeline.answers.compare import Comparison, Prove
+from pipeline.answers.extract import extract, last_box
 from pipeline.answers.reading import Manner, read
 from pipeline.answers.values import Choice, ListOf, Scalar, Unread, Value
-from pipeline.answers.verdict import TooLarge, Verdict
+from pipeline.answers.verdict import ALL_LENIENCIES, Leniency, TooLarge, Verdict
 from pipeline.core.thinking import parts
 
 _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)

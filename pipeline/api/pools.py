@@ -10,9 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import ValidationError
 
-from pipeline.answers.answer_rules import RULES, Rule, rule_named
-from pipeline.answers.own_rules import Choose, OwnRule
-from pipeline.answers.rule_contract import chooses_of_those
+from pipeline.answers.answer_rules import RULES, Choose, OwnRule, Rule, chooses_of_those, rule_named
 from pipeline.config.answer_rules import AnswerRuleEntry, check_labels
 from pipeline.config.errors import described
 from pipeline.config.science import PriorsConfig

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from pipeline.answers.boxes import boxes
-from pipeline.answers.extract import extract
+from pipeline.answers.extract import boxes, extract
 from pipeline.answers.units import is_unit
 from pipeline.benchmarks.choices import LETTERS, choices_of, right_choice, shuffled, with_choices
 from pipeline.benchmarks.fields import Fields, concrete, expected, value_at

@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from pipeline.answers.answer_rules import AnswerRule
-from pipeline.answers.own_rules import GROUP, OwnRule
+from pipeline.answers.answer_rules import GROUP, AnswerRule, OwnRule
 from pipeline.config.schema import Section, merged_fields
 from pipeline.core.plugins import is_place, names_of, short_name
 

@@ -9,9 +9,15 @@ from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from pipeline.answers.answer_rules import RULES, AnswerRule, Rule, rule_named
-from pipeline.answers.own_rules import OwnRule, module_of
-from pipeline.answers.rule_contract import chooses_of_those
+from pipeline.answers.answer_rules import (
+    RULES,
+    AnswerRule,
+    OwnRule,
+    Rule,
+    chooses_of_those,
+    module_of,
+    rule_named,
+)
 from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry, check_labels
 from pipeline.config.errors import described
 from pipeline.config.numbers import check_numbers

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from pipeline.answers.answer_rules import AnswerRule
-from pipeline.answers.rule_contract import chooses_of_those
+from pipeline.answers.answer_rules import AnswerRule, chooses_of_those
 from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry
 from pipeline.config.errors import described
 from pipeline.config.run import override_field

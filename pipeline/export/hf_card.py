@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pipeline.answers.own_rules import OwnRule
+from pipeline.answers.answer_rules import OwnRule
 from pipeline.export.source import Cell, Source
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))

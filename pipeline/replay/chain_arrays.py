@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.answers import canonical
-from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
-from pipeline.answers.own_rules import NO_CHOICE, OwnRule
+from pipeline.answers.answer_rules import NO_CHOICE, RULES, AnswerRule, OwnRule, Rule
 from pipeline.answers.voting import forms
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError

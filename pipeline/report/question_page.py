@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from pipeline.answers.answer_rules import apply
-from pipeline.answers.own_rules import OwnRule
+from pipeline.answers.answer_rules import OwnRule, apply
 from pipeline.core.protocol import Completion, Pool, Stop, StopReason
 from pipeline.records.outcome import counted_verdict
 from pipeline.records.trajectory import Seen

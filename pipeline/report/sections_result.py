@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.answers.answer_rules import AnswerRule, Rule
-from pipeline.answers.own_rules import OwnRule
+from pipeline.answers.answer_rules import AnswerRule, OwnRule, Rule
 from pipeline.core.phases import phases_of, stream_of
 from pipeline.records.outcome import has_failed
 from pipeline.report import words

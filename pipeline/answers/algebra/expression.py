@@ -10,11 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import gcd, lcm
+from math import gcd, isqrt, lcm
 
 from pipeline.answers.algebra.polynomial import (
+    IMAGINARY,
     ONE,
+    UNIT,
     Atom,
+    Context,
     Kind,
     Monomial,
     Polynomial,
@@ -26,10 +29,10 @@ from pipeline.answers.algebra.polynomial import (
     leading,
     multiply,
     order,
-    power,
+    polynomial_power,
     scale,
 )
-from pipeline.answers.verdict import Malformed
+from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _UNIT: Polynomial = {ONE: Fraction(1)}
 _CHUNK_DIGITS = 3_900
@@ -220,8 +223,8 @@ def over(left: Expression, right: Expression, work: Work) -> Expression:
 
 def to_integer_power(base: Expression, exponent: int, work: Work) -> Expression:
     """base ** exponent for any integer; 0 ** 0 is 1."""
-    above = power(base.numerator, abs(exponent), work)
-    below = power(base.denominator, abs(exponent), work)
+    above = polynomial_power(base.numerator, abs(exponent), work)
+    below = polynomial_power(base.denominator, abs(exponent), work)
     if exponent < 0:
         above, below = below, above
     return quotient(above, below, work)
@@ -282,3 +285,133 @@ def integer_of(digits: str) -> int:
         part = digits[start : start + _CHUNK_DIGITS]
         value = value * 10 ** len(part) + int(part)
     return value
+
+
+_TRIAL_DIVISORS = 2_000
+
+
+def power(base: Expression, exponent: Expression, context: Context) -> Expression:
+    """base ** exponent.
+
+    Raises:
+        Unreadable: for 0 to a negative exponent and for roots of i.
+        TooLarge: beyond the limits of one answer.
+    """
+    rational = exponent.rational
+    if rational is None:
+        if base.rational in (Fraction(0), Fraction(1)):
+            return base
+        bottom = base.text if base.text.isalnum() else f"({base.text})"
+        text = f"{bottom}^({exponent.text})"
+        return of_atom(context.atom(Kind.POWER, text, arguments=(base, exponent)))
+    if rational.denominator == 1:
+        if abs(rational) > 10**6:
+            raise TooLarge("exponents must be at most a million")
+        return to_integer_power(base, int(rational), context.work)
+    return rational_power(base, rational, context)
+
+
+def rational_power(value: Expression, exponent: Fraction, context: Context) -> Expression:
+    """value ** exponent as the root of a power, the root principal (real where it is odd).
+
+    Raises:
+        Unreadable: for roots of i.
+        TooLarge: beyond the 100th root.
+    """
+    count, degree = exponent.numerator, exponent.denominator
+    if degree == 1:
+        return to_integer_power(value, count, context.work)
+    if degree > 100:
+        raise TooLarge("roots must be at most the 100th")
+    rational = value.rational
+    if rational is not None:
+        return to_integer_power(_numeric_root(rational, degree, context), count, context.work)
+    above = _polynomial_power(value.numerator, exponent, context)
+    below = _polynomial_power(value.denominator, exponent, context)
+    return over(above, below, context.work)
+
+
+def _numeric_root(value: Fraction, degree: int, context: Context) -> Expression:
+    result = number(1)
+    if value < 0:
+        if degree % 2:
+            result = number(-1)
+        elif degree == 2:
+            result = of_atom(IMAGINARY)
+        else:
+            raise Unreadable("even roots of negative numbers must be square roots")
+    for base, sign in ((abs(value.numerator), 1), (value.denominator, -1)):
+        for prime, count in factored(base):
+            result = times(
+                result, _prime_power(prime, Fraction(sign * count, degree), context), context.work
+            )
+    return result if value else number(0)
+
+
+def _prime_power(prime: int, exponent: Fraction, context: Context) -> Expression:
+    whole = exponent.numerator // exponent.denominator
+    rest = exponent - whole
+    factor = number(Fraction(prime) ** whole)
+    if not rest:
+        return factor
+    return times(factor, of_atom(Atom(Kind.PRIME, str(prime)), rest), context.work)
+
+
+def _polynomial_power(polynomial: Polynomial, exponent: Fraction, context: Context) -> Expression:
+    if len(polynomial) > 1:
+        radicand = Expression(polynomial, UNIT)
+        atom = context.atom(Kind.RADICAND, f"({radicand.text})", arguments=(radicand,))
+        return times(number(1), of_atom(atom, exponent), context.work)
+    ((monomial, value),) = polynomial.items()
+    root_ = _numeric_root(value, exponent.denominator, context)
+    result = to_integer_power(root_, exponent.numerator, context.work)
+    for atom, inner in monomial:
+        result = times(result, _atom_power(atom, inner, exponent, context), context.work)
+    return result
+
+
+def _atom_power(atom: Atom, inner: Fraction, outer: Fraction, context: Context) -> Expression:
+    """(atom ** inner) ** outer, the sign kept where an even power lost it."""
+    total = inner * outer
+    if atom.kind is Kind.IMAGINARY:
+        raise Unreadable("roots of imaginary numbers are not read")
+    if atom.kind is Kind.PRIME:
+        return _prime_power(int(atom.text), total, context)
+    sign_lost = inner.denominator == 1 and inner % 2 == 0 and total.numerator % 2 == 1
+    real = atom.kind is Kind.SYMBOL and not context.positive
+    if sign_lost and outer.denominator % 2 == 0 and (real or atom.kind is Kind.FUNCTION):
+        atom = absolute(of_atom(atom), context).atoms[-1]
+    return times(number(1), of_atom(atom, total), context.work)
+
+
+def absolute(value: Expression, context: Context) -> Expression:
+    """|value|."""
+    rational = value.rational
+    if rational is not None:
+        return number(abs(rational))
+    positive = (Kind.PRIME, Kind.CONSTANT, *((Kind.SYMBOL,) if context.positive else ()))
+    if leading(value.numerator) < 0:
+        value = negative(value, context.work)
+    if len(value.numerator) == 1 and all(atom.kind in positive for atom in value.atoms):
+        return value
+    return of_atom(context.atom(Kind.FUNCTION, f"abs({value.text})", "abs", (value,)))
+
+
+def factored(value: int) -> list[tuple[int, int]]:
+    """(prime, count) by trial division; a large cofactor is taken apart only if it is a power."""
+    factors: list[tuple[int, int]] = []
+    divisor = 2
+    if value.bit_length() > 4_000:
+        raise TooLarge("numbers under a root must have at most 4,000 bits")
+    while value > 1 and divisor <= _TRIAL_DIVISORS and divisor * divisor <= value:
+        count = 0
+        while value % divisor == 0:
+            value //= divisor
+            count += 1
+        if count:
+            factors.append((divisor, count))
+        divisor += 1 if divisor == 2 else 2
+    if value > 1:
+        side = isqrt(value)
+        factors.append((side, 2) if side * side == value else (value, 1))
+    return factors

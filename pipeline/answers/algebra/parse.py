@@ -13,13 +13,18 @@ from __future__ import annotations
 from fractions import Fraction
 
 from pipeline.answers.algebra import expression as ex
-from pipeline.answers.algebra.cursor import Cursor, numeral
-from pipeline.answers.algebra.expression import Expression, number, of_atom, symbol
-from pipeline.answers.algebra.functions import call
+from pipeline.answers.algebra.expression import (
+    Expression,
+    absolute,
+    number,
+    of_atom,
+    power,
+    rational_power,
+    symbol,
+)
+from pipeline.answers.algebra.functions import call, integral, over_a_range
 from pipeline.answers.algebra.polynomial import EULER, IMAGINARY, PI, Atom, Context, Kind
-from pipeline.answers.algebra.ranges import integral, over_a_range
-from pipeline.answers.algebra.roots import absolute, power, rational_power
-from pipeline.answers.algebra.tokens import FUNCTIONS, OPENING, Token, Type
+from pipeline.answers.algebra.tokens import FUNCTIONS, OPENING, Cursor, Token, Type, numeral
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 _PRODUCTS = frozenset(("cdot", "times", "ast"))

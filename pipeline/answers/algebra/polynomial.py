@@ -170,7 +170,7 @@ def multiply(left: Polynomial, right: Polynomial, work: Work) -> Polynomial:
     return result
 
 
-def power(base: Polynomial, exponent: int, work: Work) -> Polynomial:
+def polynomial_power(base: Polynomial, exponent: int, work: Work) -> Polynomial:
     """base ** exponent, exponent >= 0."""
     if exponent > 200 and len(base) > 1:
         raise TooLarge("a sum may be raised to at most the 200th power")
