@@ -5,12 +5,12 @@
     python -m jobs.compare RUN RUN --strategy markovscale_t --rule last
     python -m jobs.compare PILOT PILOT PILOT --n 64
 
-Prints the exact McNemar test, the paired bootstrap of the differences in accuracy and in tokens,
-and p-values corrected for everything looked at (Holm). As a rival MR-Thinking is read by that of
-its answer rules which has most right; the others are corrected for too. Where the runs have
-different backbones, they are ranked by L with expected accuracy and tokens at N, as the paper
-proposes for pilots. Reads run directories, needs no cluster, writes nothing. Exits with 0, or with
-2 for input that does not fit.
+Prints the differences in accuracy (adjusted Wald) and in tokens (Student), the exact McNemar test,
+and p-values corrected for everything looked at (Holm). As the second side MR-Thinking is read by
+that of its answer rules which has most right, named or not; the others are corrected for too. Where
+the runs have different backbones, they are ranked by L with expected accuracy and tokens at N, as
+the paper proposes for pilots. Reads run directories, needs no cluster, writes nothing. Exits with
+0, or with 2 for input that does not fit.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError
 from pipeline.report import words
 from pipeline.report.chain_view import Candidate, RoundCurve, candidates
-from pipeline.report.comparison import Comparison, accuracy
+from pipeline.report.comparison import comparisons_of, pilots_of
 from pipeline.report.message import one_question, verdict_words
-from pipeline.report.pairs import comparisons_of, pilots_of
 from pipeline.report.run_data import RunData, read_runs, rules_in
+from pipeline.results.compare import Comparison
 from pipeline.statistics.intervals import Interval
-from pipeline.statistics.paired import Difference
 
 
 def parser() -> argparse.ArgumentParser:
@@ -114,25 +113,22 @@ def _rule(name: str, runs: Sequence[RunData]) -> Rule:
 def _facts(c: Comparison) -> dict[str, Any]:
     """A comparison for a script: shares in [0, 1], differences first minus second, 95 % intervals;
     null where it is not known."""
-    sides = ((c.first, c.rule_first), (c.second, c.rule_second))
     return {
         "benchmark": c.first.benchmark,
         "sides": [
             {
-                "run": cell.run,
-                "strategy": cell.label,
-                "rule": rule.value,
-                "accuracy": _interval(accuracy(cell, rule)),
+                "run": side.source,
+                "strategy": side.of.cell.label,
+                "rule": side.rule,
+                "accuracy": _interval(side.accuracy),
             }
-            for cell, rule in sides
+            for side in (c.first, c.second)
         ],
         "questions": c.n_questions,
         "left_out": c.left_out,
-        "only_first": None if c.test is None else c.test.only_first,
-        "only_second": None if c.test is None else c.test.only_second,
-        "accuracy_difference": None
-        if c.accuracy is None
-        else {"value": c.accuracy.value, "low": c.gain_ends[0], "high": c.gain_ends[1]},
+        "only_first": None if c.accuracy is None else c.only_first,
+        "only_second": None if c.accuracy is None else c.only_second,
+        "accuracy_difference": _interval(c.accuracy),
         "p_adjusted": c.p_adjusted,
         "comparisons": c.tests,
         "distinguishable": c.distinguishable,
@@ -155,7 +151,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _interval(found: Interval | Difference | None) -> dict[str, float] | None:
+def _interval(found: Interval | None) -> dict[str, float] | None:
     known = found is not None and not math.isnan(found.value)
     return {name: getattr(found, name) for name in ("value", "low", "high")} if known else None
 
@@ -180,14 +176,15 @@ def _print_comparisons(console: Console, made: list[Comparison]) -> None:
 
 
 def _accuracy(c: Comparison) -> str:
-    if c.accuracy is None or c.test is None or c.p_adjusted is None:
+    if c.accuracy is None or c.p_adjusted is None:
         return "accuracy: no question is graded on both sides"
-    first, second = accuracy(c.first, c.rule_first), accuracy(c.second, c.rule_second)
+    first, second = c.first.accuracy, c.second.accuracy
+    ends = words.points_range(c.accuracy.low, c.accuracy.high)
     left_out = f", {c.left_out} left out of the difference" if c.left_out else ""
     return (
         f"accuracy: {words.percent_with(first)} against {words.percent_with(second)}; difference "
-        f"{words.points(c.accuracy.value)} points {words.points_range(*c.gain_ends)}; right on one "
-        f"side alone {c.test.only_first} and {c.test.only_second} of "
+        f"{words.points(c.accuracy.value)} points {ends}; right on one "
+        f"side alone {c.only_first} and {c.only_second} of "
         f"{words.plural(c.n_questions, 'question')}{left_out}; McNemar "
         f"{words.p_value(c.p_adjusted)}: {verdict_words(c)}"
     )
@@ -202,11 +199,10 @@ def _tokens(c: Comparison) -> str:
 
 
 def _sides(c: Comparison) -> str:
-    if c.rule_first is c.rule_second:
-        return f"{c.first.name} against {c.second.name}, both by {c.rule_first.value}"
-    return (
-        f"{c.first.name} by {c.rule_first.value} against {c.second.name} by {c.rule_second.value}"
-    )
+    first, second = c.first.of.cell.name, c.second.of.cell.name
+    if c.first.rule == c.second.rule:
+        return f"{first} against {second}, both by {c.first.rule}"
+    return f"{first} by {c.first.rule} against {second} by {c.second.rule}"
 
 
 def _print_pilots(

@@ -11,17 +11,12 @@ import pytest
 
 from jobs import compare as job
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.report.comparison import (
-    adjusted_wald,
-    against_rivals,
-    compare,
-    family,
-    least_discordant,
-    mean_interval,
-    rival_of,
-    share_saved,
-)
+from pipeline.report.comparison import against_rivals, column_of, comparisons_of, rival_of
 from pipeline.report.run_data import Cell, RunData, read_run
+from pipeline.results.column import Column
+from pipeline.results.compare import Comparison, compare, corrected
+from pipeline.statistics.intervals import adjusted_wald, mean_interval, share_saved
+from pipeline.statistics.paired import least_discordant
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
 STRATEGIES = ["base", "mr_thinking", "markovscale_t", "markovscale_star"]
@@ -133,44 +128,76 @@ def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFix
         assert name in said.replace("  ", " ")
 
 
+def pair(first: Cell, second: Cell) -> Comparison | None:
+    """Two cells by their headline rules."""
+    return compare(column_of(first), column_of(second))
+
+
 def test_p_values_are_corrected_for_all_that_is_shown(one: RunData) -> None:
-    """Holm over all that was looked at: every strategy against every reading of MR-Thinking with
-    verdicts of its own, on every benchmark. The smallest of m p-values is multiplied by m."""
+    """Holm over all that was looked at: every strategy against every reading of MR-Thinking, on
+    every benchmark, tests of the same differences once."""
     elsewhere = [replace(c, benchmark="other") for c in one.cells]
-    cells = [*one.cells, *elsewhere]
     rival = cell(one, "mr_thinking")
-    readings = {tuple(rival.rights(rule).items()) for rule in AnswerRule} - {()}
-    made = against_rivals(cells)
-    best = max(sum(rival.rights(rule).values()) for rule in AnswerRule)
-    raw = [
-        c.test.p_value
-        for first in (c for c in one.cells if c is not rival)
+    looked_at = [
+        made
+        for first in one.cells
         for rule in AnswerRule
-        if (c := compare(first, rival, rule_second=rule)) is not None and c.test is not None
-    ]
-    alone, together = (against_rivals(group) for group in (one.cells, cells))
+        if first is not rival and rival.rights(rule)
+        and (made := compare(column_of(first), column_of(rival, rule))) is not None
+    ]  # fmt: skip
+    distinct = len({made.identity("accuracy") for made in looked_at})
+    best = max(sum(rival.rights(rule).values()) for rule in AnswerRule)
+    alone, together = (against_rivals(group) for group in (one.cells, [*one.cells, *elsewhere]))
 
     assert len(together) == 2 * len(alone) == 6
-    assert {c.tests for c in alone} == {3 * len(readings)}
-    assert {c.tests for c in made} == {6 * len(readings)}
-    assert {sum(rival.rights(c.rule_second).values()) for c in alone} == {best}
-    for compared, m in ((alone, 3), (together, 6)):
-        assert min(c.p_adjusted or 0 for c in compared) >= min(1.0, m * len(readings) * min(raw))
+    assert {c.tests for c in alone} == {distinct}
+    assert {c.tests for c in together} == {2 * distinct}
+    assert {sum(rival.rights(AnswerRule(c.second.rule)).values()) for c in alone} == {best}
     for c, d in zip(alone, together, strict=False):
-        assert c.test is not None
-        assert c.test.p_value <= (c.p_adjusted or 0) <= (d.p_adjusted or 0)
+        assert (c.p_accuracy or 0) <= (c.p_adjusted or 0) <= (d.p_adjusted or 0)
+
+
+def test_mr_thinking_is_read_alike_whether_it_is_named_or_not(one: RunData) -> None:
+    """Naming the opponent changes neither its answer rule nor the difference."""
+    named = comparisons_of([one], ["markovscale_t", "mr_thinking"])
+    unnamed = [c for c in comparisons_of([one], []) if c.first.kind == "markovscale_t"]
+
+    assert [(c.second.rule, c.accuracy) for c in named] == [
+        (c.second.rule, c.accuracy) for c in unnamed
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n", "only_first", "only_second", "low", "high"),
+    [(60, 9, 3, -0.019, 0.213), (30, 6, 2, -0.064, 0.314)],
+)
+def test_one_pair_has_one_interval(
+    n: int, only_first: int, only_second: int, low: float, high: float
+) -> None:
+    """A run's page and the paper's show adjusted Wald, by the same function."""
+    right = np.zeros((2, n))
+    right[0, :only_first] = right[1, only_first : only_first + only_second] = 1
+    sides = [
+        Column(backbone="b", benchmark="q", method="m", kind="k", n=1, rule="last",
+               right_Q=one, tokens_Q=np.ones(n))
+        for one in right
+    ]  # fmt: skip
+    made = compare(*sides)
+    assert made is not None
+    assert made.accuracy is not None
+
+    assert (made.accuracy.low, made.accuracy.high) == pytest.approx((low, high), abs=5e-4)
 
 
 def test_a_cell_against_itself_shows_no_difference(one: RunData) -> None:
     """Zero difference, no discordant question, and an interval that is not empty for all that."""
-    made = compare(cell(one, "mr_thinking"), cell(one, "mr_thinking"))
+    made = pair(cell(one, "mr_thinking"), cell(one, "mr_thinking"))
     assert made is not None
     assert made.accuracy is not None
-    assert made.test is not None
-    low, high = made.gain_ends
+    low, high = made.accuracy.low, made.accuracy.high
 
     assert (made.accuracy.value, made.tokens.value) == (0.0, 0.0)
-    assert (made.test.only_first, made.test.only_second) == (0, 0)
+    assert (made.only_first, made.only_second) == (0, 0)
     assert low == -high < 0
     assert not made.distinguishable
 
@@ -180,7 +207,7 @@ def test_ungraded_questions_leave_the_pairs(one: RunData) -> None:
     first, second = cell(one, "base"), cell(one, "mr_thinking")
     rows = [dict(row) for row in first.rows]
     rows[0]["verdict_last"] = "ungraded"
-    made = compare(replace(first, rows=tuple(rows)), second)
+    made = pair(replace(first, rows=tuple(rows)), second)
     assert made is not None
 
     assert (made.n_questions, made.left_out) == (23, 1)
@@ -190,13 +217,12 @@ def test_without_grades_only_tokens_are_compared(one: RunData) -> None:
     """Nothing graded: no test, no difference in accuracy, tokens all the same."""
     first, second = cell(one, "base"), cell(one, "mr_thinking")
     blind = tuple({**row, "verdict_last": None, "error": None} for row in first.rows)
-    made = compare(replace(first, rows=blind), second)
+    made = pair(replace(first, rows=blind), second)
     assert made is not None
 
-    assert (made.test, made.accuracy, made.p_adjusted) == (None, None, None)
-    assert all(math.isnan(end) for end in made.gain_ends)
+    assert (made.n_questions, made.accuracy, made.p_adjusted) == (0, None, None)
     assert made.tokens.value < 0
-    assert family([made, None])[0].p_adjusted is None
+    assert corrected([(made, "accuracy")]) == {}
 
 
 def test_rules_apply_by_what_is_graded(one: RunData) -> None:
@@ -214,7 +240,7 @@ def test_cells_without_common_questions_are_not_compared(one: RunData) -> None:
     """None rather than a comparison of nothing."""
     first = cell(one, "base")
 
-    assert compare(first, replace(first, rows=())) is None
+    assert pair(first, replace(first, rows=())) is None
 
 
 def test_rivals_are_of_the_same_n(one: RunData) -> None:
@@ -234,7 +260,7 @@ def test_a_rule_that_the_rival_cannot_follow_falls_back(one: RunData) -> None:
     unscored = tuple({**row, "verdict_prm_argmax": None} for row in rival.rows)
     made = against_rivals([ours, replace(rival, rows=unscored)], AnswerRule.PRM_ARGMAX)
 
-    assert (made[0].rule_first, made[0].rule_second) == (AnswerRule.PRM_ARGMAX, AnswerRule.LAST)
+    assert (made[0].first.rule, made[0].second.rule) == ("prm_argmax", "last")
 
 
 def test_the_adjusted_interval_is_that_of_bonett_and_price() -> None:
@@ -257,8 +283,11 @@ def test_the_adjusted_interval_covers() -> None:
 
 
 def test_the_least_number_that_the_exact_test_calls() -> None:
-    """Six of six: 2 / 64 < 0.05; five of five: 2 / 32 is not."""
-    assert (least_discordant(), least_discordant(0.01), least_discordant(0.0625)) == (6, 8, 6)
+    """Six of six: 2 / 64 < 0.05; five of five: 2 / 32 is not. With 2, 16, 20 and 500 tests more."""
+    assert (least_discordant(), least_discordant(alpha=0.01), least_discordant(alpha=0.0625)) == (
+        6, 8, 6
+    )  # fmt: skip
+    assert [least_discordant(m) for m in (2, 16, 20, 500)] == [7, 10, 10, 15]
 
 
 def test_means_have_the_interval_of_student() -> None:

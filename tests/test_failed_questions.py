@@ -44,7 +44,7 @@ def test_thirty_of_thirty_failed_are_none_right(tmp_path: Path, rule: AnswerRule
     best = accuracy(base, AnswerRule.LAST)
     assert best is not None
     assert best.value == 1
-    (against,) = [c for c in against_rivals([base, chain, zero]) if c.first is base]
+    (against,) = [c for c in against_rivals([base, chain, zero]) if c.first.of.cell is base]
     assert against.accuracy is not None
     assert against.accuracy.value == 1
 

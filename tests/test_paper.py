@@ -15,13 +15,13 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
 from pipeline.paper import controls
 from pipeline.paper.beliefs import from_other_half, halves_of
-from pipeline.paper.comparisons import Family, compare
 from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, evaluate, settings_words
 from pipeline.paper.published import NOTHING, Published
-from pipeline.paper.scored import TEST, Scored
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import judged_by_state_machine, rights
+from pipeline.results.column import TEST, Column
+from pipeline.results.compare import Family, compare
 from pipeline.statistics.paired import holm, mcnemar
 from pipeline.statistics.sampling import pass_at_k
 from pipeline.theory.transitions import count, labels_of_verdicts, total
@@ -47,13 +47,13 @@ def evaluated(of: CompletionPool) -> Evaluation:
     return evaluate(believed, "tiny", Maker(of.science, "paper", believed.p0_source))
 
 
-def column(right: list[float], tokens: list[float] | None = None, **fields: Any) -> Scored:
+def column(right: list[float], tokens: list[float] | None = None, **fields: Any) -> Column:
     values: dict[str, Any] = {
         "backbone": "b", "benchmark": "q", "method": "m", "kind": "k", "n": 8, "rule": "last",
         "fixed": "", "tuned": "", "chosen_on": None, "source": "p",
     }  # fmt: skip
     spent = np.array(tokens or [1.0] * len(right))
-    return Scored(**(values | fields), right_Q=np.array(right), tokens_Q=spent)
+    return Column(**(values | fields), right_Q=np.array(right), tokens_Q=spent)
 
 
 def test_a_half_believes_what_the_other_half_shows() -> None:
@@ -217,9 +217,10 @@ def test_a_comparison_is_mcnemars_and_its_interval_holds_the_difference(
     found, back = compare(one, other), compare(other, one)
     assert found is not None
     assert back is not None
-    first = {k: a for k, (a, _) in enumerate(pairs)}
-    second = {k: b for k, (_, b) in enumerate(pairs)}
-    assert found.p_accuracy == pytest.approx(mcnemar(first, second).p_value)
+    only = [sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)]
+    assert found.p_accuracy == pytest.approx(mcnemar(*only))
+    assert found.accuracy is not None
+    assert back.accuracy is not None
     assert found.accuracy.low <= found.accuracy.value <= found.accuracy.high
     assert back.accuracy.value == -found.accuracy.value
     assert back.accuracy.low == pytest.approx(-found.accuracy.high)
@@ -231,12 +232,12 @@ def test_ungraded_questions_are_left_out_of_both_sides() -> None:
     found = compare(one, other)
     assert found is not None
     assert (one.graded, other.graded, found.n_questions) == (3, 3, 2)
-    assert compare(column([np.nan]), column([1.0])) is None
+    assert Family().compare(column([np.nan]), column([1.0])) is None
 
 
 def test_all_comparisons_of_a_page_are_one_family() -> None:
-    """Every p-value, of accuracy and tokens, is corrected with all others; none twice; what was
-    chosen on these questions is compared and not tested."""
+    """Every distinct test, of accuracy and tokens, is corrected with all others; none twice; what
+    was chosen on these questions is compared and not tested."""
     family = Family()
     base = column([1, 0] * 20, [5.0, 6.0] * 20)
     others = [column([1.0] * (k + 20) + [0.0] * (20 - k), [4.0 + k] * 40) for k in range(4)]
@@ -246,13 +247,32 @@ def test_all_comparisons_of_a_page_are_one_family() -> None:
     assert hindsight is not None
     assert hindsight.p_accuracy is None
     plain = {
-        (made_, measure): p
+        (made_, measure): made_.p(measure)
         for made_ in family.comparisons
-        for measure, p in (("accuracy", made_.p_accuracy), ("tokens", made_.p_tokens))
-        if p is not None
+        for measure in ("accuracy", "tokens")
+        if made_.p(measure) is not None
     }
     assert len(plain) == 8
-    assert family.adjusted() == holm(plain)
+    assert family.adjusted() == holm(plain)  # type: ignore[arg-type]  # none is None
+    family.compare(replace(others[0], method="copy"), base)
+    copied = family.adjusted()
+    assert len(copied) == 10
+    assert set(copied.values()) == set(holm(plain).values())  # type: ignore[arg-type]
+
+
+def test_claims_are_corrected_among_themselves() -> None:
+    """Six questions to none of 30: called as the one claim of a page, not beside 15 others."""
+    family = Family()
+    rival = column([0.0] * 30)
+    claim = family.compare(column([1.0] * 6 + [0.0] * 24), rival, claim=True)
+    for k in range(15):
+        family.compare(column([0.0] * k + [1.0] * 6 + [0.0] * (24 - k), [2.0 + k] * 30), rival)
+    adjusted = family.adjusted()
+    assert claim is not None
+
+    assert adjusted[claim, "accuracy"] == pytest.approx(0.03125)
+    others = {p for (made_, what), p in adjusted.items() if what == "accuracy"} - {0.03125}
+    assert min(others) > 0.05
 
 
 def test_grids_and_budgets_are_the_papers() -> None:

@@ -20,7 +20,7 @@ from pipeline.report.build import build
 from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve
 from pipeline.report.charts import accuracy_by_round, pareto
 from pipeline.report.charts_time import chains_at_work, slots_in_use, throughput
-from pipeline.report.comparison import Comparison, against_rivals, compare
+from pipeline.report.comparison import Reading, against_rivals, column_of
 from pipeline.report.failures import troubles
 from pipeline.report.html import Html, h, script_json
 from pipeline.report.message import message_of, one_question, verdict_words
@@ -33,6 +33,7 @@ from pipeline.report.spending import bill_of, time_line
 from pipeline.report.svg import NARROW, Scale, axes, nice_step, plot
 from pipeline.report.sweep import sweep_rows, sweep_section
 from pipeline.report.table_formats import csv_of, html_of, latex, latex_of
+from pipeline.results.compare import Comparison, compare
 from pipeline.statistics.intervals import Interval
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
 from pipeline.strategies.beacon import Beacon
@@ -148,7 +149,7 @@ def test_the_front_holds_what_nothing_beats() -> None:
 
 def made(run: RunData, gain: float, saved: Interval | None, p: float) -> Comparison:
     """A comparison with a chosen result."""
-    found = compare(cell(run, "markovscale_star"), cell(run, "mr_thinking"))
+    found = compare(column_of(cell(run, "markovscale_star")), column_of(cell(run, "mr_thinking")))
     assert found is not None
     assert found.accuracy is not None
     return replace(found, accuracy=replace(found.accuracy, value=gain), saved=saved, p_adjusted=p)
@@ -187,11 +188,11 @@ def test_the_headline_says_what_was_found(
 def test_a_difference_that_only_the_correction_leaves_open_is_told(run: RunData) -> None:
     """Where the interval of the difference leaves out zero, nothing is called the same."""
     lead = made(run, -0.1, SAVED, 0.06)
-    assert lead.test is not None
     lead = replace(
         lead,
         accuracy=Interval(value=-0.1, low=-0.15, high=-0.02),
-        test=replace(lead.test, only_first=2, only_second=6),
+        only_first=2,
+        only_second=6,
     )
     message = message_of("made-up", run.cells, [lead])
 
@@ -206,7 +207,8 @@ def test_the_headline_speaks_of_the_most_accurate_variant(run: RunData) -> None:
     """Gain first, then tokens; a comparison of another run is left alone."""
     worse, better = made(run, -0.1, SAVED, 1.0), made(run, 0.1, SPENT, 1.0)
     cheaper = replace(better, saved=SAVED)
-    foreign = replace(better, first=replace(better.first, run="other"))
+    elsewhere = Reading(replace(better.first.of.cell, run="other"), better.first.of.rule)
+    foreign = replace(better, first=replace(better.first, of=elsewhere))
 
     assert message_of("made-up", run.cells, [worse, better, cheaper]).lead is cheaper
     assert message_of("made-up", run.cells, [worse, foreign]).lead is worse
@@ -222,12 +224,12 @@ def test_the_opponent_stands_first_and_at_its_best(run: RunData) -> None:
     right = {rule: sum(rival.rights(rule).values()) for rule in AnswerRule}
     best, own = max(right.values()), right[AnswerRule.LAST]
 
-    assert right[lead.rule_second] == best > own
+    assert right[AnswerRule(lead.second.rule)] == best > own
     told = [
         f"MR-Thinking answers {words.percent(best / 40)} of made-up right at its best "
-        f"({lead.rule_second.value})",
+        f"({lead.second.rule})",
         f"Base {words.percent(sum(cell(run, 'base').rights(AnswerRule.LAST).values()) / 40)}",
-        f"{lead.first.name}, with ",
+        f"{lead.first.of.cell.name}, with ",
     ]
     places = [message.headline.find(part) for part in told]
     assert places == sorted(places)
@@ -235,7 +237,7 @@ def test_the_opponent_stands_first_and_at_its_best(run: RunData) -> None:
     said = " ".join(message.sentences)
     assert f"by prm_argmax, as {lead.first.method} does, gives" in said
     assert f"by last, as MR-Thinking does, {words.percent(own / 40)}" in said
-    assert f"by {lead.rule_second.value} with" in said
+    assert f"by {lead.second.rule} with" in said
 
 
 def test_where_nothing_is_right_nothing_is_compared(run: RunData) -> None:
@@ -523,8 +525,7 @@ def test_gains_from_selection_need_both_rules(run: RunData) -> None:
     unread = tuple({**row, **alone} for row in rival.rows)
     lead = replace(
         made(run, 0.0, SAVED, 1.0),
-        second=replace(rival, rows=unread),
-        rule_second=AnswerRule.PRM_ARGMAX,
+        second=column_of(replace(rival, rows=unread), AnswerRule.PRM_ARGMAX),
     )
     said = " ".join(message_of("made-up", run.cells, [lead]).sentences)
 

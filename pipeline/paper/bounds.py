@@ -7,19 +7,19 @@ from typing import Any
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.figures import lines_of, name_of
 from pipeline.paper.formats import ends_of
-from pipeline.paper.scored import Scored
 from pipeline.report import words
 from pipeline.report.charts import bounds_of as limits_of
 from pipeline.report.charts import whole_percent
 from pipeline.report.figure import Key, figure
 from pipeline.report.html import Html
 from pipeline.report.svg import Size, line, mark, padded, picture, plot, text
+from pipeline.results.column import Column
 from pipeline.theory.estimate import Bounds
 
 _SERIES = 8
 
 
-def bounded(made: Evaluation) -> list[Scored]:
+def bounded(made: Evaluation) -> list[Column]:
     """What the figure of bounds shows: every method at its largest budget."""
     return [points[-1] for points in lines_of(made).values()]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.paper.bounds import bounds_rows
-from pipeline.paper.comparisons import Family
 from pipeline.paper.curves import bounds_of, convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.figures import accuracy_rows, convergence_rows
@@ -25,6 +24,7 @@ from pipeline.paper.tables import (
 from pipeline.replay.fronts import Row
 from pipeline.report.paper_tables import PaperNumbers
 from pipeline.report.suitability_view import suitability_of_pool
+from pipeline.results.compare import Family
 
 TABLES = ("main", "variants", "policies", "ablation", "chosen", "tau", "gamma", "controls")
 FIGURES = ("accuracy_tokens", "convergence", "bounds", "fronts")
@@ -75,7 +75,7 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
         policies_table(made, family, policies(made, weights)),
         controls_table(made, family),
     ]
-    pairs = [family.compare(one, rival) for one, rival in headline_of(made)]
+    pairs = [family.compare(one, rival, claim=True) for one, rival in headline_of(made)]
     return Group(
         made=made,
         tables=tables,

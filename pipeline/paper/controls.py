@@ -9,20 +9,19 @@ from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion
 from pipeline.paper.evaluation import Evaluation, settings_words, tuned_words
 from pipeline.paper.replays import Choice, Replays, fixed
-from pipeline.paper.scored import Scored
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
     RIGHT,
     WRONG,
     ChainArrays,
 )
-from pipeline.report.run_data import METHODS
+from pipeline.results.column import METHODS, Column
 from pipeline.statistics.sampling import pass_at_k
 
 OURS = ("markovscale_t", "markovscale_star", "markovscale_0")
 
 
-def rule_controls(made: Evaluation, n: int) -> list[Scored]:
+def rule_controls(made: Evaluation, n: int) -> list[Column]:
     """MR-Thinking by each answer rule: what selection alone gives, without any stopping."""
     return [
         made.scored(f"MR-Thinking by {rule.value}", n, fixed(strategy, rule), "mr_thinking")
@@ -30,7 +29,7 @@ def rule_controls(made: Evaluation, n: int) -> list[Scored]:
     ]
 
 
-def last_controls(made: Evaluation, n: int) -> list[Scored]:
+def last_controls(made: Evaluation, n: int) -> list[Column]:
     """Each variant read by its last answer: what stopping alone gives, without any selection."""
     found = []
     for kind in OURS:
@@ -43,7 +42,7 @@ def last_controls(made: Evaluation, n: int) -> list[Scored]:
     return found
 
 
-def calibrated_controls(made: Evaluation, replays: Replays, n: int) -> list[Scored]:
+def calibrated_controls(made: Evaluation, replays: Replays, n: int) -> list[Column]:
     """Each variant deciding by scores that were mapped to chances of being right."""
     return [
         made.scored(
@@ -66,7 +65,7 @@ def made_choice(made: Evaluation, replays: Replays, kind: str, n: int) -> Choice
     return replays.on_other_half(candidates)
 
 
-def random_stopping(made: Evaluation, kind: str, n: int) -> Scored:
+def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
     """A variant's stops dealt out at random to the questions: the exact mean over all deals. What
     the variant has above it is what its rule knew about single questions."""
     choice = made_choice(made, made.replays, kind, n)
@@ -94,7 +93,7 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Scored:
     )
 
 
-def oracle(made: Evaluation, n: int) -> Scored:
+def oracle(made: Evaluation, n: int) -> Column:
     """Chains that stop at their first right answer: no stopping rule is more accurate."""
     chains = made.replays.chains
     verdict_QN = chains.verdict_QT[:, :n]
@@ -114,7 +113,7 @@ def oracle(made: Evaluation, n: int) -> Scored:
     )
 
 
-def pass_at(made: Evaluation, n: int) -> Scored:
+def pass_at(made: Evaluation, n: int) -> Column:
     """pass@n over all samples of the pool, exact over subsets."""
     right_Q, tokens_Q = [], []
     for question in made.pool.questions:

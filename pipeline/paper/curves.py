@@ -14,8 +14,7 @@ from pipeline.replay.chain_arrays import (
     RIGHT,
     WRONG,
 )
-from pipeline.report.comparison import mean_interval
-from pipeline.statistics.intervals import Interval, draws_interval, wilson
+from pipeline.statistics.intervals import Interval, draws_interval, mean_interval, wilson
 from pipeline.theory.estimate import (
     Bounds,
     ChainEstimate,

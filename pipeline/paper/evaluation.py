@@ -10,10 +10,9 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
 from pipeline.paper.replays import Candidate, Choice, Replays, fixed
-from pipeline.paper.scored import Scored, either
 from pipeline.paper.settings import GAMMA, GAMMAS, SAMPLERS, TAUS, Maker, budgets_of
 from pipeline.replay.pools import CompletionPool
-from pipeline.report.run_data import METHODS
+from pipeline.results.column import METHODS, Column, either
 
 BEST_RULE = "mr_best"
 """MR-Thinking by the answer rule that does best on the other half."""
@@ -38,7 +37,7 @@ class Evaluation:
     believed: Believed
     replays: Replays
     budgets: tuple[int, ...]
-    main: dict[Place, Scored]
+    main: dict[Place, Column]
     """By row of the main table; grows by what runs add."""
     names: dict[str, str] = field(default_factory=dict)
     """How a row is written."""
@@ -58,15 +57,15 @@ class Evaluation:
         """Budgets that there are samples for."""
         return tuple(n for n in self.budgets if n <= self.pool.samples)
 
-    def get(self, name: str, n: int | None) -> Scored | None:
+    def get(self, name: str, n: int | None) -> Column | None:
         """A number of the main table; methods without a budget are the same at each."""
         return self.main.get((name, n)) or self.main.get((name, None))
 
-    def column(self, **fields: Any) -> Scored:
+    def column(self, **fields: Any) -> Column:
         """A column of this benchmark and backbone; from the pool, with nothing tuned, unless
         said otherwise."""
         shared = {"source": self.pool.address, "tuned": "", "chosen_on": None} | fields
-        return Scored(backbone=self.backbone, benchmark=self.benchmark, **shared)
+        return Column(backbone=self.backbone, benchmark=self.benchmark, **shared)
 
     def scored(
         self,
@@ -76,7 +75,7 @@ class Evaluation:
         kind: str,
         tuned: Sequence[str] = (),
         replays: Replays | None = None,
-    ) -> Scored:
+    ) -> Column:
         """A choice, replayed, as a column of numbers with the words for its setting.
 
         Args:

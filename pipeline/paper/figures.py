@@ -7,7 +7,6 @@ from typing import Any
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.formats import count_with, ends_of
-from pipeline.paper.scored import Scored
 from pipeline.paper.tables import MAIN
 from pipeline.report import words
 from pipeline.report.charts import pareto, short, whole_percent
@@ -25,10 +24,11 @@ from pipeline.report.svg import (
     plot,
     text,
 )
+from pipeline.results.column import Column
 
 _SERIES = 8
 
-Lines = dict[str, list[Scored]]
+Lines = dict[str, list[Column]]
 """A method's numbers over N, cheapest first."""
 
 
@@ -216,11 +216,11 @@ def convergence_rows(made: Evaluation, curve: Convergence) -> list[dict[str, Any
     ]
 
 
-def name_of(point: Scored) -> str:
+def name_of(point: Column) -> str:
     """A method and its budget."""
     return point.method if point.n in (None, 1) else f"{point.method}, N = {point.n}"
 
 
-def _said(point: Scored) -> str:
+def _said(point: Column) -> str:
     spent = None if point.tokens is None else point.tokens.value
     return f"{words.percent_with(point.accuracy)}, {words.count(spent)} tokens"

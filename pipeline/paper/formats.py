@@ -7,13 +7,13 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.paper.comparisons import Comparison
-from pipeline.paper.scored import Scored
 from pipeline.paper.tables import Entry, Table
 from pipeline.report import words
 from pipeline.report.figure import table
 from pipeline.report.html import Child, Html, h
 from pipeline.report.table_formats import latex
+from pipeline.results.column import Column
+from pipeline.results.compare import Comparison
 from pipeline.statistics.intervals import Interval
 
 Adjusted = Mapping[tuple[Comparison, str], float]
@@ -53,7 +53,7 @@ def html_of(made: Table, adjusted: Adjusted) -> Html:
     return table(header, rows, caption=caption)
 
 
-def _row_setting(column: Scored) -> str:
+def _row_setting(column: Column) -> str:
     """The part of a setting that a row may share; a chosen rule stands in the cells."""
     rule = "" if column.tuned.startswith("by ") else column.rule
     return "; ".join(part for part in (column.fixed, rule) if part)
@@ -127,7 +127,7 @@ def csv_of(tables: Sequence[Table]) -> str:
     return lines(ENTRY_COLUMNS, rows)
 
 
-def _scored_values(column: Scored | None) -> dict[str, Any]:
+def _scored_values(column: Column | None) -> dict[str, Any]:
     if column is None:
         return {}
     return {

@@ -17,13 +17,12 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy, budget_of
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import JUDGED, TUNED, Choice, fixed
-from pipeline.paper.scored import Scored
 from pipeline.paper.settings import SAMPLERS
 from pipeline.predictors.agreement_training import fitted_on_chains
 from pipeline.replay.front_families import GAMMAS, TAUS, THRESHOLDS, budgets, in_words
 from pipeline.replay.fronts import Row, front_rows
 from pipeline.replay.sweep import HALVES, rights
-from pipeline.report.run_data import METHODS
+from pipeline.results.column import METHODS, Column
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.fronts import Family
 
@@ -145,7 +144,7 @@ def _agree_family(made: Evaluation, weights: Weights, ns: Sequence[int]) -> Fami
     )
 
 
-def policies(made: Evaluation, weights: Weights | None) -> list[Scored]:
+def policies(made: Evaluation, weights: Weights | None) -> list[Column]:
     """Settings as they come, with nothing tuned; the first, where the pool has scores, is
     MarkovScale^*."""
     make, n = made.replays.make, min(8, made.pool.rounds)
@@ -169,7 +168,7 @@ def policies(made: Evaluation, weights: Weights | None) -> list[Scored]:
     return [_drawn(made, name, choice) for name, choice in tried]
 
 
-def _drawn(made: Evaluation, name: str, choice: Choice) -> Scored:
+def _drawn(made: Evaluation, name: str, choice: Choice) -> Column:
     """The numbers of a policy, with the completions that it draws among its settings."""
     strategy = choice.picked[0][0]
     column = made.scored(name, budget_of(strategy), choice, strategy.kind)

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.paper.bounds import bounds_figure
-from pipeline.paper.comparisons import Comparison
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import BEST_RULE, Evaluation
 from pipeline.paper.figures import accuracy_against_tokens, convergence_figure
 from pipeline.paper.formats import Adjusted, html_of
-from pipeline.paper.scored import Scored
 from pipeline.paper.settings import TAUS
 from pipeline.paper.tables import Table
 from pipeline.report import words
@@ -20,6 +18,8 @@ from pipeline.report.figure import facts, table
 from pipeline.report.fronts import Row, fronts_section
 from pipeline.report.html import Child, Html, h
 from pipeline.report.suitability_view import contrast, numbers_of
+from pipeline.results.column import Column
+from pipeline.results.compare import Comparison
 from pipeline.statistics.fronts import LEAST_QUESTIONS
 from pipeline.theory.estimate import Bounds
 from pipeline.theory.suitability import Suitability
@@ -304,7 +304,7 @@ def _chances(values: Sequence[float | None]) -> str:
     return " | ".join(words.decimal(value) for value in values) or "each question's own"
 
 
-def headline_of(made: Evaluation) -> list[tuple[Scored, Scored]]:
+def headline_of(made: Evaluation) -> list[tuple[Column, Column]]:
     """The pairs that the result speaks of: variants against MR-Thinking at its best."""
     n = max(made.chain_budgets, default=0)
     rival = made.get(BEST_RULE, n)

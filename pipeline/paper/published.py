@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.report.paper_numbers import PaperNumbers, normal
 from pipeline.report.paper_sweeps import GAMMA_SETTING, SWEEP_N
 from pipeline.report.paper_tables import ABLATION_SETTING
-from pipeline.report.run_data import METHODS
+from pipeline.results.column import METHODS
 
 Numbers = tuple[float | None, float | None]
 """Accuracy as a share and tokens a question; None where the paper has none."""

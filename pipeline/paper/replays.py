@@ -12,7 +12,6 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
-from pipeline.paper.scored import HELD_OUT, TEST
 from pipeline.paper.settings import Maker
 from pipeline.replay.chain_arrays import (
     RIGHT,
@@ -30,6 +29,7 @@ from pipeline.replay.sweep import (
     judged_by_state_machine,
     rights,
 )
+from pipeline.results.column import HELD_OUT, TEST
 from pipeline.statistics.calibration import fit_isotonic
 
 JUDGED, TUNED = "judged", "tuned"

@@ -8,13 +8,12 @@ from typing import cast
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.paper import controls
-from pipeline.paper.comparisons import Comparison, Family
 from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, settings_words
 from pipeline.paper.published import NOTHING, Numbers, Published
 from pipeline.paper.replays import Candidate, Choice, fixed
-from pipeline.paper.scored import Scored
 from pipeline.paper.settings import GAMMA, GAMMAS, TAUS
-from pipeline.report.run_data import METHODS
+from pipeline.results.column import METHODS, Column
+from pipeline.results.compare import Comparison, Family
 from pipeline.strategies.markovscale import MarkovScaleStar
 
 NOT_RUN, NOT_POSSIBLE = "not run", "not in this pool"
@@ -41,7 +40,7 @@ ABLATION = {
 class Entry:
     """One cell."""
 
-    scored: Scored | None
+    scored: Column | None
     """None where there is no number, for the reason `missing`."""
     paper: Numbers = NOTHING
     against: tuple[tuple[str, Comparison], ...] = ()
@@ -210,7 +209,7 @@ def _shared(made: Evaluation, *varied: str) -> str:
     return f"{settings_words(star, without=varied)}; {star.default_rule}"
 
 
-def _grid_entry(made: Evaluation, n: int, candidate: Candidate) -> Scored:
+def _grid_entry(made: Evaluation, n: int, candidate: Candidate) -> Column:
     return made.scored(METHODS["markovscale_star"], n, fixed(candidate[0]), candidate[0].kind)
 
 
@@ -243,7 +242,7 @@ def chosen_table(made: Evaluation, family: Family) -> Table:
     return _table("chosen", title, made, _ns(made.chain_budgets), rows)
 
 
-def policies_table(made: Evaluation, family: Family, tried: Sequence[Scored]) -> Table:
+def policies_table(made: Evaluation, family: Family, tried: Sequence[Column]) -> Table:
     """Settings as they come, each against the first."""
     rows = []
     for column in tried:
@@ -257,8 +256,8 @@ def controls_table(made: Evaluation, family: Family) -> Table:
     """Controls, each beside what it is a control of."""
     by_row: dict[str, list[Entry]] = {}
 
-    def put(column: Scored, label: str = "", first: Scored | None = None,
-            second: Scored | None = None) -> None:  # fmt: skip
+    def put(column: Column, label: str = "", first: Column | None = None,
+            second: Column | None = None) -> None:  # fmt: skip
         compared = family.compare(first, second)
         against = () if compared is None else ((label, compared),)
         by_row.setdefault(column.method, []).append(Entry(scored=column, against=against))

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.report.comparison import LEVEL, SEED, mean_interval
 from pipeline.report.run_data import Cell
-from pipeline.statistics.intervals import Interval, wilson
+from pipeline.statistics.intervals import LEVEL, Interval, mean_interval, wilson
 from pipeline.theory.diagnostics import (
     GoodnessOfFit,
     Homogeneity,
@@ -31,6 +30,9 @@ from pipeline.theory.transitions import (
     count_by_round,
     labels_of_verdicts,
 )
+
+SEED = 0
+"""Of every resampling in a report: the same run gives the same report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.report import words
 from pipeline.report.chain_view import RoundCurve
-from pipeline.report.comparison import accuracy, mean_interval
+from pipeline.report.comparison import accuracy
 from pipeline.report.figure import Key, figure
 from pipeline.report.html import Html
 from pipeline.report.run_data import Cell
@@ -24,7 +24,7 @@ from pipeline.report.svg import (
     plot,
     text,
 )
-from pipeline.statistics.intervals import Interval
+from pipeline.statistics.intervals import Interval, mean_interval
 from pipeline.theory.estimate import Bounds
 
 _LOG_FROM = 8.0

@@ -1,136 +1,65 @@
-"""Two strategies on the questions that both have answered: the view behind every comparison."""
+"""Which strategies of which runs are compared, question by question."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
 from pipeline.answers.answer_rules import Rule
-from pipeline.report.run_data import Cell
+from pipeline.core.errors import ConfigError
+from pipeline.report.chain_view import RoundCurve, round_curve
+from pipeline.report.run_data import Cell, RunData, benchmarks_of
+from pipeline.results.column import Column
+from pipeline.results.compare import Comparison, compare, corrected
 from pipeline.statistics.intervals import Interval, wilson
-from pipeline.statistics.paired import Difference, McNemar, holm, mcnemar, paired_difference
-from pipeline.theory.transitions import QuestionKey
-
-SEED = 0
-"""Of every resampling in a report: the same run gives the same report."""
-
-LEVEL = 0.95
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """`first` against `second`, paired by question."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A cell of a run, and the rule that its answers are read by."""
 
-    first: Cell
-    second: Cell
-    rule_first: Rule
-    rule_second: Rule
-    n_questions: int
-    """Answered by both and graded for both."""
-    left_out: int
-    """Answered by one alone, or ungraded for one."""
-    test: McNemar | None
-    """None where no question is graded for both."""
-    accuracy: Difference | None
-    """Share of right answers of the first minus that of the second."""
-    tokens: Difference
-    """Completion tokens a question, over the questions answered by both."""
-    saved: Interval | None
-    """Share of the second's tokens that the first does without."""
-    p_adjusted: float | None
-    """McNemar's p-value, corrected for the comparisons made beside it (Holm)."""
-    tests: int = 1
-    """p-values that it was corrected with."""
-
-    @property
-    def gain_ends(self) -> tuple[float, float]:
-        """Ends of the difference in accuracy; (nan, nan) where nothing is graded.
-
-        Where only one of the two has questions to itself, or neither, resampling cannot reach
-        beyond zero: the ends are then those of `adjusted_wald`.
-        """
-        if self.accuracy is None or self.test is None:
-            return (math.nan, math.nan)
-        first, second = self.test.only_first, self.test.only_second
-        if not (first and second):
-            return adjusted_wald(first, second, self.n_questions)
-        return (self.accuracy.low, self.accuracy.high)
-
-    @property
-    def distinguishable(self) -> bool:
-        """Whether chance alone is an unlikely reason for the difference in accuracy."""
-        return self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
+    cell: Cell
+    rule: Rule
 
 
-def compare(
-    first: Cell,
-    second: Cell,
-    *,
-    rule_first: Rule | None = None,
-    rule_second: Rule | None = None,
-) -> Comparison | None:
-    """Compare two cells by their headline rules or by those given; None without common questions.
-
-    The p-value is not yet corrected: `family` does that for all that are looked at together.
-    """
-    rule_first, rule_second = rule_first or first.rule, rule_second or second.rule
-    common = [key for key in first.by_question if key in second.by_question]
-    if not common:
-        return None
-    rights_first, rights_second = first.rights(rule_first), second.rights(rule_second)
-    graded = [key for key in common if key in rights_first and key in rights_second]
-    one = {key: rights_first[key] for key in graded}
-    other = {key: rights_second[key] for key in graded}
-    test = mcnemar(one, other) if graded else None
-    tokens = [
-        {key: [float(cell.by_question[key]["completion_tokens"])] for key in common}
-        for cell in (first, second)
-    ]
-    everything = len(first.by_question.keys() | second.by_question.keys())
-    return Comparison(
-        first=first,
-        second=second,
-        rule_first=rule_first,
-        rule_second=rule_second,
-        n_questions=len(graded),
-        left_out=everything - len(graded),
-        test=test,
-        accuracy=_difference(
-            {key: [float(right)] for key, right in one.items()},
-            {key: [float(right)] for key, right in other.items()},
-        )
-        if graded
-        else None,
-        tokens=_difference(*tokens),
-        saved=share_saved(*([values[key][0] for key in common] for values in tokens)),
-        p_adjusted=None if test is None else test.p_value,
+def column_of(cell: Cell, rule: Rule | None = None) -> Column:
+    """A cell read by its headline rule or another one; `Column.of` is the `Reading`."""
+    rule = rule or cell.rule
+    rights = cell.rights(rule)
+    keys = tuple(cell.by_question)
+    return Column(
+        backbone=cell.backbone,
+        benchmark=cell.benchmark,
+        method=cell.method,
+        kind=cell.kind,
+        n=cell.n,
+        rule=rule.value,
+        source=cell.run,
+        keys=keys,
+        right_Q=np.array([float(rights[key]) if key in rights else np.nan for key in keys]),
+        tokens_Q=np.array(cell.tokens, dtype=np.float64),
+        of=Reading(cell, rule),
     )
 
 
-def family(comparisons: Sequence[Comparison | None]) -> list[Comparison]:
-    """Comparisons that are looked at together, each p-value corrected for all of them."""
-    made = [comparison for comparison in comparisons if comparison is not None]
-    return _corrected(made, [])
+def accuracy(cell: Cell, rule: Rule) -> Interval | None:
+    """Share of graded questions that are right, with Wilson's interval; None where none is."""
+    rights = cell.rights(rule)
+    return wilson(sum(rights.values()), len(rights)) if rights else None
 
 
-def _corrected(made: Sequence[Comparison], others: Sequence[float]) -> list[Comparison]:
-    """Comparisons corrected for each other and for the p-values that were looked at besides."""
-    shown = {i: c.test.p_value for i, c in enumerate(made) if c.test is not None}
-    adjusted = holm(shown | {len(made) + i: p for i, p in enumerate(others)})
-    return [
-        replace(comparison, p_adjusted=adjusted.get(i), tests=len(adjusted))
-        for i, comparison in enumerate(made)
-    ]
+def best_rule(cell: Cell) -> Rule:
+    """The answer rule by which a cell has most right answers; of equals its own, then the first."""
+    rules = [cell.rule, *(rule for rule in cell.rules if rule != cell.rule)]
+    return max(rules, key=lambda rule: sum(cell.rights(rule).values()))
 
 
 def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
-    """The MR-Thinking cell that a cell is held against: same run, benchmark and N.
+    """The MR-Thinking cell that a cell is compared with: same run, benchmark and N.
 
-    Base draws one completion whatever N is: it is held against the run's MR-Thinking if there is
+    Base draws one completion whatever N is: it is compared with the run's MR-Thinking if there is
     just one.
     """
     rivals = [
@@ -146,95 +75,125 @@ def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
 def against_rivals(cells: Sequence[Cell], rule: Rule | None = None) -> list[Comparison]:
     """Every cell by its own answer rule against MR-Thinking at the same N at its best.
 
-    MR-Thinking is read by that of its rules which has most right answers here. Having looked at all
-    of them is corrected for: the p-values of the rules not shown are in the family too, each once
-    where several rules give the same verdicts.
-
     Args:
         cells: of any benchmarks and runs, all that are shown together: one family (Holm).
         rule: answer rule of both sides, where MR-Thinking can be read by it; None: as above.
     """
+    pairs = [(cell, rival) for cell in cells if (rival := rival_of(cell, cells)) is not None]
+    return compared_cells(pairs, rule)
+
+
+def compared_cells(
+    pairs: Iterable[tuple[Cell, Cell]], rule: Rule | None = None
+) -> list[Comparison]:
+    """Pairs of cells, their p-values corrected together; those without common questions are left
+    out.
+
+    MR-Thinking as the second side is read by that of its rules which has most right answers here,
+    unless the first is MR-Thinking too. Having looked at all of its rules is corrected for: their
+    p-values are in the family, each once where several rules give the same verdicts.
+    """
     made: list[Comparison] = []
-    others: list[float] = []
-    for cell in cells:
-        rival = rival_of(cell, cells)
-        if rival is None:
-            continue
-        own = rule or cell.rule
+    others: list[Comparison] = []
+    columns: dict[tuple[int, Rule], Column] = {}
+
+    def read(cell: Cell, by: Rule) -> Column:
+        return columns.setdefault((id(cell), by), column_of(cell, by))
+
+    for cell, rival in pairs:
         if rule is not None:
-            theirs = rule if rival.rights(rule) else rival.rule
+            shown = rule if rival.rights(rule) else rival.rule
+            looked_at: Sequence[Rule] = [shown]
+        elif rival.kind == "mr_thinking" != cell.kind:
+            shown, looked_at = best_rule(rival), rival.rules
         else:
-            theirs = best_rule(rival)
-            others += _not_shown(cell.rights(own), rival, theirs)
-        comparison = compare(cell, rival, rule_first=own, rule_second=theirs)
-        if comparison is not None:
-            made.append(comparison)
-    return _corrected(made, others)
+            shown = rival.rule
+            looked_at = [shown]
+        for theirs in looked_at:
+            found = compare(read(cell, rule or cell.rule), read(rival, theirs))
+            if found is not None:
+                (made if theirs == shown else others).append(found)
+    tests = corrected([(one, "accuracy") for one in (*made, *others)])
+    return [
+        replace(one, p_adjusted=found[0], tests=found[1])
+        if (found := tests.get((one, "accuracy")))
+        else one
+        for one in made
+    ]
 
 
-def best_rule(cell: Cell) -> Rule:
-    """The answer rule by which a cell has most right answers; of equals its own, then the first."""
-    rules = [cell.rule, *(rule for rule in cell.rules if rule != cell.rule)]
-    return max(rules, key=lambda rule: sum(cell.rights(rule).values()))
+def comparisons_of(
+    runs: Sequence[RunData], labels: Sequence[str], rule: Rule | None = None
+) -> list[Comparison]:
+    """Paired comparisons, all corrected as one family.
+
+    One run: two strategies by label, or, without labels, each against MR-Thinking at its N. Two
+    runs: the same label in both (one that is named, or each that both have), or the first label of
+    the first run against the second label of the second. MR-Thinking as the second side is read by
+    that of its rules which has most right, however it was named.
+
+    Args:
+        runs: one or two.
+        labels: at most two labels of strategies.
+        rule: answer rule for both sides; None reads each side as `compared_cells` does.
+
+    Raises:
+        ConfigError: where a label is not there or nothing can be paired.
+    """
+    if len(runs) == 1 and not labels:
+        made = against_rivals(runs[0].cells, rule)
+        if not made:
+            raise ConfigError(
+                f"{runs[0].run_id} must have outcomes of one MR-Thinking at the N of another "
+                f"strategy: name two, --strategy A --strategy B, of {', '.join(_labels(runs[0]))}"
+            )
+        return made
+    if len(runs) == 1 and len(labels) != 2:
+        raise ConfigError("one run needs two strategies to compare, or none named")
+    first, second = runs[0], runs[-1]
+    if labels:
+        wanted = [(labels[0], labels[-1])]
+    else:
+        wanted = [(label, label) for label in _labels(first) if label in _labels(second)]
+    pairs = [
+        (a, b)
+        for one, other in wanted
+        for a in _cells(first, one)
+        for b in _cells(second, other)
+        if a.benchmark == b.benchmark
+    ]
+    paired = compared_cells(pairs, rule)
+    if not paired:
+        raise ConfigError(
+            f"{first.run_id} and {second.run_id} must share a strategy and questions, got "
+            f"{', '.join(_labels(first))} and {', '.join(_labels(second))}"
+        )
+    return paired
 
 
-def _not_shown(own: Mapping[QuestionKey, bool], rival: Cell, shown: Rule) -> Iterator[float]:
-    """p-values against the rival's other rules, of those with verdicts of their own."""
-    seen = [rival.rights(shown)]
-    for rule in rival.rules:
-        theirs = rival.rights(rule)
-        if not theirs or theirs in seen:
-            continue
-        seen.append(theirs)
-        both = [key for key in own if key in theirs]
-        if both:
-            yield mcnemar({k: own[k] for k in both}, {k: theirs[k] for k in both}).p_value
+def pilots_of(runs: Sequence[RunData]) -> dict[str, list[RoundCurve]]:
+    """Curves of MR-Thinking by benchmark, of benchmarks that several backbones were run on."""
+    cells = benchmarks_of([cell for run in runs for cell in run.cells])
+    curves = {
+        name: [curve for cell in group if (curve := round_curve(cell)) is not None]
+        for name, group in cells.items()
+    }
+    return {
+        name: found
+        for name, found in curves.items()
+        if len({curve.cell.backbone for curve in found}) > 1
+    }
 
 
-def accuracy(cell: Cell, rule: Rule) -> Interval | None:
-    """Share of graded questions that are right, with Wilson's interval; None where none is."""
-    rights = cell.rights(rule)
-    return wilson(sum(rights.values()), len(rights)) if rights else None
+def _labels(run: RunData) -> list[str]:
+    return list(dict.fromkeys(cell.label for cell in run.cells))
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
-    """A mean with Student's interval; a single value has no interval but itself."""
-    n = len(values)
-    mean = math.fsum(values) / n
-    spread = float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else 0.0
-    half = float(special.stdtrit(max(1, n - 1), 0.5 + LEVEL / 2)) * spread
-    return Interval(value=mean, low=mean - half, high=mean + half, level=LEVEL)
-
-
-def share_saved(first: Sequence[float], second: Sequence[float]) -> Interval | None:
-    """1 - mean(first) / mean(second), paired, by the delta method; None where second is all 0."""
-    below = math.fsum(second) / len(second)
-    if below == 0:
-        return None
-    ratio = math.fsum(first) / len(first) / below
-    return mean_interval(
-        [1 - ratio + (ratio * y - x) / below for x, y in zip(first, second, strict=True)]
-    )
-
-
-def adjusted_wald(only_first: int, only_second: int, n: int) -> tuple[float, float]:
-    """95 % interval of a difference of paired shares with one question added to each discordant
-    cell (Bonett and Price 2012): holds its level where few questions or none differ."""
-    z = float(special.ndtri(0.5 + LEVEL / 2))
-    one, other = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
-    half = z * math.sqrt((one + other - (one - other) ** 2) / (n + 2))
-    return max(-1.0, one - other - half), min(1.0, one - other + half)
-
-
-def least_discordant(alpha: float = 1 - LEVEL) -> int:
-    """Questions that one strategy alone must have right, the other none, before McNemar's exact
-    test calls a difference: the least d with 2 (1/2)^d < alpha."""
-    return math.floor(1 - math.log2(alpha)) + 1
-
-
-def _difference(
-    first: Mapping[tuple[str, str], Sequence[float]],
-    second: Mapping[tuple[str, str], Sequence[float]],
-) -> Difference:
-    draws = max(2_000, min(10_000, 20_000_000 // len(first)))
-    return paired_difference(first, second, seed=SEED, level=LEVEL, draws=draws)
+def _cells(run: RunData, label: str) -> list[Cell]:
+    found = [cell for cell in run.cells if cell.label == label]
+    if not found:
+        raise ConfigError(
+            f"{run.run_id} must have outcomes of strategy {label!r}, it has "
+            f"{', '.join(_labels(run)) or 'none'}"
+        )
+    return found

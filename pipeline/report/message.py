@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 from pipeline.answers.answer_rules import Rule
 from pipeline.report import words
-from pipeline.report.comparison import (
-    Comparison,
-    accuracy,
-    best_rule,
-    least_discordant,
-    mean_interval,
-)
+from pipeline.report.comparison import accuracy, best_rule
 from pipeline.report.run_data import OURS, Cell
+from pipeline.results.compare import Comparison
+from pipeline.statistics.intervals import mean_interval
+from pipeline.statistics.paired import least_discordant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +37,7 @@ def message_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
     strategy, where none was run) with most right answers above MR-Thinking at the same N, of equals
     the one that saves most tokens. The p-value it quotes is corrected for all that was looked at.
     """
-    lead = _lead([c for c in made if any(c.first is cell for cell in cells)])
+    lead = _lead([c for c in made if any(c.first.of.cell is cell for cell in cells)])
     graded = any(accuracy(cell, cell.rule) is not None for cell in cells)
     base = next((cell for cell in cells if cell.kind == "base"), None)
     if graded and not any(any(cell.rights(rule).values()) for cell in cells for rule in cell.rules):
@@ -108,25 +105,30 @@ def _gain(comparison: Comparison) -> float:
     return 0.0 if comparison.accuracy is None else comparison.accuracy.value
 
 
+def _ends(comparison: Comparison) -> tuple[float, float]:
+    assert comparison.accuracy is not None  # of every lead
+    return comparison.accuracy.low, comparison.accuracy.high
+
+
 def _value(cell: Cell) -> float:
     interval = accuracy(cell, cell.rule)
     return -1.0 if interval is None else interval.value
 
 
 def _headline(lead: Comparison, base: Cell | None) -> str:
-    rival = lead.second
+    cell, rival = lead.first.of.cell, lead.second.of.cell
     best = best_rule(rival)
     told = (
         f"{rival.method} answers {_percent(rival, best)} of {rival.benchmark} right at its best "
         f"({best.value})"
     )
-    if base is not None and base is not lead.first:
+    if base is not None and base is not cell:
         told += f", {base.method} {_percent(base, base.rule)}"
-    first = f"{lead.first.name}, with {_percent(lead.first, lead.rule_first)}"
-    if lead.rule_first is not best:
-        first += f" ({lead.rule_first.value})"
+    first = f"{cell.name}, with {_percent(cell, lead.first.of.rule)}"
+    if lead.first.rule != best.value:
+        first += f" ({lead.first.rule})"
     cost, saves = _cost(lead)
-    gain, (low, high) = _gain(lead), lead.gain_ends
+    gain, low, high = _gain(lead), *_ends(lead)
     questions = words.plural(lead.n_questions, "question")
     if not lead.distinguishable:
         joined = "and" if saves and not high < 0 else "but"
@@ -164,8 +166,9 @@ def _cost(lead: Comparison) -> tuple[str, bool]:
 
 def _figures(lead: Comparison, base: Cell | None) -> str:
     parts = []
-    told = [(lead.first, lead.rule_first), (lead.second, lead.rule_second)]
-    if base is not None and base is not lead.first:
+    read = [lead.first.of, lead.second.of]
+    told = [(one.cell, one.rule) for one in read]
+    if base is not None and base is not lead.first.of.cell:
         told.append((base, base.rule))
     for cell, rule in told:
         tokens = mean_interval(cell.tokens)
@@ -183,19 +186,18 @@ def _figures(lead: Comparison, base: Cell | None) -> str:
 
 def _difference(lead: Comparison) -> str:
     assert lead.accuracy is not None
-    assert lead.test is not None
     assert lead.p_adjusted is not None
     corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
     sentence = (
         f"The difference in accuracy is {words.points(lead.accuracy.value)} points "
-        f"{words.points_range(*lead.gain_ends)}: "
-        f"{words.plural(lead.test.only_first, 'question')} only {lead.first.method} has right, "
-        f"{lead.test.only_second} only {lead.second.method} (exact McNemar test, "
+        f"{words.points_range(*_ends(lead))}: "
+        f"{words.plural(lead.only_first, 'question')} only {lead.first.method} has right, "
+        f"{lead.only_second} only {lead.second.method} (exact McNemar test, "
         f"{words.p_value(lead.p_adjusted)}{corrected})."
     )
     if lead.distinguishable:
         return sentence
-    low, high = lead.gain_ends
+    low, high = _ends(lead)
     if low > 0 or high < 0:
         return (
             f"{sentence} The interval of this one comparison leaves out zero, but the corrected "
@@ -209,14 +211,14 @@ def _difference(lead: Comparison) -> str:
 
 def _selection(lead: Comparison) -> list[str]:
     """What the lead's answer rule alone makes of the rival's completions, whatever the stopping."""
-    rival = lead.second
-    if lead.rule_first is rival.rule:
+    rival, rule = lead.second.of.cell, lead.first.of.rule
+    if rule is rival.rule:
         return []
-    own, same = accuracy(rival, rival.rule), accuracy(rival, lead.rule_first)
+    own, same = accuracy(rival, rival.rule), accuracy(rival, rule)
     if own is None or same is None:
         return []
     return [
-        f"Choosing among all completions of {rival.method} by {lead.rule_first.value}, as "
+        f"Choosing among all completions of {rival.method} by {rule.value}, as "
         f"{lead.first.method} does, gives {words.percent(same.value)}; by {rival.rule.value}, as "
         f"{rival.method} does, {words.percent(own.value)} "
         f"({words.points(same.value - own.value)} points, without any stopping)."

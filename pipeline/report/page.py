@@ -22,7 +22,7 @@ from pipeline.report.chain_view import (
     diagnose,
     round_curve,
 )
-from pipeline.report.comparison import Comparison, against_rivals
+from pipeline.report.comparison import against_rivals
 from pipeline.report.document import contents, document, section
 from pipeline.report.failures import troubles
 from pipeline.report.fronts import Row as FrontRow
@@ -38,6 +38,7 @@ from pipeline.report.suitability_view import contrast, numbers_of, suitability_o
 from pipeline.report.sweep import Row as SweepRow
 from pipeline.report.sweep import sweep_section
 from pipeline.report.table_formats import html_of, latex_of
+from pipeline.results.compare import Comparison
 
 _SERIES = 8
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from pipeline.report.comparison import accuracy, mean_interval
+from pipeline.report.comparison import accuracy
 from pipeline.report.paper_numbers import (
     FILES,
     Entry,
@@ -22,7 +22,9 @@ from pipeline.report.paper_numbers import (
     read_paper,
 )
 from pipeline.report.paper_sweeps import sweep_tables
-from pipeline.report.run_data import METHODS, Cell
+from pipeline.report.run_data import Cell
+from pipeline.results.column import METHODS
+from pipeline.statistics.intervals import mean_interval
 
 __all__ = ["Entry", "PaperNumbers", "PaperTable", "normal", "paper_tables", "read_paper"]
 

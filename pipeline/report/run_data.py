@@ -24,27 +24,9 @@ from pipeline.records.table_rows import RowsTable, RowViews
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.capped import Capped, NotRun, not_run
 from pipeline.report.cautions import cautions
+from pipeline.results.column import METHODS
 from pipeline.store.storage import is_local, resolve
 from pipeline.theory.transitions import QuestionKey
-
-METHODS = {
-    "base": "Base",
-    "mr_thinking": "MR-Thinking",
-    "markovscale_t": "MarkovScale\N{MODIFIER LETTER SMALL T}",
-    "markovscale_star": "MarkovScale*",
-    "markovscale_0": "MarkovScale\N{SUPERSCRIPT ZERO}",
-    "best_of_n": "Best-of-N",
-    "beacon": "BEACON",
-    "self_consistency": "Self-Consistency",
-    "esc": "ESC",
-    "asc": "ASC",
-    "dsc": "DSC",
-    "chain_asc": "Chain ASC",
-    "agree": "Agree",
-    "budget_forcing": "Budget Forcing",
-    "atom_of_thoughts": "Atom of Thoughts",
-}
-"""How each registered strategy is written."""
 
 OURS = frozenset({"markovscale_t", "markovscale_star", "markovscale_0"})
 """Kinds that this project is about."""

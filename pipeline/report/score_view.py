@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.report.comparison import SEED
+from pipeline.report.chain_view import SEED
 from pipeline.report.run_data import Cell
 from pipeline.statistics.calibration import Calibrated, Reliability, calibrate, reliability
 from pipeline.theory.transitions import QuestionKey

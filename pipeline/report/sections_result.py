@@ -8,11 +8,13 @@ from pipeline.answers.answer_rules import AnswerRule, OwnRule, Rule
 from pipeline.core.phases import phases_of, stream_of
 from pipeline.records.outcome import has_failed
 from pipeline.report import words
-from pipeline.report.comparison import Comparison, accuracy, mean_interval
+from pipeline.report.comparison import accuracy
 from pipeline.report.figure import table
 from pipeline.report.html import Child, Html, h
 from pipeline.report.message import Message, most_graded, one_question, verdict_words
 from pipeline.report.run_data import OURS, Cell, rules_in
+from pipeline.results.compare import Comparison
+from pipeline.statistics.intervals import mean_interval
 
 
 def message_block(message: Message, suited: Sequence[str] = ()) -> Html:
@@ -30,14 +32,14 @@ def _tiles(message: Message) -> Html | None:
     lead = message.lead
     if lead is None or lead.accuracy is None:
         return None
-    own = accuracy(lead.first, lead.rule_first)
+    own = lead.first.accuracy
     saved = lead.saved
     tiles = [
         ("accuracy", words.percent(None if own is None else own.value), words.percent_range(own)),
         (
             "difference in points",
             words.points(lead.accuracy.value),
-            words.points_range(*lead.gain_ends),
+            words.points_range(lead.accuracy.low, lead.accuracy.high),
         ),
         (
             "tokens saved",
@@ -62,7 +64,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
     headlines = {AnswerRule.LAST, AnswerRule.PRM_ARGMAX, *(cell.rule for cell in cells)}
     known = [r for r in rules_in(cells) if any(accuracy(cell, r) for cell in cells)]
     rules = [r for r in known if r in headlines or not isinstance(r, AnswerRule)]
-    paired = {comparison.first: comparison for comparison in made}
+    paired = {comparison.first.of.cell: comparison for comparison in made}
     left = any(cell.not_run for cell in cells)
     rows: list[list[Child]] = []
     for cell in cells:
@@ -112,13 +114,12 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
         h(
             "p",
             "★ marks the headline answer rule of a strategy. Intervals are 95 %: Wilson for "
-            "accuracies, Student for tokens, the paired bootstrap over questions for differences; "
+            "accuracies, Student for tokens, adjusted Wald (Bonett and Price) for differences; "
             "p-values are of McNemar's exact test, corrected (Holm) for all comparisons of this "
             f"page{_how_many(made)}. MR-Thinking is read by that of its answer rules which has "
-            "most right here; its other rules are among the comparisons. Where only one of two "
-            "strategies has questions to itself, the ends are of the adjusted Wald interval "
-            "(Bonett and Price). Ungraded answers are left out; failed questions count as wrong "
-            "whatever they had answered before, and are billed for what they drew."
+            "most right here; its other rules are among the comparisons. Ungraded answers are left "
+            "out; failed questions count as wrong whatever they had answered before, and are "
+            "billed for what they drew."
             f"{_unbilled(cells)}",
             cls="hint",
         ),
@@ -170,8 +171,8 @@ def _test_entry(comparison: Comparison) -> Child:
         return words.NONE
     return [
         words.points(comparison.accuracy.value),
-        h("small", words.points_range(*comparison.gain_ends)),
-        h("small", f"its {comparison.rule_second.value}"),
+        h("small", words.points_range(comparison.accuracy.low, comparison.accuracy.high)),
+        h("small", f"its {comparison.second.rule}"),
         h("small", words.p_value(comparison.p_adjusted)),
         h("small", verdict_words(comparison)),
     ]
@@ -181,7 +182,7 @@ def selection_table(made: Sequence[Comparison]) -> Html | None:
     """Gain from choosing among completions and gain from stopping, apart."""
     rows: list[list[Child]] = []
     for comparison in made:
-        cell, rival = comparison.first, comparison.second
+        cell, rival = comparison.first.of.cell, comparison.second.of.cell
         if cell.kind not in OURS:
             continue
         read = [

@@ -9,9 +9,8 @@ from typing import Any
 
 from pipeline.records.outcome import TOKEN_KINDS
 from pipeline.records.trajectory import Row
-from pipeline.report.comparison import mean_interval
 from pipeline.report.run_data import Cell
-from pipeline.statistics.intervals import Interval
+from pipeline.statistics.intervals import Interval, mean_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

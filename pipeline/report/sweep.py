@@ -14,7 +14,7 @@ from pipeline.report import words
 from pipeline.report.charts_time import Series, sweep_lines
 from pipeline.report.figure import table
 from pipeline.report.html import Child, Html
-from pipeline.report.run_data import METHODS
+from pipeline.results.column import METHODS
 from pipeline.statistics.intervals import Interval
 
 FILE = "sweep.parquet"

@@ -11,7 +11,7 @@ from pipeline.statistics.calibration import (
     roc_auc,
 )
 from pipeline.statistics.intervals import Interval, beta_interval, clopper_pearson, wilson
-from pipeline.statistics.paired import Difference, McNemar, holm, mcnemar, paired_difference
+from pipeline.statistics.paired import Difference, holm, mcnemar, paired_difference
 from pipeline.statistics.sampling import maj_at_k, pass_at_k
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "Calibrated",
     "Difference",
     "Interval",
-    "McNemar",
     "Reliability",
     "beta_interval",
     "calibrate",

@@ -1,8 +1,9 @@
-"""Intervals for a share of questions: Wilson and Clopper-Pearson."""
+"""Intervals of shares, means and differences."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from pipeline.core.arrays import FloatArray
+
+LEVEL = 0.95
+"""Of every interval of a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +111,33 @@ def draws_interval(value: float, draws: Any, *, level: float = 0.95) -> Interval
         return Interval(value=value, low=math.nan, high=math.nan, level=level)
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value=value, low=float(low), high=float(high), level=level)
+
+
+def mean_interval(values: Sequence[float] | FloatArray) -> Interval:
+    """A mean with Student's interval; a single value has no interval but itself."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    spread = float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+    half = float(special.stdtrit(max(1, n - 1), 0.5 + LEVEL / 2)) * spread
+    return Interval(value=mean, low=mean - half, high=mean + half, level=LEVEL)
+
+
+def share_saved(
+    first: Sequence[float] | FloatArray, second: Sequence[float] | FloatArray
+) -> Interval | None:
+    """1 - mean(first) / mean(second), paired, by the delta method; None where second is all 0."""
+    below = math.fsum(second) / len(second)
+    if below == 0:
+        return None
+    ratio = math.fsum(first) / len(first) / below
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    return mean_interval(1 - ratio + (ratio * y - x) / below)
+
+
+def adjusted_wald(only_first: int, only_second: int, n: int) -> tuple[float, float]:
+    """95 % interval of a difference of paired shares with one question added to each discordant
+    cell (Bonett and Price 2012): holds its level where few questions or none differ."""
+    z = float(special.ndtri(0.5 + LEVEL / 2))
+    one, other = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
+    half = z * math.sqrt((one + other - (one - other) ** 2) / (n + 2))
+    return max(-1.0, one - other - half), min(1.0, one - other + half)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,38 +19,25 @@ K = TypeVar("K", bound=Hashable)
 _CELLS = 4_000_000  # draws x questions held in memory at once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McNemar:
-    """Exact test of two strategies that were each right or wrong once on every question."""
+def mcnemar(only_first: int, only_second: int) -> float:
+    """Two-sided p of McNemar's exact test (1947): of the discordant questions being split evenly.
 
-    n: int
-    both: int
-    only_first: int
-    """Questions that the first alone had right."""
-    only_second: int
-    neither: int
-    p_value: float
-    """Two-sided, of the discordant questions being split evenly; 1 where there are none."""
+    Args:
+        only_first: questions that the first of two strategies alone had right.
+        only_second: likewise the second.
 
-
-def mcnemar(first: Mapping[K, bool], second: Mapping[K, bool]) -> McNemar:
-    """Compare right and wrong by question (McNemar 1947, exact binomial form).
-
-    Raises:
-        ValueError: unless both hold the same questions, at least one.
+    Returns:
+        1 where there are none.
     """
-    keys = _same_keys(first, second)
-    pairs = [(bool(first[key]), bool(second[key])) for key in keys]
-    only_first, only_second = pairs.count((True, False)), pairs.count((False, True))
     discordant = only_first + only_second
-    return McNemar(
-        n=len(pairs),
-        both=pairs.count((True, True)),
-        only_first=only_first,
-        only_second=only_second,
-        neither=pairs.count((False, False)),
-        p_value=float(scipy.stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0,
-    )
+    return float(scipy.stats.binomtest(only_first, discordant).pvalue) if discordant else 1.0
+
+
+def least_discordant(tests: int = 1, *, alpha: float = 0.05) -> int:
+    """Questions that one strategy alone must have right, the other none, before McNemar's exact
+    test calls a difference at `alpha` with this many tests: the least d with 2 (1/2)^d < alpha / m
+    (Holm's first step; the smallest of m p-values is multiplied by m)."""
+    return math.floor(1 - math.log2(alpha / tests)) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What one setting made of every question of a benchmark: the column behind every number.
+"""*Column*: what one setting of one strategy made of every question of a benchmark.
 
 Axis: Q questions of one benchmark.
 """
@@ -7,20 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pipeline.core.arrays import FloatArray
-from pipeline.report.comparison import mean_interval
-from pipeline.statistics.intervals import Interval, wilson
+from pipeline.statistics.intervals import Interval, mean_interval, wilson
+
+METHODS = {
+    "base": "Base",
+    "mr_thinking": "MR-Thinking",
+    "markovscale_t": "MarkovScale\N{MODIFIER LETTER SMALL T}",
+    "markovscale_star": "MarkovScale*",
+    "markovscale_0": "MarkovScale\N{SUPERSCRIPT ZERO}",
+    "best_of_n": "Best-of-N",
+    "beacon": "BEACON",
+    "self_consistency": "Self-Consistency",
+    "esc": "ESC",
+    "asc": "ASC",
+    "dsc": "DSC",
+    "chain_asc": "Chain ASC",
+    "agree": "Agree",
+    "budget_forcing": "Budget Forcing",
+    "atom_of_thoughts": "Atom of Thoughts",
+}
+"""How each registered strategy is written."""
 
 HELD_OUT, TEST = "held_out", "test"
 """Where a tuned setting was chosen: on the other half of the questions, or on these very ones."""
 
+Key = tuple[str, str]
+"""Benchmark and id of a question."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scored:
-    """One setting of one method on all questions; two are the same only if they are one object."""
+class Column:
+    """One setting on all questions; two are the same only if they are one object."""
 
     backbone: str
     benchmark: str
@@ -30,18 +52,22 @@ class Scored:
     """Completions a question at most; None where the method has no such number."""
     rule: str
     """How the answer is read; `` | `` between the halves where they differ."""
-    fixed: str
+    fixed: str = ""
     """The settings that were given."""
-    tuned: str
+    tuned: str = ""
     """The settings that were chosen, those of both halves where they differ; "" where none was."""
-    chosen_on: str | None
+    chosen_on: str | None = None
     """`HELD_OUT`, `TEST`, or None where nothing was chosen."""
-    source: str
+    source: str = ""
     """The pool or the run."""
+    keys: Sequence[Key] | None = None
+    """The questions, in the order of the arrays; None where all columns beside it have the same."""
     right_Q: FloatArray
     """Share of right answers in [0, 1]; nan where nobody can say."""
     tokens_Q: FloatArray
     """Completion tokens; nan where the question was not asked."""
+    of: Any = None
+    """What the column was read from, such as the cell of a run's report."""
 
     @property
     def setting(self) -> str:
@@ -65,14 +91,14 @@ class Scored:
             return None
         if is_binary(known):
             return wilson(int(known.sum()), len(known))
-        mean = mean_interval(known.tolist())
+        mean = mean_interval(known)
         return Interval(value=mean.value, low=max(0.0, mean.low), high=min(1.0, mean.high))
 
     @property
     def tokens(self) -> Interval | None:
         """Mean completion tokens a question, Student's interval."""
         known = self.tokens_Q[~np.isnan(self.tokens_Q)]
-        return mean_interval(known.tolist()) if len(known) else None
+        return mean_interval(known) if len(known) else None
 
 
 def is_binary(values: FloatArray) -> bool:

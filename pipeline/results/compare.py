@@ -1,0 +1,211 @@
+"""*compare*: two columns on the questions that both have, and all p-values of a page as one family.
+
+There is one interval and one test for a difference, wherever it is shown: adjusted Wald (Bonett and
+Price 2012) and McNemar's exact test for right and wrong, Student's t for means. Adjusted Wald holds
+its level where few questions are discordant, which a bootstrap of the same questions does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import special
+
+from pipeline.core.arrays import FloatArray
+from pipeline.results.column import TEST, Column, is_binary
+from pipeline.statistics.intervals import LEVEL, Interval, adjusted_wald, mean_interval, share_saved
+from pipeline.statistics.paired import holm, mcnemar
+
+MEASURES = ("accuracy", "tokens")
+
+Test = tuple["Comparison", str]
+"""A comparison and one of `MEASURES`."""
+Adjusted = Mapping[Test, float]
+"""Corrected p-values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """`first` against `second` on the questions that both have."""
+
+    first: Column
+    second: Column
+    n_questions: int
+    """Answered by both and graded for both."""
+    left_out: int
+    """Answered by one alone, or ungraded for one."""
+    only_first: int = 0
+    """Questions that the first alone has right; 0 where a side is a mean over draws."""
+    only_second: int = 0
+    accuracy: Interval | None
+    """Of the first minus of the second; None where no question is graded for both."""
+    tokens: Interval
+    """Likewise, completion tokens a question, over the questions answered by both."""
+    saved: Interval | None
+    """Share of the second's tokens that the first does without."""
+    p_accuracy: float | None
+    """McNemar's exact test, or the t-test of paired shares; None where nothing is graded, or a side
+    was chosen on these very questions, which no test allows for."""
+    p_tokens: float | None
+    """The t-test of paired tokens."""
+    p_adjusted: float | None = None
+    """`p_accuracy`, corrected for the tests made beside it (Holm)."""
+    tests: int = 1
+    """p-values that it was corrected with."""
+
+    accuracy_D: FloatArray = field(repr=False)
+    """Differences question by question, of those graded for both."""
+    tokens_D: FloatArray = field(repr=False)
+    """Likewise, of those answered by both."""
+
+    def p(self, measure: str) -> float | None:
+        """The p-value of a measure, not corrected."""
+        return self.p_accuracy if measure == "accuracy" else self.p_tokens
+
+    def identity(self, measure: str) -> Hashable:
+        """The same for two comparisons whose tests are the same."""
+        values_D = self.accuracy_D if measure == "accuracy" else self.tokens_D
+        where = self.first.source, self.first.backbone, self.first.benchmark
+        return (measure, *where, np.abs(values_D).tobytes(), abs(float(values_D.sum())))
+
+    @property
+    def distinguishable(self) -> bool:
+        """Whether chance alone is an unlikely reason for the difference in accuracy."""
+        return self.p_adjusted is not None and self.p_adjusted < 1 - LEVEL
+
+
+@dataclass(slots=True)
+class Family:
+    """Every comparison of a page, each made once, and their p-values corrected together (Holm).
+
+    Claims are named before the data are seen and corrected among themselves; all else describes and
+    is corrected for everything on the page. Tests of the same differences on the same questions,
+    such as those of two settings that decide alike, count once.
+    """
+
+    _made: dict[tuple[int, int], Comparison | None] = field(default_factory=dict)
+    _kept: list[Column] = field(default_factory=list)  # so that no id is used twice
+    _claims: list[Comparison] = field(default_factory=list)
+
+    def compare(
+        self, first: Column | None, second: Column | None, *, claim: bool = False
+    ) -> Comparison | None:
+        """The comparison of two columns; None where they have no graded question in common."""
+        if first is None or second is None or first is second:
+            return None
+        key = (id(first), id(second))
+        if key not in self._made:
+            made = compare(first, second)
+            self._made[key] = None if made is None or made.accuracy is None else made
+            self._kept += [first, second]
+        found = self._made[key]
+        if claim and found is not None and found not in self._claims:
+            self._claims.append(found)
+        return found
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """All that were made."""
+        return [made for made in self._made.values() if made is not None]
+
+    @property
+    def claims(self) -> list[Comparison]:
+        """The primary ones."""
+        return list(self._claims)
+
+    def adjusted(self) -> Adjusted:
+        """Corrected p-values: of a claim's accuracy for the claims, of all others for the page."""
+        every = [(made, measure) for made in self.comparisons for measure in MEASURES]
+        found = {key: p for key, (p, _) in corrected(every).items()}
+        claimed = corrected([(made, "accuracy") for made in self._claims])
+        return found | {key: p for key, (p, _) in claimed.items()}
+
+
+def corrected(tests: Sequence[Test]) -> dict[Test, tuple[float, int]]:
+    """p-values of comparisons, corrected together (Holm), and how many distinct tests there are."""
+    distinct: dict[Hashable, float] = {}
+    for made, measure in tests:
+        if (p := made.p(measure)) is not None:
+            distinct.setdefault(made.identity(measure), p)
+    adjusted = holm(distinct)
+    return {
+        (made, measure): (adjusted[made.identity(measure)], len(adjusted))
+        for made, measure in tests
+        if made.p(measure) is not None
+    }
+
+
+def compare(first: Column, second: Column) -> Comparison | None:
+    """One comparison, not corrected yet; None without a question that both answered."""
+    right, other, mine, theirs, everything = _paired(first, second)
+    asked = ~np.isnan(mine) & ~np.isnan(theirs)
+    if not asked.any():
+        return None
+    both = asked & ~np.isnan(right) & ~np.isnan(other)
+    mine, theirs, difference = mine[asked], theirs[asked], (right - other)[both]
+    counts = is_binary(right[both]) and is_binary(other[both])
+    accuracy, p, discordant = _difference(difference, counts)
+    tested = TEST not in (first.chosen_on, second.chosen_on)
+    return Comparison(
+        first=first,
+        second=second,
+        n_questions=len(difference),
+        left_out=everything - len(difference),
+        only_first=discordant[0],
+        only_second=discordant[1],
+        accuracy=accuracy,
+        tokens=mean_interval(mine - theirs),
+        saved=share_saved(mine, theirs),
+        p_accuracy=p if tested else None,
+        p_tokens=t_test(mine - theirs) if tested else None,
+        p_adjusted=p if tested else None,
+        accuracy_D=difference,
+        tokens_D=mine - theirs,
+    )
+
+
+def _difference(
+    values_Q: FloatArray, counts: bool
+) -> tuple[Interval | None, float | None, tuple[int, int]]:
+    """The mean difference with its interval, p, and how often each side alone was right."""
+    if not len(values_Q):
+        return None, None, (0, 0)
+    if not counts:
+        return mean_interval(values_Q), t_test(values_Q), (0, 0)
+    only_first, only_second = int(np.sum(values_Q > 0)), int(np.sum(values_Q < 0))
+    value = float(np.mean(values_Q))
+    low, high = adjusted_wald(only_first, only_second, len(values_Q))
+    interval = Interval(value=value, low=min(low, value), high=max(high, value))
+    return interval, mcnemar(only_first, only_second), (only_first, only_second)
+
+
+def _paired(
+    first: Column, second: Column
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
+    """Right and tokens of both sides question by question, and how many either side answered."""
+    one, other = first.keys, second.keys
+    if one is None or other is None or one is other or tuple(one) == tuple(other):
+        asked = ~np.isnan(first.tokens_Q) | ~np.isnan(second.tokens_Q)
+        return first.right_Q, second.right_Q, first.tokens_Q, second.tokens_Q, int(asked.sum())
+    place = {key: q for q, key in enumerate(other)}
+    at = np.array([q for q, key in enumerate(one) if key in place], dtype=np.int64)
+    there = np.array([place[key] for key in one if key in place], dtype=np.int64)
+    return (
+        first.right_Q[at],
+        second.right_Q[there],
+        first.tokens_Q[at],
+        second.tokens_Q[there],
+        len(set(one) | set(other)),
+    )
+
+
+def t_test(differences: FloatArray) -> float:
+    """Two-sided p of a mean difference of 0; 1 where all are 0 or there is one question."""
+    n = len(differences)
+    spread = float(np.std(differences, ddof=1)) if n > 1 else 0.0
+    mean = float(np.mean(differences))
+    if spread == 0:
+        return 1.0 if mean == 0 or n < 2 else 0.0
+    return float(2 * special.stdtr(n - 1, -abs(mean) / spread * np.sqrt(n)))
