@@ -2,7 +2,9 @@
 # make test-engines: all that does.   make test-all: those that take minutes, too.   make paper: tables of the paper.
 # make test-readers: exports, opened by the programs that they are for.
 # make lint, bench, lock
-PYTHON ?= python3.11
+# the first of these that runs; the locks are made for 3.11
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+  $$p -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))" 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH := 2.13.0
@@ -77,7 +79,7 @@ $(VENV)/.installed-dev: requirements/dev.lock $(VENV)/.installed-cpu
 $(VENV)/.installed-readers: requirements/readers.lock $(VENV)/.installed-dev
 	$(BIN)/python -m venv $(VENV)/readers
 	$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
-	  > $(VENV)/readers/lib/python3.11/site-packages/ours.pth
+	  > $$($(VENV)/readers/bin/python -c "import site; print(site.getsitepackages()[0])")/ours.pth
 	$(VENV)/readers/bin/pip install -q --no-deps --ignore-requires-python -r requirements/readers.lock
 	touch $@
 

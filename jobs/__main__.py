@@ -18,6 +18,8 @@ from jobs.cli import complete
 from jobs.endings import go_on_unheard, in_one_line
 from jobs.supervision import supervised
 
+_PACKAGE = complete.__module__.rpartition(".")[0]
+"""`jobs`, or `markovscale.jobs` in a wheel."""
 _ROOT = Path(__file__).resolve().parents[1]
 
 GROUPS = {
@@ -70,7 +72,11 @@ def main(argv: list[str] | None = None) -> int:
     first = argv[0] if argv else "--help"
     verb = first.replace("-", "_")
     if verb in VERBS:
-        job = importlib.import_module(f"jobs.{verb}")
+        try:
+            job = importlib.import_module(f"{_PACKAGE}.{verb}")
+        except ModuleNotFoundError as error:
+            print(_missing(first, error), file=sys.stderr)
+            return 2
         run = partial(job.main, argv[1:])
         if started and verb in DRIVERS:
             return supervised(run)
@@ -89,13 +95,25 @@ def main(argv: list[str] | None = None) -> int:
     return 2
 
 
+def _missing(verb: str, error: ModuleNotFoundError) -> str:
+    """The message for a verb whose packages are not installed.
+
+    Raises:
+        ModuleNotFoundError: where the missing module is the project's own.
+    """
+    package = (error.name or "").partition(".")[0]
+    if package in ("markovscale", "pipeline", "actors", "jobs"):
+        raise error
+    return f"error: {verb} needs the package {package}: pip install 'markovscale[run]'"
+
+
 def _complete() -> int:
     """Answers a shell that completes: verbs first, then the options of the verb's own parser."""
     words = os.environ.get("COMP_LINE", "").split()
     verb = words[1].replace("-", "_") if len(words) > 1 else ""
     if verb in VERBS:
         os.environ["_ARGCOMPLETE"] = "2"  # the words that argcomplete skips
-        return int(importlib.import_module(f"jobs.{verb}").main([]) or 0)
+        return int(importlib.import_module(f"{_PACKAGE}.{verb}").main([]) or 0)
     parser = argparse.ArgumentParser("markovscale")
     parser.add_argument("verb", choices=VERBS)
     complete(parser)

@@ -13,7 +13,10 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-_CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+from pipeline.store.shipped import INSTALLED, PROJECT
+
+_CONFIGS = PROJECT / "configs"
+_LOGGERS = ("markovscale",) if INSTALLED else ("pipeline", "actors", "jobs")
 _WIDTH = 160  # columns of a table where standard output is no terminal
 
 
@@ -151,7 +154,7 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     """Sends this project's log lines (time, level, module) to standard error."""
     handler = _StderrHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    for name in ("pipeline", "actors", "jobs"):
+    for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level)

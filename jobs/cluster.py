@@ -14,6 +14,7 @@ from typing import Any
 from actors.cluster import orphan_reaper
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import ConfigError, MarkovScaleError
+from pipeline.store.shipped import INSTALLED, PROJECT
 
 _CONNECT_S = 30.0
 _SAYS_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
@@ -21,7 +22,6 @@ _SETTINGS = 4  # the kind of the frame that every server of gRPC begins with
 _NOT_SENT = (".git", ".venv", "venv", "__pycache__")  # besides what .gitignore and .rayignore name
 _SOCKET_BYTES = 107  # on Linux
 _SOCKET_OF, _SOCKET = "/ray/session_2026-01-01_00-00-00_000000_", "/sockets/plasma_store"
-_ROOT = Path(__file__).resolve().parents[1]
 
 
 class ClusterError(MarkovScaleError, RuntimeError):
@@ -119,9 +119,12 @@ def _init(ray: Any, runtime: RuntimeConfig, joins: str | None, own: Sequence[Pat
         submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ
         environment: dict[str, Any] | None = None
         if not submitted:
-            environment = {"working_dir": str(_ROOT), "excludes": [*_NOT_SENT]}
-            if sent := [str(path) for path in own if "site-packages" not in path.parts]:
-                environment["py_modules"] = sent
+            sent = [str(path) for path in own if "site-packages" not in path.parts]
+            if INSTALLED:
+                environment = {"py_modules": [str(PROJECT), *sent]}
+            else:
+                environment = {"working_dir": str(PROJECT), "excludes": [*_NOT_SENT]}
+                environment |= {"py_modules": sent} if sent else {}
         try:
             ray.init(
                 address=joins, runtime_env=environment, log_to_driver=False, logging_level="warning"
@@ -166,7 +169,7 @@ def _importable_by_workers(own: Sequence[Path]) -> None:
     """Worker processes inherit the environment of the Ray that this process starts."""
     folders = [str(path.parent) for path in own if "site-packages" not in path.parts]
     paths = [
-        str(_ROOT),
+        *([] if INSTALLED else [str(PROJECT)]),
         *folders,
         *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
     ]

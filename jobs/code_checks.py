@@ -42,7 +42,7 @@ def differs_elsewhere(job: str, argv: Sequence[str], own: str) -> str | None:
     """Whether ``python -m jobs.JOB ARGV --digest`` prints another digest than `own` in processes
     with other hashes of texts, in words; None where all agree. What the code itself prints before
     is not looked at."""
-    command = [sys.executable, "-m", f"jobs.{job}", *argv, "--digest"]
+    command = [sys.executable, "-m", f"{__package__}.{job}", *argv, "--digest"]
     paths = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
     for seed in _HASH_SEEDS:
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}

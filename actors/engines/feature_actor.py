@@ -16,7 +16,7 @@ from actors.engines.templates import rendered
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.predictors.features import table_of
-from pipeline.store.shipped import located
+from pipeline.store.shipped import shipped_path
 
 
 class FeatureActor:
@@ -60,7 +60,7 @@ class _VllmStates:
         orphan_reaper.hold()
 
         own = AutoConfig.from_pretrained(
-            located(model.model),
+            shipped_path(model.model),
             revision=model.revision,
             trust_remote_code=model.trust_remote_code,
         )
@@ -85,7 +85,7 @@ class _TransformersStates:
         self._device = "cpu" if vllm_setup.on_cpu(pool) else "cuda"
         self._mean = pooling == "mean"
         self._model = AutoModel.from_pretrained(
-            located(model.model),
+            shipped_path(model.model),
             revision=model.revision,
             dtype="auto" if model.dtype == "auto" else getattr(torch, model.dtype),
             trust_remote_code=model.trust_remote_code,

@@ -15,7 +15,7 @@ from actors.engines.prompting import Prompter
 from actors.routing.calls import GenerateCall
 from pipeline.config.models import GeneratorModel, ModelConfig
 from pipeline.core.errors import ConfigError
-from pipeline.store.shipped import located
+from pipeline.store.shipped import shipped_path
 
 
 def generator_tokenizer(model: GeneratorModel) -> Any:
@@ -60,7 +60,7 @@ def context_of(model: ModelConfig) -> int | None:
     from transformers import AutoConfig
 
     own = AutoConfig.from_pretrained(
-        located(model.model),
+        shipped_path(model.model),
         revision=model.revision,
         trust_remote_code=model.trust_remote_code,
     )

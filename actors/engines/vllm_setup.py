@@ -16,7 +16,7 @@ from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
 from pipeline.core.thinking import Reasoning
 from pipeline.planning import sizing
-from pipeline.store.shipped import located
+from pipeline.store.shipped import shipped_path
 
 CPU_KV_CACHE_GIB = "1"
 PROCESSES = "VLLM_ENABLE_V1_MULTIPROCESSING"
@@ -55,9 +55,9 @@ def engine_args(model: ModelConfig, pool: PoolConfig, **more: Any) -> dict[str, 
     """
     engine = pool.engine
     decided: dict[str, Any] = {
-        "model": located(model.model),
+        "model": shipped_path(model.model),
         "revision": model.revision,
-        "tokenizer": model.tokenizer and located(model.tokenizer),
+        "tokenizer": model.tokenizer and shipped_path(model.tokenizer),
         "dtype": model.dtype,
         "quantization": model.quantization,
         "max_model_len": model.max_model_len,
@@ -117,7 +117,7 @@ def speculation_args(pool: PoolConfig) -> dict[str, Any]:
         )
     fields = chosen.vllm_fields(pool.engine.max_num_seqs)
     if chosen.method not in {"custom_class", "mtp"} and chosen.model is not None:
-        fields["model"] = located(chosen.model)
+        fields["model"] = shipped_path(chosen.model)
     return {"speculative_config": fields}
 
 
@@ -194,7 +194,9 @@ def check_shape(model: ModelConfig) -> None:
     from transformers import AutoConfig
 
     own = AutoConfig.from_pretrained(
-        located(model.model), revision=model.revision, trust_remote_code=model.trust_remote_code
+        shipped_path(model.model),
+        revision=model.revision,
+        trust_remote_code=model.trust_remote_code,
     )
     sizing.check_shape(model.shape, own.to_dict())
 
@@ -203,7 +205,7 @@ def model_config(model: ModelConfig) -> dict[str, Any]:
     """The model's config.json as it stands; none of the model's code runs for it."""
     from transformers import PretrainedConfig
 
-    raw, _ = PretrainedConfig.get_config_dict(located(model.model), revision=model.revision)
+    raw, _ = PretrainedConfig.get_config_dict(shipped_path(model.model), revision=model.revision)
     return dict(raw)
 
 
@@ -212,7 +214,7 @@ def tokenizer(model: ModelConfig) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(
-        located(model.tokenizer or model.model),
+        shipped_path(model.tokenizer or model.model),
         revision=None if model.tokenizer else model.revision,
         trust_remote_code=model.trust_remote_code,
     )

@@ -26,7 +26,7 @@ from pipeline.planning.capacity import pool_ask, reading_ask
 from pipeline.predictors.features import FeatureCache, digest_of, messages_of
 from pipeline.predictors.heads import Backbone
 from pipeline.records.trajectory import Row
-from pipeline.store.shipped import located
+from pipeline.store.shipped import shipped_path
 from pipeline.store.storage import Folder, resolve, sha256
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def backbone_of(model: GeneratorModel) -> Backbone:
         ConfigError: where it is neither a folder nor an id that can be looked up, or its chat
             template cannot be read.
     """
-    place, prompting = Path(located(model.model)), _prompting(model)
+    place, prompting = Path(shipped_path(model.model)), _prompting(model)
     if place.is_dir():
         revision = f"sha256:{_folder_digest(place)}"
         return Backbone(model=place.resolve().name, revision=revision, prompting=prompting)

@@ -17,7 +17,7 @@ from pipeline.core.seeds import question_seed
 from pipeline.records.trajectory import Row
 from pipeline.store.local import is_file, read_text
 from pipeline.store.row_files import read_rows
-from pipeline.store.shipped import located
+from pipeline.store.shipped import shipped_path
 from pipeline.store.storage import Folder
 
 SCHEMA = pa.schema(
@@ -105,7 +105,7 @@ def read_priors(path: str) -> dict[tuple[str | None, str | None], dict[str, Any]
     A JSON file gives ``a`` and ``b`` for every question. A table (JSONL, CSV, Parquet) has a row a
     question; without a ``benchmark`` column its ids must be unique over the run.
     """
-    path = located(path)
+    path = shipped_path(path)
     if not is_file(path):
         raise DataError(
             f"science.priors.file must be a file, got {path!r} (relative paths start at the folder "

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from pipeline.core.errors import DataError
 from pipeline.store.atomic import appearing, check_writable, make_durable, make_folder
 from pipeline.store.parquet import NO_PARQUET, first_line, no_parquet, parquet_bytes, parquet_table
+from pipeline.store.shipped import shipped_path
 
 _READ_AT_ONCE = 16
 _GCS_PATIENCE_S = 30
@@ -256,7 +257,7 @@ def resolve(address: str) -> tuple[pafs.FileSystem, str]:
         if is_local(address):
             found = _SCHEME.match(address)
             local = unquote(address[found.end() :]) if found else address
-            path = str(Path(local).expanduser().resolve())
+            path = str(Path(shipped_path(local)).expanduser().resolve())
             path.encode()  # which Arrow does
             return pafs.LocalFileSystem(), path
         scheme, bucket = urlparse(address)[:2]
