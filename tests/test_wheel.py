@@ -54,17 +54,8 @@ def test_verbs_work_from_a_wheel_beside_folders_of_the_same_names(tmp_path):
     """Built, installed over this environment's packages and run where the user has folders called
     jobs and pipeline: the verbs are ours, and shipped files are found by name."""
     python, site = sys.executable, tmp_path / "site"
-    build = [
-        python,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        tmp_path,
-    ]
+    pip = [python, "-m", "pip"]
+    build = [*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path]
     subprocess.run([*build, "."], cwd=ROOT, check=True, capture_output=True)
     [wheel] = tmp_path.glob("*.whl")
     install = [*pip, "install", "-q", "--no-deps", "--target", site, wheel]
