@@ -5,9 +5,9 @@
     python -m jobs.report RUN --questions all --tables tables
 
 Reads run directories, finished or not; needs no cluster. Writes ``report.html`` into the run
-directory (for several runs into the current folder) unless ``--out`` says otherwise, pages of
-further questions into ``report-questions/`` beside it, and with ``--tables`` the paper's tables as
-CSV and LaTeX. Exits with 0, or with 2 for input that cannot be read.
+directory (for several runs into the current folder) unless ``--out`` says otherwise, and with
+``--tables`` the paper's tables as CSV and LaTeX. Exits with 0, or with 2 for input that cannot be
+read.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from collections.abc import Sequence
 from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
-from pipeline.report.build import build, write_report
 from pipeline.report.fronts import Row as FrontRow
 from pipeline.report.fronts import fronts_name, read_fronts
+from pipeline.report.page import Report, write_report
 from pipeline.report.paper_tables import read_paper
+from pipeline.report.questions import MOST_QUESTIONS
 from pipeline.report.run_data import RunData, read_runs
 from pipeline.report.sweep import FILE, Row, sweep_rows
 from pipeline.report.table_formats import csv_of, latex_of
@@ -42,13 +43,14 @@ def parser() -> argparse.ArgumentParser:
         "--price-per-million",
         metavar="X",
         type=_price,
-        help="price of a million generated tokens, in any currency",
+        help="USD of a million generated tokens, in place of the prices of the run",
     )
     options.add_argument(
         "--questions",
         metavar="all|N",
         type=_questions,
-        help="pages of questions; those that the report cannot hold become files beside it",
+        default=MOST_QUESTIONS,
+        help=f"questions that the report holds with their chains ({MOST_QUESTIONS})",
     )
     return options
 
@@ -64,24 +66,21 @@ def main(argv: list[str] | None = None) -> int:
     out = arguments.out or _default_out(arguments.runs)
     folder = Folder(posixpath.dirname(out) or ".")
     folder.prepare(posixpath.basename(out))
-    report, pages = build(
-        runs,
+    report = Report(
+        runs=runs,
         sweep=sweep,
         fronts=fronts,
         paper=paper,
         price_per_million=arguments.price_per_million,
         most_questions=arguments.questions,
     )
-    size = write_report(report, pages, folder, posixpath.basename(out))
+    size = write_report(report, folder, posixpath.basename(out))
     if arguments.tables:
         tables = Folder(arguments.tables)
         tables.write("tables.csv", csv_of(report.tables()).encode())
         latex = "\n".join(latex_of(table) for table in report.tables())
         tables.write("tables.tex", latex.encode())
-    print(
-        f"report: {out} ({size / 1e6:.1f} MB, {len(report.embedded)} of {len(report.entries)} "
-        f"questions within, {len(report.files)} beside it)"
-    )
+    print(f"report: {out} ({size / 1e6:.1f} MB)")
     return 0
 
 

@@ -22,7 +22,7 @@ from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, MarkovScaleError
 from pipeline.records.metric_columns import flat
 from pipeline.records.run_dir import RunDir
-from pipeline.report.build import build, write_report
+from pipeline.report.page import Report, write_report
 from pipeline.report.run_data import read_run
 from pipeline.store.storage import Folder
 
@@ -229,8 +229,7 @@ def _scratch() -> Iterator[Path | None]:
 
 def _report(run: RunDir, path: Path) -> Path | None:
     try:
-        page, more = build([read_run(run.address)])
-        write_report(page, more, Folder(str(path.parent)), path.name)
+        write_report(Report(runs=[read_run(run.address)]), Folder(str(path.parent)), path.name)
     except (MarkovScaleError, OSError) as error:
         logger.warning("no report for the tracker: %s", error)
         return None

@@ -11,8 +11,8 @@ from jobs.results import write_summary
 from jobs.tables import print_summary
 from pipeline.records.run_dir import RunDir
 from pipeline.report.capped import Capped, first_words, not_run
+from pipeline.report.page import results_table
 from pipeline.report.run_data import read_run
-from pipeline.report.sections_result import results_table
 from tests.report_runs import made_up_config, metric_rows, question_rows, write_run
 
 CAP = Capped(name="completion_tokens", spent=20_113.0, cap=20_000.0)

@@ -68,7 +68,7 @@ def test_a_misread_benchmark_is_told_at_the_start_in_the_summary_and_in_the_repo
         run = opened(config_file(tmp_path, rows, **source))
     summary = write_summary(run)
     print_summary(summary, run.address)
-    page = report_page(Report(runs=[read_run(run.address)], entries=[], embedded={}, files={}))
+    page = report_page(Report(runs=[read_run(run.address)]))
 
     assert says in caplog.text
     assert says in summary["warnings"][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,17 +78,22 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 
 
 def test_charts_are_drawn(page: Page) -> None:
-    """Every chart that is shown has a size and marks in the colours of the page."""
+    """Every chart has a size and marks in the colours of the page, and none an error."""
+    page.wait_for_function(
+        "[...document.querySelectorAll('.vega')].every(chart => chart.querySelector('svg'))"
+    )
     sizes = page.eval_on_selector_all(
-        "figure svg.wide", "all => all.map(s => [s.clientWidth, s.clientHeight])"
+        "details[open] .vega svg, :not(details) > figure .vega svg",
+        "all => all.map(s => [s.clientWidth, s.clientHeight])",
     )
     fills = page.eval_on_selector_all(
-        "figure svg.wide .mark", "all => all.map(m => getComputedStyle(m).fill)"
+        ".vega svg .mark-symbol path", "all => all.map(m => getComputedStyle(m).fill)"
     )
 
     assert len(sizes) > 10
     assert all(width > 200 and height > 80 for width, height in sizes)
     assert len(set(fills)) >= 5
+    assert page.get_by_text("cannot be drawn").count() == 0
 
 
 def test_a_question_is_reached_from_the_list(page: Page) -> None:
@@ -109,14 +115,20 @@ def test_a_question_is_reached_from_the_list(page: Page) -> None:
 
 
 def test_the_list_is_filtered_and_paged(page: Page) -> None:
-    """40 questions, 25 a page; a filter shows the failed one alone."""
+    """40 questions, 15 a page; filters show the failed one alone, and wrong stops."""
     status = page.locator("#question-list [role=status]")
 
-    assert status.inner_text() == "1 to 25 of 40"
+    assert status.inner_text() == "1 to 15 of 40"
     page.get_by_role("button", name="later").click()
-    assert status.inner_text() == "26 to 40 of 40"
+    assert status.inner_text() == "16 to 30 of 40"
     page.get_by_label("show").select_option("failed")
     assert status.inner_text() == "1 to 1 of 1"
+    page.get_by_label("show").select_option("wrong, though a round was right")
+    strips = page.eval_on_selector_all(
+        "#question-list tbody tr", "all => all.map(r => r.textContent)"
+    )
+    assert 0 < len(strips) <= 15
+    assert all("✓" in strip and "✗" in strip for strip in strips)
 
 
 def test_hostile_text_is_inert(page: Page) -> None:
@@ -138,9 +150,25 @@ def test_hostile_text_is_inert(page: Page) -> None:
 
 def test_tips_tell_the_numbers(page: Page) -> None:
     """Pointing at a mark shows its numbers."""
-    page.locator("figure svg.wide .mark").first.hover()
+    page.locator(".vega svg .mark-symbol.role-mark path").first.hover()
+    page.locator("#vg-tooltip-element.visible").wait_for()
 
-    assert "tokens" in page.locator("#tip").inner_text()
+    assert "tokens" in page.locator("#vg-tooltip-element").inner_text()
+
+
+def test_tables_are_copied_as_csv_and_latex(page: Page) -> None:
+    """The button takes the whole table, small print in the cell of its number."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="copy CSV").first.click()
+    page.get_by_role("button", name="copied").wait_for()
+    rows = page.evaluate("navigator.clipboard.readText()").splitlines()
+    page.get_by_role("button", name="copy LaTeX").first.click()
+    page.wait_for_function("navigator.clipboard.readText().then(t => t.includes('tabular'))")
+    latex = page.evaluate("navigator.clipboard.readText()")
+
+    assert len(set(map(len, csv.reader(rows)))) == 1
+    assert latex.count("\\\\") == len(rows)
+    assert latex.endswith("\\bottomrule\n\\end{tabular}\n")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -196,4 +224,4 @@ def test_a_print_leaves_out_what_only_a_screen_can_use(page: Page) -> None:
 
     assert not page.locator("nav.contents").is_visible()
     assert not page.locator("#question-list").is_visible()
-    assert page.locator("figure svg.wide").first.is_visible()
+    assert page.locator("figure .vega svg").first.is_visible()

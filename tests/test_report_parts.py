@@ -12,29 +12,34 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.core.errors import DataError
+from pipeline.config.endpoint import Prices
+from pipeline.config.limits import LimitsConfig
+from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.epochs import Epoch
 from pipeline.records.segments import read_segment, write_segment
 from pipeline.report import paper_sweeps, paper_tables, words
-from pipeline.report.build import build
 from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve
-from pipeline.report.charts import accuracy_by_round, pareto
-from pipeline.report.charts_time import chains_at_work, slots_in_use, throughput
 from pipeline.report.comparison import Reading, against_rivals, column_of
-from pipeline.report.failures import troubles
 from pipeline.report.html import Html, h, script_json
-from pipeline.report.message import message_of, one_question, verdict_words
-from pipeline.report.page import report_page
+from pipeline.report.page import Report, report_page
 from pipeline.report.paper_numbers import Entry, PaperNumbers, PaperTable, read_paper
-from pipeline.report.question_page import Shown, question_page, why
-from pipeline.report.question_texts import completions_of, cut
+from pipeline.report.questions import (
+    browser_data,
+    completions_of,
+    cut,
+    entries_of,
+    find,
+    views_of,
+    why,
+)
 from pipeline.report.run_data import Cell, RunData, read_run
-from pipeline.report.spending import bill_of, time_line
-from pipeline.report.svg import NARROW, Scale, axes, nice_step, plot
+from pipeline.report.spending import bill_of, prices_of, time_line, troubles
 from pipeline.report.sweep import sweep_rows, sweep_section
 from pipeline.report.table_formats import csv_of, html_of, latex, latex_of
+from pipeline.report.verdict import corrected_interval, one_question, verdict_of, verdict_words
 from pipeline.results.compare import Comparison, compare
 from pipeline.statistics.intervals import Interval
+from pipeline.statistics.paired import mcnemar
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
 from pipeline.strategies.beacon import Beacon
 from pipeline.strategies.budget_forcing import BudgetForcing
@@ -120,31 +125,14 @@ def test_numbers_are_written_as_people_read_them(said: str, expected: str) -> No
 
 def test_markup_escapes_everything_but_markup() -> None:
     """Text and attributes are escaped, markup is not, and what hides is made visible."""
-    made = h("a", "<b>", Html("<i>"), None, [1, 2.25], cls='"', hidden=True, open=False, x=1.0)
+    made = h("a", "<b>", Html("<i>"), None, [1, 2.25], cls='"', hidden=True, open=False, x=1)
 
-    assert made == '<a class="&quot;" hidden x="1">&lt;b&gt;<i>12.2</a>'
+    assert made == '<a class="&quot;" hidden x="1">&lt;b&gt;<i>12.25</a>'
     assert h("br", id="x") == '<br id="x">'
     assert h("p", "\u202ea\x07b\ud800\tc\n") == "<p>[U+202E]a␇b?\tc\n</p>"
-    assert script_json('{"a": "</script>&"}') == '{"a": "\\u003c/script\\u003e\\u0026"}'
-
-
-def test_scales_have_round_ticks_within_them() -> None:
-    """Linear ticks step by 1, 2 or 5; logarithmic ones are 1, 2, 5 or powers of ten alone."""
-    linear = Scale(low=0.53, high=0.97, start=0, end=100)
-    near = Scale(low=80, high=700, start=0, end=100, log=True)
-    far = Scale(low=10, high=200_000, start=0, end=100, log=True)
-
-    assert linear.ticks(4) == pytest.approx([0.6, 0.8])
-    assert near.ticks(4) == [100, 200, 500]
-    assert far.ticks(4) == [10, 100, 1_000, 10_000, 100_000]
-    assert (linear(0.0), linear(0.75), linear(2.0)) == (0.0, 50.0, 100.0)
-    assert near(math.sqrt(80 * 700)) == pytest.approx(50)
-    assert [nice_step(v) for v in (0.9, 1.0, 1.1, 3.0, 7.0)] == [1.0, 1.0, 2.0, 5.0, 10.0]
-
-
-def test_the_front_holds_what_nothing_beats() -> None:
-    """Cheapest first; a point as accurate for more tokens is not on it."""
-    assert pareto([(100, 0.5), (50, 0.4), (200, 0.5), (150, 0.9), (50, 0.3)]) == [1, 0, 3]
+    data = script_json({"a": "</script>&"})
+    assert data.count("</script>") == 1
+    assert json.loads(data[data.index("{") : data.rindex("}") + 1]) == {"a": "</script>&"}
 
 
 def made(run: RunData, gain: float, saved: Interval | None, p: float) -> Comparison:
@@ -160,47 +148,66 @@ SPENT = Interval(value=-0.4, low=-0.5, high=-0.3)
 
 
 @pytest.mark.parametrize(
-    ("gain", "saved", "p", "headline"),
+    ("gain", "saved", "p", "line"),
     [
-        (0.0, SAVED, 1.0, "cannot be told from MR-Thinking in accuracy on 40 questions, and "
-         "spends 40 % fewer tokens"),
-        (0.0, None, 1.0, "on 40 questions, but spends about as many tokens"),
-        (0.1, SAVED, 0.01, "answers more questions right than MR-Thinking (+10.0 points)"
-         ", and spends 40 % fewer tokens"),
-        (0.1, SPENT, 0.01, "(+10.0 points), but spends 40 % more tokens"),
-        (-0.1, SAVED, 0.01, "fewer questions right than MR-Thinking (−10.0 points"
-         "), but spends 40 % fewer tokens"),
-        (-0.1, SPENT, 0.01, "(−10.0 points), and spends 40 % more tokens"),
+        (0.0, SAVED, 1.0, "no difference; 40 % fewer tokens"),
+        (0.0, None, 1.0, "no difference; about as many tokens"),
+        (0.1, SAVED, 0.01, "+10.0 points; 40 % fewer tokens"),
+        (0.1, SPENT, 0.01, "+10.0 points; 40 % more tokens"),
+        (-0.1, SAVED, 0.2, "−10.0 points, not settled; 40 % fewer tokens"),
     ],
-)  # fmt: skip
-def test_the_headline_says_what_was_found(
-    run: RunData, gain: float, saved: Interval | None, p: float, headline: str
+)
+def test_the_verdict_says_what_was_found(
+    run: RunData, gain: float, saved: Interval | None, p: float, line: str
 ) -> None:
-    """Accuracy first, told apart or not; then tokens; and never more than the test allows."""
+    """The difference, settled or not, and the tokens; never more than the corrected test allows."""
     lead = made(run, gain, saved, p)
-    message = message_of("made-up", run.cells, [lead])
+    verdict = verdict_of("made-up", run.cells, [lead])
 
-    assert message.lead is lead
-    assert headline in message.headline
-    assert ("no proof of equal accuracy" in " ".join(message.sentences)) == (p > 0.05)
+    assert verdict.lead is lead
+    assert verdict.line.endswith(line)
+    assert ("no proof of equal accuracy" in " ".join(verdict.sentences)) == (p > 0.05)
 
 
-def test_a_difference_that_only_the_correction_leaves_open_is_told(run: RunData) -> None:
-    """Where the interval of the difference leaves out zero, nothing is called the same."""
-    lead = made(run, -0.1, SAVED, 0.06)
+@pytest.mark.parametrize(("only_first", "only_second"), [(2, 12), (0, 9), (30, 20), (15, 2)])
+@pytest.mark.parametrize("factor", [1.0, 3.0, 24.0])
+def test_one_difference_has_one_interval(
+    run: RunData, only_first: int, only_second: int, factor: float
+) -> None:
+    """Tile and text have the same ends, and these hold zero where the corrected test does not
+    reject, but for p-values at the very edge."""
+    n = 100
+    p = mcnemar(only_first, only_second)
     lead = replace(
-        lead,
-        accuracy=Interval(value=-0.1, low=-0.15, high=-0.02),
-        only_first=2,
-        only_second=6,
+        made(run, (only_first - only_second) / n, SAVED, min(1.0, factor * p)),
+        only_first=only_first,
+        only_second=only_second,
+        n_questions=n,
+        p_accuracy=p,
+        tests=24,
     )
-    message = message_of("made-up", run.cells, [lead])
+    verdict = verdict_of("made-up", run.cells, [lead])
+    low, high = corrected_interval(lead)
 
-    assert (
-        "lies 10.0 points below MR-Thinking, which 40 questions do not settle, but spends"
-        in message.headline
-    )
-    assert "no proof of equal accuracy, nor of a difference" in " ".join(message.sentences)
+    assert words.points_range(low, high) in verdict.tiles[0][2]
+    assert words.points_range(low, high) in " ".join(verdict.sentences)
+    assert lead.p_adjusted is not None
+    if not 0.02 < lead.p_adjusted < 0.1:
+        assert (low <= 0 <= high) == (not lead.distinguishable)
+
+
+def test_the_opponent_is_read_at_its_best(run: RunData) -> None:
+    """MR-Thinking by the rule with most right answers, ours by its own, and what choosing alone is
+    worth."""
+    verdict = verdict_of("made-up", run.cells, against_rivals(run.cells))
+    rival, lead = cell(run, "mr_thinking"), verdict.lead
+    assert lead is not None
+    right = {rule: sum(rival.rights(rule).values()) for rule in AnswerRule}
+    said = " ".join(verdict.sentences)
+
+    assert right[AnswerRule(lead.second.rule)] == max(right.values()) > right[AnswerRule.LAST]
+    assert f"MR-Thinking at its best {words.percent(max(right.values()) / 40)}" in verdict.line
+    assert f"by last, as MR-Thinking does, {words.percent(right[AnswerRule.LAST] / 40)}" in said
 
 
 def test_the_headline_speaks_of_the_most_accurate_variant(run: RunData) -> None:
@@ -210,44 +217,18 @@ def test_the_headline_speaks_of_the_most_accurate_variant(run: RunData) -> None:
     elsewhere = Reading(replace(better.first.of.cell, run="other"), better.first.of.rule)
     foreign = replace(better, first=replace(better.first, of=elsewhere))
 
-    assert message_of("made-up", run.cells, [worse, better, cheaper]).lead is cheaper
-    assert message_of("made-up", run.cells, [worse, foreign]).lead is worse
-
-
-def test_the_opponent_stands_first_and_at_its_best(run: RunData) -> None:
-    """The headline names MR-Thinking by the rule with most right answers, then Base, then ours by
-    its own rule; the sentences give every rule, and what choosing alone is worth."""
-    compared = against_rivals(run.cells)
-    message = message_of("made-up", run.cells, compared)
-    rival, lead = cell(run, "mr_thinking"), message.lead
-    assert lead is not None
-    right = {rule: sum(rival.rights(rule).values()) for rule in AnswerRule}
-    best, own = max(right.values()), right[AnswerRule.LAST]
-
-    assert right[AnswerRule(lead.second.rule)] == best > own
-    told = [
-        f"MR-Thinking answers {words.percent(best / 40)} of made-up right at its best "
-        f"({lead.second.rule})",
-        f"Base {words.percent(sum(cell(run, 'base').rights(AnswerRule.LAST).values()) / 40)}",
-        f"{lead.first.of.cell.name}, with ",
-    ]
-    places = [message.headline.find(part) for part in told]
-    assert places == sorted(places)
-    assert places[0] == 0
-    said = " ".join(message.sentences)
-    assert f"by prm_argmax, as {lead.first.method} does, gives" in said
-    assert f"by last, as MR-Thinking does, {words.percent(own / 40)}" in said
-    assert f"by {lead.second.rule} with" in said
+    assert verdict_of("made-up", run.cells, [worse, better, cheaper]).lead is cheaper
+    assert verdict_of("made-up", run.cells, [worse, foreign]).lead is worse
 
 
 def test_where_nothing_is_right_nothing_is_compared(run: RunData) -> None:
     """No accuracy of 0 is called as good as another."""
     wrong = {f"verdict_{rule.value}": "wrong" for rule in AnswerRule}
     cells = [replace(c, rows=tuple({**row, **wrong} for row in c.rows)) for c in run.cells]
-    message = message_of("made-up", cells, against_rivals(cells))
+    verdict = verdict_of("made-up", cells, against_rivals(cells))
 
-    assert message.headline == "Nothing was answered right: none of 40 questions of made-up"
-    assert message.lead is None
+    assert verdict.line == "Nothing was answered right: none of 40 questions of made-up"
+    assert verdict.lead is None
 
 
 def test_verdicts_in_words(run: RunData) -> None:
@@ -295,35 +276,6 @@ def test_cells_without_a_chain_have_no_curve(run: RunData) -> None:
     assert round_curve(replace(chain, rows=blind)) is None
 
 
-def test_a_curve_with_a_hole_is_drawn(run: RunData) -> None:
-    """A round in which nothing is graded is left out; no whole chain leaves no goodness of fit."""
-    chain = cell(run, "mr_thinking")
-    holed = tuple(without_round(row, 3) for row in chain.rows)
-    curve = round_curve(replace(chain, rows=holed))
-    assert curve is not None
-
-    assert curve.observed[3] is None
-    assert diagnose(curve).fit is None
-    assert "round 4:" in accuracy_by_round(curve, 0)
-
-
-def test_a_long_curve_has_no_marks(run: RunData) -> None:
-    """64 rounds are drawn as a line."""
-    chain = cell(run, "mr_thinking")
-    long = tuple(
-        {
-            **row,
-            "round_verdicts": (row["round_verdicts"] * 8)[:64],
-            "round_tokens": (row["round_tokens"] * 8)[:64],
-        }
-        for row in chain.rows
-    )
-    curve = round_curve(replace(chain, rows=long, n=64))
-    assert curve is not None
-
-    assert "data-tip" not in accuracy_by_round(curve, 0)
-
-
 def test_bounds_need_independent_samples(run: RunData) -> None:
     """The pool with most samples splits the questions; without one the report says what lacks."""
     curve = round_curve(cell(run, "mr_thinking"))
@@ -343,7 +295,7 @@ def test_bounds_need_independent_samples(run: RunData) -> None:
 
 def test_the_bill_adds_up(run: RunData) -> None:
     """Parts that do not overlap come to all that was read and written, priced by what was made."""
-    bill = bill_of(cell(run, "mr_thinking"), 2.0)
+    bill = bill_of(cell(run, "mr_thinking"), Prices(prompt=0.0, completion=2.0))
     total = bill.totals
 
     assert sum(bill.parts().values()) == (
@@ -354,7 +306,31 @@ def test_the_bill_adds_up(run: RunData) -> None:
     )
     made_tokens = total["completion_tokens"] + total["wasted_tokens"]
     assert bill.cost == pytest.approx(made_tokens * 2e-6)
+    assert bill.cost_per_right == pytest.approx(
+        bill.cost / sum(bill.cell.rights(bill.cell.rule).values())
+    )
     assert bill_of(cell(run, "base"), None).cost is None
+
+
+def test_prices_are_those_of_the_run(tmp_path: Path) -> None:
+    """Of the endpoint, else of the cap on money, else none; what is given comes first, and cached
+    prompt tokens have their own price."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    capped = config.model_copy(
+        update={
+            "runtime": config.runtime.model_copy(
+                update={"limits": LimitsConfig(usd=1.0, price_million_tokens=3.0)}
+            )
+        }
+    )
+
+    assert prices_of(config, None) is None
+    assert prices_of(capped, None) == Prices(prompt=0.0, completion=3.0)
+    assert prices_of(capped, 0.5) == Prices(prompt=0.0, completion=0.5)
+    run = write_run(config, "run", question_rows(5, ["made-up"]), metrics=False)
+    base = read_run(run.address).cells[0]
+    told = bill_of(base, Prices(prompt=1.0, completion=0.0, cached_prompt=0.1))
+    assert told.cost == pytest.approx(5 * ((30 - 16) * 1.0 + 16 * 0.1) / 1e6)
 
 
 def test_the_line_of_time_leaves_out_the_time_between_attempts(run: RunData) -> None:
@@ -370,23 +346,6 @@ def test_the_line_of_time_leaves_out_the_time_between_attempts(run: RunData) -> 
     assert moments[0].slots == pytest.approx({"generator": 0.7, "verifier": 0.2})
     assert "generator" not in moments[15].slots
     assert moments[15].replicas == {"generator": 1}
-
-
-def test_charts_of_time_in_hours_and_without_engines(run: RunData) -> None:
-    """A long run is drawn in hours, thinned; a pool that never spoke is left out."""
-    hour = [
-        {**run.metrics[0], "time": 1e9 + 60.0 * i, "phase_seconds": 60.0 * i, "engines": {}}
-        for i in range(1, 1_500)
-    ]
-    moments = time_line(hour)
-
-    assert "hours since the start" in throughput(moments)
-    assert throughput(moments).count("L") < 2 * 700
-    assert slots_in_use(moments) is None
-    single = chains_at_work(moments[:1])
-    assert single is not None
-    assert "<circle" in single
-    assert chains_at_work([replace(moments[0], in_flight=0, waiting=0)]) is None
 
 
 def test_what_went_wrong_is_grouped_with_examples(run: RunData) -> None:
@@ -454,28 +413,59 @@ def test_no_more_of_a_text_is_held_than_is_shown(run: RunData) -> None:
     }
 
 
-def test_a_page_shows_failures_notes_and_missing_texts(run: RunData) -> None:
-    """A failed round shows its error, a cut one its reason; without the journal it says so."""
-    key = ("made-up", "q5")
-    chain, texts = cell(run, "mr_thinking"), completions_of(run.run, [key], most_chars=100)
-    recorded = texts["mr_thinking", *key]
-    noted = [{**recorded[0], "finish_reason": "length", "prm_truncated": True}, recorded[1]]
-    shown = Shown(cell=chain, outcome=chain.by_question[key], completions=noted)
-    page = question_page(run.questions[key], [shown])
-    bare = question_page(run.questions[key], [replace(shown, completions=())])
+def test_a_question_is_shown_round_by_round(run: RunData) -> None:
+    """Answers, verdicts, scores and beliefs of each completion as they were recorded, with texts;
+    a failed round has its error, a cut one its reason."""
+    entries = {entry.key[1]: entry for entry in entries_of([run])}
+    views = {v.question_id: v for v in views_of([run], [entries["q5"], entries["q6"]], 100)}
+    chains = {chain.strategy: chain for chain in views["q6"].chains}
+    star, row = chains["MarkovScale*"], cell(run, "markovscale_star").by_question["made-up", "q6"]
 
-    assert '<pre class="text" dir="auto">EngineDeadError: the replica was lost</pre>' in page
-    assert "(length, leading steps dropped for the verifier)" in page
-    assert "is not in the journal as they were asked for" in bare
+    assert len(chains) == len(STRATEGIES)
+    assert star.answers == row["round_answers"]
+    assert star.scores == pytest.approx(row["round_scores"], abs=1e-4)
+    assert star.beliefs == pytest.approx(row["posterior_path"], abs=1e-4)
+    assert [{"✓": "right", "✗": "wrong"}[m] for m in star.marks] == row["round_verdicts"]
+    assert all("boxed" in text for text in star.texts)
+    assert star.chosen is not None
+    assert star.answers[star.chosen] == star.answer == row["answer_prm_argmax"]
+    failed = next(c for c in views["q5"].chains if c.strategy == "MR-Thinking")
+    assert failed.texts[-1] == "EngineDeadError: the replica was lost"
+    assert failed.notes[-1] == "failed"
+    printed = str(views["q6"])
+    assert all(f"{c.strategy}: {c.verdict}, answer {c.answer}" in printed for c in chains.values())
+    assert printed.count(" tokens") == sum(1 + len(c.names) for c in chains.values())
+
+
+def test_a_question_is_found_by_id_and_by_place(run: RunData) -> None:
+    """An id counts first, then a place from 1; what is neither gets the nearest ids."""
+    entries = entries_of([run])
+
+    assert find(entries, "q7").key == find(entries, "8").key == find(entries, "made-up/q7").key
+    with pytest.raises(ConfigError, match=r"place from 1 to 40, got 'q77'; did you mean q7"):
+        find(entries, "q77")
 
 
 def test_an_answer_that_cannot_be_traced_is_not_marked(run: RunData) -> None:
     """Where the rule gives another answer than was recorded, no round is called the answer."""
-    key = ("made-up", "q0")
     odd = changed(cell(run, "base"), 0, answer_last="odd")
-    shown = Shown(cell=odd, outcome=odd.by_question[key], completions=())
+    [view] = views_of([], entries_of([replace(run, cells=(odd,))])[:1], 100)
 
-    assert "the answer</span>" not in question_page(run.questions[key], [shown])
+    assert view.chains[0].chosen is None
+    assert view.chains[0].texts == []
+
+
+def test_the_browser_holds_what_fits(run: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every question with how it ended; the most telling with their chains, within the cap."""
+    entries = entries_of([run])
+    few = browser_data([run], entries, 7)
+    monkeypatch.setattr("pipeline.report.questions.MOST_BYTES", 60_000)
+    small = browser_data([run], entries, 100)
+
+    assert (few["within"], len(few["questions"])) == (7, 40)
+    assert sum("names" in q["chains"][0] for q in few["questions"]) == 7
+    assert all(c["marks"] for q in few["questions"] for c in q["chains"])
+    assert 0 < small["within"] < 40
 
 
 def test_torn_segments_and_strangers_are_left_out(tmp_path: Path) -> None:
@@ -510,12 +500,10 @@ def test_a_report_of_parts_that_lack_something(run: RunData) -> None:
     holed = tuple(without_round(row, 3) for row in chain.rows)
     unscored = tuple({**row, "verdict_prm_argmax": None, "thinking_tokens": 0} for row in base.rows)
     cells = (replace(chain, rows=holed), replace(base, rows=unscored))
-    page = report_page(build([replace(run, cells=cells)])[0])
+    page = report_page(Report(runs=[replace(run, cells=cells)]))
 
     assert '<th scope="row">Base</th>' in page
     assert "p_r follows the curve" not in page
-    assert "Base, thinking" not in page
-    assert "MR-Thinking, thinking" in page
 
 
 def test_gains_from_selection_need_both_rules(run: RunData) -> None:
@@ -527,28 +515,9 @@ def test_gains_from_selection_need_both_rules(run: RunData) -> None:
         made(run, 0.0, SAVED, 1.0),
         second=column_of(replace(rival, rows=unread), AnswerRule.PRM_ARGMAX),
     )
-    said = " ".join(message_of("made-up", run.cells, [lead]).sentences)
+    said = " ".join(verdict_of("made-up", run.cells, [lead]).sentences)
 
     assert "Choosing among all completions" not in said
-
-
-def test_labels_of_ticks_keep_apart() -> None:
-    """Where ticks are closer than their labels are wide, some go without."""
-    area = plot(NARROW, (0.0, 1.0), (0.0, 1.0))
-    ticks = [i / 50 for i in range(51)]
-    drawn = axes(area, x_label="", y_label="", x_text=lambda v: f"{v:.2f}",
-                 y_text=str, x_ticks=ticks)  # fmt: skip
-    shown = [element for element in drawn if 'text-anchor="middle"' in element]
-
-    assert 5 < len(shown) < 20
-
-
-def test_pages_stop_at_the_cap_of_bytes(run: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chains that are too long to embed stay outside."""
-    monkeypatch.setattr("pipeline.report.build.EMBEDDED_BYTES", 60_000)
-    report, _ = build([run])
-
-    assert 0 < len(report.embedded) < 10
 
 
 def test_versions_and_hardware_are_told_where_recorded(run: RunData) -> None:
@@ -558,7 +527,7 @@ def test_versions_and_hardware_are_told_where_recorded(run: RunData) -> None:
     )
     again = read_run(run.run.address)
 
-    assert "versions, attempt 1</dt><dd>ray 2.60.0</dd>" in report_page(build([again])[0])
+    assert "versions, attempt 1</dt><dd>ray 2.60.0</dd>" in report_page(Report(runs=[again]))
 
 
 PAPER = {

@@ -9,8 +9,7 @@ import pytest
 
 from jobs.collect import print_suitability
 from pipeline.replay.pools import read_pool
-from pipeline.report.build import build
-from pipeline.report.page import report_page
+from pipeline.report.page import Report, report_page
 from pipeline.report.run_data import read_run
 from pipeline.report.suitability_view import contrast, suitability_of, suitability_of_pool
 from pipeline.statistics.intervals import Interval
@@ -69,8 +68,7 @@ def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:
     write_run(config, "run", question_rows(60, ["made-up"]))
     run = read_run(f"{config.runtime.runs}/run")
     found = suitability_of(run.cells)
-    report, _ = build([run])
-    page = report_page(report)
+    page = report_page(Report(runs=[run]))
 
     assert found is not None
     assert found.sentences()

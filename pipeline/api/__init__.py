@@ -4,8 +4,14 @@ The names below stay as they are (docs/api.md). Tables are `pyarrow.Table`; ``.t
 data frames of them.
 """
 
-from pipeline.api.pareto import front
-from pipeline.api.plots import plot_accuracy, plot_front, plot_fronts, plot_metrics, plot_rounds
+from pipeline.api.plots import (
+    front,
+    plot_accuracy,
+    plot_front,
+    plot_fronts,
+    plot_metrics,
+    plot_rounds,
+)
 from pipeline.api.pools import fronts, open_pool, replay, sweep
 from pipeline.api.rounds import accuracy_by_round
 from pipeline.api.runs import Run, open_run

@@ -1,170 +1,171 @@
-"""Plots of the tables of a run or pool, with matplotlib.
+"""*Plots*: the tables of a run or pool as Vega-Altair charts.
 
-Each takes a table and draws into `ax`, or into axes of its own, and returns them.
+A chart shows itself in a notebook, and is written with ``chart.save("plot.png")`` (or ``.svg``,
+``.html``). Each function takes the table, or the run or pool that has it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.api.pareto import as_they_stand, front, one_of
+from pipeline.api.rounds import accuracy_by_round
+from pipeline.api.runs import Run
 from pipeline.core.errors import ConfigError
+from pipeline.replay.pools import CompletionPool
+from pipeline.report import charts
 
-Axes = Any
-"""`matplotlib.axes.Axes`."""
+if TYPE_CHECKING:
+    import altair as alt
+
+_WIDTH = 520
+_TOKENS = "completion tokens per question, log scale"
 
 
-def plot_accuracy(accuracies: pa.Table, benchmark: str | None = None, ax: Axes = None) -> Axes:
-    """Accuracy against completion tokens a question, each strategy by its own answer rule.
+def front(table: pa.Table, benchmark: str | None = None, *, rule: str | None = None) -> pa.Table:
+    """The Pareto front of a sweep: settings that no other beats in accuracy for as few tokens.
+
+    These are observed values on the very questions that the settings are judged on, so the best of
+    many looks a little better than it is; rows with ``chosen_on`` ``held_out`` do not.
 
     Args:
-        accuracies: of `Run.accuracies`.
+        table: of `sweep`; rows that were chosen are left out.
+        benchmark: one of the table's; None where it has one.
+        rule: an answer rule; None reads each strategy by its own.
+
+    Returns:
+        Rows of the table, cheapest first.
+
+    Raises:
+        ConfigError: naming the benchmarks or rules, where one of them must be named.
+    """
+    rows = _as_they_stand(table, benchmark, rule)
+    points = zip(rows["tokens_per_question"].to_pylist(), rows["accuracy"].to_pylist(), strict=True)
+    return rows.take(pa.array(charts.pareto(list(points)), pa.int64()))
+
+
+def plot_accuracy(source: Run | pa.Table, benchmark: str | None = None) -> alt.LayerChart:
+    """Accuracy against completion tokens per question, each strategy by its own answer rule.
+
+    Args:
+        source: a run, or its table of `Run.accuracies`.
         benchmark: one of the table's; None draws all.
-        ax: where to draw.
 
     Raises:
         ConfigError: naming the benchmarks, where it is none of them.
     """
-    benchmark = benchmark and one_of(accuracies, benchmark)
-    ax = ax or _axes()
-    for row in accuracies.filter(accuracies["headline"]).to_pylist():
-        if benchmark in (None, row["benchmark"]):
-            _point(ax, row, f"{row['strategy']}" if benchmark else _named(row))
-    return _labelled(ax, "completion tokens a question", "accuracy, 95 % interval")
+    table = source.accuracies() if isinstance(source, Run) else source
+    name = benchmark and _one_of(table, benchmark)
+    rows = [
+        {
+            "series": row["strategy"] if name else f"{row['strategy']}, {row['benchmark']}",
+            "tokens": row["tokens_per_question"],
+            **{column: row[column] for column in ("accuracy", "low", "high")},
+        }
+        for row in table.filter(table["headline"]).to_pylist()
+        if name in (None, row["benchmark"])
+    ]
+    return charts.accuracy_by_tokens(rows).properties(width=_WIDTH)
 
 
 def plot_front(
-    table: pa.Table, benchmark: str | None = None, *, rule: str | None = None, ax: Axes = None
-) -> Axes:
+    table: pa.Table, benchmark: str | None = None, *, rule: str | None = None
+) -> alt.LayerChart:
     """Every setting of a sweep, and their Pareto front as observed.
 
     Args:
         table: of `sweep`.
-        benchmark, rule: as in `front`.
-        ax: where to draw.
+        benchmark: as in `front`.
+        rule: as in `front`.
     """
-    ax = ax or _axes()
-    rows = as_they_stand(table, benchmark, rule)
-    for label in pc.unique(rows["strategy"]).to_pylist():
-        mine = rows.filter(pc.equal(rows["strategy"], label))
-        ax.plot(*_columns(mine, "tokens_per_question", "accuracy"), "o", ms=4, label=label)
-    best = front(table, benchmark, rule=rule)
-    ax.step(
-        *_columns(best, "tokens_per_question", "accuracy"),
-        where="post",
-        color="black",
-        lw=1,
-        label="Pareto front, observed",
-    )
-    ax.set_xscale("log")
-    return _labelled(ax, "completion tokens a question", "accuracy")
+    rows = [
+        {
+            "series": row["strategy"],
+            "name": f"{row['strategy']} {row['settings']}",
+            "tokens": row["tokens_per_question"],
+            "accuracy": row["accuracy"],
+        }
+        for row in _as_they_stand(table, benchmark, rule).to_pylist()
+    ]
+    return charts.accuracy_by_tokens(rows).properties(width=_WIDTH)
 
 
-def plot_fronts(table: pa.Table, benchmark: str | None = None, ax: Axes = None) -> Axes:
+def plot_fronts(table: pa.Table, benchmark: str | None = None) -> alt.LayerChart:
     """Accuracy of each family at every budget, tuned on one half and judged on the other.
 
     Args:
         table: of `fronts`.
         benchmark: one of the table's; None where it has one.
-        ax: where to draw.
 
     Raises:
         ConfigError: naming the benchmarks, where one must be named.
     """
-    ax = ax or _axes()
-    rows = table.filter(pc.equal(table["benchmark"], one_of(table, benchmark)))
-    rows = rows.filter(pc.equal(rows["measure"], "accuracy"))
-    for family in pc.unique(rows["family"]).to_pylist():
-        mine = rows.filter(pc.equal(rows["family"], family))
-        tokens, value, low, high = _columns(mine, "tokens", "value", "low", "high")
-        (line,) = ax.plot(tokens, value, label=family)
-        ax.fill_between(tokens, low, high, alpha=0.1, color=line.get_color())
-    ax.set_xscale("log")
-    return _labelled(ax, "completion tokens a question", "accuracy, 95 % interval")
+    name = _one_of(table, benchmark)
+    rows = [
+        {"series": row["family"], "x": row["tokens"], "y": row["value"],
+         "low": row["low"], "high": row["high"]}
+        for row in table.to_pylist()
+        if row["benchmark"] == name and row["measure"] == "accuracy"
+    ]  # fmt: skip
+    chart = charts.lines(rows, x=_TOKENS, y="accuracy", log=True, percent=True, band=True)
+    return chart.properties(width=_WIDTH)
 
 
-def plot_rounds(table: pa.Table, ax: Axes = None) -> Axes:
+def plot_rounds(source: Run | CompletionPool | pa.Table) -> alt.LayerChart:
     """Accuracy by round with its interval, and the closed form of the two-state chain.
 
     Args:
-        table: of `accuracy_by_round`.
-        ax: where to draw.
+        source: a run or pool, or its table of `accuracy_by_round`.
     """
-    ax = ax or _axes()
-    for benchmark in pc.unique(table["benchmark"]).to_pylist():
-        mine = table.filter(pc.equal(table["benchmark"], benchmark))
-        rounds, accuracy, low, high, closed = _columns(
-            mine, "round", "accuracy", "low", "high", "closed_form"
-        )
-        (line,) = ax.plot(rounds, accuracy, "o", ms=4, label=benchmark)
-        ax.fill_between(rounds, low, high, alpha=0.15, color=line.get_color())
-        if None not in closed:
-            ax.plot(rounds, closed, color=line.get_color(), lw=1)
-    return _labelled(ax, "round", "accuracy; line: closed form")
+    table = source if isinstance(source, pa.Table) else accuracy_by_round(source)
+    rows = [{**row, "series": row["benchmark"]} for row in table.to_pylist()]
+    return charts.accuracy_by_round(rows).properties(width=_WIDTH)
 
 
-def plot_metrics(table: pa.Table, name: str = "completion_tokens", ax: Axes = None) -> Axes:
+def plot_metrics(source: Run | pa.Table, name: str = "completion_tokens") -> alt.LayerChart:
     """A counter as a rate, or a gauge as it is, over the seconds since the first row.
 
     Args:
-        table: of `Run.metrics`.
-        name: a column. ``rounds``, ``recorded`` and token counters are drawn a second.
-        ax: where to draw.
+        source: a run, or its table of `Run.metrics`.
+        name: a column. ``rounds``, ``recorded`` and token counters are drawn per second.
 
     Raises:
         ConfigError: naming the columns, where it is none of them.
     """
+    table = source.metrics() if isinstance(source, Run) else source
     if name not in table.column_names:
         raise ConfigError(f"name must be one of {', '.join(table.column_names)}, got {name!r}")
-    ax = ax or _axes()
     rows = table.select(["time", "attempt", name]).to_pylist()
     counter = name in ("rounds", "recorded") or name.endswith("_tokens")
-    start = rows[0]["time"] if rows else 0.0
-    times, values = [], []
+    points: list[dict[str, Any]] = []
     for before, now in zip([None, *rows], rows, strict=False):
         value = now[name]
         if counter:
             if before is None or before["attempt"] != now["attempt"] or value is None:
                 continue
             value = (value - before[name]) / max(now["time"] - before["time"], 1e-9)
-        times.append(now["time"] - start)
-        values.append(value)
-    ax.plot(times, values)
-    return _labelled(ax, "seconds", f"{name} a second" if counter else name)
+        points.append({"series": name, "x": now["time"] - rows[0]["time"], "y": value})
+    title = f"{name} per second" if counter else name
+    return charts.lines(points, x="seconds", y=title, step=True).properties(width=_WIDTH)
 
 
-def _axes() -> Axes:
-    from matplotlib import pyplot
-
-    return pyplot.subplots(figsize=(6.4, 4), layout="constrained")[1]
-
-
-def _point(ax: Axes, row: dict[str, Any], label: str) -> None:
-    value = row["accuracy"]
-    ax.errorbar(
-        row["tokens_per_question"],
-        value,
-        yerr=[[value - row["low"]], [row["high"] - value]],
-        fmt="o",
-        capsize=3,
-        label=label,
-    )
+def _one_of(table: pa.Table, benchmark: str | None) -> str:
+    """The benchmark that is meant: the one that is named, or the only one."""
+    names = pc.unique(table["benchmark"]).to_pylist()
+    if benchmark is None and len(names) == 1:
+        return str(names[0])
+    if benchmark is None or benchmark not in names:
+        raise ConfigError(f"benchmark must be one of {', '.join(names)}, got {benchmark!r}")
+    return benchmark
 
 
-def _named(row: dict[str, Any]) -> str:
-    return f"{row['strategy']}, {row['benchmark']}"
-
-
-def _columns(table: pa.Table, *names: str) -> list[list[Any]]:
-    return [table[name].to_pylist() for name in names]
-
-
-def _labelled(ax: Axes, x: str, y: str) -> Axes:
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
-    if ax.get_legend_handles_labels()[1]:
-        ax.legend(fontsize=8)
-    return ax
+def _as_they_stand(table: pa.Table, benchmark: str | None, rule: str | None) -> pa.Table:
+    """Settings of one benchmark under one rule that were not chosen, with an accuracy."""
+    name = _one_of(table, benchmark)
+    if rule is not None and rule not in (known := pc.unique(table["answer_rule"]).to_pylist()):
+        raise ConfigError(f"rule must be one of {', '.join(known)}, got {rule!r}")
+    wanted = pc.and_(pc.is_null(table["chosen_on"]), pc.equal(table["benchmark"], name))
+    own = table["headline"] if rule is None else pc.equal(table["answer_rule"], rule)
+    return table.filter(pc.and_(pc.and_(wanted, own), pc.is_valid(table["accuracy"])))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.paper.bounds import bounds_rows
 from pipeline.paper.curves import bounds_of, convergence
 from pipeline.paper.evaluation import Evaluation
-from pipeline.paper.figures import accuracy_rows, convergence_rows
+from pipeline.paper.figures import accuracy_rows, bounds_rows, convergence_rows
 from pipeline.paper.formats import comparisons_csv, csv_of, latex_of, lines
 from pipeline.paper.fronts import agree_weights, fronts_of, policies
 from pipeline.paper.page import Group, headline_of, page

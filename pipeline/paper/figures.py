@@ -1,4 +1,5 @@
-"""The paper's figures of accuracy: against tokens, and by round with the chain fitted to it."""
+"""*Figures of the paper*: accuracy against tokens, convergence by round, and bounds; as rows for
+CSV files, and as charts of the same rows."""
 
 from __future__ import annotations
 
@@ -8,33 +9,20 @@ from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.formats import count_with, ends_of
 from pipeline.paper.tables import MAIN
-from pipeline.report import words
-from pipeline.report.charts import pareto, short, whole_percent
-from pipeline.report.figure import Key, figure
-from pipeline.report.html import Html
-from pipeline.report.svg import (
-    Size,
-    axes,
-    band,
-    line,
-    mark,
-    padded,
-    path,
-    picture,
-    plot,
-    text,
-)
+from pipeline.report import charts, words
+from pipeline.report.figures import bounds_of as limits_of
+from pipeline.report.figures import ends, limit_rows
+from pipeline.report.html import Html, figure
 from pipeline.results.column import Column
+from pipeline.theory.estimate import Bounds
 
-_SERIES = 8
-
-Lines = dict[str, list[Column]]
-"""A method's numbers over N, cheapest first."""
+Rows = list[dict[str, Any]]
 
 
-def lines_of(made: Evaluation) -> Lines:
-    """Methods of the main table; those whose tau was chosen on the test are left out."""
-    found: Lines = {}
+def lines_of(made: Evaluation) -> dict[str, list[Column]]:
+    """A method's numbers over N, cheapest first, of the methods of the main table; those whose tau
+    was chosen on the test are left out."""
+    found: dict[str, list[Column]] = {}
     for name in MAIN:
         points = [entry for (row, _), entry in made.main.items() if row == name]
         points = [p for p in points if p.accuracy is not None and p.tokens is not None]
@@ -43,75 +31,8 @@ def lines_of(made: Evaluation) -> Lines:
     return found
 
 
-def accuracy_against_tokens(made: Evaluation) -> Html | None:
-    """Each method as a line over its budgets, with both intervals, and the front."""
-    series = lines_of(made)
-    flat = [(p, p.accuracy, p.tokens) for points in series.values() for p in points]
-    shown = [(p, right, spent) for p, right, spent in flat if right and spent and spent.value > 0]
-    if not shown:
-        return None
-    x_ends = (
-        min(max(t.low, t.value / 2) for _, _, t in shown) * 0.85,
-        max(t.high for _, _, t in shown) * 1.15,
-    )
-    y_ends = padded([v for _, r, _ in shown for v in (r.low, r.high)], within=(0.0, 1.0))
-    place_of = {method: place for place, method in enumerate(series)}
-    front = [shown[i] for i in pareto([(t.value, r.value) for _, r, t in shown])]
-
-    def draw(size: Size, label: str) -> Html:
-        area = plot(size, x_ends, y_ends, log_x=True)
-        x, y = area.x, area.y
-        drawn = axes(
-            area,
-            x_label="completion tokens a question, log scale",
-            y_label="accuracy",
-            x_text=short,
-            y_text=whole_percent,
-        )
-        steps: list[tuple[float, float]] = []
-        for _, right, spent in front:
-            if steps:
-                steps.append((x(spent.value), steps[-1][1]))
-            steps.append((x(spent.value), y(right.value)))
-        drawn.append(path([*steps, (x.end, steps[-1][1])], "front"))
-        for method in series:
-            at = [(x(t.value), y(r.value)) for p, r, t in shown if p.method == method]
-            drawn.append(path(at, f"thin s{place_of[method] % _SERIES}"))
-        for point, right, spent in shown:
-            place = place_of[point.method]
-            cls = f"s{place % _SERIES}"
-            at_x, at_y = x(spent.value), y(right.value)
-            drawn.append(line((at_x, y(right.low)), (at_x, y(right.high)), f"whisker {cls}"))
-            drawn.append(line((x(spent.low), at_y), (x(spent.high), at_y), f"whisker {cls}"))
-            drawn.append(mark(place, at_x, at_y, cls, f"{name_of(point)}: {_said(point)}"))
-        return picture(size, drawn, label=label)
-
-    return figure(
-        f"Accuracy against tokens: {made.title}",
-        draw,
-        says="; ".join(f"{name_of(p)} {_said(p)}" for p, _, _ in shown),
-        caption="A line is one method over N. Crosses are 95 % intervals. The dashed steps are the "
-        "Pareto front as observed; within the intervals it may run otherwise. τ is chosen on the "
-        "other half of the questions.",
-        keys=[
-            Key(cls=f"s{p % _SERIES} shape{p % 5}", name=method) for method, p in place_of.items()
-        ],
-        header=("method", "setting", "accuracy [95 %]", "tokens a question [95 %]", "on the front"),
-        rows=[
-            (
-                name_of(p),
-                p.setting,
-                words.percent_with(right),
-                count_with(t),
-                "yes" if any(p is best for best, _, _ in front) else "no",
-            )
-            for p, right, t in shown
-        ],
-    )
-
-
-def accuracy_rows(made: Evaluation) -> list[dict[str, Any]]:
-    """The points of that figure."""
+def accuracy_rows(made: Evaluation) -> Rows:
+    """Each method at each of its budgets."""
     return [
         {
             "backbone": made.backbone,
@@ -127,77 +48,39 @@ def accuracy_rows(made: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def convergence_figure(made: Evaluation, curve: Convergence) -> Html:
-    """Observed accuracy by round, the fitted chain, the chain of the other half, and L."""
-    limit = curve.fit.stationary_accuracy
-    ends = [v for i in curve.observed for v in (i.low, i.high)]
-    drawn_through = [p.value for p in (*curve.fitted, *curve.forecast, limit)]
-    y_ends = padded([*ends, *drawn_through], within=(0.0, 1.0))
-    last = len(curve.observed) - 1
-
-    def draw(size: Size, label: str) -> Html:
-        area = plot(size, (0.0, float(last)), y_ends)
-        x, y = area.x, area.y
-        drawn = axes(
-            area,
-            x_label="round (0 is the first answer)",
-            y_label="accuracy of the answer of that round",
-            x_text=lambda v: f"{v:.0f}",
-            y_text=whole_percent,
-            x_ticks=[float(r) for r in range(last + 1)] if last < 16 else None,
-        )
-        low = [(x(r), y(i.low)) for r, i in enumerate(curve.observed)]
-        high = [(x(r), y(i.high)) for r, i in enumerate(curve.observed)]
-        drawn.append(band(low, high, "s0"))
-        drawn.append(line((x.start, y(limit.value)), (x.end, y(limit.value)), "limit"))
-        drawn.append(text(x.end, y(limit.value) - 6, f"L = {words.percent(limit.value)}", "note",
-                          anchor="end"))  # fmt: skip
-        drawn.append(path([(x(r), y(p.value)) for r, p in enumerate(curve.forecast)], "thin s2"))
-        drawn.append(path([(x(r), y(p.value)) for r, p in enumerate(curve.fitted)], "closed"))
-        drawn.append(path([(x(r), y(i.value)) for r, i in enumerate(curve.observed)], "s0"))
-        return picture(size, drawn, label=label)
-
-    fit, off, held = curve.fit, curve.error(curve.fitted), curve.error(curve.forecast)
+def accuracy_figure(made: Evaluation) -> Html | None:
+    """Each method as a line over its budgets, with both intervals, and the front."""
+    points = [p for line in lines_of(made).values() for p in line]
+    shown = [(p, p.accuracy, p.tokens) for p in points if p.accuracy and p.tokens]
+    shown = [(p, right, spent) for p, right, spent in shown if spent.value > 0]
+    if not shown:
+        return None
     return figure(
-        f"Convergence: {made.title}",
-        draw,
-        says=f"Accuracy {words.percent(curve.observed[0].value)} in round 0, "
-        f"{words.percent(curve.observed[-1].value)} in round {last}; fitted "
-        f"{words.percent_with(curve.fitted[-1])}; L {words.percent_with(limit)}.",
-        caption=f"Dashed: p_r (Eq. 4) with p0 of round 0, a = {words.decimal_with(fit.a)} and "
-        f"b = {words.decimal_with(fit.b)} counted on these chains, a description, off by "
-        f"{words.percent(off)} in the mean over rounds. Thin: the same with a and b that were not "
-        f"counted on the question ({made.believed.words}), off by {words.percent(held)}. "
-        f"λ = {words.decimal_with(fit.second_eigenvalue)}, L = {words.percent_with(limit)}; "
-        f"intervals weigh whole questions. The band is the 95 % interval of each round.",
-        keys=[
-            Key(cls="s0", name="observed", shape="line"),
-            Key(cls="closed", name="fitted p_r", shape="dashed"),
-            Key(cls="s2", name="p_r, a and b not of the question", shape="line"),
-            Key(cls="limit", name="L = b / (a + b)", shape="line"),
-        ],
-        header=(
-            "round",
-            "observed [95 %]",
-            "fitted p_r [95 %]",
-            "held-out p_r [95 %]",
-            "tokens so far [95 %]",
+        f"Accuracy against tokens: {made.title}",
+        charts.accuracy_by_tokens(
+            [
+                {
+                    "series": p.method,
+                    "name": name_of(p),
+                    **ends(right),
+                    **ends(spent, "tokens", "tokens_"),
+                }
+                for p, right, spent in shown
+            ],
+            joined=True,
         ),
-        rows=[
-            (
-                str(r),
-                words.percent_with(seen),
-                words.percent_with(curve.fitted[r]),
-                words.percent_with(curve.forecast[r]),
-                count_with(curve.tokens[r]),
-            )
-            for r, seen in enumerate(curve.observed)
+        "A line is one method over N. Crosses are 95 % intervals. The dashed steps are the Pareto "
+        "front as observed. τ is chosen on the other half of the questions.",
+        ("method", "setting", "accuracy [95 %]", "tokens per question [95 %]"),
+        [
+            (name_of(p), p.setting, words.percent_with(right), count_with(spent))
+            for p, right, spent in shown
         ],
     )
 
 
-def convergence_rows(made: Evaluation, curve: Convergence) -> list[dict[str, Any]]:
-    """The points of that figure."""
+def convergence_rows(made: Evaluation, curve: Convergence) -> Rows:
+    """Each round with what was observed and what the chain says."""
     return [
         {
             "backbone": made.backbone,
@@ -216,11 +99,110 @@ def convergence_rows(made: Evaluation, curve: Convergence) -> list[dict[str, Any
     ]
 
 
+def convergence_figure(made: Evaluation, curve: Convergence) -> Html:
+    """Observed accuracy by round, the fitted chain, the chain of the other half, and L."""
+    fit, limit = curve.fit, curve.fit.stationary_accuracy
+    off, held = curve.error(curve.fitted), curve.error(curve.forecast)
+    return figure(
+        f"Convergence: {made.title}",
+        charts.accuracy_by_round(
+            [
+                {
+                    "series": "MR-Thinking",
+                    "round": r,
+                    **ends(seen),
+                    "fitted": curve.fitted[r].value,
+                    "held_out": curve.forecast[r].value,
+                }
+                for r, seen in enumerate(curve.observed)
+            ],
+            lines={"fitted": "fitted p_r", "held_out": "p_r, a and b not of the question"},
+            limits=[{"name": f"L = {words.percent(limit.value)}", "value": limit.value}],
+        ),
+        f"Dashed: p_r (Eq. 4) with p0 of round 0, a = {words.decimal_with(fit.a)} and "
+        f"b = {words.decimal_with(fit.b)} counted on these chains, a description, off by "
+        f"{words.percent(off)} in the mean over rounds. Dotted: the same with a and b that were "
+        f"not counted on the question ({made.believed.words}), off by {words.percent(held)}. "
+        f"λ = {words.decimal_with(fit.second_eigenvalue)}, L = {words.percent_with(limit)}; "
+        f"intervals weigh whole questions. The band is the 95 % interval of each round.",
+        ("round", "observed [95 %]", "fitted p_r [95 %]", "held-out p_r [95 %]",
+         "tokens so far [95 %]"),
+        [
+            (
+                str(r),
+                words.percent_with(seen),
+                words.percent_with(curve.fitted[r]),
+                words.percent_with(curve.forecast[r]),
+                count_with(curve.tokens[r]),
+            )
+            for r, seen in enumerate(curve.observed)
+        ],
+    )  # fmt: skip
+
+
+def bounds_rows(made: Evaluation, found: Bounds | None) -> Rows:
+    """Each bound, and every method at its largest budget."""
+    place = {"backbone": made.backbone, "benchmark": made.benchmark}
+    limits = [(f"{name} bound", _setting(made, name), limit) for name, limit in limits_of(found)]
+    points = [(name_of(p), p.setting, p.accuracy) for p in _bounded(made)]
+    return [
+        {**place, "name": name, "setting": setting, **ends_of("accuracy", right)}
+        for name, setting, right in (*limits, *points)
+    ]
+
+
+def bounds_figure(made: Evaluation, found: Bounds) -> Html:
+    """Neutral, upper and lower bound, and the methods in them."""
+    limits, upper, lower = limits_of(found), found.upper, found.lower
+    rows = [row for row in bounds_rows(made, found) if "accuracy" in row]
+    sides = ", ".join(f"{count:,} {side}" for side, count in found.n_questions.items())
+    crossed = ""
+    if upper and lower and upper.stationary_accuracy.value < lower.stationary_accuracy.value:
+        crossed = (
+            " The upper bound lies below the lower one: questions differ, and the hard ones are "
+            "those whose p0 is below L."
+        )
+    return figure(
+        f"Bounds: {made.title}",
+        charts.intervals(
+            [
+                {
+                    "name": row["name"],
+                    "accuracy": row["accuracy"],
+                    "low": row["accuracy_low"],
+                    "high": row["accuracy_high"],
+                }
+                for row in rows
+            ],
+            limit_rows(limits),
+        ),
+        f"Each method at its largest N. Questions are split by the gate's criterion, p0 over the "
+        f"{made.pool.samples} samples against L ({sides}); each side gives its bound. Bounds are "
+        f"limits of chains read by their last answer: selection may pass them.{crossed}",
+        ("method", "setting", "accuracy", "from", "to"),
+        [
+            (
+                row["name"],
+                row["setting"],
+                *(words.percent(row[f"accuracy{end}"]) for end in ("", "_low", "_high")),
+            )
+            for row in rows
+        ],
+    )
+
+
 def name_of(point: Column) -> str:
     """A method and its budget."""
     return point.method if point.n in (None, 1) else f"{point.method}, N = {point.n}"
 
 
-def _said(point: Column) -> str:
-    spent = None if point.tokens is None else point.tokens.value
-    return f"{words.percent_with(point.accuracy)}, {words.count(spent)} tokens"
+def _bounded(made: Evaluation) -> list[Column]:
+    """Every method at its largest budget."""
+    return [points[-1] for points in lines_of(made).values()]
+
+
+def _setting(made: Evaluation, name: str) -> str:
+    """What makes a bound."""
+    side = {"upper": "p0 below L", "lower": "p0 above L"}.get(name)
+    of = f"questions with {side}, p0 over {made.pool.samples} samples" if side else "all questions"
+    return f"L = b / (a + b), a and b counted by gold on the chains of {of}"

@@ -9,8 +9,7 @@ from typing import Any
 
 from pipeline.paper.tables import Entry, Table
 from pipeline.report import words
-from pipeline.report.figure import table
-from pipeline.report.html import Child, Html, h
+from pipeline.report.html import Child, Html, h, table
 from pipeline.report.table_formats import latex
 from pipeline.results.column import Column
 from pipeline.results.compare import Comparison

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.paper.bounds import bounds_figure
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import BEST_RULE, Evaluation
-from pipeline.paper.figures import accuracy_against_tokens, convergence_figure
+from pipeline.paper.figures import accuracy_figure, bounds_figure, convergence_figure
 from pipeline.paper.formats import Adjusted, html_of
 from pipeline.paper.settings import TAUS
 from pipeline.paper.tables import Table
 from pipeline.report import words
-from pipeline.report.document import contents, document, section
-from pipeline.report.figure import facts, table
 from pipeline.report.fronts import Row, fronts_section
-from pipeline.report.html import Child, Html, h
+from pipeline.report.html import (
+    Child,
+    banner,
+    contents,
+    document,
+    facts,
+    folded,
+    h,
+    section,
+    table,
+)
+from pipeline.report.page import verdict_row
 from pipeline.report.suitability_view import contrast, numbers_of
 from pipeline.results.column import Column
 from pipeline.results.compare import Comparison
@@ -80,15 +88,14 @@ def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bo
     return document(
         "MarkovScale: the paper's evaluation",
         h("a", "Skip to the result", href="#result", cls="skip"),
-        h("div", h("b", "SYNTHETIC"), f"Scripted engines made {', '.join(synthetic)}; no model "
-          "answered.", cls="banner", role="note") if synthetic else None,
+        banner(h("b", "SYNTHETIC"), f"Scripted engines made {', '.join(synthetic)}; no model "
+               "answered.", made_up=True) if synthetic else None,
         h("header", h("h1", "The paper's evaluation"),
           h("p", "; ".join(group.made.title for group in groups)), cls="top wide"),
         contents(parts),
         h(
             "main",
-            section("result", "Result", *_contrast(groups), *_results(groups, adjusted),
-                    *_suits(groups), quiet=True),
+            section("result", "Result", *_results(groups, adjusted), quiet=True),
             section("fronts", "Fronts", *_fronts(groups)),
             *(
                 section(name, title, *_tables(groups, name, adjusted))
@@ -101,26 +108,12 @@ def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bo
         ),
         h("footer", "Made by markovscale paper from recorded pools; it holds no link to the "
           "network."),
-        script=True,
     )  # fmt: skip
 
 
 def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
-    """The first variant of every group in words; several groups as a table below."""
-    leads = [group.headline[0] for group in groups if group.headline]
-    if not leads:
-        return [h("div", h("h2", "No variant could be replayed."), cls="message")]
-    if len(leads) == 1:
-        head, tiles = f"{_verdict(leads[0], adjusted)}.", _tiles(leads[0])
-    else:
-        verdicts = [_reading(compared, adjusted) for compared in leads]
-        counted = [(verdicts.count(name), name) for name in dict.fromkeys(verdicts)]
-        told = words.listed([f"{name} on {count}" for count, name in counted])
-        head = (
-            f"{leads[0].first.method} against MR-Thinking at its best on {len(leads)} benchmarks "
-            f"and backbones: {told}."
-        )
-        tiles = None
+    """A row of each group with its chart, and every variant in a table."""
+    body: list[Child] = [_row(group, adjusted) for group in groups]
     rows = [
         (
             group.made.title if not place else "",
@@ -141,8 +134,10 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
     ]  # fmt: skip
     header = ("", "variant", "accuracy", "MR-Thinking, best rule", "difference, points",
               "corrected test", "tokens saved")  # fmt: skip
+    differ = contrast({g.made.title: g.suits for g in groups if g.suits is not None})
     return [
-        h("div", h("h2", head), tiles, cls="message"),
+        *body,
+        h("p", differ) if differ else None,
         table(header, rows, caption="Each variant against MR-Thinking at its best"),
         h("p", "τ and MR-Thinking's answer rule are chosen on the other half of the questions. "
           "Cannot be told from does not mean equally good: the interval says what the data still "
@@ -150,20 +145,30 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
     ]  # fmt: skip
 
 
-def _contrast(groups: Sequence[Group]) -> list[Child]:
-    differ = contrast({g.made.title: g.suits for g in groups if g.suits is not None})
-    return [] if differ is None else [h("p", differ)]
-
-
-def _suits(groups: Sequence[Group]) -> list[Child]:
-    """What the chains of each benchmark say of the choice of a strategy."""
-    body: list[Child] = []
-    for group in groups:
-        said = () if group.suits is None else group.suits.sentences()
-        if said:
-            body += [h("h3", group.made.title), *(h("p", sentence) for sentence in said)]
-            body += [numbers_of(group.suits)] if group.suits is not None else []
-    return body
+def _row(group: Group, adjusted: Adjusted) -> Child:
+    """The first variant of a group against MR-Thinking, and what suits its chains."""
+    chart, said = accuracy_figure(group.made), list[Child]()
+    if group.suits is not None and group.suits.sentences():
+        said = [*group.suits.sentences(), numbers_of(group.suits)]
+    if not group.headline:
+        return verdict_row(group.made.title, "No variant could be replayed", (), said, chart)
+    compared = group.headline[0]
+    mine, rival, saved = compared.first, compared.second, compared.saved
+    right = mine.accuracy
+    line = (
+        f"{mine.method} {words.percent(right and right.value)}, MR-Thinking at its best "
+        f"{words.percent(rival.accuracy and rival.accuracy.value)}, N = {mine.n}: "
+        f"{_reading(compared, adjusted)}"
+    )
+    tiles = (
+        ("points against best MR, one comparison", words.points(compared.accuracy.value),
+         f"{words.points_range(compared.accuracy.low, compared.accuracy.high)}, corrected "
+         f"{_p(compared, adjusted)}"),
+        ("tokens saved", words.percent(saved and saved.value, 0), words.percent_range(saved, 0)),
+        ("accuracy", words.percent(right and right.value), words.percent_range(right)),
+        ("questions", f"{compared.n_questions:,}", "graded for both"),
+    )  # fmt: skip
+    return verdict_row(group.made.title, line, tiles, said, chart)
 
 
 def _fronts(groups: Sequence[Group]) -> list[Child]:
@@ -189,35 +194,6 @@ def _reading(compared: Comparison, adjusted: Adjusted) -> str:
     return "is more accurate" if compared.accuracy.value > 0 else "is less accurate"
 
 
-def _verdict(compared: Comparison, adjusted: Adjusted) -> str:
-    """What the corrected test says."""
-    mine, reading = compared.first, _reading(compared, adjusted)
-    rival = f"MR-Thinking at its best, N = {mine.n}"
-    if reading.startswith("cannot"):
-        return f"{mine.method} cannot be told from {rival}"
-    return f"{mine.method} {reading} than {rival}"
-
-
-def _tiles(compared: Comparison) -> Html:
-    mine, saved = compared.first, compared.saved
-    right = mine.accuracy
-    tiles = [
-        ("accuracy", words.percent(None if right is None else right.value),
-         words.percent_range(right)),
-        ("points against best MR", words.points(compared.accuracy.value),
-         words.points_range(compared.accuracy.low, compared.accuracy.high)),
-        ("tokens saved", words.percent(None if saved is None else saved.value, 0),
-         words.percent_range(saved, 0)),
-        ("questions", f"{compared.n_questions:,}",
-         f"each {words.magnitude(1 / compared.n_questions)} points"),
-    ]  # fmt: skip
-    return h(
-        "ul",
-        *(h("li", h("b", value), h("span", name), h("small", ends)) for name, value, ends in tiles),
-        cls="tiles",
-    )
-
-
 def _tables(groups: Sequence[Group], name: str, adjusted: Adjusted) -> list[Child]:
     body: list[Child] = []
     for group in groups:
@@ -225,7 +201,7 @@ def _tables(groups: Sequence[Group], name: str, adjusted: Adjusted) -> list[Chil
         for place, made in enumerate(found):
             shown = html_of(made, adjusted)
             if place or (name in _LONG and len(groups) > 1):
-                shown = h("details", h("summary", f"{made.title}, {group.made.title}"), shown)
+                shown = folded(f"{made.title}, {group.made.title}", shown)
             body.append(shown)
     body += [
         h("p", told, cls="hint") for told in (_HINTS.get(name), *_beyond(groups, name)) if told
@@ -247,7 +223,7 @@ def _beyond(groups: Sequence[Group], name: str) -> list[str]:
 
 
 def _figures(group: Group) -> list[Child]:
-    body: list[Child] = [accuracy_against_tokens(group.made)]
+    body: list[Child] = []
     if group.curve is not None:
         body.append(convergence_figure(group.made, group.curve))
     if group.bounds is not None:

@@ -1,46 +1,34 @@
-"""The charts of accuracy: against tokens, by round, by strategy."""
+"""*Charts*: one function per kind of chart, from rows to a Vega-Altair chart.
+
+Report, paper page, API and notebooks draw with the same functions. Each takes plain rows (mappings
+from column to value), returns an ``altair`` chart and does nothing else. Charts name no colours but
+by series, so that the page that shows them decides on light, dark and print. Shares are in [0, 1];
+tokens are completion tokens per question.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from pipeline.report import words
-from pipeline.report.chain_view import RoundCurve
-from pipeline.report.comparison import accuracy
-from pipeline.report.figure import Key, figure
-from pipeline.report.html import Html
-from pipeline.report.run_data import Cell
-from pipeline.report.svg import (
-    Plot,
-    Point,
-    Size,
-    axes,
-    band,
-    line,
-    mark,
-    padded,
-    path,
-    picture,
-    plot,
-    text,
-)
-from pipeline.statistics.intervals import Interval, mean_interval
-from pipeline.theory.estimate import Bounds
+if TYPE_CHECKING:
+    import altair as alt
+else:
 
-_LOG_FROM = 8.0
+    class _Altair:
+        """Imports altair at its first use: it takes half a second, and most verbs draw nothing."""
 
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module("altair"), name)
 
-def whole_percent(share: float) -> str:
-    """A tick of an axis of shares: as many digits as it needs."""
-    return f"{round(share * 100, 1):g} %"
+    alt = _Altair()
 
+Row = Mapping[str, Any]
 
-def short(value: float) -> str:
-    """A tick of an axis of counts: 950, 1.5k, 20k, 3M."""
-    for power, unit in ((1e6, "M"), (1e3, "k")):
-        if abs(value) >= power:
-            return f"{value / power:.3g}{unit}"
-    return f"{value:.3g}"
+_LOG_FROM = 8.0  # a range of tokens wider than this factor has a logarithmic axis
+_TOKENS = "completion tokens per question"
+_MOST_POINTS = 600
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -57,238 +45,360 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     return front
 
 
-def accuracy_against_tokens(
-    cells: Sequence[Cell], curves: Sequence[RoundCurve], series: dict[str, int]
-) -> Html:
-    """Each cell as a point with both intervals, MR-Thinking's path by round, and the front."""
-    shown = [
-        (cell, interval, mean_interval(cell.tokens))
-        for cell in cells
-        if (interval := accuracy(cell, cell.rule)) is not None
-    ]
-    front = pareto([(tokens.value, right.value) for _, right, tokens in shown])
-    paths = [
-        [(t, i.value) for t, i in zip(c.tokens, c.observed, strict=True) if i is not None]
-        for c in curves
-    ]
-    ends = [(t.low, r.low) for _, r, t in shown] + [(t.high, r.high) for _, r, t in shown]
-    everything = ends + [point for points in paths for point in points]
-    least = min(x for x, _ in everything if x > 0)
-    log = max(x for x, _ in everything) > _LOG_FROM * least
-    span = [max(x, least) for x, _ in everything]
-    x_ends = (least * 0.85, max(span) * 1.15) if log else padded(span, within=(0, float("inf")))
-    y_ends = padded([y for _, y in everything], within=(0.0, 1.0))
+def accuracy_by_tokens(
+    points: Sequence[Row], *, paths: Sequence[Row] = (), joined: bool = False, height: int = 330
+) -> alt.LayerChart:
+    """Accuracy against tokens with both intervals, and the Pareto front as observed.
 
-    def draw(size: Size, label: str) -> Html:
-        area = plot(size, x_ends, y_ends, log_x=log)
-        x, y = area.x, area.y
-        drawn = axes(
-            area,
-            x_label=f"completion tokens a question{', log scale' if log else ''}",
-            y_label="accuracy",
-            x_text=short,
-            y_text=whole_percent,
-        )
-        steps: list[Point] = []
-        for place in front:
-            _, right, tokens = shown[place]
-            if steps:
-                steps.append((x(tokens.value), steps[-1][1]))
-            steps.append((x(tokens.value), y(right.value)))
-        drawn.append(path([*steps, (x.end, steps[-1][1])], "front"))
-        for curve, points in zip(curves, paths, strict=True):
-            cls = f"s{series[curve.cell.name]}"
-            drawn.append(path([(x(t), y(v)) for t, v in points], f"thin {cls}"))
-        for cell, right, tokens in shown:
-            place, at = series[cell.name], (x(tokens.value), y(right.value))
-            drawn.append(line((at[0], y(right.low)), (at[0], y(right.high)), f"whisker s{place}"))
-            drawn.append(line((x(tokens.low), at[1]), (x(tokens.high), at[1]), f"whisker s{place}"))
-            tip = f"{cell.name}: {words.percent_with(right)}, {words.count(tokens.value)} tokens"
-            drawn.append(mark(place, *at, f"s{place}", tip))
-        return picture(size, drawn, label=label)
-
-    best = [shown[place][0].name for place in front]
-    return figure(
-        "Accuracy against tokens",
-        draw,
-        says="Accuracy against completion tokens a question. "
-        + "; ".join(
-            f"{cell.name} {words.percent(right.value)} at {words.count(tokens.value)}"
-            for cell, right, tokens in shown
-        ),
-        caption="Up and to the left is better. Each point is one setting as it was run; what a "
-        "strategy gives at other budgets, tuned, is told by a sweep. Crosses are 95 % intervals. "
-        "The dashed steps are "
-        f"the Pareto front as observed ({words.listed(best)}); within the intervals it may run "
-        "otherwise."
-        + (" The thin line is MR-Thinking after each of its rounds." if curves else ""),
-        keys=[Key(cls=f"s{series[c.name]} shape{series[c.name] % 5}", name=c.name) for c in cells],
-        header=("strategy", "accuracy [95 %]", "tokens a question [95 %]", "on the front"),
-        rows=[
-            (
-                cell.name,
-                words.percent_with(right),
-                f"{words.count(tokens.value)} "
-                f"[{words.count(tokens.low)}, {words.count(tokens.high)}]",
-                "yes" if place in front else "no",
-            )
-            for place, (cell, right, tokens) in enumerate(shown)
-        ],
-    )
-
-
-def accuracy_by_round(curve: RoundCurve, place: int) -> Html:
-    """Observed accuracy of each round with its interval, p_r of the closed form, and L."""
-    limit = curve.fit.stationary_accuracy
-    seen = [(r, i) for r, i in enumerate(curve.observed) if i is not None]
-    y_ends = padded(
-        [v for _, i in seen for v in (i.low, i.high)] + [*curve.predicted, limit.value],
-        within=(0.0, 1.0),
-    )
-    rounds = len(curve.observed)
-
-    def draw(size: Size, label: str) -> Html:
-        area = plot(size, (0.0, float(rounds - 1)), y_ends)
-        x, y = area.x, area.y
-        drawn = axes(
-            area,
-            x_label="round (0 is the first answer)",
-            y_label="accuracy of the answer of that round",
-            x_text=lambda v: f"{v:.0f}",
-            y_text=whole_percent,
-            x_ticks=[float(r) for r in range(rounds)] if rounds <= 16 else None,
-        )
-        drawn.append(
-            band(
-                [(x(r), y(i.low)) for r, i in seen],
-                [(x(r), y(i.high)) for r, i in seen],
-                f"s{place}",
-            )
-        )
-        drawn.append(line((x.start, y(limit.value)), (x.end, y(limit.value)), "limit"))
-        drawn.append(
-            text(
-                x.end, y(limit.value) - 6, f"L = {words.percent(limit.value)}", "note", anchor="end"
-            )
-        )
-        drawn.append(path([(x(r), y(p)) for r, p in enumerate(curve.predicted)], "closed"))
-        drawn.append(path([(x(r), y(i.value)) for r, i in seen], f"s{place}"))
-        if rounds <= 33:
-            drawn += [
-                mark(place, x(r), y(i.value), f"s{place}", _round_tip(curve, r, i)) for r, i in seen
-            ]
-        return picture(size, drawn, label=label)
-
-    last = seen[-1]
-    return figure(
-        f"Accuracy by round: {curve.cell.name}",
-        draw,
-        says=f"Accuracy by round of {curve.cell.name}: {words.percent(seen[0][1].value)} in round "
-        f"0, {words.percent(last[1].value)} in round {last[0]}; the closed form gives "
-        f"{words.percent(curve.predicted[last[0]])}, its limit L is "
-        f"{words.percent(limit.value)}.",
-        caption=f"The dashed line is p_r of the two-state chain (Eq. 4) with "
-        f"p0 = {words.decimal(curve.p0)}, a = {words.decimal(curve.fit.a.value)} and "
-        f"b = {words.decimal(curve.fit.b.value)} counted on these chains: a description, no "
-        f"forecast. It is off by {words.magnitude(curve.error)} points in the mean over rounds. "
-        f"The band is the 95 % interval of each round.",
-        keys=[
-            Key(cls=f"s{place}", name="observed", shape="line"),
-            Key(cls="closed", name="closed form p_r", shape="dashed"),
-            Key(cls="limit", name="L = b / (a + b)", shape="line"),
-        ],
-        header=("round", "observed [95 %]", "p_r", "tokens so far"),
-        rows=[
-            (
-                str(r),
-                words.percent_with(interval),
-                words.percent(curve.predicted[r]),
-                words.count(curve.tokens[r]),
-            )
-            for r, interval in enumerate(curve.observed)
-        ],
-    )
-
-
-def _round_tip(curve: RoundCurve, r: int, interval: Interval) -> str:
-    return (
-        f"round {r}: {words.percent_with(interval)}, closed form "
-        f"{words.percent(curve.predicted[r])}"
-    )
-
-
-def strategies_and_bounds(
-    cells: Sequence[Cell], bounds: Bounds | None, series: dict[str, int]
-) -> Html:
-    """Accuracy of every cell on one line each, and the paper's bounds behind them."""
-    shown = [(c, i) for c in cells if (i := accuracy(c, c.rule)) is not None]
-    limits = bounds_of(bounds)
-    values = [v for _, i in shown for v in (i.low, i.high)] + [i.value for _, i in limits]
-    x_ends = padded(values, within=(0.0, 1.0))
-    wide = Size(width=720, height=70 + 34 * len(shown), narrow=False)
-    narrow = Size(width=360, height=74 + 50 * len(shown), narrow=True)
-
-    def draw(size: Size, label: str) -> Html:
-        area = plot(size, x_ends, (0.0, 1.0), left=14 if size.narrow else 210, top=20)
-        x, step = area.x, (area.y.start - area.y.end) / max(1, len(shown))
-        drawn = [
-            *_value_axis(area),
-            *(
-                line((x(i.value), area.y.end - 4), (x(i.value), area.y.start), f"bound {name}")
-                for name, i in limits
-            ),
+    Args:
+        points: ``series``, ``tokens``, ``accuracy``; with intervals ``low``, ``high``,
+            ``tokens_low``, ``tokens_high``; ``name`` where it says more than the series.
+        paths: ``series``, ``tokens``, ``accuracy`` of thin lines, in their order.
+        joined: whether the points of a series are joined.
+        height: in pixels.
+    """
+    points = [{"name": point["series"], **point} for point in points]
+    tokens = [t for p in points for t in (p.get("tokens_low"), p["tokens"]) if t and t > 0]
+    highest = max((p.get("tokens_high", p["tokens"]) for p in points), default=0.0)
+    log = bool(tokens) and highest > _LOG_FROM * min(tokens)
+    axis = f"{_TOKENS}, log scale" if log else _TOKENS
+    floor = min(tokens, default=0.0)  # a logarithmic axis has no place for an end below zero
+    if log:
+        points = [
+            {**p, "tokens_low": max(p["tokens_low"], floor)} if "tokens_low" in p else p
+            for p in points
         ]
-        for row, (cell, right) in enumerate(shown):
-            middle = area.y.end + step * (row + (0.7 if size.narrow else 0.5))
-            place = series[cell.name]
-            label_at = (x.start, middle - 14) if size.narrow else (x.start - 10, middle + 4)
-            anchor = "start" if size.narrow else "end"
-            drawn.append(text(*label_at, cell.name, "name", anchor=anchor))
-            drawn.append(line((x(right.low), middle), (x(right.high), middle), f"whisker s{place}"))
-            tip = f"{cell.name}: {words.percent_with(right)}"
-            drawn.append(mark(place, x(right.value), middle, f"s{place}", tip))
-        return picture(size, drawn, label=label)
-
-    return figure(
-        "Strategies and bounds",
-        draw,
-        says="Accuracy of each strategy: "
-        + "; ".join(f"{c.name} {words.percent_with(i)}" for c, i in shown)
-        + ". Bounds: "
-        + ("; ".join(f"{name} {words.percent(i.value)}" for name, i in limits) or "none"),
-        caption="Each strategy by its headline answer rule, with its 95 % interval. The bounds are "
-        "limits of the chain, not of these questions: selection by a verifier may pass them.",
-        keys=[
-            Key(cls=f"bound {name}", name=f"{name} bound {words.percent_with(i)}", shape="line")
-            for name, i in limits
-        ],
-        header=("strategy", "accuracy [95 %]", *(f"above {name}, points" for name, _ in limits)),
-        rows=[
-            (
-                cell.name,
-                words.percent_with(right),
-                *(words.points(right.value - i.value) for _, i in limits),
+    x = alt.X("tokens:Q", title=axis, scale=_tokens_scale(log))
+    y = alt.Y("accuracy:Q", title="accuracy", axis=_percents(), scale=alt.Scale(zero=False))
+    colour = alt.Color("series:N", title=None, scale=alt.Scale(domain=_series(points)))
+    base = alt.Chart(_data(points)).encode(color=colour)
+    layers = [_front(points).encode(x=x, y=y)]
+    if paths:
+        numbered = [{**row, "order": place} for place, row in enumerate(paths)]
+        thin = alt.Chart(_data(numbered)).mark_line(strokeWidth=1.3, opacity=0.7)
+        layers.append(thin.encode(x=x, y=y, color=colour, order="order:Q"))
+    if joined:
+        layers.append(base.mark_line(strokeWidth=1.3, opacity=0.7).encode(x=x, y=y))
+    if points and "low" in points[0]:
+        whisker = base.mark_rule(strokeWidth=1.6, opacity=0.6)
+        layers.append(whisker.encode(x=x, y=alt.Y("low:Q", title="accuracy"), y2="high:Q"))
+        if "tokens_low" in points[0]:
+            layers.append(
+                whisker.encode(x=alt.X("tokens_low:Q", title=axis), x2="tokens_high", y=y)
             )
-            for cell, right in shown
-        ],
-        wide=wide,
-        narrow=narrow,
+    tips = [
+        alt.Tooltip("name:N", title="setting"),
+        *_interval_tips("accuracy", "accuracy", points),
+        alt.Tooltip("tokens:Q", title="tokens", format=",.0f"),
+    ]
+    marks = base.mark_point(filled=True, size=90, opacity=1)
+    layers.append(marks.encode(x=x, y=y, shape=_shape(points), tooltip=tips))
+    return alt.layer(*layers).properties(height=height)
+
+
+def accuracy_by_round(
+    rows: Sequence[Row], *, limits: Sequence[Row] = (), lines: Mapping[str, str] | None = None
+) -> alt.LayerChart:
+    """Accuracy of each round with its interval, and lines of the closed form (Eq. 4).
+
+    Args:
+        rows: ``series``, ``round``, ``accuracy``, ``low``, ``high``, and a column for each line.
+        limits: ``name`` and ``value`` of horizontal lines, such as L.
+        lines: name of each further line by its column; None is the closed form alone.
+    """
+    if lines is None:
+        lines = {"closed_form": "closed form p_r"}
+    named = {"accuracy": "observed", **lines}
+    long = [
+        {**row, "line": name, "value": row[column]}
+        for column, name in named.items()
+        for row in rows
+        if row.get(column) is not None
+    ]
+    x = alt.X(
+        "round:Q", title="round (0 is the first answer)", axis=alt.Axis(format="d", tickMinStep=1)
+    )
+    y = alt.Y("value:Q", title="accuracy", axis=_percents(), scale=alt.Scale(zero=False))
+    colour = _colour(rows)
+    seen = alt.Chart(_data([row for row in long if row["line"] == "observed"])).encode(x=x)
+    dashes = alt.StrokeDash(
+        "line:N",
+        title=None,
+        scale=alt.Scale(domain=[*named.values()], range=[[1, 0], [6, 4], [2, 3]][: len(named)]),
+        legend=alt.Legend(symbolStrokeColor="gray", symbolType="stroke"),
+    )
+    band = seen.mark_area(opacity=0.14)
+    layers = [
+        band.encode(y=alt.Y("low:Q", title="accuracy"), y2="high:Q", color=colour),
+        alt.Chart(_data(long)).mark_line(strokeWidth=2).encode(
+            x=x, y=y, color=colour, strokeDash=dashes
+        ),
+        seen.mark_point(filled=True, size=45, opacity=1).encode(
+            y=y,
+            color=colour,
+            tooltip=[
+                alt.Tooltip("series:N", title="of"),
+                alt.Tooltip("round:Q"),
+                *_interval_tips("accuracy", "observed", rows),
+                *(alt.Tooltip(f"{c}:Q", title=name, format=".1%") for c, name in lines.items()),
+            ],
+        ),
+    ]  # fmt: skip
+    if limits:
+        rule = alt.Chart(_data(limits)).encode(y=alt.Y("value:Q", title="accuracy"))
+        label = rule.mark_text(align="right", dy=-7).encode(x=alt.value("width"), text="name:N")
+        layers += [rule.mark_rule(color="gray"), label]
+    return alt.layer(*layers).properties(height=320)
+
+
+def intervals(rows: Sequence[Row], limits: Sequence[Row] = ()) -> alt.LayerChart:
+    """Accuracy of each setting on a line of its own, and bounds as vertical lines.
+
+    Args:
+        rows: ``name``, ``accuracy``, ``low``, ``high``.
+        limits: ``name`` and ``value`` of each bound.
+    """
+    base = alt.Chart(_data(rows)).encode(
+        y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=230, grid=False))
+    )
+    x = alt.X("accuracy:Q", title="accuracy", axis=_percents(), scale=alt.Scale(zero=False))
+    layers = []
+    if limits:
+        dashes = alt.StrokeDash(
+            "name:N", title=None, scale=alt.Scale(range=[[3, 4], [1, 0], [8, 3]])
+        )
+        rule = alt.Chart(_data(limits)).mark_rule(strokeWidth=2, color="gray")
+        layers.append(
+            rule.encode(
+                x=alt.X("value:Q", title="accuracy"),
+                strokeDash=dashes,
+                tooltip=["name:N", alt.Tooltip("value:Q", format=".1%")],
+            )
+        )
+    layers += [
+        base.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q", title="accuracy"), x2="high:Q"),
+        base.mark_point(filled=True, size=90, opacity=1).encode(
+            x=x, tooltip=["name:N", *_interval_tips("accuracy", "accuracy", rows)]
+        ),
+    ]
+    return alt.layer(*layers).properties(height=alt.Step(26))
+
+
+def bars(
+    rows: Sequence[Row],
+    *,
+    of: str,
+    value: str,
+    part: str,
+    parts: Sequence[str],
+    across: bool = False,
+) -> alt.Chart:
+    """Stacked bars.
+
+    Args:
+        rows: one per bar and part, with the columns below.
+        of: column that names the bar, and the title of its axis.
+        value: column with the length.
+        part: column that names the part.
+        parts: its values in the order in which they are stacked.
+        across: whether bars lie.
+    """
+    rows = [{**row, "order": parts.index(row[part])} for row in rows]
+    which: Any
+    if across:
+        which = alt.Y(f"{of}:N", title=None, sort=None, axis=alt.Axis(labelLimit=230))
+    else:
+        which = alt.X(f"{of}:O", title=of, axis=alt.Axis(labelAngle=0, labelOverlap=True))
+    length: Any = (alt.X if across else alt.Y)(f"{value}:Q", title=value, axis=_counts())
+    found = (
+        alt.Chart(_data(rows))
+        .mark_bar()
+        .encode(
+            **{"y" if across else "x": which, "x" if across else "y": length},
+            color=alt.Color(f"{part}:N", title=None, scale=alt.Scale(domain=[*parts])),
+            order="order:Q",
+            tooltip=[f"{of}:N", f"{part}:N", alt.Tooltip(f"{value}:Q", format=",.0f")],
+        )
+    )
+    return found.properties(height=alt.Step(30) if across else 190)
+
+
+def reliability(rows: Sequence[Row]) -> alt.LayerChart:
+    """Share right against prediction, bin by bin, with the diagonal of perfect calibration.
+
+    Args:
+        rows: ``predicted``, ``right``, ``low``, ``high``, ``n``, and the ends of the bin, ``from``
+            and ``to``.
+    """
+    most = max((row["n"] for row in rows), default=1)
+    rows = [{**row, "share": 0.14 * row["n"] / most} for row in rows]
+    one = alt.Scale(domain=[0, 1])
+    x = alt.X("predicted:Q", title="predicted", axis=_percents(), scale=one)
+    y = alt.Y("right:Q", title="share right", axis=_percents(), scale=one)
+    base = alt.Chart(_data(rows))
+    tips = [
+        alt.Tooltip("predicted:Q", title="mean prediction", format=".3f"),
+        *_interval_tips("right", "share right", rows),
+        alt.Tooltip("n:Q", title="predictions", format=","),
+    ]
+    ends = alt.Chart(_data([{"predicted": end, "right": end} for end in (0, 1)]))
+    return alt.layer(
+        base.mark_rect(color="gray", opacity=0.25).encode(
+            x=alt.X("from:Q", title="predicted"), x2="to:Q",
+            y=alt.Y("share:Q", title="share right"), y2=alt.datum(0), tooltip=tips,
+        ),
+        ends.mark_line(color="gray", strokeDash=[4, 4]).encode(x=x, y=y),
+        base.mark_line(strokeWidth=1.3).encode(x=x, y=y),
+        base.mark_rule().encode(x=x, y=alt.Y("low:Q", title="share right"), y2="high:Q"),
+        base.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, tooltip=tips),
+    ).properties(height=270)  # fmt: skip
+
+
+def lines(
+    rows: Sequence[Row],
+    *,
+    x: str,
+    y: str,
+    log: bool = False,
+    percent: bool = False,
+    step: bool = False,
+    band: bool = False,
+    chosen: Sequence[Row] = (),
+    height: int = 300,
+) -> alt.LayerChart:
+    """One quantity over another, one line per series.
+
+    Args:
+        rows: ``series``, ``x``, ``y``; ``low`` and ``high`` with a band.
+        x: title of the axis.
+        y: the same.
+        log: whether x is logarithmic.
+        percent: whether y is a share.
+        step: whether y is a mean since the point before.
+        band: whether intervals are drawn.
+        chosen: ``x``, ``y``, ``how`` of settings that are marked.
+        height: in pixels.
+    """
+    across = alt.X("x:Q", title=x, scale=_tokens_scale(log))
+    up = alt.Y(
+        "y:Q",
+        title=y,
+        axis=_percents() if percent else _counts(),
+        scale=alt.Scale(zero=step),
+    )
+    names = len({row["series"] for row in rows})
+    colour = _colour(rows, legend=names > 1)
+    base = alt.Chart(_data(_thinned(rows))).encode(color=colour)
+    tips = [
+        *([alt.Tooltip("series:N", title="of")] if names > 1 else []),
+        alt.Tooltip("x:Q", title=x, format=",.6~g"),
+        alt.Tooltip("y:Q", title=y, format=".1%" if percent else ",.4~g"),
+    ]
+    line = base.mark_line(interpolate="step-before" if step else "linear", strokeWidth=2)
+    dots = base.mark_point(size=120, opacity=0)  # what a pointer finds
+    layers = [line.encode(x=across, y=up), dots.encode(x=across, y=up, tooltip=tips)]
+    if band:
+        area = base.mark_area(opacity=0.1).encode(x=across, y=alt.Y("low:Q", title=y), y2="high:Q")
+        layers.insert(0, area)
+    if chosen:
+        marks = alt.Chart(_data(chosen)).mark_point(filled=True, size=110, opacity=1)
+        shape = alt.Shape("how:N", title=None)
+        layers.append(marks.encode(x=across, y=up, shape=shape, tooltip=["how:N", *tips[-2:]]))
+    return alt.layer(*layers).properties(height=height)
+
+
+def chain() -> alt.LayerChart:
+    """Scores of a chain as points, its belief as a line, tau as a rule; its data is called
+    ``rounds`` and has ``round``, ``score``, ``belief``, ``tau`` and ``verdict``."""
+    base = alt.Chart(alt.NamedData(name="rounds")).encode(
+        x=alt.X("round:Q", title="round", axis=alt.Axis(format="d", tickMinStep=1))
+    )
+    unit = alt.Scale(domain=[0, 1])
+    axis = alt.Axis(values=[0, 0.5, 1])
+    title = "score, belief"
+    tips = [
+        "round:Q",
+        "verdict:N",
+        *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("score", "belief")),
+    ]
+    return alt.layer(
+        base.mark_line(color="gray").encode(y=alt.Y("tau:Q", title=title)),
+        base.mark_line(strokeWidth=2).encode(y=alt.Y("belief:Q", title=title)),
+        base.mark_point(filled=True, size=60, opacity=1).encode(
+            y=alt.Y("score:Q", title=title, scale=unit, axis=axis),
+            color=alt.Color(
+                "verdict:N",
+                title=None,
+                scale=alt.Scale(
+                    domain=["right", "wrong", "ungraded", "none"],
+                    range=["#2e9e5b", "#d64541", "#b8902a", "#8a939b"],
+                ),
+                legend=None,
+            ),
+            tooltip=tips,
+        ),
+    ).properties(height=110)
+
+
+def _data(rows: Iterable[Row]) -> alt.Data:
+    return alt.Data(values=[dict(row) for row in rows])
+
+
+def _front(points: Sequence[Row]) -> alt.Chart:
+    """The steps of the points that no other beats."""
+    places = pareto([(point["tokens"], point["accuracy"]) for point in points])
+    steps = [{name: points[place][name] for name in ("tokens", "accuracy")} for place in places]
+    return alt.Chart(_data(steps)).mark_line(
+        interpolate="step-after", strokeDash=[2, 4], strokeWidth=1.5, color="gray"
     )
 
 
-def bounds_of(bounds: Bounds | None) -> list[tuple[str, Interval]]:
-    """(name, L) of the bounds that exist."""
-    if bounds is None:
-        return []
-    parts = (("lower", bounds.lower), ("neutral", bounds.neutral), ("upper", bounds.upper))
-    return [(name, part.stationary_accuracy) for name, part in parts if part is not None]
+def _series(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["series"] for row in rows))
 
 
-def _value_axis(area: Plot) -> list[Html]:
-    x, y = area.x, area.y
-    drawn = [line((x.start, y.start), (x.end, y.start), "axis")]
-    for value in x.ticks(5):
-        drawn.append(line((x(value), y.start), (x(value), y.end), "grid"))
-        drawn.append(text(x(value), y.start + 17, whole_percent(value), "tick", anchor="middle"))
-    drawn.append(text((x.start + x.end) / 2, y.start + 36, "accuracy", "title", anchor="middle"))
-    return drawn
+def _colour(rows: Sequence[Row], *, legend: bool = True) -> alt.Color:
+    key = alt.Legend(symbolOpacity=1, symbolType="circle") if legend else None
+    return alt.Color("series:N", title=None, scale=alt.Scale(domain=_series(rows)), legend=key)
+
+
+def _shape(rows: Sequence[Row]) -> alt.Shape:
+    return alt.Shape("series:N", title=None, scale=alt.Scale(domain=_series(rows)))
+
+
+def _tokens_scale(log: bool) -> alt.Scale:
+    if log:
+        return alt.Scale(type="log", nice=False, padding=16)
+    return alt.Scale(zero=False, nice=False, padding=16)
+
+
+def _percents() -> alt.Axis:
+    return alt.Axis(format=".3~%", tickCount=5)
+
+
+def _counts() -> alt.Axis:
+    return alt.Axis(format="~s", tickCount=5)
+
+
+def _interval_tips(value: str, title: str, rows: Sequence[Row]) -> list[alt.Tooltip]:
+    """The value, and the ends of its 95 % interval where rows have them."""
+    tips = [alt.Tooltip(f"{value}:Q", title=title, format=".1%")]
+    if rows and "low" in rows[0]:
+        tips += [alt.Tooltip("low:Q", title="95 % from", format=".1%"),
+                 alt.Tooltip("high:Q", title="to", format=".1%")]  # fmt: skip
+    return tips
+
+
+def _thinned(rows: Sequence[Row]) -> list[Row]:
+    """At most as many points per line as a screen can show: means of neighbours."""
+    found: list[Row] = []
+    for name in _series(rows):
+        own = [row for row in rows if row["series"] == name]
+        step = -(-len(own) // _MOST_POINTS)
+        if step == 1:
+            found += own
+            continue
+        for start in range(0, len(own), step):
+            group = own[start : start + step]
+            found.append({**group[-1], "y": sum(row["y"] for row in group) / len(group)})
+    return found

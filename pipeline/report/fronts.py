@@ -9,11 +9,8 @@ import pyarrow as pa
 
 from pipeline.records.table_rows import rows_with
 from pipeline.replay.fronts import SCHEMA
-from pipeline.report import words
-from pipeline.report.charts import short, whole_percent
-from pipeline.report.figure import Key, figure, table
-from pipeline.report.html import Child, Html, h
-from pipeline.report.svg import Size, axes, mark, padded, path, picture, plot
+from pipeline.report import charts, words
+from pipeline.report.html import Child, Html, figure, folded, h, table
 from pipeline.statistics.intervals import Interval
 
 Row = Mapping[str, Any]
@@ -98,50 +95,26 @@ def _chart(rows: Sequence[Row], name: str) -> Html:
     controls = controls_of(rows)
     others = [family for family in order if family not in controls]
     shown = [f for f in order if f in controls or f in others[: _SERIES - len(controls)]]
-    lines = {
-        family: [
-            (row["tokens"], row["value"])
-            for row in rows
-            if row["family"] == family and row["measure"] == "accuracy"
-        ]
-        for family in shown
-    }
-    place_of = {family: place for place, family in enumerate(shown)}
-    flat = [point for points in lines.values() for point in points]
-    x_ends = (min(t for t, _ in flat) * 0.95, max(t for t, _ in flat) * 1.05)
-    y_ends = padded([v for _, v in flat], within=(0.0, 1.0))
-
-    def draw(size: Size, label: str) -> Html:
-        area = plot(size, x_ends, y_ends, log_x=True)
-        x, y = area.x, area.y
-        drawn = axes(
-            area,
-            x_label="completion tokens a question, log scale",
-            y_label="accuracy, settings of the other half",
-            x_text=short,
-            y_text=whole_percent,
-        )
-        for family, points in lines.items():
-            cls = f"s{place_of[family]}"
-            drawn.append(path([(x(t), y(v)) for t, v in points], cls))
-            step = len(points) // 6
-            for t, v in points[place_of[family] % step :: step]:
-                tip = f"{family}: {words.percent(v)} at {words.count(t)} tokens"
-                drawn.append(mark(place_of[family], x(t), y(v), cls, tip))
-        return picture(size, drawn, label=label)
-
     left = len(order) - len(shown)
     return figure(
         f"Fronts: {name}",
-        draw,
-        says="Mean accuracy over budgets: "
-        + "; ".join(f"{r['family']} {words.percent(r['value'])}" for r in ranked(rows)),
-        caption="Each line is a family with its settings tuned on the other half of the questions."
+        charts.lines(
+            [
+                {"series": family, "x": row["tokens"], "y": row["value"]}
+                for family in shown
+                for row in rows
+                if row["family"] == family and row["measure"] == "accuracy"
+            ],
+            x="completion tokens per question, log scale",
+            y="accuracy, settings of the other half",
+            log=True,
+            percent=True,
+        ),
+        "Each line is a family with its settings tuned on the other half of the questions."
         + (f" {words.plural(left, 'more family').replace('familys', 'families')} in the tables."
            if left else ""),
-        keys=[Key(cls=f"s{p} shape{p % 5}", name=family) for family, p in place_of.items()],
-        header=("family", "half judged", "setting on its front", "accuracy", "tokens"),
-        rows=[
+        ("family", "half judged", "setting on its front", "accuracy", "tokens"),
+        [
             (
                 row["family"],
                 str(row["half"]),
@@ -218,7 +191,7 @@ def _budgets_table(rows: Sequence[Row], name: str) -> Html:
         body.append(cells)
     header = ["family", *(f"{words.count(t)} tokens ({t / one:.3g} of Base)" for t in marks)]
     caption = f"At equal cost, minus each control in points, {name}"
-    return h("details", h("summary", caption), table(header, body))
+    return folded(caption, table(header, body))
 
 
 def _factor(value: float) -> str:

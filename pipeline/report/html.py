@@ -1,10 +1,23 @@
-"""HTML with escaping by default: plain strings are text, only `Html` is markup."""
+"""*HTML*: the markup and the frame of every page: elements, tables, figures, sections, document.
+
+Escaping is the default: plain strings are text, only `Html` is markup. A page opens from disk,
+holds its style, scripts and charts, and asks nothing of the network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
-from typing import Union
+from typing import TYPE_CHECKING, Any, Union
+
+from pipeline.store.local import package_text
+
+if TYPE_CHECKING:
+    import altair as alt
 
 _HIDDEN = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n\r"},
@@ -14,6 +27,7 @@ _HIDDEN = {
 """Control characters, and those that turn the direction of what follows, made visible."""
 
 _VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta"})
+_CHART = "vega"
 
 
 class Html(str):
@@ -26,6 +40,7 @@ Child = Union[str, int, float, None, Iterable["Child"]]  # noqa: UP007  # it nam
 """What an element may hold: text, markup, or any nesting of them; None is nothing."""
 
 Attribute = str | int | float | bool | None
+Rows = Sequence[Sequence[Child]]
 
 
 def h(tag: str, /, *children: Child, **attributes: Attribute) -> Html:
@@ -50,9 +65,128 @@ def visible(content: str) -> str:
     return content.encode("utf-8", "replace").decode("utf-8").translate(_HIDDEN)
 
 
-def script_json(text: str) -> Html:
-    """JSON as the content of a script element: nothing in it can end the element."""
-    return Html(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+def script_json(value: Any, **attributes: Attribute) -> Html:
+    """A script element that holds JSON; nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    for character in "&<>":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return h("script", Html(text), type="application/json", **attributes)
+
+
+def table(header: Sequence[Child], rows: Rows, *, caption: str = "") -> Html:
+    """A table that scrolls by itself where the page is narrow; the first column names the row."""
+    head = h("tr", *(h("th", cell, scope="col") for cell in header))
+    body = [
+        h("tr", h("th", row[0], scope="row"), *(h("td", cell) for cell in row[1:])) for row in rows
+    ]
+    inner = h("table", h("thead", head), h("tbody", *body), aria_label=caption or None)
+    scroll = h(
+        "div", inner, cls="scroll", tabindex="0", role="region", aria_label=caption or "table"
+    )
+    return join([h("p", caption, cls="caption") if caption else None, scroll])
+
+
+def facts(pairs: Sequence[tuple[str, Child]]) -> Html:
+    """Terms and what they are."""
+    return h("dl", join([h("dt", name), h("dd", value)] for name, value in pairs), cls="facts")
+
+
+def folded(title: str, *children: Child) -> Html:
+    """Content behind a title that opens it."""
+    return h("details", h("summary", title), *children)
+
+
+def figure(
+    title: str,
+    chart: alt.Chart | alt.LayerChart,
+    caption: str = "",
+    header: Sequence[str] = (),
+    rows: Rows = (),
+) -> Html:
+    """A chart with its caption and the table of its numbers.
+
+    The script of the page draws it; without JavaScript the numbers are left.
+
+    Args:
+        title: of the chart.
+        chart: without width, which is that of the page.
+        caption: how to read it.
+        header: of the table of numbers; none where another table has them.
+        rows: of that table.
+    """
+    return h(
+        "figure",
+        h("h4", title),
+        h("div", script_json(specification(chart)), cls=_CHART, role="figure", aria_label=title),
+        h("figcaption", caption) if caption else None,
+        folded("The numbers of this chart", table(header, rows)) if header else None,
+    )
+
+
+def specification(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
+    """The Vega-Lite specification of a chart as wide as what holds it, in the page's colours."""
+    found: dict[str, Any] = chart.to_dict(validate=False)  # tests validate every kind
+    return {**{k: v for k, v in found.items() if k != "config"}, "width": "container"}
+
+
+def section(name: str, title: str, *children: Child, quiet: bool = False) -> Html:
+    """A section that the contents link to; the heading of a quiet one is heard and not seen."""
+    return h("section", h("h2", title, cls="quiet" if quiet else None), *children, id=name)
+
+
+def contents(sections: Sequence[tuple[str, str]]) -> Html:
+    """Links to sections: (id, title)."""
+    items = [h("li", h("a", title, href=f"#{name}")) for name, title in sections]
+    return h("nav", h("ul", *items), cls="contents", aria_label="contents")
+
+
+def banner(*content: Child, made_up: bool = False) -> Html:
+    """What a reader must know first."""
+    return h("div", *content, cls="banner" if made_up else "banner partial", role="note")
+
+
+def document(title: str, *body: Child) -> str:
+    """A page that opens from disk.
+
+    The content security policy allows the page's own scripts, by their digests, and nothing else:
+    even markup that got past the escaping could neither run nor fetch anything. Vega is among them
+    once, where the page has a chart.
+    """
+    content = join(body)
+    scripts = [_asset("report.js")]
+    if f'class="{_CHART}"' in content:
+        scripts.insert(0, vega())
+    digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        f"form-action 'none'; script-src {allowed}"
+    )
+    head = h(
+        "head",
+        h("meta", charset="utf-8"),
+        h("meta", http_equiv="Content-Security-Policy", content=policy),
+        h("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        h("meta", name="generator", content="markovscale"),
+        h("title", title),
+        h("link", rel="icon", href="data:,"),
+        h("style", Html(_asset("report.css"))),
+    )
+    end = [h("script", Html(script)) for script in scripts]
+    return "<!doctype html>\n" + h("html", head, h("body", content, *end), lang="en")
+
+
+@cache
+def vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script (0.9 MB); takes some seconds, once a process."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle())
+
+
+def _asset(name: str) -> str:
+    """The text of a file that is put into every page."""
+    return package_text("pipeline.report", "assets", name)
 
 
 def _attribute(name: str, value: Attribute) -> str:
@@ -61,7 +195,7 @@ def _attribute(name: str, value: Attribute) -> str:
     name = "class" if name == "cls" else name.rstrip("_").replace("_", "-")
     if value is True:
         return f" {name}"
-    return f' {name}="{escape(_plain(value))}"'
+    return f' {name}="{escape(visible(str(value)))}"'
 
 
 def _text(child: Child) -> str:
@@ -70,12 +204,5 @@ def _text(child: Child) -> str:
     if isinstance(child, Html):
         return str(child)
     if isinstance(child, str | int | float):
-        return escape(_plain(child), quote=False)
+        return escape(visible(str(child)), quote=False)
     return join(child)
-
-
-def _plain(value: str | float) -> str:
-    """Coordinates to a tenth of a pixel."""
-    if isinstance(value, float):
-        return f"{value:.1f}".rstrip("0").rstrip(".")
-    return visible(str(value))

@@ -22,7 +22,7 @@ class ScoreView:
     about: str
     """What was predicted and which outcomes it is held against."""
     reliability: Reliability
-    mended: Calibrated | None
+    calibrated: Calibrated | None
     """An isotonic map fitted on half of the questions, judged on the other half; None where there
     are too few."""
 
@@ -107,7 +107,9 @@ def _view(pairs: _Pairs, title: str, about: str) -> ScoreView | None:
         title=title,
         about=about,
         reliability=reliability(pairs.predicted, pairs.right),
-        mended=calibrate(pairs.predicted, pairs.right, pairs.question, method="isotonic", seed=SEED)
+        calibrated=calibrate(
+            pairs.predicted, pairs.right, pairs.question, method="isotonic", seed=SEED
+        )
         if enough
         else None,
     )

@@ -1,4 +1,4 @@
-"""What was paid for: tokens by kind, and the work of the engines over time."""
+"""*Spending*: tokens by kind and their price, engines over time, and what failed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.config.endpoint import Prices
+from pipeline.config.run import RunConfig
 from pipeline.records.outcome import TOKEN_KINDS
-from pipeline.records.trajectory import Row
+from pipeline.records.trajectory import Row, Seen
 from pipeline.report.run_data import Cell
-from pipeline.statistics.intervals import Interval, mean_interval
+from pipeline.theory.transitions import QuestionKey
+
+_EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +26,14 @@ class Bill:
     totals: Mapping[str, int]
     """By token kind, ``wasted_tokens`` and ``tokens_unknown`` (failures whose engine could not say)
     among them. Thinking tokens are part of completion tokens, cached ones of prompt tokens."""
-    a_question: Interval
-    """Completion tokens a question."""
     cost: float | None
-    """Completion and wasted tokens at the price given; None without a price."""
+    """Prompt, completion and wasted tokens at the prices of the run; None without prices."""
+
+    @property
+    def cost_per_right(self) -> float | None:
+        """The cost of each question that is answered right by the headline rule."""
+        right = sum(self.cell.rights(self.cell.rule).values())
+        return None if self.cost is None or not right else self.cost / right
 
     def parts(self) -> dict[str, int]:
         """Kinds that do not overlap, as a chart stacks them."""
@@ -40,17 +48,38 @@ class Bill:
         }
 
 
-def bill_of(cell: Cell, price_per_million: float | None) -> Bill:
+def prices_of(config: RunConfig, per_million: float | None) -> Prices | None:
+    """USD per million tokens: those given, else of the endpoint, else of the run's cap on money.
+
+    Args:
+        config: of the run.
+        per_million: of completion and wasted tokens alone.
+    """
+    endpoint = config.runtime.generator.endpoint
+    if per_million is None and endpoint is not None and endpoint.usd_per_million is not None:
+        return endpoint.usd_per_million
+    if per_million is None:
+        per_million = config.runtime.limits.price_million_tokens
+    return None if per_million is None else Prices(prompt=0.0, completion=per_million)
+
+
+def bill_of(cell: Cell, prices: Prices | None) -> Bill:
     """Add up a cell."""
     names = (*TOKEN_KINDS, "wasted_tokens", "tokens_unknown")
     totals = {name: sum(row[name] for row in cell.rows) for name in names}
-    made = totals["completion_tokens"] + totals["wasted_tokens"]
+    cost = None
+    if prices is not None:
+        cached, cached_price = totals["cached_prompt_tokens"], prices.cached_prompt
+        cost = (
+            (totals["prompt_tokens"] - cached) * prices.prompt
+            + cached * (prices.prompt if cached_price is None else cached_price)
+            + (totals["completion_tokens"] + totals["wasted_tokens"]) * prices.completion
+        ) / 1e6
     return Bill(
         cell=cell,
         completions=sum(row["completions"] for row in cell.rows),
         totals=totals,
-        a_question=mean_interval(cell.tokens),
-        cost=None if price_per_million is None else made * price_per_million / 1e6,
+        cost=cost,
     )
 
 
@@ -114,3 +143,49 @@ def _slots(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]
             used.append(stats["slot_s"] - old["slot_s"])
             up.append(stats["up_s"] - old["up_s"])
     return math.fsum(used) / math.fsum(up) if math.fsum(up) > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One kind of trouble of one cell."""
+
+    cell: Cell
+    what: str
+    count: int
+    examples: tuple[tuple[str, str], ...]
+    """(question id, what came) of the first few."""
+
+
+def troubles(
+    cells: Sequence[Cell], questions: Mapping[str, Mapping[QuestionKey, Seen]]
+) -> list[Trouble]:
+    """Kinds of trouble of each cell; none where all went well.
+
+    Args:
+        questions: of each run, by its name.
+    """
+    found = []
+    for cell in cells:
+        known = questions[cell.run]
+        came: dict[str, list[tuple[str, str]]] = {}
+        for key, row in cell.by_question.items():
+            for what, example in _of(cell, row, known.get(key)):
+                came.setdefault(what, []).append((row["question_id"], example))
+        found += [
+            Trouble(cell=cell, what=what, count=len(examples), examples=tuple(examples[:_EXAMPLES]))
+            for what, examples in came.items()
+        ]
+    return found
+
+
+def _of(cell: Cell, row: Seen, question: Seen | None) -> list[tuple[str, str]]:
+    """(kind, what came) of one question."""
+    rule = cell.rule.value
+    if row["error"] is not None:
+        return [(f"failed: {row['error'].partition(':')[0][:60]}", row["error"][:400])]
+    if row[f"verdict_{rule}"] == "ungraded":
+        gold = question["gold"] if question is not None else None
+        return [("ungraded answer", f"answer {row[f'answer_{rule}']!r}, gold {gold!r}"[:400])]
+    if row[f"answer_{rule}"] is None:
+        return [("no answer", f"none in {row['completions']} completions")]
+    return []

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pipeline.core.protocol import Completion, Observation
 from pipeline.replay.pools import CompletionPool
 from pipeline.report import words
-from pipeline.report.figure import table
-from pipeline.report.html import Html, h
+from pipeline.report.html import Html, folded, table
 from pipeline.report.run_data import Cell
 from pipeline.theory.suitability import Suitability, suitability
 from pipeline.theory.transitions import labels_of_verdicts
@@ -70,9 +69,8 @@ def numbers_of(found: Suitability) -> Html:
     if found.curve_variance is not None:
         told = words.decimal(found.curve_variance)
         rows.append(("variance of the accuracy curve over the chain's", told, words.decimal(1.0)))
-    return h(
-        "details",
-        h("summary", f"The diagnostics of {words.plural(found.questions, 'chain')} in numbers"),
+    return folded(
+        f"The diagnostics of {words.plural(found.questions, 'chain')} in numbers",
         table(("", "observed [95 %]", "of the fitted chain"), rows),
     )
 

@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from pipeline.records.table_rows import rows_with
 from pipeline.replay.sweep_table import SCHEMA
-from pipeline.report import words
-from pipeline.report.charts_time import Series, sweep_lines
-from pipeline.report.figure import table
-from pipeline.report.html import Child, Html
+from pipeline.report import charts, words
+from pipeline.report.html import Child, Html, figure, table
 from pipeline.results.column import METHODS
 from pipeline.statistics.intervals import Interval
 
@@ -87,31 +85,50 @@ def _value(value: Any) -> str:
 
 
 def _charts(members: Sequence[Row], picked: Sequence[Row], told: str) -> list[Html]:
-    charts: list[Html] = []
+    found: list[Html] = []
     name = f"{_name(members[0])}, {told}" if told else _name(members[0])
     for axis, other, sign in (("tau", "gamma", "γ"), ("gamma", "tau", "τ")):
-        if len({row[axis] for row in members if row[axis] is not None}) < 2:
+        known = [row for row in members if row[axis] is not None]
+        if len({row[axis] for row in known}) < 2:
             continue
+        lines = _grouped(known, (other,))
+        left = len(lines) - _MOST_LINES
         for value, title in (("accuracy", "Accuracy"), ("tokens_per_question", "Tokens")):
-            lines = _lines(members, axis, other, sign, value)
-            shown = dict(list(lines.items())[:_MOST_LINES])
-            left = f" {len(lines) - len(shown)} more lines are in the table of the sweep."
-            charts.append(
-                sweep_lines(
+            shown = [
+                {
+                    "series": "all" if held is None else f"{sign} = {held:g}",
+                    "x": float(row[axis]),
+                    "y": float(row[value]),
+                }
+                for (held,), rows in [*lines.items()][:_MOST_LINES]
+                for row in sorted(rows, key=lambda row: float(row[axis]))
+            ]
+            write = words.percent if value == "accuracy" else words.count
+            found.append(
+                figure(
                     f"{title} over {axis}: {name}",
-                    axis,
-                    shown,
-                    [
-                        (row["chosen_on"], (row[axis], row[value]))
-                        for row in picked
-                        if row[axis] is not None
-                    ],
-                    percent=value == "accuracy",
-                    caption="Every point replays the same completions."
-                    + (left if len(shown) < len(lines) else ""),
+                    charts.lines(
+                        shown,
+                        x=axis,
+                        y=title.lower(),
+                        percent=value == "accuracy",
+                        chosen=[
+                            {
+                                "x": row[axis],
+                                "y": row[value],
+                                "how": f"chosen on {row['chosen_on']}",
+                            }
+                            for row in picked
+                            if row[axis] is not None
+                        ],
+                    ),
+                    "Every point replays the same completions."
+                    + (f" {left} more lines are in the table of the sweep." if left > 0 else ""),
+                    (axis, "line", title.lower()),
+                    [(f"{row['x']:g}", row["series"], write(row["y"])) for row in shown],
                 )
             )
-    return charts
+    return found
 
 
 def _chosen_table(group: tuple[Any, ...], picked: Sequence[Row]) -> Html:
@@ -151,15 +168,6 @@ def _name(row: Row) -> str:
     label = "" if row["strategy"] == row["kind"] else f" ({row['strategy']})"
     source = f" of {row['source']}" if row.get("source") else ""
     return f"{method}{label}{source}, {row['benchmark']}, N = {row['n']}, {row['answer_rule']}"
-
-
-def _lines(members: Sequence[Row], axis: str, other: str, sign: str, value: str) -> Series:
-    series: Series = {}
-    known = [row for row in members if row[axis] is not None]
-    for (held,), rows in _grouped(known, (other,)).items():
-        name = "all" if held is None else f"{sign} = {held:g}"
-        series[name] = sorted((float(row[axis]), float(row[value])) for row in rows)
-    return series
 
 
 def _grouped(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:

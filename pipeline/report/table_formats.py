@@ -7,8 +7,7 @@ import io
 from collections.abc import Sequence
 
 from pipeline.report import words
-from pipeline.report.figure import table
-from pipeline.report.html import Child, Html, h
+from pipeline.report.html import Child, Html, h, table
 from pipeline.report.paper_numbers import Entry, PaperTable
 from pipeline.statistics.intervals import Interval
 

@@ -57,6 +57,11 @@ def count(value: float | None) -> str:
     return NONE if value is None else f"{round(value):,}".replace("-", _MINUS)
 
 
+def money(value: float | None) -> str:
+    """USD with the digits that matter: ``12.30``, ``0.00042``."""
+    return NONE if value is None else f"{value:,.2f}" if value >= 1 else f"{value:.2g}"
+
+
 def decimal(value: float | None, digits: int = 3) -> str:
     """A number to a fixed number of digits."""
     if value is None or math.isnan(value):

@@ -134,10 +134,12 @@ def share_saved(
     return mean_interval(1 - ratio + (ratio * y - x) / below)
 
 
-def adjusted_wald(only_first: int, only_second: int, n: int) -> tuple[float, float]:
-    """95 % interval of a difference of paired shares with one question added to each discordant
-    cell (Bonett and Price 2012): holds its level where few questions or none differ."""
-    z = float(special.ndtri(0.5 + LEVEL / 2))
+def adjusted_wald(
+    only_first: int, only_second: int, n: int, level: float = LEVEL
+) -> tuple[float, float]:
+    """Interval of a difference of paired shares with one question added to each discordant cell
+    (Bonett and Price 2012): holds its level where few questions or none differ."""
+    z = float(special.ndtri(0.5 + level / 2))
     one, other = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
     half = z * math.sqrt((one + other - (one - other) ** 2) / (n + 2))
     return max(-1.0, one - other - half), min(1.0, one - other + half)

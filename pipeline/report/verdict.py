@@ -1,0 +1,227 @@
+"""*Verdict*: what a run says on one benchmark, in a row of figures and the sentences behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.report import words
+from pipeline.report.comparison import accuracy
+from pipeline.report.run_data import OURS, Cell
+from pipeline.results.compare import Comparison
+from pipeline.statistics.intervals import LEVEL, adjusted_wald, mean_interval
+from pipeline.statistics.paired import least_discordant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The main result of one benchmark."""
+
+    line: str
+    """In a line."""
+    tiles: tuple[tuple[str, str, str], ...]
+    """(what, value, interval)."""
+    sentences: tuple[str, ...]
+    """Why, and how sure."""
+    lead: Comparison | None
+    """The comparison that it speaks of."""
+
+
+def verdict_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]) -> Verdict:
+    """What the cells of one run say on one benchmark.
+
+    Args:
+        benchmark: its name.
+        cells: of the run and benchmark.
+        made: comparisons with MR-Thinking, of this run and of those beside it.
+
+    It speaks of the MarkovScale variant (any strategy, where none was run) with most right answers
+    above MR-Thinking at the same N, of equals the one that saves most tokens. MR-Thinking is read
+    at its best. There is one difference with one interval, and both it and the p-value are
+    corrected for all comparisons that were made together.
+    """
+    lead = _lead([c for c in made if any(c.first.of.cell is cell for cell in cells)])
+    graded = any(accuracy(cell, cell.rule) is not None for cell in cells)
+    worth = [_worth(benchmark, cells)] if graded else []
+    if graded and not any(any(cell.rights(rule).values()) for cell in cells for rule in cell.rules):
+        n = words.plural(max(len(cell.rows) for cell in cells), "question")
+        line = f"Nothing was answered right: none of {n} of {benchmark}"
+        said = "That holds for every strategy and answer rule, so none can be compared."
+        return Verdict(line=line, tiles=(), sentences=(said, *worth), lead=None)
+    if lead is not None and lead.accuracy is not None:
+        base = next((c for c in cells if c.kind == "base" and c is not lead.first.of.cell), None)
+        return Verdict(
+            line=_line(lead),
+            tiles=_tiles(lead),
+            sentences=(_figures(lead, base), _difference(lead), *_selection(lead), *worth),
+            lead=lead,
+        )
+    if not graded:
+        line = f"No gold answers are known for {benchmark}: tokens are reported, accuracy is not"
+        return Verdict(line=line, tiles=(), sentences=(), lead=lead)
+    best = max(cells, key=lambda cell: _value(cell))
+    line = f"{best.name} answers {words.percent(_value(best))} of {benchmark} right"
+    said = (
+        f"Its 95 % interval is {words.percent_range(accuracy(best, best.rule))}. No MR-Thinking "
+        f"run of the same N stands beside it, so nothing is said on tokens saved."
+    )
+    return Verdict(line=line, tiles=(), sentences=(said, *worth), lead=lead)
+
+
+def corrected_interval(lead: Comparison) -> tuple[float, float]:
+    """Ends of the difference in accuracy at the level at which Holm's correction tests it.
+
+    The adjusted Wald interval (Bonett and Price 2012) at 1 - 0.05 / m, where m is the factor
+    between corrected and own p-value; all comparisons together where the corrected one is 1.
+    """
+    m = float(lead.tests)
+    if lead.p_adjusted is not None and lead.p_adjusted < 1 and lead.p_accuracy:
+        m = max(1.0, lead.p_adjusted / lead.p_accuracy)
+    level = 1 - (1 - LEVEL) / m
+    return adjusted_wald(lead.only_first, lead.only_second, lead.n_questions, level)
+
+
+def one_question(n: int) -> str:
+    """What a single question weighs, and the least difference that a paired test can call."""
+    least = least_discordant()
+    if least > n:
+        return f"one question is worth {words.magnitude(1 / n)} points"
+    return (
+        f"one question is worth {words.magnitude(1 / n)} points, and the exact paired test "
+        f"calls no difference below {least} questions ({words.magnitude(least / n)} points)"
+    )
+
+
+def most_graded(cells: Sequence[Cell]) -> int:
+    """Questions that are graded under the headline rule of the strategy that has most of them."""
+    return max(len(cell.rights(cell.rule)) for cell in cells)
+
+
+def verdict_words(comparison: Comparison) -> str:
+    """Whether the accuracies differ, in a few words."""
+    if comparison.accuracy is None:
+        return "not graded"
+    if not comparison.distinguishable:
+        return "cannot be told apart"
+    return "more accurate" if comparison.accuracy.value > 0 else "less accurate"
+
+
+def _lead(made: Sequence[Comparison]) -> Comparison | None:
+    candidates = [c for c in made if c.first.kind in OURS] or list(made)
+    return max(candidates, key=lambda c: (_gain(c), c.saved.value if c.saved else 0), default=None)
+
+
+def _gain(comparison: Comparison) -> float:
+    return 0.0 if comparison.accuracy is None else comparison.accuracy.value
+
+
+def _value(cell: Cell) -> float:
+    interval = accuracy(cell, cell.rule)
+    return -1.0 if interval is None else interval.value
+
+
+def _line(lead: Comparison) -> str:
+    gain = _gain(lead)
+    if lead.distinguishable:
+        told = f"{words.points(gain)} points"
+    elif gain:
+        told = f"{words.points(gain)} points, not settled"
+    else:
+        told = "no difference"
+    first, second = (
+        words.percent(None if side.accuracy is None else side.accuracy.value)
+        for side in (lead.first, lead.second)
+    )
+    return (
+        f"{lead.first.of.cell.name} {first}, {lead.second.method} at its best {second}: {told}; "
+        f"{_cost(lead)}"
+    )
+
+
+def _cost(lead: Comparison) -> str:
+    saved = lead.saved
+    if saved is None or saved.low <= 0 <= saved.high:
+        return "about as many tokens"
+    return f"{words.percent(abs(saved.value), 0)} {'fewer' if saved.value > 0 else 'more'} tokens"
+
+
+def _tiles(lead: Comparison) -> tuple[tuple[str, str, str], ...]:
+    own, saved = lead.first.accuracy, lead.saved
+    corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
+    return (
+        (
+            f"points against {lead.second.method} at its best",
+            words.points(_gain(lead)),
+            f"{words.points_range(*corrected_interval(lead))}{corrected}",
+        ),
+        (
+            "tokens saved",
+            words.percent(None if saved is None else saved.value, 0),
+            words.percent_range(saved, 0),
+        ),
+        (
+            f"accuracy of {lead.first.method}",
+            words.percent(None if own is None else own.value),
+            words.percent_range(own),
+        ),
+        ("questions", f"{lead.n_questions:,}", "graded for both"),
+    )
+
+
+def _figures(lead: Comparison, base: Cell | None) -> str:
+    told = [(side.of.cell, side.of.rule) for side in (lead.first, lead.second)]
+    told += [] if base is None else [(base, base.rule)]
+    parts = [
+        f"{cell.method} {words.percent_with(accuracy(cell, rule))} by {rule.value} with "
+        f"{words.count(mean_interval(cell.tokens).value)} tokens per question"
+        for cell, rule in told
+    ]
+    saved = "" if lead.saved is None else f" Tokens saved: {words.percent_with(lead.saved)}."
+    return (
+        f"Accuracy at N = {lead.second.n}, {lead.second.method} by that of its answer rules which "
+        f"has most right here: {'; '.join(parts)}.{saved}"
+    )
+
+
+def _difference(lead: Comparison) -> str:
+    assert lead.accuracy is not None
+    assert lead.p_adjusted is not None
+    corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
+    sentence = (
+        f"The difference in accuracy is {words.points(lead.accuracy.value)} points "
+        f"{words.points_range(*corrected_interval(lead))}: "
+        f"{words.plural(lead.only_first, 'question')} only {lead.first.method} has right, "
+        f"{lead.only_second:,} only {lead.second.method} (exact McNemar test, "
+        f"{words.p_value(lead.p_adjusted)}{corrected})."
+    )
+    if lead.distinguishable:
+        return sentence
+    return f"{sentence} That is no proof of equal accuracy: the interval says what may still hold."
+
+
+def _selection(lead: Comparison) -> list[str]:
+    """What the lead's answer rule alone makes of the rival's completions, whatever the stopping."""
+    rival, rule = lead.second.of.cell, lead.first.of.rule
+    if rule is rival.rule:
+        return []
+    own, same = accuracy(rival, rival.rule), accuracy(rival, rule)
+    if own is None or same is None:
+        return []
+    return [
+        f"Choosing among all completions of {rival.method} by {rule.value}, as "
+        f"{lead.first.method} does, gives {words.percent(same.value)}; by {rival.rule.value}, as "
+        f"{rival.method} does, {words.percent(own.value)} "
+        f"({words.points(same.value - own.value)} points, without any stopping)."
+    ]
+
+
+def _worth(benchmark: str, cells: Sequence[Cell]) -> str:
+    n = most_graded(cells)
+    half = max(
+        (i.half_width for cell in cells if (i := accuracy(cell, cell.rule)) is not None),
+        default=0.0,
+    )
+    return (
+        f"{benchmark} has {words.plural(n, 'graded question')} here: {one_question(n)}; the widest "
+        f"interval of an accuracy here is ±{words.magnitude(half)} points."
+    )
