@@ -24,6 +24,7 @@ import yaml
 
 from benchmarks.fake_cluster import FakeCluster, wait_until
 from benchmarks.machine import described
+from pipeline.report import charts
 
 RUNS = {"large": 40, "small": 10}
 """Questions of each run; the small one is submitted a little later."""
@@ -157,36 +158,27 @@ def scenario(folder: Path) -> dict[str, Any]:
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """The time line: nodes, replicas and chains, over one another."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "markovscale"
-    from matplotlib import pyplot
+    """The time line: nodes, replicas and chains, over one another, events as dotted lines."""
+    import altair as alt
 
     samples = result["samples"]
-    seconds = [at["s"] for at in samples]
-    figure, rows = pyplot.subplots(3, 1, sharex=True, figsize=(8, 6), layout="constrained")
-    rows[0].step(seconds, [at["nodes"] for at in samples], where="post", color="black")
-    rows[0].set_ylabel("GPU nodes")
-    for run, colour in zip(RUNS, ("tab:blue", "tab:orange"), strict=True):
-        for row, name in ((rows[1], "replicas"), (rows[2], "in_flight")):
-            values = [at[name][run] for at in samples]
-            row.step(seconds, values, where="post", color=colour, label=f"{run} run")
-    rows[1].set_ylabel("generator replicas")
-    rows[2].set_ylabel("chains in flight")
-    rows[2].set_xlabel("seconds")
-    rows[1].legend(loc="upper left", frameon=False)
-    for event in result["events"]:
-        for row in rows:
-            row.axvline(event["s"], color="grey", linewidth=0.6, linestyle=":")
-            row.set_ylim(bottom=0)
-        where = {"ha": "left", "va": "bottom", "rotation": 20, "fontsize": 7}
-        rows[0].annotate(
-            event["event"], (event["s"], 1), xycoords=("data", "axes fraction"), **where
-        )
+    events = alt.Chart(alt.Data(values=result["events"])).encode(x="s:Q")
+    rows = [
+        ("GPU nodes", [("nodes", at["s"], at["nodes"]) for at in samples]),
+        *(
+            (title, [(f"{run} run", at["s"], at[name][run]) for run in RUNS for at in samples])
+            for title, name in (("generator replicas", "replicas"), ("chains in flight", "in_flight"))
+        ),
+    ]
+    parts = []
+    for title, points in rows:
+        data = [{"series": series, "x": x, "y": y} for series, x, y in points]
+        lines = charts.lines(data, x="seconds", y=title, step=True, height=110)
+        parts.append(alt.layer(lines, events.mark_rule(strokeDash=[2, 3], color="gray")))
+    words = events.mark_text(angle=340, align="left", fontSize=8, dy=-60).encode(text="event:N")
+    parts[0] = alt.layer(parts[0], words)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
+    alt.vconcat(*(part.properties(width=560) for part in parts)).save(str(path), format="svg")
 
 
 def main(argv: list[str] | None = None) -> int:

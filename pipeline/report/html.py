@@ -126,7 +126,9 @@ def figure(
 def specification(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
     """The Vega-Lite specification of a chart as wide as what holds it, in the page's colours."""
     found: dict[str, Any] = chart.to_dict(validate=False)  # tests validate every kind
-    return {**{k: v for k, v in found.items() if k != "config"}, "width": "container"}
+    found.pop("config", None)
+    fit = {"type": "fit-x", "contains": "padding"}
+    return {**found, "width": "container", "autosize": fit}
 
 
 def section(name: str, title: str, *children: Child, quiet: bool = False) -> Html:
