@@ -167,7 +167,10 @@ def draw(result: dict[str, Any], path: Path) -> None:
         ("GPU nodes", [("nodes", at["s"], at["nodes"]) for at in samples]),
         *(
             (title, [(f"{run} run", at["s"], at[name][run]) for run in RUNS for at in samples])
-            for title, name in (("generator replicas", "replicas"), ("chains in flight", "in_flight"))
+            for title, name in (
+                ("generator replicas", "replicas"),
+                ("chains in flight", "in_flight"),
+            )
         ),
     ]
     parts = []

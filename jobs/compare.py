@@ -32,8 +32,8 @@ from pipeline.core.errors import ConfigError
 from pipeline.report import words
 from pipeline.report.chain_view import Candidate, RoundCurve, candidates
 from pipeline.report.comparison import comparisons_of, pilots_of
-from pipeline.report.verdict import one_question, verdict_words
 from pipeline.report.run_data import RunData, read_runs, rules_in
+from pipeline.report.verdict import one_question, verdict_words
 from pipeline.results.compare import Comparison
 from pipeline.statistics.intervals import Interval
 
