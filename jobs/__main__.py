@@ -38,6 +38,7 @@ GROUPS = {
         "regrade": "grade stored completions again, by another grader",
     },
     "decide offline, without a model": {
+        "import": "read logs of other tools as a pool",
         "replay": "repeat a run's decisions from its journal, or try another strategy",
         "sweep": "replay grids of settings over a pool",
         "paper": "every table and figure of the paper from recorded pools",
@@ -53,6 +54,7 @@ GROUPS = {
 }
 """Every job and what it does, in the order in which a newcomer meets them."""
 
+MODULES = {"import": "import_logs"}  # a keyword is no name of a module
 VERBS = {verb: purpose for group in GROUPS.values() for verb, purpose in group.items()}
 
 DRIVERS = ("evaluate", "collect", "serve", "train", "features")
@@ -73,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
     verb = first.replace("-", "_")
     if verb in VERBS:
         try:
-            job = importlib.import_module(f"{_PACKAGE}.{verb}")
+            job = importlib.import_module(f"{_PACKAGE}.{MODULES.get(verb, verb)}")
         except ModuleNotFoundError as error:
             print(_missing(first, error), file=sys.stderr)
             return 2
@@ -113,7 +115,7 @@ def _complete() -> int:
     verb = words[1].replace("-", "_") if len(words) > 1 else ""
     if verb in VERBS:
         os.environ["_ARGCOMPLETE"] = "2"  # the words that argcomplete skips
-        return int(importlib.import_module(f"{_PACKAGE}.{verb}").main([]) or 0)
+        return int(importlib.import_module(f"{_PACKAGE}.{MODULES.get(verb, verb)}").main([]) or 0)
     parser = argparse.ArgumentParser("markovscale")
     parser.add_argument("verb", choices=VERBS)
     complete(parser)

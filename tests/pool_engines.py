@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from pipeline.core.protocol import Completion, Failure
-from pipeline.replay.pool_selection import Digests
+from pipeline.replay.pool_rows import Digests
 from pipeline.replay.pools import CompletionPool
 
 

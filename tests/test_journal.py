@@ -27,8 +27,7 @@ from pipeline.records.segments import write_segment
 from pipeline.records.trajectory import observation_of, row_of, table_of
 from pipeline.replay import exact
 from pipeline.replay.exact import RecordingKind
-from pipeline.replay.pool_rows import Located
-from pipeline.replay.pool_selection import Digests, Taken
+from pipeline.replay.pool_rows import Digests, Located, Taken
 from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
 

@@ -19,7 +19,7 @@ from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import replay_phases
-from pipeline.replay.pool_selection import Digests
+from pipeline.replay.pool_rows import Digests
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.run import replay_run
 from pipeline.strategies import STRATEGIES

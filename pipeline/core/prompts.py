@@ -7,7 +7,6 @@ turn; the thinking of earlier rounds is dropped.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -22,8 +21,8 @@ class Feedback(StrEnum):
     FINAL_BOX = "final_box"
     """The extracted final answer."""
     FIRST_BOX_COMPAT = "first_box_compat"
-    """From the first box of the whole reply to the last brace before a line break or the next box,
-    as the code behind the paper's tables did. Kept to reproduce its a and b."""
+    """From the first box of the whole reply to the last brace ahead of the next box, or to a line
+    break before that, as the code behind the paper's tables did. Kept to reproduce its a and b."""
     FINAL_TEXT = "final_text"
     """All text after the thinking, as the first description of MR-Thinking has it."""
 
@@ -73,7 +72,7 @@ class Prompts:
             if self.empty_answer is EmptyAnswer.ASK_PLAINLY:
                 return self.ask(question)
             previous = ""
-        before, _, after = self.revise.partition("{answer}")  # the question may itself say {answer}
+        before, _, after = self.revise.rpartition("{answer}")  # {answer} before it is literal
         return self._turns(
             before.replace("{question}", question)
             + previous
@@ -98,12 +97,12 @@ class Prompts:
 def first_box_compat(text: str) -> str | None:
     """The answer that the paper's code fed back: after the *first* box, thinking included.
 
-    Its end is the last closing brace before a line break or the next box, so "boxed 5, since
-    \\frac{1}{2} ..." gives a broken tail. None where there is no box (it fed back an empty one).
+    It is what stands before the last closing brace ahead of the next box, or before a line break
+    that comes earlier, so "boxed 5, since \\frac{1}{2} ..." gives a broken tail; "" where no brace
+    closes. None where there is no box (it fed back an empty one).
     """
-    start = text.find("\\boxed{")
-    if start < 0:
+    _, box, behind = text.partition("\\boxed{")
+    if not box:
         return None
-    tail = re.split(r"\n|\\boxed\{", text[start + len("\\boxed{") :], maxsplit=1)[0]
-    end = tail.rfind("}")
-    return tail[:end] if end >= 0 else tail
+    inside, brace, _ = behind.partition("\\boxed{")[0].rpartition("}")
+    return inside.partition("\n")[0] if brace else ""

@@ -133,6 +133,7 @@ def observation_of(row: Mapping[str, Any]) -> Observation:
     values: dict[str, Any] = {n: row.get(n) if n in LATER else row[n] for n in _COMPLETION_FIELDS}
     if values["step_scores"] is not None:
         values["step_scores"] = tuple(values["step_scores"])
+    values["completion_tokens"] = values["completion_tokens"] or 0  # null: the pool says so
     return Completion(**values)
 
 

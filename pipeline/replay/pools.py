@@ -1,17 +1,18 @@
 """Pools: completions drawn beforehand, deep enough for any decision that is to be tried on them.
 
-A pool has, for every question, one chain of R rounds and K independent samples, all scored and
-graded. It is the journal of a run that drew them (``jobs.collect``), or an export of one. Reading
-it drives the strategies that drew it over its rows, so a pool that was read has every round, each
-drawn for exactly the prompt and sampling parameters that its run used.
+A pool has, for every question, one or several chains of R rounds and K independent samples, graded
+and, where there was a verifier, scored. It is the journal of a run that drew them
+(``jobs.collect``), an export of one, or another tool's log (`pipeline.imports`). Reading it drives
+the strategies that drew it over its rows, so a pool that was read has every round, each drawn for
+exactly the prompt and sampling parameters that its run used.
 """
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -25,14 +26,87 @@ from pipeline.records.questions import QUESTIONS_FILE, question_of, read_questio
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import Address, Recorded, Recording, RecordingKind, drive
-from pipeline.replay.pool_rows import POOL_TABLE, Located, exported_rows, journal_rows
-from pipeline.replay.pool_selection import Digests, Taken
+from pipeline.replay.pool_rows import (
+    POOL_TABLE,
+    Digests,
+    Located,
+    Taken,
+    exported_rows,
+    journal_rows,
+)
 from pipeline.store.storage import Folder, sha256
 
 POOL_VERSION = 1
 
 Place = tuple[str, int]
 """(file, row counted from 1)."""
+Tokens = Literal["recorded", "estimated", "none"]
+"""Whether completion tokens were counted, are estimated, or nobody knows them."""
+Verdicts = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where an imported pool comes from."""
+
+    format: str
+    sources: tuple[Mapping[str, str], ...]
+    """``name`` and ``sha256`` of each file."""
+    licence: str = ""
+    prompts: str = "not recorded"
+    """``known`` where its digests are of the prompts that were really asked."""
+    context: str = "unknown"
+    """What a later round was shown: ``last_answer``, ``history``, ``others``; ``none`` where there
+    are no chains."""
+    labels: str = "both"
+    """Whether verdicts are graded anew (``grade``, ``both``) or the log's own (``trust``)."""
+    tokens: Tokens = "recorded"
+    scores: str = ""
+    """What gave the scores, and how they were mapped to [0, 1]."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """What the import left out, and how much of it."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As ``pool.json`` holds it."""
+        return {**asdict(self), "sources": list(self.sources)}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Origin:
+        """The inverse of `as_json`; unknown fields, of later versions, are left out."""
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        return cls(**{**known, "sources": tuple(known.get("sources", ()))})
+
+    @property
+    def sentence(self) -> str:
+        """What a report says of it in its first lines."""
+        files = f"{len(self.sources)} file{'s' if len(self.sources) != 1 else ''}"
+        said = [f"imported from {files} of format {self.format}"]
+        if self.prompts != "known":
+            said.append("prompts not recorded")
+        if self.context not in ("last_answer", "none"):
+            shown = {
+                "history": "each round saw the whole history",
+                "others": "each round saw others' answers",
+            }
+            said.append(shown.get(self.context, "what each round saw is not known"))
+        if self.labels == "trust":
+            said.append("verdicts are the log's own labels")
+        if self.tokens != "recorded":
+            said.append("tokens estimated" if self.tokens == "estimated" else "no tokens recorded")
+        if self.scores:
+            said.append(f"scores from {self.scores}")
+        said += [f"{number:,} {what} dropped" for what, number in self.dropped.items()]
+        return "; ".join(said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A strategy of a run that draws one chain, or the samples, of a pool."""
+
+    pool: Pool
+    chain: int
+    label: str
+    strategy: Strategy[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +122,8 @@ class PoolQuestion:
     """One a round: ``right``, ``wrong``, ``ungraded``; None for failures and without gold."""
     samples: tuple[Recorded, ...]
     sample_verdicts: tuple[str | None, ...]
+    more_chains: tuple[tuple[tuple[Recorded, ...], Verdicts], ...] = ()
+    """Further chains of the same question, with their verdicts, addressed as the first one is."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -91,6 +167,24 @@ class CompletionPool:
     questions: tuple[PoolQuestion, ...]
     discarded: int
     """Rows of redone work, which nothing uses."""
+    tokens: Tokens = "recorded"
+    imported: Origin | None = None
+    """Where an imported pool comes from; None for pools of this project's runs."""
+
+    @property
+    def chains(self) -> int:
+        """Chains a question; 0 where none were drawn."""
+        return 1 + min(len(q.more_chains) for q in self.questions) if self.rounds else 0
+
+    def with_chain(self, chain: int) -> CompletionPool:
+        """This pool with one of its chains, from 0, in place of the first."""
+        if chain == 0:
+            return self
+        questions = []
+        for question in self.questions:
+            rounds, verdicts = question.more_chains[chain - 1]
+            questions.append(replace(question, rounds=rounds, round_verdicts=verdicts))
+        return replace(self, questions=tuple(questions))
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -135,8 +229,11 @@ def read_with_places(
     """As `read_pool`, and the verdict of each row that the pool rests on, by where it stands."""
     folder = Folder(address.rstrip("/"))
     exported = is_export(folder.address)
+    origin = None
     if exported:
         science, synthetic = exported_science(folder.address)
+        if (imported := folder.read_json("pool.json").get("imported")) is not None:
+            origin = Origin.of_json(imported)
     else:
         config = RunDir.open(folder.address).config()
         science, synthetic = config.science, config.runtime.scripted is not None
@@ -145,7 +242,11 @@ def read_with_places(
         raise DataError(f"{address} was exported without texts: export it again without --no-texts")
     if exported:
         check_digests(folder)
-        return _assembled(folder, science, synthetic, exported_rows(folder, text=keep), None)
+        rows = exported_rows(folder, text=keep)
+        pool, places = _assembled(folder, science, synthetic, rows, None)
+        if origin is not None:
+            pool = replace(pool, imported=origin, tokens=origin.tokens)
+        return pool, places
     run = RunDir(folder)
     return _assembled(folder, science, synthetic, journal_rows(run.journal, text=keep), run)
 
@@ -159,11 +260,38 @@ def pool_strategies(science: ScienceConfig) -> dict[Pool, tuple[str, Strategy[An
     found: dict[Pool, tuple[str, Any]] = {}
     for label, strategy in strategies_of(science).items():
         kind = POOL_OF.get(strategy.kind)
-        if kind is not None and (kind not in found or _n(strategy) > _n(found[kind][1])):
+        if (
+            kind is not None
+            and getattr(strategy, "chain", 0) == 0
+            and (kind not in found or _n(strategy) > _n(found[kind][1]))
+        ):
             found[kind] = (label, strategy)
     if not found:
         raise ConfigError(f"a pool must be drawn by at least one of {', '.join(POOL_OF)}")
     return found
+
+
+def pool_sources(science: ScienceConfig) -> list[Source]:
+    """What draws each part of a pool: the chains in the order of their numbers, then the samples.
+
+    Raises:
+        ConfigError: where the run has none, or its chains differ in length.
+    """
+    first = pool_strategies(science)
+    found = [Source(pool=p, chain=0, label=s[0], strategy=s[1]) for p, s in first.items()]
+    if Pool.SEQUENTIAL in first:
+        deepest = _n(first[Pool.SEQUENTIAL][1])
+        for label, strategy in strategies_of(science).items():
+            chain = getattr(strategy, "chain", 0)
+            if chain and strategy.kind == "mr_thinking":
+                if _n(strategy) != deepest:
+                    raise ConfigError(
+                        f"chains of one pool must be of one length, got {deepest} and "
+                        f"{_n(strategy)} ({label})"
+                    )
+                source = Source(pool=Pool.SEQUENTIAL, chain=chain, label=label, strategy=strategy)
+                found.append(source)
+    return sorted(found, key=lambda source: (source.pool is Pool.PARALLEL, source.chain))
 
 
 def is_export(address: str) -> bool:
@@ -224,14 +352,17 @@ def _assembled(
     rows: Iterable[Located],
     run: RunDir | None,
 ) -> tuple[CompletionPool, dict[Place, str | None]]:
-    sources = pool_strategies(science)
-    labels = {label for label, _ in sources.values()}
+    sources = pool_sources(science)
+    labels = {source.label for source in sources}
+    tokens: Tokens = "recorded"
     recorded: dict[tuple[str, str, str], list[Located]] = {}
     for located in rows:
         row = located.row
         if row["strategy"] in labels:
             key = (row["strategy"], row["benchmark"], row["question_id"])
             recorded.setdefault(key, []).append(located)
+            if row["completion_tokens"] is None and row["error"] is None:
+                tokens = "none"
     outcomes = None if run is None else _outcomes(run, labels)
     if outcomes is None and not recorded:
         raise DataError(
@@ -242,25 +373,29 @@ def _assembled(
     places: dict[Place, str | None] = {}
     for facts in rows_of(read_questions(folder)):
         question = question_of(facts)
-        parts: dict[Pool, tuple[tuple[Recorded, ...], tuple[str | None, ...]]] = {}
-        for kind, (label, strategy) in sources.items():
-            key = (label, question.benchmark, question.question_id)
+        chains: list[tuple[tuple[Recorded, ...], Verdicts]] = []
+        samples: tuple[tuple[Recorded, ...], Verdicts] = ((), ())
+        for source in sources:
+            key = (source.label, question.benchmark, question.question_id)
             taken = Taken(question, recorded.get(key, []), folder.address, digests)
-            drive(strategy, question, taken.answer)
+            drive(source.strategy, question, taken.answer)
             verdicts = taken.verdicts(outcomes, key)
             places.update(zip(taken.places, verdicts, strict=True))
-            parts[kind] = (tuple(taken.entries), verdicts)
-        rounds, round_verdicts = parts.get(Pool.SEQUENTIAL, ((), ()))
-        samples, sample_verdicts = parts.get(Pool.PARALLEL, ((), ()))
+            if source.pool is Pool.SEQUENTIAL:
+                chains.append((_as_first(taken.entries), verdicts))
+            else:
+                samples = (tuple(taken.entries), verdicts)
+        rounds, *more = chains or [((), ())]
         questions.append(
             PoolQuestion(
                 question=question,
                 gold=facts["gold"],
                 level=facts["level"],
-                rounds=rounds,
-                round_verdicts=round_verdicts,
-                samples=samples,
-                sample_verdicts=sample_verdicts,
+                rounds=rounds[0],
+                round_verdicts=rounds[1],
+                samples=samples[0],
+                sample_verdicts=samples[1],
+                more_chains=tuple(more),
             )
         )
     if not questions:
@@ -273,12 +408,26 @@ def _assembled(
         samples=_depth(sources, Pool.PARALLEL),
         questions=tuple(questions),
         discarded=sum(map(len, recorded.values())) - len(places),
+        tokens=tokens,
     )
     return pool, places
 
 
-def _depth(sources: Mapping[Pool, tuple[str, Strategy[Any]]], kind: Pool) -> int:
-    return _n(sources[kind][1]) if kind in sources else 0
+def _as_first(entries: Sequence[Recorded]) -> tuple[Recorded, ...]:
+    """A chain under the addresses of chain 0, which strategies ask for."""
+    return tuple(
+        entry if entry.address[1] == 0 else replace(entry, address=_at(entry, 0))
+        for entry in entries
+    )
+
+
+def _at(entry: Recorded, chain: int) -> Address:
+    pool, _, round_, sample = entry.address
+    return (pool, chain, round_, sample)
+
+
+def _depth(sources: Sequence[Source], kind: Pool) -> int:
+    return max((_n(source.strategy) for source in sources if source.pool is kind), default=0)
 
 
 def _n(strategy: Any) -> int:

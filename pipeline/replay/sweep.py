@@ -42,7 +42,7 @@ from pipeline.replay.chain_arrays import (
 )
 from pipeline.replay.exact import RecordingKind, check_replayable, replay_phases
 from pipeline.replay.fast import Decisions, FastReplay, replays_as_arrays
-from pipeline.replay.pool_selection import Digests
+from pipeline.replay.pool_rows import Digests
 from pipeline.replay.pools import CompletionPool
 from pipeline.strategies.agree import Agree
 

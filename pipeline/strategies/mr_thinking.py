@@ -38,10 +38,14 @@ class MRThinking:
     the budget always have one."""
     score: bool = True
     """Whether completions are scored by the verifier."""
+    chain: int = 0
+    """Which of several independent chains of a question this is, >= 0."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
         check_score_every(self.score_every)
+        if self.chain < 0:
+            raise ValueError(f"chain must be >= 0, got {self.chain!r}")
 
     def start(
         self, question: Question, statistics: Statistics | None = None
@@ -53,6 +57,7 @@ class MRThinking:
             prompts=self.prompts,
             score=self.score,
             score_every=self.score_every,
+            chain=self.chain,
         )
         return begin(question, plan)
 

@@ -63,6 +63,8 @@ class Plan:
     """``first_score`` where p0 is the score of round 0."""
     calibration: CalibrationMap | None = None
     """What a score is worth as a chance of being right; None takes it as it is."""
+    chain: int = 0
+    """Which of several chains of the question this is; each has its own seeds."""
 
     def scores(self, round: int) -> bool:
         """Whether the completion of a round is scored."""
@@ -163,6 +165,7 @@ def chain_request(
     *,
     round: int,
     score: bool,
+    chain: int = 0,
 ) -> Request:
     """The request of one round of a chain: the same for every strategy that asks for it."""
     return Request(
@@ -172,8 +175,9 @@ def chain_request(
         top_p=decoding.top_p,
         sampling=decoding.sampling,
         pool=Pool.SEQUENTIAL,
+        chain=chain,
         round=round,
-        seed=request_seed(question.seed, Pool.SEQUENTIAL, 0, round, 0),
+        seed=request_seed(question.seed, Pool.SEQUENTIAL, chain, round, 0),
         score=score,
     )
 
@@ -181,7 +185,12 @@ def chain_request(
 def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
     plan, round = state.plan, state.round
     return chain_request(
-        state.question, plan.decoding, messages, round=round, score=plan.scores(round)
+        state.question,
+        plan.decoding,
+        messages,
+        round=round,
+        score=plan.scores(round),
+        chain=plan.chain,
     )
 
 

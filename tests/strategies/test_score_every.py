@@ -15,7 +15,7 @@ from pipeline.records.answering import as_asked
 from pipeline.replay.chain_arrays import chain_arrays
 from pipeline.replay.exact import Replayed, drive
 from pipeline.replay.fast import FastReplay, replays_as_arrays
-from pipeline.replay.pool_selection import Digests
+from pipeline.replay.pool_rows import Digests
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.mr_thinking import MRThinking

@@ -1,0 +1,266 @@
+"""Import logs of other tools as a pool, to decide over samples and chains that exist already.
+
+    markovscale import logs/*.eval --format inspect --out pools/gpqa
+    markovscale import results/org__model --format lm_eval --out pools/gsm8k
+    markovscale import answers.csv --map fields.yaml --out pools/mine
+
+Reads Inspect's logs (``inspect``), samples of lm-evaluation-harness (``lm_eval``), NeMo-Skills'
+outputs (``nemo_skills``), OpenAI's and vLLM's batches (``openai_batch``), Qwen2.5-Math's results
+(``qwen_math``), the completion pools of OptScale (``optscale``), and any JSONL, JSON, CSV or
+Parquet by a map (docs/import.md). Answers are graded anew and compared with the log's labels; the
+first table of what the samples are worth follows. Needs no engine and no Ray. Exits with 0; with 1
+where more than 2 % of the labels differ from the verdicts; with 2 for input that does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import sys
+import time
+from collections.abc import Mapping
+
+from jobs.cli import VerbParser, at_least, log_to_stderr, terminal
+from jobs.endings import in_one_line
+from pipeline.benchmarks import BenchmarkSource, Item, load
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.protocol import Pool
+from pipeline.imports.entries import Log
+from pipeline.imports.importer import (
+    DISAGREEMENTS,
+    MOST_DISAGREEMENTS,
+    ImportOptions,
+    ImportReport,
+    import_log,
+)
+from pipeline.imports.inspect_logs import PATTERNS, read_inspect
+from pipeline.imports.mapped import read_map, read_mapped
+from pipeline.imports.optscale import read_optscale
+from pipeline.imports.row_formats import (
+    read_lm_eval,
+    read_nemo_skills,
+    read_openai_batch,
+    read_qwen_math,
+)
+from pipeline.store.log_files import LogFile, find_logs
+
+FORMATS: Mapping[str, tuple[str, ...]] = {
+    "inspect": PATTERNS,
+    "lm_eval": ("samples_*.jsonl",),
+    "nemo_skills": ("output-rs*.jsonl", "output*.jsonl"),
+    "openai_batch": ("*.jsonl",),
+    "optscale": ("*.json",),
+    "qwen_math": ("*.jsonl",),
+}
+"""Formats, and the names of their files in a folder."""
+_ANY = ("*.jsonl", "*.parquet", "*.csv", "*.json")
+_SHOWN = 10
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = VerbParser("import", __doc__)
+    options.add_argument(
+        "logs", nargs="+", metavar="LOG", help="files, folders or patterns, of one model"
+    )
+    options.add_argument("--format", choices=tuple(FORMATS), help="who wrote the logs")
+    options.add_argument("--map", metavar="FILE", help="YAML file that says which field is what")
+    options.add_argument("--out", required=True, metavar="POOL", help="new folder of the pool")
+    options.add_argument(
+        "--gold", metavar="FILE", help="benchmark file with reference answers, by id or by text"
+    )
+    options.add_argument("--model", metavar="NAME", help="which model, or a name for it")
+    options.add_argument("--benchmark", metavar="NAME", help="which benchmark, or a name for it")
+    _add_depth(options, "--rounds", "R", "completions are rounds of chains; take R of each")
+    _add_depth(options, "--samples", "K", "completions are samples; take K a question")
+    options.add_argument(
+        "--ragged",
+        choices=("best", "cut"),
+        default="best",
+        help="where questions differ in depth: the depth that keeps most completions, without the "
+        "questions below it (best), or the smallest depth (cut)",
+    )
+    options.add_argument(
+        "--labels",
+        choices=("both", "grade", "trust"),
+        default="both",
+        help="verdicts: grade anew and compare with the log's labels (both), grade, or trust them",
+    )
+    options.add_argument(
+        "--scorer", metavar="NAME", help="whose label counts: scorer of Inspect, filter of lm_eval"
+    )
+    options.add_argument(
+        "--question-of-id",
+        metavar="REGEX",
+        help="what of a batch's custom_id names the question: the first group",
+    )
+    options.add_argument(
+        "--score-map",
+        choices=("identity", "sigmoid", "percent", "exp"),
+        help="how scores come to lie in [0, 1]",
+    )
+    options.add_argument("--scores", metavar="NAME", help="what gave the scores")
+    options.add_argument(
+        "--tokens",
+        choices=("recorded", "estimate"),
+        default="recorded",
+        help="estimate completion tokens from the texts that lack them (4 characters a token)",
+    )
+    options.add_argument(
+        "--no-texts", action="store_true", help="leave the replies' texts out of the pool"
+    )
+    options.add_argument("--licence", default="", help="of the logs, for the card and pool.json")
+    return options
+
+
+def _add_depth(options: argparse.ArgumentParser, name: str, metavar: str, what: str) -> None:
+    options.add_argument(name, nargs="?", const=0, type=at_least(1), metavar=metavar, help=what)
+
+
+@in_one_line
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    log_to_stderr(arguments.level)
+    started = time.perf_counter()
+    if (arguments.format is None) == (arguments.map is None):
+        raise ConfigError("an import must have --format NAME or --map FILE, one of them")
+    patterns = _ANY if arguments.format is None else FORMATS[arguments.format]
+    files = find_logs(arguments.logs, patterns)
+    logs = _read(arguments, files)
+    options = _options(arguments)
+    worst, made = 0.0, 0
+    for part, log in logs.items():
+        address = arguments.out.rstrip("/") + (f"/{_file_name(part)}" if part else "")
+        try:
+            report = import_log(log, files, options, address)
+        except DataError as error:
+            if not part:
+                raise
+            print(f"refused: {part}: {error}")
+            continue
+        if arguments.level < logging.WARNING:
+            _print(report, address)
+        worst, made = max(worst, report.share_disagreeing), made + 1
+    seconds = time.perf_counter() - started
+    print(f"{made} pool{'s' if made != 1 else ''}, {seconds:.0f} s: {arguments.out}")
+    return 1 if worst > MOST_DISAGREEMENTS else 0
+
+
+def _read(arguments: argparse.Namespace, files: list[LogFile]) -> dict[str, Log]:
+    if arguments.map is not None:
+        return read_mapped(files, read_map(arguments.map))
+    match arguments.format:
+        case "inspect":
+            return {"": read_inspect(files, scorer=arguments.scorer)}
+        case "lm_eval":
+            return {"": read_lm_eval(files, filter_name=arguments.scorer)}
+        case "nemo_skills":
+            return {"": read_nemo_skills(files)}
+        case "openai_batch":
+            return {"": read_openai_batch(files, question_of_id=_pattern(arguments))}
+        case "qwen_math":
+            return {"": read_qwen_math(files)}
+        case _:
+            return {"": read_optscale(files, pool=_pool(arguments))}
+
+
+def _pattern(arguments: argparse.Namespace) -> re.Pattern[str] | None:
+    if arguments.question_of_id is None:
+        return None
+    try:
+        pattern = re.compile(arguments.question_of_id)
+    except re.error as error:
+        raise ConfigError(f"--question-of-id must be a regular expression: {error}") from error
+    if pattern.groups < 1:
+        raise ConfigError("--question-of-id must have a group, such as '(.*)-[0-9]+$'")
+    return pattern
+
+
+def _pool(arguments: argparse.Namespace) -> Pool | None:
+    """What completions are, where one of the options says so."""
+    if (arguments.rounds is None) == (arguments.samples is None):
+        return None
+    return Pool.SEQUENTIAL if arguments.rounds is not None else Pool.PARALLEL
+
+
+def _options(arguments: argparse.Namespace) -> ImportOptions:
+    return ImportOptions(
+        format=arguments.format or "map",
+        model=arguments.model,
+        benchmark=arguments.benchmark,
+        rounds=arguments.rounds or None,
+        samples=arguments.samples or None,
+        ragged=arguments.ragged,
+        labels=arguments.labels,
+        score_map=arguments.score_map,
+        scores=arguments.scores,
+        estimate_tokens=arguments.tokens == "estimate",
+        texts=not arguments.no_texts,
+        licence=arguments.licence,
+        golds=_golds(arguments.gold),
+    )
+
+
+def _golds(path: str | None) -> tuple[Item, ...]:
+    if path is None:
+        return ()
+    try:
+        return tuple(load(BenchmarkSource(name="gold", path=path, skip_bad_rows=True)).items)
+    except DataError as error:
+        raise DataError(f"--gold: {error}") from error
+
+
+def _file_name(part: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", part).strip("-.") or "pool"
+
+
+def _print(report: ImportReport, address: str) -> None:
+    """What came of an import, refused rows and disagreements first."""
+    say = terminal().print
+    for line in report.refused[:_SHOWN]:
+        say(f"refused: {line}", soft_wrap=True)
+    if len(report.refused) > _SHOWN:
+        say(f"refused: {len(report.refused) - _SHOWN:,} more")
+    failed = f", {report.failures:,} of them failed" if report.failures else ""
+    drawn = report.completions + report.failures
+    say(
+        f"{report.questions:,} questions, {report.drawn}: {drawn:,} completions{failed}",
+        soft_wrap=True,
+    )
+    for note in report.notes:
+        say(f"note: {note}", soft_wrap=True)
+    if report.origin is not None:
+        say(report.origin.sentence, soft_wrap=True)
+    if report.table:
+        _print_labels(report, address)
+
+
+def _print_labels(report: ImportReport, address: str) -> None:
+    say = terminal().print
+    verdicts = ("right", "wrong", "ungraded")
+    say("label    " + "".join(f"{verdict:>12}" for verdict in verdicts) + "   (graded anew)")
+    for label in ("right", "wrong"):
+        say(f"{label:<9}" + "".join(f"{report.table[label, verdict]:>12,}" for verdict in verdicts))
+    for one in report.disagreements[:_SHOWN]:
+        say(
+            f"{one['label']} by the log, {one['verdict']} here: {one['answer']!r} for "
+            f"{one['gold']!r}, {one['where']}",
+            soft_wrap=True,
+        )
+    if report.disagreements:
+        say(
+            f"{len(report.disagreements):,} labels differ ({report.share_disagreeing:.1%}), all in "
+            f"{address}/{DISAGREEMENTS}"
+            + (
+                ": look at them, then import with --labels grade or --labels trust"
+                if report.share_disagreeing > MOST_DISAGREEMENTS
+                else ""
+            ),
+            soft_wrap=True,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

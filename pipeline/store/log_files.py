@@ -1,0 +1,168 @@
+"""Log files that a user names: found by path, folder or pattern, read as rows, JSON or archives."""
+
+from __future__ import annotations
+
+import glob
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.core.errors import DataError
+from pipeline.store.row_files import RawRow, read_rows
+from pipeline.store.storage import sha256
+
+_MOST_ROW, _MOST_FILE = 1 << 30, 1 << 34
+_MOST_MEMBER = 1 << 32
+_LOCAL_HEADER = 30
+_ZSTANDARD = 93
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file of a log."""
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+        return Path(self.path).name
+
+    @property
+    def folder(self) -> str:
+        """The path of the folder that holds it."""
+        return str(Path(self.path).parent)
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        return Path(self.path).read_bytes()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its bytes."""
+        return sha256(self._bytes)
+
+    def rows(self) -> Iterator[RawRow]:
+        """Its rows: of JSONL, JSON, CSV or Parquet, by the ending of its name."""
+        return read_rows(self.path, max_row_bytes=_MOST_ROW, max_file_bytes=_MOST_FILE)
+
+    def json(self) -> Any:
+        """Its JSON value.
+
+        Raises:
+            DataError: naming the file, where it holds none.
+        """
+        return _json(self._bytes, self.path)
+
+    def archive(self) -> Archive:
+        """Its members, where it is a ZIP file.
+
+        Raises:
+            DataError: naming the file, where it is none, or is cut short.
+        """
+        return Archive(self.path, self._bytes)
+
+
+class Archive:
+    """The members of a ZIP file, deflated or compressed with Zstandard."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self._path, self._data = path, data
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError) as error:
+            raise DataError(f"{path} must be a ZIP file, got: {error}") from error
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its members, in the order of writing."""
+        return self._zip.namelist()
+
+    def json(self, name: str) -> Any:
+        """The JSON value of a member.
+
+        Raises:
+            DataError: naming file and member, where it cannot be read.
+        """
+        return _json(self._member(name), f"{self._path}, {name}")
+
+    def _member(self, name: str) -> bytes:
+        info = self._zip.getinfo(name)
+        if info.file_size > _MOST_MEMBER:
+            raise DataError(
+                f"a member must unpack to at most {_MOST_MEMBER:,} bytes, got {info.file_size:,} "
+                f"in {self._path}, {name}"
+            )
+        try:
+            if info.compress_type != _ZSTANDARD:
+                return self._zip.read(name)
+            start = info.header_offset  # Python's zipfile reads Zstandard from 3.14 on
+            lengths = struct.unpack("<HH", self._data[start + 26 : start + _LOCAL_HEADER])
+            start += _LOCAL_HEADER + sum(lengths)
+            packed = pa.py_buffer(self._data[start : start + info.compress_size])
+            with pa.input_stream(packed, compression="zstd") as stream:
+                return bytes(stream.read(info.file_size))
+        except (zipfile.BadZipFile, NotImplementedError, struct.error, OSError) as error:
+            raise DataError(f"{self._path}, {name} must be readable, got: {error}") from error
+
+
+def find_logs(names: Sequence[str], patterns: Sequence[str]) -> list[LogFile]:
+    """The files behind paths, glob patterns and folders, each once, in the order of the names.
+
+    Args:
+        names: as given on a command line.
+        patterns: of the file names that count below a folder; the first that any file fits is used.
+
+    Raises:
+        DataError: where a name is no file, or no file below a folder fits.
+    """
+    found: dict[str, LogFile] = {}
+    for name in names:
+        for path in sorted(glob.glob(name, recursive=True), key=_natural) or [name]:
+            place = Path(path).expanduser()
+            if place.is_dir():
+                files = _below(place, patterns)
+            elif place.is_file():
+                files = [place]
+            else:
+                raise DataError(f"a log must be a file or a folder, got {name!r}")
+            found.update({str(file): LogFile(str(file)) for file in files})
+    return list(found.values())
+
+
+def _below(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    files = sorted((f for f in folder.rglob("*") if f.is_file()), key=lambda f: _natural(str(f)))
+    for pattern in patterns:
+        if fitting := [file for file in files if fnmatch(file.name, pattern)]:
+            return fitting
+    raise DataError(f"a folder must hold {' or '.join(patterns)}, {folder} holds none")
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    """Sorts rs2 before rs10."""
+    parts, digits = list[tuple[int, str]](), ""
+    for character in path + "\0":
+        if character.isascii() and character.isdigit():
+            digits += character
+            continue
+        if digits:
+            parts.append((int(digits), ""))
+            digits = ""
+        parts.append((-1, character))
+    return parts
+
+
+def _json(data: bytes, where: str) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} must be JSON, got {error}") from error
