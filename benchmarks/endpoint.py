@@ -67,7 +67,7 @@ def _engine(wanted: int, at_once: int) -> dict[str, float]:
             "enforce_eager": True,
         },
     }
-    figures = _measured({"host": "actors", "generator": pool}, wanted, at_once)
+    figures = _measured({"generator": pool}, wanted, at_once)
     ray.shutdown()
     return figures
 

@@ -1,7 +1,7 @@
 """How fast questions reach controllers and engines: Ray Data's part of the pipeline, in full.
 
     python -m benchmarks.feed --quick
-    python -m benchmarks.feed --questions 20000 --controllers 4 --replicas 16 --host serve
+    python -m benchmarks.feed --questions 20000 --controllers 4 --replicas 16
 
 - ``questions_per_s``: chains of one round that scripted engines answer at once, through Ray Data,
   controllers, journal and outcomes: what one-round work can at best come to,
@@ -38,15 +38,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--questions", type=int, default=10_000)
     parser.add_argument("--controllers", type=int, default=1)
     parser.add_argument("--replicas", type=int, default=4, help=f"of {_SLOTS} slots, to be filled")
-    parser.add_argument("--host", choices=["actors", "serve"], default="actors")
     options = parser.parse_args(argv)
     from benchmarks.product import run_chains, scripted_config
 
     questions = 1_500 if options.quick else options.questions
     print(described())
-    at_once = scripted_config(
-        questions, slots=_SLOTS, host=options.host, controllers=options.controllers
-    )
+    at_once = scripted_config(questions, slots=_SLOTS, controllers=options.controllers)
     answered = run_chains(at_once, _work(questions, 1))
     print(f"{questions} questions in {answered['seconds']:.1f} s", flush=True)
     chains = round(1.1 * _SLOTS * options.replicas)
@@ -55,7 +52,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         replicas=options.replicas,
         slots=_SLOTS,
         tokens_per_s=_TOKENS_PER_S,
-        host=options.host,
         controllers=options.controllers,
     )
     filled = run_chains(slow, _work(chains, _TOKENS))

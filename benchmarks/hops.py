@@ -1,4 +1,4 @@
-"""What a call of an engine costs by the way it goes: in process, Ray actor, Ray Serve.
+"""What a call of an engine costs by the way it goes: in process or to a Ray actor.
 
     python -m benchmarks.hops --quick
     python -m benchmarks.hops --calls 20000 --prompt-bytes 20000 --reply-chars 4500
@@ -27,7 +27,7 @@ from benchmarks.control_plane import run, works_of
 from benchmarks.machine import described
 from benchmarks.running import titled
 
-HOSTS = ("process", "actors", "serve")
+HOSTS = ("process", "actors")
 _AT_ONCE = 64
 _CHAINS_AT_ONCE, _ROUNDS = 256, 8
 _APART_S = 0.02
@@ -101,7 +101,7 @@ def rounds_of(engines: Any, chains: int) -> dict[str, float]:
 
 def replicas_cpu_s() -> float:
     """CPU time that the replicas' processes have taken so far."""
-    replicas = titled(os.getpid(), "ray::EngineHost") | titled(os.getpid(), "ray::ServeReplica")
+    replicas = titled(os.getpid(), "ray::EngineHost")
     return sum(sum(replica.cpu_times()[:2]) for replica in replicas.values())
 
 
@@ -114,7 +114,6 @@ def started(host: str, reply_chars: int) -> Any:
     pool = {"num_gpus": 0, "num_cpus": 0.2, "engine": {"max_num_seqs": 256}}
     runtime = RuntimeConfig.model_validate(
         {
-            "host": "actors" if host == "process" else host,
             "generator": pool,
             "verifier": pool,
             "scripted": {"in_process": host == "process", "reply_chars": reply_chars},
@@ -138,7 +137,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--hosts", default=",".join(HOSTS), help="comma-separated")
     options = parser.parse_args(argv)
     calls = 1_000 if options.quick else options.calls
-    from actors.driver.signals import watching
     from jobs.cluster import start_ray
     from pipeline.config.runtime import RuntimeConfig
 
@@ -147,19 +145,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{calls} calls, {_AT_ONCE} at once, prompts of {len(prompt):,} bytes", flush=True)
     figures: dict[str, Any] = {"benchmark": "hops", "calls": calls}
     start_ray(RuntimeConfig())
-    with watching("hops"):  # Serve's applications are taken for orphans without it
-        for host in options.hosts.split(","):
-            engines = started(host, options.reply_chars)
-            try:
-                figures[host] = asyncio.run(measure(engines.address, calls, 100, prompt))
-                figures[host] |= rounds_of(engines.address, max(100, calls // 10))
-            finally:
-                engines.stop()
-            print(host, figures[host], flush=True)
-    if "process" in figures:
-        for host in {"actors", "serve"} & figures.keys():
-            added = figures[host]["latency_p50_ms"] - figures["process"]["latency_p50_ms"]
-            figures[host]["added_ms"] = added
+    for host in options.hosts.split(","):
+        engines = started(host, options.reply_chars)
+        try:
+            figures[host] = asyncio.run(measure(engines.address, calls, 100, prompt))
+            figures[host] |= rounds_of(engines.address, max(100, calls // 10))
+        finally:
+            engines.stop()
+        print(host, figures[host], flush=True)
+    if set(HOSTS) <= figures.keys():
+        added = figures["actors"]["latency_p50_ms"] - figures["process"]["latency_p50_ms"]
+        figures["actors"]["added_ms"] = added
     print(json.dumps(figures))
 
 

@@ -37,7 +37,6 @@ def scripted_config(
     slots: int = 16,
     tokens_per_s: float | None = None,
     most_tokens: int = 400,
-    host: str = "actors",
     controllers: int = 1,
 ) -> dict[str, Any]:
     """A run on scripted engines that write as much as they are asked to.
@@ -48,7 +47,6 @@ def scripted_config(
         slots: of each.
         tokens_per_s: of one sequence, however full the batch; None answers at once.
         most_tokens: of a completion.
-        host: ``actors`` or ``serve``.
         controllers: actors that hold the chains.
     """
     return {
@@ -60,7 +58,6 @@ def scripted_config(
             "generator": {"model": "scripted"},
         },
         "runtime": {
-            "host": host,
             "journal_flush_s": 1.0,
             "generator": {
                 "replicas": replicas,

@@ -154,7 +154,6 @@ def scripted_run(folder: Path, **runtime: Any) -> Path:
             "verifier": {"model": "none"},
         },
         "runtime": {
-            "host": "actors",
             "runs": str(folder / "runs"),
             "journal_flush_s": 0.5,
             "generator": replica,

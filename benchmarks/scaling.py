@@ -1,7 +1,7 @@
 """How much of more replicas the product's path makes use of: 1, 2 and 4 of them.
 
     python -m benchmarks.scaling --quick
-    python -m benchmarks.scaling --chains 2048 --repeats 3 --host serve
+    python -m benchmarks.scaling --chains 2048 --repeats 3
 
 Scripted engines with a fixed speed a sequence, so that what is measured is the path and no model:
 Ray Data, controllers, client, host and journal. The same chains run on each number of replicas,
@@ -41,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--most-tokens", type=int, default=120)
     parser.add_argument("--reply-chars", type=int, default=0, help="of working in each reply")
     parser.add_argument("--tokens-per-s", type=float, default=120, help="of one sequence")
-    parser.add_argument("--host", choices=["actors", "serve"], default="actors")
     parser.add_argument("--controllers", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args(argv)
@@ -53,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     tokens = sum(job.total for job in work)
     print(described())
-    print(f"{len(work)} chains, {tokens:,} tokens, {options.slots} slots, host {options.host}")
+    print(f"{len(work)} chains, {tokens:,} tokens, {options.slots} slots")
     figures: list[dict[str, Any]] = []
     for replicas in map(int, options.replicas.split(",")):
         config = scripted_config(
@@ -62,7 +61,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             slots=options.slots,
             tokens_per_s=options.tokens_per_s,
             most_tokens=options.most_tokens,
-            host=options.host,
             controllers=options.controllers,
         )
         config["runtime"]["scripted"]["reply_chars"] = options.reply_chars
@@ -88,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         times = got["replicas"] / first["replicas"]
         got["efficiency"] = got["tokens_per_s"] / first["tokens_per_s"] / times
         got["ideal_efficiency"] = got["ideal_tokens_per_s"] / first["ideal_tokens_per_s"] / times
-    print(json.dumps({"benchmark": "scaling", "host": options.host, "scaling": figures}))
+    print(json.dumps({"benchmark": "scaling", "scaling": figures}))
 
 
 if __name__ == "__main__":

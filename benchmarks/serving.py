@@ -103,7 +103,6 @@ def _served(folder: Path) -> Iterator[tuple[int, str]]:
             "verifier": {"model": "scripted"},
         },
         "runtime": {
-            "host": "actors",
             "generator": engines,
             "verifier": engines,
             "controllers": {"num_cpus": 0.3, "in_flight": 1024},

@@ -1,7 +1,7 @@
 """Seconds from a cold start to the first completion, and what they are spent on.
 
     python -m benchmarks.start_up --quick         # tiny model, plain actors
-    python -m benchmarks.start_up --host serve --model /models/my-7b --gpu
+    python -m benchmarks.start_up --model /models/my-7b --gpu
     python -m benchmarks.start_up --scripted      # all but the engine
 
 One question with one token, through the product's own path, in a fresh process:
@@ -42,7 +42,6 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="one repeat, under 50 s on 2 cores")
     parser.add_argument("--model", default="models/tiny-generator")
     parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--host", choices=["actors", "serve"], default="actors")
     parser.add_argument("--scripted", action="store_true", help="a scripted engine, no vLLM")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -52,7 +51,7 @@ def _options() -> argparse.ArgumentParser:
 def _config(options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks.product import scripted_config
 
-    config = scripted_config(1, slots=8, most_tokens=1, host=options.host)
+    config = scripted_config(1, slots=8, most_tokens=1)
     config["name"] = "start-up"
     runtime = config["runtime"]
     runtime["journal_flush_s"] = 0.05  # a finished round is told of at once
@@ -155,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         Path(options.child).write_text(json.dumps(_child(options)), "utf-8")
         return
     print(described())
-    figures: dict[str, Any] = {"benchmark": "start_up", "host": options.host}
+    figures: dict[str, Any] = {"benchmark": "start_up"}
     if not options.scripted:
         figures["import_vllm"] = _import_vllm_s()
         print(f"import vllm: {figures['import_vllm']:.1f} s", flush=True)

@@ -4,7 +4,7 @@
     python -m benchmarks.throughput --shape 7b --gpu --chains 1000 --mean-tokens 160 \\
         --most-tokens 400 --slots 256
     python -m benchmarks.throughput --verifier ...    # every completion is scored, in all of them
-    python -m benchmarks.throughput --keep-engines --host actors --chains 1600,800 \\
+    python -m benchmarks.throughput --keep-engines --chains 1600,800 \\
         --mean-tokens 600,2000 --most-tokens 1500,4000 ...    # several workloads, on one start
 
 The same chains of known length (`benchmarks.workload`) run as
@@ -60,7 +60,6 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--verifiers", type=int, default=1, help="verifier replicas of the product")
     parser.add_argument("--controllers", type=int, default=1)
     parser.add_argument("--loops", default=",".join(LOOPS), help="comma-separated bare loops")
-    parser.add_argument("--host", choices=["actors", "serve"], default="serve")
     parser.add_argument("--no-product", action="store_true")
     parser.add_argument(
         "--kv-tokens", type=int, help="room in the KV cache, else all that the memory allows"
@@ -138,7 +137,6 @@ def _config(options: argparse.Namespace, models: Path, chains: int) -> dict[str,
             **({"verifier": verifier} if options.verifier else {}),
         },
         "runtime": {
-            "host": options.host,
             "generator": generator,
             "verifier": {**pool, "replicas": options.verifiers},
             "controllers": {
@@ -277,8 +275,6 @@ def main() -> None:
         options.repeats = 1
     if not len(options.chains) == len(options.mean_tokens) == len(options.most_tokens):
         parser.error("--chains, --mean-tokens and --most-tokens must have one number a workload")
-    if options.keep_engines and options.host != "actors":
-        parser.error("--keep-engines needs --host actors")
     workloads = _workloads(options)
     with tempfile.TemporaryDirectory() as folder:
         models = Path(options.models or folder).absolute()
@@ -292,8 +288,7 @@ def main() -> None:
                 f"{options.shape}: {work.name}, 1 or {options.rounds} rounds, "
                 f"{sum(job.total for job in work.jobs):,} tokens, {options.slots} slots a replica, "
                 f"{options.replicas} replica(s), "
-                f"{options.verifiers if options.verifier else 'no'} verifier(s), "
-                f"host {options.host}",
+                f"{options.verifiers if options.verifier else 'no'} verifier(s)",
                 flush=True,
             )
         figures: list[dict[str, Any]] = [{} for _ in workloads]

@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from actors.cluster import orphan_reaper
+from actors.cluster.process_guard import ProcessGuard
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import ConfigError, MarkovScaleError
 from pipeline.store.shipped import INSTALLED, PROJECT
@@ -135,7 +135,7 @@ def _init(ray: Any, runtime: RuntimeConfig, joins: str | None, own: Sequence[Pat
                 f"{error} (RAY_AUTH_MODE must be that of the cluster, it is {mode} here)"
             ) from error
     else:
-        orphan_reaper.hold()
+        ProcessGuard()
         _importable_by_workers(own)
         ray.init(
             address="local",

@@ -135,8 +135,7 @@ def pool_lines(pool: PoolPlan, settings: PoolConfig) -> Iterator[str]:
     )
     if settings.max_replicas is not None:
         yield (
-            f"  grows while more than {settings.target_requests} requests a replica are open for "
-            f"{settings.upscale_delay_s:g} s, shrinks after {settings.downscale_delay_s:g} s below"
+            f"  begins with {settings.least_replicas} and grows while the cluster has room"
             f"{_unreached(pool)}"
         )
 

@@ -20,9 +20,9 @@ from jobs.priors import keep_predictions, predictor_of
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
 from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.text import encodable
 from pipeline.records.questions import QUESTIONS_FILE, questions_table, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.trajectory import encodable
 from pipeline.report.cautions import left_out
 from pipeline.store.storage import Folder, check_name, fresh_token, resolve
 

@@ -108,9 +108,7 @@ def tiny_engines(local_ray: None) -> Iterator[Engines]:
             "generator": GeneratorModel.model_validate({**TINY_GENERATOR, "logprobs": True}),
             "verifier": VerifierModel.model_validate(TINY_VERIFIER),
         },
-        RuntimeConfig.model_validate(
-            {"host": "actors", "generator": TINY_POOL, "verifier": TINY_POOL}
-        ),
+        RuntimeConfig.model_validate({"generator": TINY_POOL, "verifier": TINY_POOL}),
         run_id="tests",
         max_tokens=256,
     )

@@ -68,12 +68,6 @@ CALLS = {"generate": GenerateCall, "score": ScoreCall}
 ANSWERS = {"generate": Generated, "score": Scored}
 
 
-class WithHttp(RuntimeConfig):
-    """The name of the host."""
-
-    host: Any = "http"
-
-
 class HttpHost:
     """A server of one scripted engine."""
 
@@ -86,7 +80,7 @@ class HttpHost:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self.address = PoolAddress(host="http", role=spec.role, at={"url": url})
+        self.address = PoolAddress(host="actors", role=spec.role, at={"url": url})
 
     def wait(self) -> None:
         """It serves already."""

@@ -4,42 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config.runtime import ControllerConfig, PoolConfig
+from pipeline.config.runtime import ControllerConfig
 from pipeline.planning.admission_bounds import rule_of, shares, usual
-
-FIXED = PoolConfig()
-ELASTIC = PoolConfig(max_replicas=4, target_ongoing_requests=50)
 
 
 def test_a_run_begins_with_half_as_many_chains_again_as_slots() -> None:
-    """An elastic pool with what makes it grow to its largest size, however many slots there are."""
-    assert usual(FIXED, 101) == 152
-    assert usual(ELASTIC, 101) == 240
+    """Whatever the replicas."""
+    assert usual(101) == 152
 
 
-def test_a_fixed_pool_is_kept_full_and_may_have_what_controllers_hold() -> None:
+def test_a_pool_is_kept_full_and_may_have_what_controllers_hold() -> None:
     """The floor follows the slots that there are, the ceiling the controllers."""
     controllers = ControllerConfig(actors=2)
-    rule = rule_of(FIXED, controllers, slots=100, most=150)
+    rule = rule_of(controllers, slots=100, most=150)
 
     assert (rule.floor, rule.ceiling) == (100, 304)
     assert rule.ceiling == controllers.holds(150) == 2 * controllers.calls(150) * 8
-
-
-def test_an_elastic_pool_is_never_kept_from_growing() -> None:
-    """Whatever replicas live, even none, chains are admitted for its largest size."""
-    for slots in (0, 64, 1_000):
-        rule = rule_of(ELASTIC, ControllerConfig(), slots=slots, most=240)
-
-        assert (rule.floor, rule.ceiling) == (240, 480)
 
 
 def test_controllers_that_hold_too_few_do_not_lower_the_floor() -> None:
     """What is configured too small bounds itself; and a pool without a slot has one chain."""
     few = ControllerConfig(calls_per_actor=1)
 
-    assert rule_of(FIXED, few, slots=100, most=150).ceiling == 100
-    assert rule_of(FIXED, few, slots=0, most=150).floor == 1
+    assert rule_of(few, slots=100, most=150).ceiling == 100
+    assert rule_of(few, slots=0, most=150).floor == 1
 
 
 def test_shares() -> None:

@@ -166,17 +166,6 @@ def test_engines_that_say_nothing_change_nothing() -> None:
     assert old.control.figures()["cap"] == 300
 
 
-def test_an_elastic_pool_keeps_what_makes_it_grow() -> None:
-    """With one replica of four and preemptions, chains for all four are still admitted."""
-    pool = {"min_replicas": 1, "max_replicas": 4, "target_ongoing_requests": 50}
-    run = Run(Pools(replicas=1), in_flight=240, generator=pool)
-    for number in range(1, 9):
-        run.pools.say(preemptions=number, waiting=30)
-        last = run.go(in_flight=240)
-
-    assert figures(last, "cap", "limit", "floor", "ceiling") == [240, 240, 240, 480]
-
-
 def test_the_floor_follows_the_replicas() -> None:
     """A third one comes and the cap keeps it full; it goes, and an overload may lower the cap."""
     run = Run(Pools(), in_flight=300)

@@ -21,7 +21,7 @@ def test_every_benchmark_is_listed_with_its_purpose(capsys: pytest.CaptureFixtur
     assert all(each.endswith(".") for each in known.values())
     assert main([]) == 0
     assert capsys.readouterr().out.count("\n") == len(known)
-    assert not has_quick("autoscaling")
+    assert not has_quick("chaos")
 
 
 def test_a_name_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,10 +14,10 @@ import ray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.engines import bundle_desk
-from actors.engines.bundle_desk import Desk
+from actors.engines import call_server
+from actors.engines.call_server import CallerQueue, CallServer
 from actors.routing import bundles
-from actors.routing.bundles import Bundle, BundledCall, Link, Pace, fresh_id, packed, unpacked
+from actors.routing.bundles import Bundle, BundledCall, Link, Pace, fresh_id, pack, unpack
 from actors.routing.calls import Call, ScoreCall
 from actors.routing.transport import ReplicaLostError
 from pipeline.core.protocol import Failure
@@ -33,7 +33,7 @@ class Replica:
 
     def __init__(self, dice: random.Random, slow_s: float = 0.003) -> None:
         self.dice, self.slow_s = dice, slow_s
-        self.desk = Desk(self._serve)
+        self.server = CallServer(self._serve)
         self.gone = asyncio.Event()
         self.begun: Counter[str] = Counter()
         self.stopped: set[str] = set()
@@ -55,12 +55,12 @@ class Replica:
 
     async def carry(self, *chunks: bytes) -> bytes:
         """One exchange; what was under way when the replica goes away ends with Ray's error."""
-        self.carried.append(len(unpacked(chunks).calls))
-        desk, gone = self.desk, self.gone
+        self.carried.append(len(unpack(chunks).calls))
+        server, gone = self.server, self.gone
 
         async def there_and_back() -> bytes:
             await asyncio.sleep(self.dice.random() * self.slow_s)
-            reply = await desk.exchange(*chunks)
+            reply = await server.exchange(*chunks)
             await asyncio.sleep(self.dice.random() * self.slow_s)
             return reply
 
@@ -78,9 +78,9 @@ class Replica:
         self.gone.set()
         self.gone = asyncio.Event()
         if dies:
-            for side in self.desk._sides.values():
-                side.close()
-            self.desk = Desk(self._serve)
+            for queue in self.server._callers.values():
+                queue.close()
+            self.server = CallServer(self._serve)
 
 
 class Caller:
@@ -88,7 +88,7 @@ class Caller:
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
-        self.handed = self.ended = self.losses = 0
+        self.submitted = self.ended = self.losses = 0
         self.link = Link("r", replica.carry, Pace(), self._one_ended, self._one_lost)
 
     def _one_ended(self, name: str) -> None:
@@ -98,12 +98,12 @@ class Caller:
     def _one_lost(self, name: str) -> None:
         self.losses += 1
 
-    def hand(self, question: str = "what?") -> tuple[str, BundledCall[Any]]:
-        """Hand a call over that is answered by its own id."""
+    def submit(self, question: str = "what?") -> tuple[str, BundledCall[Any]]:
+        """Submit a call that is answered by its own id."""
         number = fresh_id("t")
-        self.handed += 1
+        self.submitted += 1
         call = ScoreCall(question, number, request_id=number, deadline_s=9.0)
-        return number, self.link.hand(call)
+        return number, self.link.submit(call)
 
 
 async def settled(condition: Any, within_s: float = 20.0) -> bool:
@@ -134,9 +134,9 @@ def test_every_call_has_one_end_whatever_the_order_and_whatever_is_lost(
         aborted: set[str] = set()
         for event in events:
             if event == "call":
-                calls |= [caller.hand()]
+                calls |= [caller.submit()]
             elif event == "hang":
-                calls |= [caller.hand("hangs")]
+                calls |= [caller.submit("hangs")]
             elif event == "abort" and calls:
                 number = dice.choice(list(calls))
                 aborted.add(number)
@@ -159,12 +159,12 @@ def test_every_call_has_one_end_whatever_the_order_and_whatever_is_lost(
                 assert number in aborted
             else:
                 assert outcome == number
-        assert caller.handed == caller.ended
+        assert caller.submitted == caller.ended
         assert set(replica.begun.values()) <= {1}
         assert len(caller.link) == 0
-        _, last = caller.hand()  # one more exchange tells a replica that was cut off
+        _, last = caller.submit()  # one more exchange tells a replica that was cut off
         assert isinstance(await last.result(), str)
-        assert await settled(lambda: replica.desk.held == 0)
+        assert await settled(lambda: replica.server.held == 0)
 
     asyncio.run(play())
 
@@ -173,9 +173,11 @@ async def test_a_lost_replica_ends_its_own_calls_and_no_others() -> None:
     """All that it held, with the loss; the other replica's are answered."""
     replicas = [Replica(random.Random(i)) for i in range(2)]
     callers = [Caller(replica) for replica in replicas]
-    hanging = [callers[0].hand("hangs")[1] for _ in range(20)]
-    others = [callers[1].hand() for _ in range(20)]
-    assert await settled(lambda: any(side._waiting for side in replicas[0].desk._sides.values()))
+    hanging = [callers[0].submit("hangs")[1] for _ in range(20)]
+    others = [callers[1].submit() for _ in range(20)]
+    assert await settled(
+        lambda: any(queue._waiting for queue in replicas[0].server._callers.values())
+    )
     replicas[0].lose(dies=True)
     told = await asyncio.gather(*(each.result() for each in hanging), return_exceptions=True)
 
@@ -189,35 +191,34 @@ async def test_a_process_begun_anew_between_two_exchanges_is_seen() -> None:
     what only then comes is not."""
     replica = Replica(random.Random(0), slow_s=0.0)
     caller = Caller(replica)
-    _, before = caller.hand("hangs")
+    _, before = caller.submit("hangs")
     await asyncio.sleep(0.02)
-    replica.desk = Desk(replica._serve)
-    number, after = caller.hand()
+    replica.server = CallServer(replica._serve)
+    number, after = caller.submit()
 
     assert await after.result() == number
-    with pytest.raises(ReplicaLostError, match="begun anew"):
+    with pytest.raises(ReplicaLostError, match="was restarted"):
         await before.result()
     assert replica.begun[number] == 1
 
 
 async def test_an_abort_that_overtakes_its_call_keeps_it_from_beginning() -> None:
     """Ray may deliver two exchanges in the wrong order."""
-    desk = Desk(Replica(random.Random(0))._serve)
-    side = bundle_desk.Side(desk, 0)
+    queue = CallerQueue(CallServer(Replica(random.Random(0))._serve), 0)
     call = ScoreCall("hangs", "x", request_id="x")
     other = ScoreCall("hangs", "y", request_id="y")
     bundle = Bundle("me", 0, False, 0.005, [], [])
-    side.take(bundle._replace(aborts=["x"]))
-    side.take(bundle._replace(calls=[call, other]))
+    queue.take(bundle._replace(aborts=["x"]))
+    queue.take(bundle._replace(calls=[call, other]))
 
-    assert side.tasks.keys() == {"y"}
-    side.close()
+    assert queue.tasks.keys() == {"y"}
+    queue.close()
 
 
 async def test_what_an_engine_raises_ends_that_call_alone() -> None:
     """As a failure that names it."""
     caller = Caller(Replica(random.Random(0)))
-    odd, fine = caller.hand("raises")[1], caller.hand()
+    odd, fine = caller.submit("raises")[1], caller.submit()
     outcome = await odd.result()
 
     assert isinstance(outcome, Failure)
@@ -233,15 +234,15 @@ async def test_a_lone_call_waits_for_no_tick_and_many_share_their_exchanges(
     monkeypatch.setattr(bundles, "_EXCHANGES_PER_S", 2)
     replica = Replica(random.Random(0), slow_s=0.0)
     caller = Caller(replica)
-    await caller.hand()[1].result()
+    await caller.submit()[1].result()
     await asyncio.sleep(2 * Pace().tick_s)
     replica.carried = []
     began = asyncio.get_running_loop().time()
-    await caller.hand()[1].result()
+    await caller.submit()[1].result()
     alone_s = asyncio.get_running_loop().time() - began
     await asyncio.sleep(2 * Pace().tick_s)
     lone, replica.carried = replica.carried, []
-    await asyncio.gather(*(caller.hand()[1].result() for _ in range(1_000)))
+    await asyncio.gather(*(caller.submit()[1].result() for _ in range(1_000)))
 
     assert lone == [1]
     assert alone_s < Pace().tick_s
@@ -263,7 +264,7 @@ async def test_an_exchange_is_not_submitted_in_the_context_of_a_request() -> Non
         context = copy_context()
         context.run(request.set, f"request {number}")
         call = ScoreCall("what?", "so", request_id=fresh_id("t"), deadline_s=9.0)
-        await context.run(link.hand, call).result()
+        await context.run(link.submit, call).result()
 
     assert len(submitted) >= 6
     assert set(submitted) == {None}
@@ -272,47 +273,47 @@ async def test_an_exchange_is_not_submitted_in_the_context_of_a_request() -> Non
 async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would take their answers, and no other caller need come by; a caller that was only
     asleep is told that they are lost."""
-    monkeypatch.setattr(bundle_desk, "_SILENT_S", 1.0)
+    monkeypatch.setattr(call_server, "_SILENT_S", 1.0)
     replica = Replica(random.Random(0))
     asleep = Caller(replica)
-    _, placed = asleep.hand("hangs")
+    _, placed = asleep.submit("hangs")
 
-    assert await settled(lambda: replica.desk.held == 1)
-    assert await settled(lambda: replica.desk.held == 0)
+    assert await settled(lambda: replica.server.held == 1)
+    assert await settled(lambda: replica.server.held == 0)
     with pytest.raises(ReplicaLostError):
         await asyncio.wait_for(placed.result(), 20)
 
 
 async def test_answers_that_nobody_takes_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a caller that was gone before they came; others have theirs."""
-    monkeypatch.setattr(bundle_desk, "_SILENT_S", 1.0)
-    monkeypatch.setattr(bundle_desk, "_WAIT_MOST_S", 0.1)
+    monkeypatch.setattr(call_server, "_SILENT_S", 1.0)
+    monkeypatch.setattr(call_server, "WAIT_S", 0.1)
     replica = Replica(random.Random(0))
     call = ScoreCall("what?", "so", request_id=fresh_id("t"), deadline_s=9.0)
-    await replica.desk.exchange(*packed(Bundle("gone", 0, True, 0.005, [], [call])))
+    await replica.server.exchange(*pack(Bundle("gone", 0, True, 0.005, [], [call])))
     other = Caller(replica)
-    other.hand("hangs")
-    side = replica.desk._sides["gone"]
+    other.submit("hangs")
+    queue = replica.server._callers["gone"]
 
-    assert await settled(lambda: bool(side._ready))
-    assert await settled(lambda: not side._ready)
-    assert replica.desk.held == 1
+    assert await settled(lambda: bool(queue._ready))
+    assert await settled(lambda: not queue._ready)
+    assert replica.server.held == 1
 
 
 async def test_a_replica_that_was_asleep_itself_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its callers were silent for it alone."""
-    monkeypatch.setattr(bundle_desk, "_SILENT_S", 0.8)
-    monkeypatch.setattr(bundle_desk, "_WAIT_MOST_S", 0.1)
+    monkeypatch.setattr(call_server, "_SILENT_S", 0.8)
+    monkeypatch.setattr(call_server, "WAIT_S", 0.1)
     replica = Replica(random.Random(0))
     caller = Caller(replica)
-    caller.hand("hangs")
-    await settled(lambda: replica.desk.held == 1)
+    caller.submit("hangs")
+    await settled(lambda: replica.server.held == 1)
     time.sleep(1.5)
     await asyncio.sleep(0.5)
 
-    assert replica.desk.held == 1
+    assert replica.server.held == 1
 
 
 async def test_a_caller_without_memory_does_not_blame_the_replica() -> None:
@@ -326,4 +327,86 @@ async def test_a_caller_without_memory_does_not_blame_the_replica() -> None:
     link = Link("r", carry, Pace(), lambda name: None, lambda name: None)
     call = ScoreCall("hangs", "x", request_id=fresh_id("verifier"))
     with pytest.raises(MemoryError):
-        await asyncio.wait_for(link.hand(call).result(), 20)
+        await asyncio.wait_for(link.submit(call).result(), 20)
+
+
+async def test_a_replica_whose_loop_hangs_is_lost_after_three_times_its_longest_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its calls end with the loss, it is reported once, and it serves again once it answers; before
+    that a caller waited a whole deadline for each of its calls."""
+    monkeypatch.setattr(bundles, "SILENT_S", 0.2)
+    replica, hangs = Replica(random.Random(0), slow_s=0.0), asyncio.Event()
+
+    async def carry(*chunks: bytes) -> bytes:
+        if not hangs.is_set():
+            await asyncio.sleep(60)
+        return await replica.carry(*chunks)
+
+    losses: list[str] = []
+    link = Link("r", carry, Pace(), lambda name: None, losses.append)
+    began = time.monotonic()
+    calls = [ScoreCall("what?", "so", request_id=fresh_id("t"), deadline_s=9.0) for _ in range(20)]
+    told = await asyncio.gather(
+        *(link.submit(call).result() for call in calls), return_exceptions=True
+    )
+    waited_s = time.monotonic() - began
+    hangs.set()
+    again = ScoreCall("what?", "so", request_id=fresh_id("t"), deadline_s=9.0)
+
+    assert {type(each) for each in told} == {ReplicaLostError}
+    assert "hangs" in str(told[0])
+    assert losses == ["r"]
+    assert 0.2 <= waited_s < 2.0
+    assert await link.submit(again).result() == "so"
+
+
+async def test_a_caller_that_hung_itself_does_not_blame_the_replica(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the replica replied meanwhile is still to be read: an exchange has its time again."""
+    monkeypatch.setattr(bundles, "SILENT_S", 0.5)
+    caller = Caller(Replica(random.Random(0), slow_s=0.2))
+    number, placed = caller.submit()
+    await asyncio.sleep(0.01)
+    time.sleep(2.0)
+
+    assert await placed.result() == number
+    assert caller.losses == 0
+
+
+async def test_a_call_that_asks_to_be_alone_has_its_replica_to_itself() -> None:
+    """It begins once all others have ended, those that come meanwhile wait for it, also those of
+    other callers, and an abort while it waits lets the others go on."""
+    running: list[str] = []
+    seen: dict[str, list[str]] = {}
+
+    async def serve(call: Call[Any]) -> str:
+        assert isinstance(call, ScoreCall)
+        running.append(call.reply)
+        await asyncio.sleep(0.05)
+        seen[call.reply] = [each for each in running if each != call.reply]
+        running.remove(call.reply)
+        return call.reply
+
+    server = CallServer(serve)
+
+    def call(name: str, *, alone: bool = False) -> asyncio.Task[Any]:
+        asked = ScoreCall("q", name, request_id=name, alone=alone)
+        return asyncio.create_task(server.answer(asked))
+
+    async def some(*names: str) -> list[asyncio.Task[Any]]:
+        tasks = [call(name, alone=name.startswith("alone")) for name in names]
+        await asyncio.sleep(0.01)
+        return tasks
+
+    tasks = [*await some("a", "b"), *await some("alone 1", "c"), *await some("alone 2", "d")]
+    assert running == ["a", "b"]
+    assert await asyncio.wait_for(asyncio.gather(*tasks), 20)
+    assert (seen["alone 1"], seen["alone 2"]) == ([], [])
+    assert set(seen["a"] + seen["b"]) <= {"a", "b"}
+    assert set(seen["c"] + seen["d"]) <= {"c", "d"}
+
+    waits = (await some("e", "alone 3"))[1]
+    waits.cancel()
+    assert await asyncio.wait_for(call("f"), 20) == "f"

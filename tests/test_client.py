@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.engines.call_server import CallServer
 from actors.engines.connect import clients_of
 from actors.engines.in_process import ProcessCall, ProcessTransport
 from actors.engines.script_rules import gold
@@ -14,6 +15,7 @@ from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Score
 from actors.routing.client import EngineClient, grace_s
 from actors.routing.transport import NoReplicaError
 from pipeline.config.runtime import RequestConfig
+from pipeline.core.errors import EngineDeadError, ErrorKind
 from pipeline.core.protocol import Failure, Message, Request
 
 SETTINGS = RequestConfig(
@@ -157,8 +159,6 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
             died, engine = self.died, self.engine
 
             async def served() -> Any:
-                from pipeline.core.errors import EngineDeadError
-
                 assert isinstance(call, GenerateCall)
                 if call.request.messages[0].content == "poison":
                     await asyncio.sleep(0.01)
@@ -180,6 +180,67 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
     outcomes = await asyncio.gather(*(fragile.call(GenerateCall(asks(t))) for t in texts))
 
     assert [type(outcome) for outcome in outcomes] == [Failure] + 8 * [Generated]
+
+
+class OneProcess(ProcessTransport):
+    """A replica whose process every ``poison`` kills with all that is in it, shared by clients.
+
+    A call that is `alone` runs with nothing beside it.
+    """
+
+    isolates = True
+
+    def __init__(self) -> None:
+        super().__init__(in_process("generator", tokens=1, tokens_per_s=20.0))
+        self.deaths = 0
+        self.died = asyncio.Event()
+        self.server = CallServer(self._serve)
+
+    async def _serve(self, call: Call[Any]) -> Any:
+        assert isinstance(call, GenerateCall)
+        if call.request.messages[0].content == "poison":
+            await asyncio.sleep(0.01)
+            self.deaths += 1
+            died, self.died = self.died, asyncio.Event()
+            died.set()
+            await asyncio.Event().wait()
+        return await self.engine.serve(call)
+
+    async def place(self, call: Call[Any], *, avoid: Any) -> ProcessCall[Any]:
+        died = self.died
+
+        async def served() -> Any:
+            work = asyncio.ensure_future(self.server.answer(call))
+            death = asyncio.ensure_future(died.wait())
+            await asyncio.wait({work, death}, return_when=asyncio.FIRST_COMPLETED)
+            if died.is_set():
+                work.cancel()
+                await asyncio.wait({work})
+                raise EngineDeadError("killed")
+            death.cancel()
+            return work.result()
+
+        return ProcessCall(served())
+
+
+async def test_only_a_request_that_kills_its_replica_alone_is_given_up() -> None:
+    """However often others were there when it died: of two clients with a poisonous request each,
+    and innocent ones that come all the time, the two alone fail, with unknown tokens."""
+    shared = OneProcess()
+    clients = [EngineClient(shared, SETTINGS, "generator") for _ in range(2)]
+
+    async def late(client: EngineClient, number: int) -> Any:
+        await asyncio.sleep(0.02 * number)
+        return await client.call(GenerateCall(asks(f"innocent {number}")))
+
+    poisons = [client.call(GenerateCall(asks("poison"))) for client in clients]
+    innocent = [late(clients[number % 2], number) for number in range(40)]
+    outcomes = await asyncio.gather(*poisons, *innocent)
+
+    assert [type(outcome) for outcome in outcomes] == 2 * [Failure] + 40 * [Generated]
+    assert all(o.kind is ErrorKind.REPLICA_LOST for o in outcomes[:2])
+    assert [o.completion_tokens for o in outcomes[:2]] == [None, None]
+    assert shared.deaths <= 8
 
 
 async def test_waiting_for_a_turn_is_not_waiting_for_a_replica() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.cluster.run_monitor import NAMESPACE, RunMonitor, monitor_name
+from actors.cluster.run_monitor import NAMESPACE
 from actors.engines.connect import clients_of
 from actors.engines.engine_stats import EngineStats
 from actors.engines.launch import Engines, start_pools
@@ -149,7 +149,7 @@ async def test_a_thinking_budget_is_kept_where_the_end_of_the_thinking_is_known(
     model = {**TINY_GENERATOR, "reasoning": {"open": "*", "close": "="}}
     engines = start_pools(
         {"generator": GeneratorModel.model_validate(model)},
-        RuntimeConfig.model_validate({"host": "actors", "generator": TINY_POOL}),
+        RuntimeConfig.model_validate({"generator": TINY_POOL}),
         run_id="budget",
         max_tokens=256,
     )
@@ -335,36 +335,27 @@ async def test_scores_agree_with_the_model_run_by_hand(tiny_engines: Engines) ->
 
 
 @pytest.fixture(scope="module")
-def serve_engines(local_ray: None) -> Iterator[Engines]:
-    """The same models on Serve."""
-    import ray
-    from ray import serve
-
-    watch = ray.remote(RunMonitor).options(
-        name=monitor_name("tiny"), namespace=NAMESPACE, num_cpus=0
-    )
-    alive = watch.remote()
+def other_engines(local_ray: None) -> Iterator[Engines]:
+    """The same models, with the generator's engine in a process of its own."""
     engines = start_pools(
         {
             "generator": GeneratorModel.model_validate(TINY_GENERATOR),
             "verifier": VerifierModel.model_validate(TINY_VERIFIER),
         },
-        RuntimeConfig.model_validate(
-            {"host": "serve", "generator": IN_ITS_OWN_PROCESS, "verifier": TINY_POOL}
-        ),
+        RuntimeConfig.model_validate({"generator": IN_ITS_OWN_PROCESS, "verifier": TINY_POOL}),
         run_id="tiny",
         max_tokens=256,
     )
     yield engines
     engines.stop()
-    ray.kill(alive)
-    serve.shutdown()
 
 
-async def test_serve_hosts_the_same_engines(tiny_engines: Engines, serve_engines: Engines) -> None:
-    """Greedy replies and their scores are those of the plain actors; chains run at once. Here the
-    generator's engine is a process of its own, as on GPUs, there it is in the actor's process."""
-    generator, verifier = clients(serve_engines)
+async def test_an_engine_in_a_process_of_its_own_answers_alike(
+    tiny_engines: Engines, other_engines: Engines
+) -> None:
+    """Greedy replies and their scores are those of the engine in the actor's process, as engines
+    without GPUs have it; chains run at once."""
+    generator, verifier = clients(other_engines)
     plain_generator, plain_verifier = clients(tiny_engines)
     drawn = questions(8, split="test", seed=1)
 
@@ -374,7 +365,7 @@ async def test_serve_hosts_the_same_engines(tiny_engines: Engines, serve_engines
 
     ours = await asyncio.gather(*(chain(generator, verifier, q.text) for q in drawn))
     theirs = await asyncio.gather(*(chain(plain_generator, plain_verifier, q.text) for q in drawn))
-    stats = (await asyncio.to_thread(serve_engines.stats))["generator"][0]
+    stats = (await asyncio.to_thread(other_engines.stats))["generator"][0]
 
     # batches differ, so a near tie between two tokens may fall the other way: most must agree
     same = [a[0] == b[0] for a, b in zip(ours, theirs, strict=True)]

@@ -32,7 +32,7 @@ from pipeline.report.utilisation import pool_report
 from pipeline.report.utilisation_text import as_lines
 from pipeline.store.storage import Folder
 from pipeline.strategies.mr_thinking import MRThinking
-from tests.extensions import CriticCall, Critique, WithCritic, WithHttp
+from tests.extensions import CriticCall, Critique, WithCritic
 from tests.test_balance import row, stats
 
 MODEL = GeneratorModel(model="none")
@@ -53,9 +53,9 @@ def critic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def http(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third host, in the table of hosts."""
+    """Another host in the table of hosts, in place of Ray's actors."""
     added = Hosting("tests.extensions:HttpHost", "tests.extensions:HttpTransport", on_cluster=False)
-    monkeypatch.setitem(HOSTS, "http", added)
+    monkeypatch.setitem(HOSTS, "actors", added)
 
 
 @contextmanager
@@ -130,22 +130,24 @@ async def test_engines_behind_http_take_the_decisions_of_those_in_the_process(
 ) -> None:
     """Chains over the added host end as over the known one; nothing of Ray is asked for."""
 
-    async def outcomes(runtime: RuntimeConfig) -> list[Any]:
+    async def outcomes(runtime: RuntimeConfig, name: str) -> list[Any]:
         with pools(runtime, "generator", "verifier") as engines:
-            return await _run(engines, tmp_path / str(runtime.host))
+            return await _run(engines, tmp_path / name)
 
     script = {"tokens": 20, "p0": 0.5}
-    here = await outcomes(RuntimeConfig(scripted={"in_process": True, **script}))
-    there = await outcomes(WithHttp(scripted=script))
+    here = await outcomes(RuntimeConfig(scripted={"in_process": True, **script}), "here")
+    there = await outcomes(RuntimeConfig(scripted=script), "there")
 
     assert here == there
-    assert not hosting_of(WithHttp(), "generator").on_cluster
+    assert not hosting_of(RuntimeConfig(), "generator").on_cluster
 
 
 @pytest.mark.usefixtures("http")
 async def test_deadlines_and_aborts_reach_engines_behind_http() -> None:
     """The engine keeps the deadline and says what the tries cost; a cancelled call runs nowhere."""
-    with pools(WithHttp(scripted={"tokens": 100, "tokens_per_s": 100.0}), "generator") as engines:
+    with pools(
+        RuntimeConfig(scripted={"tokens": 100, "tokens_per_s": 100.0}), "generator"
+    ) as engines:
         generator = clients_of(engines.address, SETTINGS)["generator"]
         asks = GenerateCall(_request("slow"))
         late = await generator.call(asks)

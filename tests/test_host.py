@@ -38,8 +38,8 @@ async def test_a_host_is_ready_once_its_engine_is_warm() -> None:
     engine = Cold()
     host = hosted(engine)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(host.check_health(), 0.01)
-    asking = [asyncio.create_task(host.ping()), asyncio.create_task(host.check_health())]
+        await asyncio.wait_for(host.ping(), 0.01)
+    asking = [asyncio.create_task(host.ping()) for _ in range(2)]
     await asyncio.sleep(0.01)
     before = [task.done() for task in asking]
     engine.warm.set()
@@ -74,7 +74,7 @@ async def test_an_engine_that_cannot_answer_ends_its_process(
 async def test_an_engine_that_hangs_while_it_warms_up_ends_its_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing else would ever replace it: neither Ray nor Serve limits how long a start takes."""
+    """Nothing else would ever replace it: Ray does not limit how long a start takes."""
 
     class Ended(Exception):
         pass
@@ -85,7 +85,7 @@ async def test_an_engine_that_hangs_while_it_warms_up_ends_its_process(
     monkeypatch.setattr(os, "_exit", exit_)
 
     with pytest.raises(Ended):
-        await asyncio.wait_for(hosted(Cold(), start_timeout_s=0.05).check_health(), 5)
+        await asyncio.wait_for(hosted(Cold(), start_timeout_s=0.05).ping(), 5)
 
 
 class Checked(Cold):
@@ -124,11 +124,11 @@ async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch) -> bool:
     host = hosted(engine, health_timeout_s=0.2)
     host._health_s = 0.2
     await host.ping()
-    assert host._watching is not None
-    while engine.done < 8 and not host._watching.done():
+    (watching,) = host._watching
+    while engine.done < 8 and not watching.done():
         await asyncio.sleep(0.01)
-    host._watching.cancel()
-    await asyncio.wait({host._watching})
+    watching.cancel()
+    await asyncio.wait({watching})
     return bool(exits)
 
 

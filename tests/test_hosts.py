@@ -1,14 +1,15 @@
-"""Plain actors as hosts, with scripted engines: what dies is replaced, nothing is lost or left."""
+"""Pools of Ray actors with scripted engines: what dies or hangs is replaced, nothing is lost."""
 
 import asyncio
 import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+import ray
 
 from actors.engines.connect import clients_of
 from actors.engines.launch import Engines, admitted, start_pools
@@ -26,13 +27,12 @@ REQUESTS = RequestConfig(deadline_s=20, attempts=3, backoff_s=0.1, no_replica_ti
 
 
 @contextmanager
-def scripted(replicas: int = 1, **script: Any) -> Iterator[Engines]:
-    """A pool of scripted generators on plain actors."""
+def scripted(pool: dict[str, Any] | None = None, **script: Any) -> Iterator[Engines]:
+    """A pool of scripted generators."""
     runtime = RuntimeConfig.model_validate(
         {
-            "host": "actors",
             "scripted": script,
-            "generator": {"replicas": replicas, "num_gpus": 0, "num_cpus": 0.1},
+            "generator": {"num_gpus": 0, "num_cpus": 0.1, **(pool or {})},
         }
     )
     engines = start_pools({"generator": GENERATOR}, runtime, "scripted", 200)
@@ -76,7 +76,7 @@ async def settled(engines: Engines, **expected: int) -> bool:
 
 async def test_a_replica_killed_with_requests_in_it_loses_none_of_them() -> None:
     """They are served by the other replica with the same seed; the dead one comes back."""
-    with scripted(replicas=2, tokens=100, tokens_per_s=25.0) as engines:
+    with scripted({"replicas": 2}, tokens=100, tokens_per_s=25.0) as engines:
         client = client_of(engines)
         before = pids(engines)
         tasks = [
@@ -173,7 +173,7 @@ def test_an_engine_that_cannot_start_says_why_and_leaves_nothing() -> None:
     """A model that is not there reaches the driver as one error with the cause in it."""
     import ray
 
-    runtime = RuntimeConfig.model_validate({"host": "actors", "generator": {"num_gpus": 0}})
+    runtime = RuntimeConfig.model_validate({"generator": {"num_gpus": 0}})
     missing = GeneratorModel(model="/no/such/model")
     with pytest.raises(EngineError, match=r"(?s)^a generator did not start: .*/no/such/model"):
         start_pools({"generator": missing}, runtime, "missing", 200)
@@ -197,19 +197,69 @@ def test_scripted_settings_are_checked_before_anything_starts() -> None:
         pass
 
 
-def test_plain_actors_are_a_fixed_pool() -> None:
-    """An elastic pool on plain actors is refused before anything starts."""
-    runtime = RuntimeConfig.model_validate(
-        {"host": "actors", "generator": {"min_replicas": 0, "max_replicas": 2}}
-    )
-    with pytest.raises(ConfigError, match=r"runtime\.host must be serve"):
-        start_pools({"generator": GENERATOR}, runtime, "elastic", 200)
+async def test_a_replica_that_hangs_is_lost_in_time_and_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Stopped by a signal, it looks alive to Ray. Its requests go to the other one after three
+    times the longest wait of an exchange, new ones do at once, and its guard replaces it."""
+    monkeypatch.setattr("actors.routing.bundles.SILENT_S", 3.0)
+    pool = {"replicas": 2, "health_timeout_s": 8.0}
+    settings = REQUESTS.model_copy(update={"deadline_s": 600.0})
+    with scripted(pool, tokens=20, tokens_per_s=20.0) as engines:
+        client = client_of(engines, settings)
+        before = pids(engines)
+        victim, pid = next(iter(before.items()))
+        tasks = [
+            asyncio.create_task(client.call(GenerateCall(asks(f"q{i}", i), session=f"s{i}")))
+            for i in range(10)
+        ]
+        await asyncio.sleep(0.3)
+        os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        outcomes = await asyncio.gather(*tasks)
+        moved_s = time.monotonic() - began
+        served = await client.call(GenerateCall(asks("later"), session="s0"))
+        after = before
+        while after == before:  # its guard ends it, and Ray starts another
+            await asyncio.sleep(0.2)
+            with suppress(ray.exceptions.RayError):
+                after = await asyncio.to_thread(pids, engines)
+
+    assert all(isinstance(outcome, Generated) for outcome in outcomes)
+    assert isinstance(served, Generated)
+    assert (served.attempts, served.replica == victim) == (1, False)
+    assert moved_s < 30
+    assert after.keys() == before.keys()
+
+
+def test_a_configuration_of_an_earlier_host_still_loads() -> None:
+    """Ray Serve as host is an actor pool today; a pool cannot have more than its most replicas."""
+    former = {"host": "serve", "generator": {"min_replicas": 0, "max_replicas": 2}}
+    pool = RuntimeConfig.model_validate(former).generator
+    assert (pool.least_replicas, pool.most_replicas) == (1, 2)
+    with pytest.raises(ValueError, match="min_replicas must be at most max_replicas 2, got 3"):
+        PoolConfig(min_replicas=3, max_replicas=2)
+
+
+async def test_an_elastic_pool_serves_with_its_fewest_replicas() -> None:
+    """The others wait for resources; statistics, calls and the end do not wait for them."""
+    elastic = {"min_replicas": 1, "max_replicas": 40, "num_cpus": 1}
+    with scripted(elastic, slots=10) as engines:
+        began = time.monotonic()
+        stats = engines.stats()["generator"]
+        looked_s = time.monotonic() - began
+        outcome = await client_of(engines).call(GenerateCall(asks("q")))
+
+    assert 1 <= len(stats) <= 2
+    assert looked_s < 4
+    assert isinstance(outcome, Generated)
+    assert (engines.address.in_flight, engines.address.most) == (15, 600)
 
 
 async def test_controllers_are_sized_for_what_the_kv_cache_may_turn_out_to_hold() -> None:
     """A small KV cache bounds what a run begins with, and not what it may come to; a fixed number
     is both."""
-    with scripted(replicas=2, slots=100, kv_tokens=25) as engines:
+    with scripted({"replicas": 2}, slots=100, kv_tokens=25) as engines:
         small = engines.address
     runtime = RuntimeConfig.model_validate(
         {"scripted": {"in_process": True}, "controllers": {"in_flight": 33}}
@@ -222,7 +272,7 @@ async def test_controllers_are_sized_for_what_the_kv_cache_may_turn_out_to_hold(
 
 async def test_admission_follows_the_pool() -> None:
     """Half as many chains again as slots; what the KV cache cannot hold is no slot."""
-    with scripted(replicas=2, slots=100) as engines:
+    with scripted({"replicas": 2}, slots=100) as engines:
         stats = engines.stats()["generator"]
         address = engines.address
 
@@ -230,4 +280,3 @@ async def test_admission_follows_the_pool() -> None:
     assert admitted(PoolConfig(replicas=2), stats, 1_000) == 300
     assert admitted(PoolConfig(replicas=2), stats, 4 * 16_384 * 2) == 150
     assert admitted(PoolConfig(replicas=2), [], 1_000) == 768
-    assert admitted(PoolConfig(max_replicas=4, target_ongoing_requests=50), stats, 1_000) == 240

@@ -40,7 +40,7 @@ def nodes(monkeypatch):
         cluster.shutdown()
 
 
-def config(runs, host):
+def config(runs, generator):
     return {
         "science": {
             "benchmarks": [{"name": "arithmetic", "size": QUESTIONS}],
@@ -53,11 +53,10 @@ def config(runs, host):
         },
         "runtime": {
             "runs": str(runs),
-            "host": host,
             "journal_flush_s": 0.5,
             # a whole node each, so that every generator node has one
             "generator": {
-                "replicas": 2,
+                **generator,
                 "engine": {"tensor_parallel_size": 4, "max_num_seqs": 8},
                 "label_selector": {"pool": "generator"},
             },
@@ -77,10 +76,10 @@ def config(runs, host):
     }
 
 
-def start(cluster, folder, host):
+def start(cluster, folder, generator):
     """The job, as a process that joins the cluster."""
     path = folder / "run.yaml"
-    path.write_text(yaml.safe_dump(config(folder / "runs", host)))
+    path.write_text(yaml.safe_dump(config(folder / "runs", generator)))
     command = [sys.executable, "-m", "jobs.evaluate", "--config", str(path), "--name", "run"]
     log = (folder / "log").open("wb")
     with log:
@@ -91,11 +90,10 @@ def start(cluster, folder, host):
 
 PLACES = """
 import json, ray, sys
+from ray.util.state import list_actors
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="fatal")
-actors = ray._private.state.actors()
 print(json.dumps([
-    [a["ActorClassName"], a["Name"], a["Address"]["NodeID"]]
-    for a in actors.values() if a["State"] == "ALIVE"
+    [a.class_name, a.name, a.node_id] for a in list_actors(filters=[("state", "=", "ALIVE")])
 ]))
 """
 
@@ -114,12 +112,11 @@ def rounds_done(folder):
     return read_journal(RunDir.open(str(run.parent)).journal).table.num_rows if run.is_dir() else 0
 
 
-@pytest.mark.parametrize("host", ["actors", "serve"])
-def test_a_lost_node_costs_rounds_but_no_question(nodes, tmp_path, host):
+def test_a_lost_node_costs_rounds_but_no_question(nodes, tmp_path):
     """Pools are on nodes of their label, the rest beside the driver; with one of two generator
     nodes killed in the middle, every question still gets its one outcome."""
     cluster, generators, verifier = nodes
-    process = start(cluster, tmp_path, host)
+    process = start(cluster, tmp_path, {"replicas": 2})
     try:
         wait_until(lambda: rounds_done(tmp_path) >= 8 or process.poll(), 240, "first rounds")
         assert process.poll() is None, (tmp_path / "log").read_text()[-4_000:]
@@ -147,8 +144,54 @@ def test_a_lost_node_costs_rounds_but_no_question(nodes, tmp_path, host):
     assert {node for _, name, node in ours if name.endswith("-watch")} == {head}
     assert {node for kind, _, node in where if kind.startswith("MapWorker")} == {head}
     assert 8 <= before < 4 * QUESTIONS
-    run = RunDir.open(str(tmp_path / "runs" / "run"))
-    outcomes = rows_of(run.outcomes())
+    _check_whole(tmp_path)
+
+
+def _check_whole(folder):
+    """Every question has its one outcome, of all its rounds."""
+    outcomes = rows_of(RunDir.open(str(folder / "runs" / "run")).outcomes())
     assert len({row["question_id"] for row in outcomes}) == len(outcomes) == QUESTIONS
     assert {row["stop_reason"] for row in outcomes} == {"budget"}
     assert {row["completions"] for row in outcomes} == {4}
+
+
+def test_an_elastic_pool_grows_and_shrinks_with_its_cluster(nodes, tmp_path):
+    """It begins with its fewest replicas and takes a node that comes later; when a node is lost its
+    replica waits for another one, whose replica serves again; every question has its outcome."""
+    cluster, generators, _ = nodes
+    cluster.remove_node(generators[0], allow_graceful=False)
+    process = start(cluster, tmp_path, {"min_replicas": 1, "max_replicas": 3})
+    added = []
+
+    def where():
+        names = [(name, node) for _, name, node in places(cluster) if "generator" in name]
+        return {node for _, node in names}
+
+    def add():
+        labels = {"pool": "generator"}
+        added.append(cluster.add_node(num_cpus=4, num_gpus=4, labels=labels).node_id)
+
+    def serving():
+        """The replicas that made completions, as the journal's last rounds and metrics say."""
+        run = RunDir.open(str(tmp_path / "runs" / "run"))
+        return [len(row["engines"]["generator"]) for row in run.metrics() if row.get("engines")]
+
+    try:
+        wait_until(lambda: rounds_done(tmp_path) >= 4 or process.poll(), 240, "first rounds")
+        assert process.poll() is None, (tmp_path / "log").read_text()[-4_000:]
+        assert where() == {generators[1].node_id}
+        add()
+        wait_until(lambda: where() == {generators[1].node_id, *added}, 60, "a second replica")
+        cluster.remove_node(generators[1], allow_graceful=False)
+        wait_until(lambda: where() == set(added), 60, "one replica")
+        add()
+        wait_until(lambda: where() == set(added), 60, "a replica on the third node")
+        status = process.wait(300)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+    assert status == 0, (tmp_path / "log").read_text()[-4_000:]
+    assert max(serving()) == 2
+    _check_whole(tmp_path)

@@ -35,7 +35,6 @@ def config_file(folder: Path) -> Path:
     values = config_of(str(folder), ["chain_asc", "dsc"]).model_dump(mode="json")
     pool = {"num_gpus": 0, "num_cpus": 0.3}
     values["runtime"] = {
-        "host": "actors",
         "generator": pool,
         "verifier": pool,
         "controllers": {"num_cpus": 0.3},

@@ -14,10 +14,8 @@ from actors.engines.vllm_setup import (
     engine_args,
     environment,
     prefill_args,
-    speculation_args,
 )
 from pipeline.config.models import GeneratorModel
-from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError
 from tests.conftest import ROOT
@@ -141,64 +139,6 @@ def test_engines_that_share_a_gpu_start_one_after_the_other(
             process.communicate()
 
 
-def test_speculation_becomes_vllms_own_fields() -> None:
-    """Nothing is passed on where nothing is drafted; a limit of sequences is vLLM's schedule."""
-    ngram = {"method": "ngram", "tokens": 5, "lookup": [2, 6], "most_sequences": 8}
-
-    assert speculation_args(pool()) == {}
-    assert speculation_args(pool(speculation=ngram, engine={"max_num_seqs": 32})) == {
-        "speculative_config": {
-            "method": "ngram",
-            "num_speculative_tokens": 5,
-            "prompt_lookup_min": 2,
-            "prompt_lookup_max": 6,
-            "num_speculative_tokens_per_batch_size": [(1, 8, 5), (9, 32, 0)],
-        }
-    }
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"method": "eagle", "tokens": 3}, "model must be given for method eagle, got None"),
-        (
-            {"method": "ngram", "tokens": 3, "model": "x"},
-            "model must not be given for method ngram",
-        ),
-        ({"method": "ngram", "tokens": 3, "lookup": [4, 2]}, r"1 <= fewest <= most, got \[4, 2\]"),
-        ({"method": "custom_class", "tokens": 3, "model": "x"}, "a dotted name of a class"),
-        (
-            {"method": "suffix", "tokens": 3, "most_sequences": 8},
-            "most_sequences must not be given for method suffix",
-        ),
-    ],
-)
-def test_speculation_that_cannot_be_is_refused(fields: dict[str, Any], message: str) -> None:
-    """With what must hold, before any engine starts."""
-    with pytest.raises(ValidationError, match=message):
-        pool(speculation=fields)
-
-
-def test_a_package_that_drafts_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says which, and what does without."""
-    monkeypatch.setattr("actors.engines.vllm_setup.find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=r"needs the package arctic-inference .*; ngram needs no"):
-        speculation_args(pool(speculation={"method": "suffix", "tokens": 8}))
-
-
-@pytest.mark.parametrize("field", ["min_p=0.1", "thinking_budget=100"])
-def test_decoding_that_drafting_would_ignore_is_refused(field: str) -> None:
-    """vLLM leaves these processors out where tokens are drafted."""
-    with pytest.raises(ConfigError, match=f"{field.partition('=')[0]} must not be set with"):
-        RunConfig.load(
-            "configs/laptop.yaml",
-            [
-                "runtime.generator.speculation={method: ngram, tokens: 3}",
-                f"science.decoding.{field}",
-            ],
-        )
-
-
 def test_prompts_are_read_whole_on_a_cpu_where_a_step_can_hold_them() -> None:
     """vLLM on CPU dies where one with a seed is read in pieces; what the user says wins."""
     steps = {"max_num_batched_tokens": 512}
@@ -212,10 +152,10 @@ def test_prompts_are_read_whole_on_a_cpu_where_a_step_can_hold_them() -> None:
     assert prefill_args(pool(num_gpus=0, engine=asked), 512) == {}
 
 
-def test_only_generators_draft() -> None:
-    """A verifier writes nothing."""
-    with pytest.raises(ConfigError, match="speculation must stand under generator"):
-        RunConfig.load(
-            "configs/laptop.yaml",
-            ["runtime.verifier.speculation={method: ngram, tokens: 3}"],
-        )
+def test_drafting_of_earlier_versions_is_refused_with_its_place_of_today() -> None:
+    """It is a field of vLLM's, which `engine.extra` passes on; a run without it stays readable."""
+    with pytest.raises(ValidationError, match=r"given as engine\.extra\.speculative_config"):
+        pool(speculation={"method": "ngram", "tokens": 3})
+
+    former = {"speculation": None, "max_ongoing_requests": 2, "upscale_delay_s": 15}
+    assert pool(**former) == pool()

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable
 
 from pipeline.core.errors import MarkovScaleError
+from pipeline.core.text import encodable
 from pipeline.records.epochs import Base, Epoch
 from pipeline.records.segments import write_segment
-from pipeline.records.trajectory import Row, encodable, table_of
+from pipeline.records.trajectory import Row, table_of
 from pipeline.store.storage import Folder
 
 logger = logging.getLogger(__name__)

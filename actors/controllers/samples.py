@@ -16,9 +16,10 @@ from actors.routing.roles import GENERATOR, VERIFIER
 from pipeline.answers import extract
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Request
+from pipeline.core.text import encodable
 from pipeline.records.answering import as_asked
 from pipeline.records.journal import Recording
-from pipeline.records.trajectory import encodable, observation_of, row_of
+from pipeline.records.trajectory import observation_of, row_of
 
 
 class Samples:

@@ -100,7 +100,7 @@ class AdmissionControl:
     def _rule(self) -> AdmissionRule:
         runtime = self._runtime
         slots = slots_of(self._account.latest[GENERATOR], self._max_tokens)
-        return rule_of(runtime.generator, runtime.controllers, slots=slots, most=self._most)
+        return rule_of(runtime.controllers, slots=slots, most=self._most)
 
     def _learning(self, totals: Mapping[str, Any]) -> Admission:
         """The state, with the chains that ended since the last look."""

@@ -21,7 +21,6 @@ from actors.driver.signals import (
     RunInterruptedError,
     Signals,
     answer,
-    reap_orphans,
     stop_grace_s,
     watching,
 )
@@ -82,7 +81,6 @@ class Attempt:
             RunCappedError: where a cap was reached before every chain had ended.
         """
         try:
-            reap_orphans()
             self._phases.prepare()
             if not self._phases.pending():
                 logger.info("nothing left to do in %s", self._run.address)

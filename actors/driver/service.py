@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +14,10 @@ from typing import Any
 import ray
 from ray import serve
 
+from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.driver.abort_policy import RunFailedError
 from actors.driver.admission_control import AdmissionControl
-from actors.driver.signals import Signals, reap_orphans, stop_grace_s, watching
+from actors.driver.signals import Signals, stop_grace_s, watching
 from actors.driver.stats_poller import StatsPoller
 from actors.engines.capacity_check import require_room, require_room_for
 from actors.engines.launch import Engines, start_engines
@@ -29,6 +31,7 @@ from pipeline.predictors.heads import Predictor
 
 logger = logging.getLogger(__name__)
 
+_APP = re.compile(r"markovscale-(?P<run>.+)-endpoint")
 _POLL_S = 0.2
 _TELL_EVERY_S = 60.0
 _GRACE_S = 30.0
@@ -78,7 +81,7 @@ class Service:
             EngineError: where an engine does not start.
             ConfigError: where the cluster or its Serve cannot do what is asked for.
         """
-        reap_orphans()
+        delete_orphans()
         self._require_room()
         with (
             self._signals.installed(),
@@ -235,6 +238,30 @@ def _applications() -> list[str] | None:
     except ValueError:
         return None  # asking Serve itself would start it
     return sorted(serve.status().applications)
+
+
+def delete_orphans() -> list[str]:
+    """Delete endpoints whose driver is gone: Serve's applications outlive it, its monitor does not.
+
+    Returns:
+        Names of the applications that were deleted.
+    """
+    orphans = []
+    for name in _applications() or ():
+        match = _APP.fullmatch(name)
+        if match is not None and not _lives(match["run"]):
+            logger.warning("deleting %s: its driver is gone", name)
+            serve.delete(name)
+            orphans.append(name)
+    return orphans
+
+
+def _lives(run_id: str) -> bool:
+    try:
+        ray.get_actor(monitor_name(run_id), namespace=NAMESPACE)
+    except ValueError:
+        return False
+    return True
 
 
 def _family(host: str) -> socket.AddressFamily:

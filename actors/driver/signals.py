@@ -146,14 +146,3 @@ def _new_watch(run_id: str) -> Any:
                     f"{run_id} is at work in this cluster already: stop that job first"
                 ) from error
         time.sleep(_POLL_S)
-
-
-def reap_orphans() -> None:
-    """Delete Serve applications of runs whose driver is gone; nobody else's are touched."""
-    try:
-        ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
-    except ValueError:
-        return  # no Serve here; asking Serve itself would start one
-    from actors.engines.serve_host import reap
-
-    reap()

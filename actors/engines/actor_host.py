@@ -1,10 +1,10 @@
-"""Engines as plain named Ray actors: a fixed pool that lives and dies with the driver's job."""
+"""*ActorHost*: a pool of engines as named Ray actors, which live and die with the driver's job."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import uuid
-from collections.abc import Sequence
 from typing import Any
 
 import ray
@@ -17,72 +17,114 @@ from actors.routing.address import NAMESPACE, PoolAddress
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineError
 
+logger = logging.getLogger(__name__)
+
 _CALLS_AT_ONCE = 10_000  # of one actor; admission is the controllers' business
 _STATS_S = 5.0
 _LOGS = "(its log: worker-*.err in the folder of Ray's session, on its node)"
 
 
 class ActorHost:
-    """One pool. Ray restarts an actor that dies, under its name; it takes its model anew."""
+    """One pool. Ray restarts an actor that dies under its name, and the new one loads the model.
+
+    An elastic pool starts its fewest replicas. `grow` adds the others as actors that wait for
+    resources: Ray places each once the cluster has a node for it, and again after it lost its node.
+    """
 
     def __init__(self, spec: PoolSpec) -> None:
-        pool = spec.pool
-        if pool.min_replicas is not None or pool.max_replicas is not None:
-            raise ConfigError("runtime.host must be serve for a pool with min_ or max_replicas")
-        token = uuid.uuid4().hex[:6]  # an earlier attempt's actors may still be dying
-        names = [f"markovscale-{spec.run_id}-{token}-{spec.role}-{i}" for i in range(pool.replicas)]
-        actor = ray.remote(EngineHost)
-        self._timeout_s = pool.start_timeout_s
-        self._actors = [
-            actor.options(
+        pool, token = spec.pool, uuid.uuid4().hex[:6]  # an earlier attempt's actors may still die
+        self._spec, self._timeout_s = spec, pool.start_timeout_s
+        names = [
+            f"markovscale-{spec.run_id}-{token}-{spec.role}-{i}" for i in range(pool.most_replicas)
+        ]
+        self._growing = names[pool.least_replicas :]
+        self._actors: list[Any] = []
+        self._pending: dict[Any, Any] = {}
+        for name in names[: pool.least_replicas]:
+            self._start(name)
+        at = {"replicas": names[: pool.least_replicas], "pending": []}
+        self.address = PoolAddress(host="actors", role=spec.role, at=at)
+
+    def _start(self, name: str) -> None:
+        actor = (
+            ray.remote(EngineHost)
+            .options(
                 name=name,
                 namespace=NAMESPACE,
                 max_restarts=-1,
                 max_task_retries=0,  # retries are the client's: they have a deadline and an account
                 max_concurrency=_CALLS_AT_ONCE,
-                **ray_options(pool),
-            ).remote(name, *engine_fields(spec))
-            for name in names
-        ]
-        self.address = PoolAddress(host="actors", role=spec.role, at={"replicas": names})
+                **ray_options(self._spec.pool),
+            )
+            .remote(name, *engine_fields(self._spec))
+        )
+        self._actors.append(actor)
+        self._pending[actor.ping.remote()] = actor
 
     def wait(self) -> None:
         """See `actors.engines.hosts.Host.wait`."""
         role = self.address.role
-        pending = [actor.ping.remote() for actor in self._actors]
         try:
-            ray.get(pending, timeout=self._timeout_s)
+            ray.get(list(self._pending), timeout=self._timeout_s)
         except ray.exceptions.GetTimeoutError as error:
             raise EngineError(f"a {role} did not start within {self._timeout_s:g} s") from error
         except ray.exceptions.RayError as error:
             raise not_started(role, error) from error
+        self._pending = {}
+
+    def grow(self) -> bool:
+        """See `actors.engines.hosts.Host.grow`."""
+        if not self._growing:
+            return False
+        name = self._growing.pop(0)
+        self._start(name)
+        self.address.at["replicas"].append(name)
+        self.address.at["pending"].append(name)
+        return True
 
     def stats(self) -> list[EngineStats]:
         """See `actors.engines.hosts.Host.stats`."""
-        pending = [actor.stats.remote() for actor in self._actors]
-        done, _ = ray.wait(pending, num_returns=len(pending), timeout=_STATS_S)
-        return answered(done)
+        self._note_started()
+        waiting = set(self._pending.values())
+        asked = [actor.stats.remote() for actor in self._actors if actor not in waiting]
+        done, _ = ray.wait(asked, num_returns=len(asked), timeout=_STATS_S) if asked else ([], [])
+        answers = []
+        for answer in done:
+            with contextlib.suppress(ray.exceptions.RayError):  # it may be restarting
+                answers.append(ray.get(answer))
+        return answers
 
     def stop(self) -> None:
         """See `actors.engines.hosts.Host.stop`."""
-        actors, self._actors = self._actors, []
+        actors, self._actors, self._pending = self._actors, [], {}
         for actor in actors:
             ray.kill(actor, no_restart=True)  # Ray ends the engine's own processes with it
 
+    def _note_started(self) -> None:
+        """Forget that replicas are pending which serve by now, or failed to start."""
+        if not self._pending:
+            return
+        for ping in ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)[0]:
+            del self._pending[ping]
+            try:
+                ray.get(ping)
+            except ray.exceptions.RayError as error:
+                logger.warning("%s", not_started(self.address.role, error))
+
 
 def not_started(role: str, error: BaseException | str) -> EngineError | ConfigError:
-    """Why a replica did not start, in one line, from what Ray says at length."""
+    """Why a replica did not start, in one line, from Ray's long message."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, ConfigError):
         return ConfigError(str(cause))
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     own = [line.partition("EngineError: ")[2] for line in lines if "EngineError: " in line]
-    why = own[-1] if own else f"{(lines or ['no reason was told'])[-1]} {_LOGS}"
+    why = own[-1] if own else f"{(lines or ['Ray gave no reason'])[-1]} {_LOGS}"
     return EngineError(f"a {role} did not start: {why}")
 
 
 def ray_options(pool: PoolConfig) -> dict[str, Any]:
-    """What Ray is asked for one replica."""
+    """Ray's options for one replica."""
     options: dict[str, Any] = {
         "num_cpus": pool.num_cpus,
         "num_gpus": pool.gpus,
@@ -93,12 +135,3 @@ def ray_options(pool: PoolConfig) -> dict[str, Any]:
     if pool.label_selector:
         options["label_selector"] = dict(pool.label_selector)
     return options
-
-
-def answered(refs: Sequence[Any]) -> list[EngineStats]:
-    """The results of calls that did not fail: a replica may just be restarting."""
-    results = []
-    for ref in refs:
-        with contextlib.suppress(ray.exceptions.RayError):
-            results.append(ray.get(ref))
-    return results

@@ -70,8 +70,11 @@ class ChatWire:
 
     def answer(self, call: GenerateCall, reply: Mapping[str, Any]) -> Generated | Failure:
         """See `Wire.answer`."""
-        choice = choice_of(reply)
-        usage = usage_of(reply)
+        choice, request = choice_of(reply), call.request
+        message = choice.get("message")
+        written = sum(map(len, text_of(message))) if isinstance(message, Mapping) else 0
+        asked = sum(len(turn.content) for turn in request.messages) + len(request.assistant_prefix)
+        usage = usage_of(reply, allowed=request.max_tokens, written=written, asked=asked)
         end, may_mend = end_of(choice)
         if end is None:
             kind = ErrorKind.ENGINE if may_mend else ErrorKind.BAD_REQUEST

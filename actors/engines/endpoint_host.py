@@ -14,7 +14,7 @@ from typing import Any
 
 from actors.engines import endpoint_probe as probe
 from actors.engines.chat_wire import Found
-from actors.engines.endpoint_transport import WIRES, Wire, answer_of
+from actors.engines.endpoint_transport import WIRES, Wire, answer_of, look_at
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.routing.address import PoolAddress
@@ -68,6 +68,10 @@ class EndpointHost:
         self._at["found"] = asdict(found)
         Thread(target=self._watch, daemon=True).start()
 
+    def grow(self) -> bool:
+        """See `Host.grow`; there is nothing to grow."""
+        return False
+
     def stats(self) -> list[EngineStats]:
         """See `Host.stats`; servers are not ours, and others may use them too."""
         return []
@@ -80,7 +84,11 @@ class EndpointHost:
         """Tell which servers are gone; controllers, which go without them, log elsewhere."""
         gone: set[str] = set()
         while not self._over.wait(_LOOK_EVERY_S):
-            why = asyncio.run(self._reasons())
+            try:
+                why = asyncio.run(self._reasons())
+            except Exception:
+                logger.exception("the servers of the endpoint could not be looked at")
+                continue
             for url in sorted(why.keys() - gone):
                 logger.warning("%s cannot be used: %s", url, why[url])
             for url in sorted(gone - why.keys()):
@@ -91,7 +99,7 @@ class EndpointHost:
         """Why servers cannot be used, by their URL; nothing of those that can."""
         async with HttpConnections(self._endpoint, self._credentials) as http:
             servers = [ChatServer(url, http, self._credentials) for url in self._endpoint.base_urls]
-            looked = await asyncio.gather(*(server.look() for server in servers))
+            looked = await asyncio.gather(*(look_at(server) for server in servers))
         return {s.url: why for s, why in zip(servers, looked, strict=True) if why is not None}
 
     async def _look(self) -> Found:

@@ -89,12 +89,24 @@ def answer_of(wire: Wire, call: Any, reply: Mapping[str, Any]) -> Answer | Failu
         return Failure.of(ErrorKind.ENGINE, malformed)
 
 
+async def look_at(server: ChatServer) -> str | None:
+    """Why a server cannot be used at this moment; None where it answers. Never raises."""
+    try:
+        return await server.look()
+    except Exception as error:
+        logger.exception("%s could not be looked at", server.url)
+        return f"it could not be looked at: {type(error).__name__}"
+
+
 class EndpointTransport:
     """The servers of one endpoint, as one process sees them."""
+
+    isolates = False
 
     def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
         endpoint = EndpointConfig.model_validate(address.at["endpoint"])
         credentials = credentials_of(endpoint, os.environ)
+        self.masked = credentials.masked
         self._http = HttpConnections(endpoint, credentials)
         self.servers = {url: ChatServer(url, self._http, credentials) for url in endpoint.base_urls}
         share = -(-endpoint.max_concurrency // address.at["controllers"])
@@ -170,7 +182,7 @@ class EndpointTransport:
 
     async def _revive(self, url: str) -> None:
         wait_s, said = _LOOK_FIRST_S, None
-        while (why := await self.servers[url].look()) is not None:
+        while (why := await look_at(self.servers[url])) is not None:
             if why != said:
                 logger.warning("%s cannot be used: %s", url, why)
             said = why
@@ -209,7 +221,7 @@ class EndpointCall(Generic[A]):
         assert sent.reply is not None  # neither a failure nor a reply is not sent
         told: Any = answer_of(self._transport.wire, self._call, sent.reply)
         if isinstance(told, Failure):
-            return told
+            return replace(told, error=self._transport.masked(told.error))
         answer = told
         return answer
 

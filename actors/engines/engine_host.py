@@ -1,4 +1,4 @@
-"""The process around one engine: what a plain Ray actor and a Serve deployment both run."""
+"""*EngineHost*: runs one engine in a Ray actor, and ends its process when it cannot serve."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import ray
 
-from actors.cluster import orphan_reaper
-from actors.engines.bundle_desk import Desk
+from actors.cluster.process_guard import ProcessGuard
+from actors.engines.call_server import CallServer
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.routing.calls import A, Call
@@ -115,7 +114,7 @@ class EngineHost:
     another, and callers are told that the replica is gone.
 
     Args:
-        replica: its name; a Serve replica is told its name by Serve.
+        replica: its name.
         role: of `actors.routing.roles.ROLES`.
         model: fields of the model's configuration.
         pool: fields of `PoolConfig`.
@@ -124,7 +123,7 @@ class EngineHost:
 
     Raises:
         EngineError: in one line, the cause and where the whole log is; a fault of the configuration
-            is raised by `ping` instead, since Ray and Serve would try again what raises here.
+            is raised by `ping` instead, since Ray would try again what raises here.
     """
 
     def __init__(
@@ -136,11 +135,10 @@ class EngineHost:
         scripted: dict[str, Any] | None = None,
         samples: Sequence[Call[Any]] = (),
     ) -> None:
-        self._replica = replica or _serve_replica()
+        self._replica = replica
         self._start_s = float(pool["start_timeout_s"])
         self._health_s = float(pool["health_timeout_s"])
-        if scripted is None:
-            orphan_reaper.hold()
+        self._guard = ProcessGuard(self._health_s) if _is_actor() else None
         self._model = model.get("model")
         self._engine: Engine
         try:
@@ -150,13 +148,13 @@ class EngineHost:
         except Exception as error:
             logger.exception("%s does not start", self._replica)
             raise EngineError(start_failure(self._model, error)) from error
-        self._desk = Desk(self.serve)
+        self._calls = CallServer(self.serve)
         self._warming: asyncio.Task[None] | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
 
     async def exchange(self, *chunks: bytes) -> bytes:
         """Take a bundle of calls, give a bundle of answers (`actors.routing.bundles`)."""
-        return await self._desk.exchange(*chunks)
+        return await self._calls.exchange(*chunks)
 
     async def serve(self, call: Call[A]) -> A | Failure:
         """See `Engine.serve`; a dead engine ends the process."""
@@ -172,13 +170,6 @@ class EngineHost:
         await self._warm()
         self._watch()
         return os.getpid()
-
-    async def check_health(self) -> None:
-        """Called by Serve, and first before a replica takes requests: it returns once the engine
-        is warm. The engine's health is watched here, and a dead one ends the process."""
-        with suppress(ConfigError):  # `ping` says it
-            await self._warm()
-            self._watch()
 
     async def stats(self) -> EngineStats:
         """What the engine counted so far."""
@@ -213,8 +204,16 @@ class EngineHost:
             raise EngineError(start_failure(self._model, error)) from error
 
     def _watch(self) -> None:
-        if self._watching is None:
-            self._watching = asyncio.create_task(self._check_health())
+        """From now on end the process when the engine is dead, or this event loop hangs."""
+        if not self._watching:
+            self._watching = [asyncio.create_task(self._check_health())]
+            if self._guard is not None:
+                self._watching.append(asyncio.create_task(self._send_beats(self._guard)))
+
+    async def _send_beats(self, guard: ProcessGuard) -> None:
+        while True:
+            guard.beat()
+            await asyncio.sleep(min(1.0, self._health_s / 8))
 
     async def _check_health(self) -> None:
         """For as long as the process lives. What else a check raises is tried again: it ends the
@@ -249,12 +248,10 @@ def start_failure(model: Any, error: BaseException) -> str:
     words = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if len(words) > _CAUSE_LENGTH:
         words = f"{words[:_CAUSE_LENGTH]} ..."
-    log = ray._private.worker.global_worker.get_err_file_path()
-    where = f"; the whole log: {log} on {os.uname().nodename}" if log else ""
+    log = os.path.realpath("/proc/self/fd/2")  # Ray sends what a worker prints to a file
+    where = f"; the whole log: {log} on {os.uname().nodename}" if os.path.isfile(log) else ""
     return f"{model}: {words}{where}"
 
 
-def _serve_replica() -> str:
-    from ray import serve
-
-    return str(serve.get_replica_context().replica_id.unique_id)
+def _is_actor() -> bool:
+    return ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None

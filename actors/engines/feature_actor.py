@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from actors.cluster import orphan_reaper
+from actors.cluster.process_guard import ProcessGuard
 from actors.engines import vllm_setup, vllm_start
 from actors.engines.start_checks import generator_tokenizer
 from actors.engines.templates import rendered
@@ -57,8 +57,7 @@ class _VllmStates:
     def __init__(self, model: GeneratorModel, pool: PoolConfig, pooling: str) -> None:
         from transformers import AutoConfig
 
-        orphan_reaper.hold()
-
+        ProcessGuard()
         own = AutoConfig.from_pretrained(
             shipped_path(model.model),
             revision=model.revision,

@@ -58,7 +58,6 @@ class GeneratorEngine(VllmEngine):
             pool_config,
             enable_prefix_caching=True,
             **vllm_setup.reasoning_args(self._model.reasoning),
-            **vllm_setup.speculation_args(pool_config),
             **vllm_setup.prefill_args(pool_config, context_of(self._model)),
         )
         self._load(arguments, pool_config)

@@ -55,6 +55,10 @@ class Host(Protocol):
         """
         ...
 
+    def grow(self) -> bool:
+        """Ask for one replica more of an elastic pool; False where it has all."""
+        ...
+
     def stats(self) -> list[EngineStats]:
         """Of every replica that answers."""
         ...
@@ -77,9 +81,6 @@ HOSTS = {
     "actors": Hosting(
         "actors.engines.actor_host:ActorHost", "actors.routing.actor_transport:ActorTransport"
     ),
-    "serve": Hosting(
-        "actors.engines.serve_host:ServeHost", "actors.routing.serve_transport:ServeTransport"
-    ),
     "process": Hosting(
         "actors.engines.in_process:InProcess",
         "actors.engines.in_process:ProcessTransport",
@@ -91,8 +92,8 @@ HOSTS = {
         on_cluster=False,
     ),
 }
-"""By ``runtime.host``; ``process`` is for scripted engines that say ``in_process``, ``endpoint``
-for pools that have one."""
+"""By name; ``process`` is for scripted engines that say ``in_process``, ``endpoint`` for pools that
+have one."""
 
 
 def started(spec: PoolSpec) -> Host:
@@ -117,4 +118,4 @@ def hosting_of(runtime: RuntimeConfig, role: str) -> Hosting:
         return HOSTS["endpoint"]
     if runtime.scripted is not None and script_of(runtime.scripted).in_process:
         return HOSTS["process"]
-    return HOSTS[runtime.host]
+    return HOSTS["actors"]

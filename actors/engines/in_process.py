@@ -27,6 +27,10 @@ class InProcess:
     def wait(self) -> None:
         """See `Host.wait`."""
 
+    def grow(self) -> bool:
+        """See `Host.grow`; there is nothing to grow."""
+        return False
+
     def stats(self) -> list[EngineStats]:
         """See `Host.stats`; each caller's engine counts for itself."""
         return []
@@ -37,6 +41,8 @@ class InProcess:
 
 class ProcessTransport:
     """The way to an engine of this very process."""
+
+    isolates = False
 
     def __init__(self, address: PoolAddress, settings: RequestConfig | None = None) -> None:
         del settings

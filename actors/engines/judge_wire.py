@@ -92,7 +92,9 @@ class JudgeWire:
 
     def answer(self, call: ScoreCall, reply: Mapping[str, Any]) -> Scored | Failure:
         """See `Wire.answer`."""
-        usage = usage_of(reply)
+        judge = self._judge
+        each = 1 if judge.read == "probability" else judge.max_tokens
+        usage = usage_of(reply, allowed=each * judge.samples)
         choices = reply["choices"]
         if len(choices) != self._judge.samples:
             raise ValueError(f"choices must be {self._judge.samples}, got {len(choices)}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +36,9 @@ class Engines:
         return {role: host.stats() for role, host in self.hosts.items()}
 
     def stop(self) -> None:
-        """End all of them; may be called twice.
-
-        Side by side: Serve lets a replica end in peace, and the driver may soon be killed.
-        """
-        with ThreadPoolExecutor(len(self.hosts)) as threads:
-            for ended in [threads.submit(host.stop) for host in self.hosts.values()]:
-                ended.result()
+        """End all of them; may be called twice."""
+        for host in self.hosts.values():
+            host.stop()
 
 
 def start_engines(
@@ -64,11 +60,9 @@ def start_pools(
     max_tokens: int,
     samples: Mapping[str, tuple[Call[Any], ...]] | None = None,
 ) -> Engines:
-    """Start the pools of a run side by side, and return when all of them serve.
+    """Start the pools of a run side by side, and return when their fewest replicas serve.
 
-    With ``runtime.host: serve`` the run monitor must live
-    (`actors.cluster.run_monitor.monitor_name`): it is how `serve_host.reap` knows that
-    the run does.
+    Elastic pools then ask for their other replicas, which start when the cluster has room.
 
     Args:
         models: by role, ``generator`` among them; a role that is not there has no pool.
@@ -102,7 +96,9 @@ def start_pools(
         pool, fixed = pools[GENERATOR], runtime.controllers.in_flight
         replicas = hosts[GENERATOR].stats()
         in_flight = fixed or admitted(pool, replicas, max_tokens)
-        most = fixed or max(in_flight, usual(pool, _places(pool, replicas)))
+        most = fixed or max(in_flight, usual(_places(pool, replicas)))
+        for role in _growth(pools, hosts):
+            hosts[role].grow()
     except BaseException:
         for host in hosts.values():
             host.stop()
@@ -118,10 +114,23 @@ def slots_of(replicas: Sequence[EngineStats], max_tokens: int) -> int:
 
 def admitted(pool: PoolConfig, replicas: Sequence[EngineStats], max_tokens: int) -> int:
     """Chains that a run begins with (`pipeline.planning.admission_bounds.usual`)."""
-    return usual(pool, slots_of(replicas, max_tokens) or _places(pool, replicas))
+    return usual(slots_of(replicas, max_tokens) or _places(pool, replicas))
 
 
 def _places(pool: PoolConfig, replicas: Sequence[EngineStats]) -> int:
-    """Sequences that generators would work on at once, were the KV cache no limit."""
-    told = sum(replica.max_num_seqs for replica in replicas)
-    return told or pool.places
+    """Sequences that all generators would work on at once, were the KV cache no limit."""
+    if not replicas:
+        return pool.places
+    each = sum(replica.max_num_seqs for replica in replicas) / len(replicas)
+    return math.ceil(each * pool.most_replicas)
+
+
+def _growth(pools: Mapping[str, PoolConfig], roles: Iterable[str]) -> list[str]:
+    """The roles whose pools grow by a replica, one after the other: all at the same rate, so that a
+    cluster with too few places has some of each."""
+    steps = [
+        (number / pools[role].most_replicas, role)
+        for role in roles
+        for number in range(pools[role].least_replicas, pools[role].most_replicas)
+    ]
+    return [role for _, role in sorted(steps)]

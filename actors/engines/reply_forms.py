@@ -22,6 +22,11 @@ _BROKEN_OFF = (
     "insufficient_system_resource",
 )
 _MOST_TOKENS = 1 << 53
+_MORE_TOKENS, _FEW_TOKENS = 0.01, 16
+"""Share and number of tokens that servers make, or count, beyond what they are allowed."""
+_CHARACTERS_A_TOKEN = 256
+_TOKENS_A_CHARACTER = 8  # bytes and marks of some tokenizers are tokens each
+_TEMPLATE_TOKENS = 100_000
 _KINDS = {"text": "text", "output_text": "text", "thinking": "thinking", "reasoning": "thinking"}
 
 
@@ -36,17 +41,36 @@ class Usage(NamedTuple):
     """Of those made; None where the server does not tell."""
 
 
-def usage_of(reply: Mapping[str, Any]) -> Usage:
+def usage_of(
+    reply: Mapping[str, Any], *, allowed: float = math.inf, written: int = 0, asked: int = 0
+) -> Usage:
     """What a reply cost.
 
+    Args:
+        reply: of a server.
+        allowed: tokens that it was allowed to make.
+        written: characters that it made.
+        asked: characters of the prompt; 0 where that is not known.
+
     Raises:
-        ValueError: where it does not say.
+        ValueError: where it does not say, or tells numbers that cannot be.
     """
     usage = reply.get("usage")
     told = usage if isinstance(usage, Mapping) else {}
     read, made = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
     if read is None or made is None:
-        raise ValueError(f"usage must tell prompt_tokens and completion_tokens, got {usage!r}")
+        raise ValueError(f"usage must tell prompt_tokens and completion_tokens, got {usage!r:.200}")
+    most = allowed * (1 + _MORE_TOKENS) + _FEW_TOKENS
+    if made > most or written > _CHARACTERS_A_TOKEN * made:
+        raise ValueError(
+            f"usage must tell a number of completion_tokens that {written:,} characters can have, "
+            f"at most {most:,.0f}, got {made:,}"
+        )
+    if asked and read > _TOKENS_A_CHARACTER * asked + _TEMPLATE_TOKENS:
+        raise ValueError(
+            f"usage must tell a number of prompt_tokens that {asked:,} characters can have, "
+            f"got {read:,}"
+        )
     cached = _detail(told, "prompt_tokens_details", "cached_tokens")
     if cached is None:
         cached = _count(told.get("prompt_cache_hit_tokens"))  # DeepSeek's

@@ -7,7 +7,6 @@ same name, unless a comment says otherwise.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 from pipeline.config.models import ModelConfig
@@ -99,26 +98,6 @@ def prefill_args(pool: PoolConfig, context: int | None) -> dict[str, Any]:
     whole = context is not None and pool.engine.max_num_batched_tokens >= context
     asked = "enable_chunked_prefill" in pool.engine.extra
     return {"enable_chunked_prefill": False} if on_cpu(pool) and whole and not asked else {}
-
-
-def speculation_args(pool: PoolConfig) -> dict[str, Any]:
-    """Arguments for a pool that drafts tokens ahead.
-
-    Raises:
-        ConfigError: where the package that drafts is not installed.
-    """
-    chosen = pool.speculation
-    if chosen is None:
-        return {}
-    if chosen.method == "suffix" and not find_spec("arctic_inference"):
-        raise ConfigError(
-            "runtime.generator.speculation.method suffix needs the package arctic-inference on "
-            "every node of a generator, got none; ngram needs no package"
-        )
-    fields = chosen.vllm_fields(pool.engine.max_num_seqs)
-    if chosen.method not in {"custom_class", "mtp"} and chosen.model is not None:
-        fields["model"] = shipped_path(chosen.model)
-    return {"speculative_config": fields}
 
 
 def reasoning_args(reasoning: Reasoning | None) -> dict[str, Any]:

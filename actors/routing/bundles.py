@@ -1,10 +1,13 @@
-"""Calls of one replica and their answers in bundles: a call of Ray costs as much as dozens of ours.
+"""*Link*: sends the calls of one caller to one replica in bundles, and receives the answers.
 
-One exchange carries the calls and aborts that came up since the last one, and brings answers back.
-While the replica holds calls of ours an exchange or two wait there for an answer; a third sends the
-oldest back with what is ready. An exchange leaves at once unless the last one left less than a tick
-ago: a lone call waits for nothing, few calls take one exchange each, and many share one a tick.
-`actors.engines.bundle_desk` is the other end.
+A call of Ray costs as much CPU as dozens of calls of an engine. One exchange therefore carries all
+calls and aborts since the last one, and returns with the answers that are ready. While the replica
+holds calls, one or two exchanges wait there for an answer; a third one makes the oldest return. An
+exchange leaves at once unless the last one left less than a tick ago, so a single call is never
+delayed and many calls share one exchange a tick. `actors.engines.call_server` is the other end.
+
+The replica answers every exchange within `WAIT_S`. One that does not within `SILENT_S` has an event
+loop that hangs: its calls are lost, and it gets no more until it answers again.
 """
 
 from __future__ import annotations
@@ -31,6 +34,10 @@ _TICK_MOST_S = 0.05
 WAITING = 2
 """Exchanges of one caller that wait at a replica at once."""
 UNDER_WAY = WAITING + 1
+WAIT_S = 10.0
+"""Longest time that an exchange waits at a replica."""
+SILENT_S = 3 * WAIT_S
+"""An exchange without a reply for so long means that the replica hangs."""
 _CHUNK = 64 * 1024  # Ray sends arguments of up to 100 KiB along with the call
 
 
@@ -39,40 +46,41 @@ class Bundle(NamedTuple):
 
     caller: str
     life: int
-    """Of the caller's link; the desk holds the calls of one life at a time."""
+    """Of the caller's link; the replica holds the calls of one life at a time."""
     first: bool
-    """Whether a life begins: the desk ends what it holds of an earlier one."""
+    """Whether a life begins: the replica ends what it holds of an earlier one."""
     tick_s: float
-    """Answers go back no more often."""
+    """Shortest time between two replies."""
     aborts: list[str]
     """Request ids."""
     calls: list[Call[Any]]
 
 
 class Reply(NamedTuple):
-    """What the desk sends back."""
+    """What the replica returns."""
 
     known: bool
-    """False where it does not hold the life's calls: the process, or the link, is a new one."""
+    """Whether it holds the calls of this life; False after either process was replaced."""
     held: int
     """Calls that the replica holds of all callers."""
     answers: list[tuple[str, Any]]
     """Request id and its `Answer` or `Failure`."""
 
 
-def packed(bundle: Bundle) -> list[bytes]:
-    """A bundle as arguments that travel with the call, not through the object store."""
+def pack(bundle: Bundle) -> list[bytes]:
+    """Serialize a bundle as arguments small enough to travel with the call, without the object
+    store."""
     data = pickle.dumps(tuple(bundle), 5)
     return [data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)]
 
 
-def unpacked(chunks: tuple[bytes, ...]) -> Bundle:
-    """The bundle of `packed`, out of a message of Ray's, which Ray itself unpickles."""
+def unpack(chunks: tuple[bytes, ...]) -> Bundle:
+    """The inverse of `pack`; the bytes come from a message that Ray itself unpickles."""
     return Bundle(*pickle.loads(chunks[0] if len(chunks) == 1 else b"".join(chunks)))  # noqa: S301
 
 
 class Pace:
-    """How often the links of one caller exchange: so many times a second in all."""
+    """Limits how often all links of one caller exchange, to a number of times a second in all."""
 
     def __init__(self) -> None:
         self.busy = 0
@@ -85,15 +93,15 @@ class Pace:
 
 
 class Link:
-    """One caller's way to one replica, on one event loop.
+    """One caller's connection to one replica, on one event loop.
 
     Args:
         replica: its name.
         carry: calls the replica's `exchange`; raises Ray's errors.
         pace: shared by the links of the caller.
-        ended: called once for each call that was handed over, when it ends, however it does.
-        lost: called when the replica went away, before its calls end: none that waits for a place
-            may get one of theirs; not where its successor answers already.
+        ended: called once for each submitted call when it ends, for whatever reason.
+        lost: called before the calls end when the replica is lost, so that none that waits for a
+            place gets one there; not called where a restarted process answers already.
     """
 
     def __init__(
@@ -123,14 +131,14 @@ class Link:
         """Calls that have not ended."""
         return len(self._held)
 
-    def hand(self, call: Call[A]) -> BundledCall[A]:
-        """Send a call; it leaves with the next exchange."""
+    def submit(self, call: Call[A]) -> BundledCall[A]:
+        """Send a call with the next exchange."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._held:
             self._pace.busy += 1
         self._held[call.request_id] = future
         self._calls[call.request_id] = call
-        self._soon()
+        self._schedule()
         return BundledCall(self, call.request_id, future)
 
     def abort(self, request_id: str) -> None:
@@ -141,7 +149,7 @@ class Link:
         future.cancel()
         if self._calls.pop(request_id, None) is None:
             self._aborts.append(request_id)
-            self._soon()
+            self._schedule()
 
     def _take(self, request_id: str) -> asyncio.Future[Any] | None:
         future = self._held.pop(request_id, None)
@@ -151,15 +159,15 @@ class Link:
             self._ended(self.replica)
         return future
 
-    def _soon(self) -> None:
-        """See to it that an exchange leaves, if one is needed, when the pace allows it."""
+    def _schedule(self) -> None:
+        """Schedule the next exchange, if one is needed, for when the pace allows it."""
         if self._under_way >= (UNDER_WAY if self._known else 1):
-            return  # what is under way comes here again when it returns
+            return  # this runs again when one of them returns
         now = self._loop.time()
         if self._calls or self._aborts:
             due = max(now, self._sent_at + self._pace.tick_s)
         elif self._held and not self._under_way:
-            due = now + self._pace.tick_s  # a call may well come before that, and bring it along
+            due = now + self._pace.tick_s  # calls that come before that share the exchange
         else:
             return
         if self._timer is not None:
@@ -167,7 +175,7 @@ class Link:
                 return
             self._timer.cancel()
         self._due = due
-        # call_soon as well: whoever hands calls over in this turn of the loop shares the exchange
+        # also where it is due now: calls of this turn of the loop share the exchange
         self._timer = (
             self._loop.call_later(due - now, self._send)
             if due > now
@@ -177,26 +185,30 @@ class Link:
     def _send(self) -> None:
         self._timer = None
         if not (self._calls or self._aborts or (self._held and not self._under_way)):
-            return  # what was to leave has ended meanwhile
+            return  # all of it has ended meanwhile
         self._sent_at = self._loop.time()
         calls, self._calls = list(self._calls.values()), {}
         aborts, self._aborts = self._aborts, []
         tick_s = self._pace.tick_s
         bundle = Bundle(self._caller, self._life, not self._known, tick_s, aborts, calls)
         self._under_way += 1
-        # Ray cancels with a request what was submitted in its context; this one is everybody's
+        # Ray cancels with a request what was submitted in its context; this carries many requests
         task = self._loop.create_task(self._exchange(bundle), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _exchange(self, bundle: Bundle) -> None:
         try:
-            reply = Reply(*pickle.loads(await self._carry(*packed(bundle))))  # noqa: S301
-        except (ray.exceptions.RayActorError, ray.exceptions.RaySystemError) as error:
+            reply = Reply(*pickle.loads(await self._carried(bundle)))  # noqa: S301
+        except (ray.exceptions.RayActorError, ray.exceptions.RaySystemError, TimeoutError) as error:
             if bundle.life == self._life:
+                silent = f"did not answer for {SILENT_S:g} s: it hangs"
+                gone = f"went away ({type(error).__name__})"
                 self._lost(self.replica)
-                self._lose(f"{self.replica} went away ({type(error).__name__})", {})
-        except MemoryError as error:  # the replica is not to blame, and no other one would help
+                self._lose(
+                    f"{self.replica} {silent if isinstance(error, TimeoutError) else gone}", {}
+                )
+        except MemoryError as error:  # of this process, which no other replica would help
             if bundle.life == self._life:
                 self._lose(str(error), {}, MemoryError)
         except Exception as error:  # answers may have been lost on the way
@@ -205,22 +217,38 @@ class Link:
                 self._lose(f"an exchange with {self.replica} failed: {error!r}", {})
         else:
             if bundle.life == self._life and not reply.known:
-                untouched = {call.request_id: call for call in bundle.calls} | self._calls
-                self._lose(f"{self.replica} has begun anew", untouched)
+                unsent = {call.request_id: call for call in bundle.calls} | self._calls
+                self._lose(f"{self.replica} was restarted", unsent)
             elif bundle.life == self._life:
                 self._known = True
                 for request_id, outcome in reply.answers:
-                    self._tell(request_id, outcome)
+                    self._resolve(request_id, outcome)
                 self.others = max(0, reply.held - len(self._held))
                 self._returned(bundle)
 
+    async def _carried(self, bundle: Bundle) -> bytes:
+        """What the replica replies to a bundle.
+
+        Raises:
+            TimeoutError: where it does not within `SILENT_S`.
+        """
+        carried = asyncio.ensure_future(self._carry(*pack(bundle)))
+        late = True
+        while late:  # this loop may have hung itself, with the reply still to be read
+            began = self._loop.time()
+            if (await asyncio.wait({carried}, timeout=SILENT_S))[0]:
+                return carried.result()
+            late = self._loop.time() - began > SILENT_S + 1.0
+        carried.cancel()
+        raise TimeoutError
+
     def _returned(self, bundle: Bundle) -> None:
-        """An exchange is over; one of an earlier life is not counted any more."""
+        """Count an exchange of this life as over."""
         if bundle.life == self._life:
             self._under_way -= 1
-            self._soon()
+            self._schedule()
 
-    def _tell(self, request_id: str, outcome: Any) -> None:
+    def _resolve(self, request_id: str, outcome: Any) -> None:
         future = self._take(request_id)
         if future is not None and not future.done():
             future.set_result(outcome)
@@ -228,23 +256,23 @@ class Link:
     def _lose(
         self,
         why: str,
-        untouched: dict[str, Call[Any]],
+        unsent: dict[str, Call[Any]],
         kind: type[Exception] = ReplicaLostError,
     ) -> None:
-        """End all calls but the `untouched`, which go again; what they cost is not known.
+        """End all calls but the `unsent`, which are sent again; what they cost is not known.
 
-        Should the replica live after all, because Ray lost the connection alone, the first exchange
-        of the next life ends them there.
+        If the replica lives after all, because only the connection broke, the first exchange of the
+        next life ends its calls there.
         """
         self._life, self._known, self._under_way = self._life + 1, False, 0
-        self._calls = {name: call for name, call in untouched.items() if name in self._held}
+        self._calls = {name: call for name, call in unsent.items() if name in self._held}
         self._aborts, self.others = [], 0
         for request_id in [name for name in self._held if name not in self._calls]:
             future = self._take(request_id)
             if future is not None and not future.done():
                 future.set_exception(kind(why))
-                future.exception()  # seen, whether or not anyone waits for it
-        self._soon()
+                future.exception()  # retrieved, whether or not anyone waits for it
+        self._schedule()
 
 
 class BundledCall(Generic[A]):
@@ -255,12 +283,12 @@ class BundledCall(Generic[A]):
         self._link, self._request_id, self._future = link, request_id, future
 
     async def result(self) -> A | Failure:
-        """What the engine answered; see `actors.routing.transport.Placed.result`."""
+        """The engine's answer; see `actors.routing.transport.Placed.result`."""
         answer: A | Failure = await self._future
         return answer
 
     def abort(self) -> None:
-        """Stop it in the engine, which counts what it had cost."""
+        """Stop it in the engine, which counts its cost."""
         self._link.abort(self._request_id)
 
 

@@ -43,6 +43,8 @@ class Call(Generic[A]):
     """Names one try of the call, for an abort; the client sets it."""
     deadline_s: float = math.inf
     """After this the engine aborts the try; the client sets it."""
+    alone: bool = False
+    """Whether the replica must run nothing else meanwhile; the client sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A server with an OpenAI-compatible API: sends one request to it, and says what came of that.
+"""*ChatServer*: sends one request to a server with an OpenAI-compatible API, and reads the reply.
 
 Nothing here tries twice. Tries, deadlines over several of them and accounts are the client's
 (`actors.routing.client`); which server gets a request is the transport's.
@@ -10,6 +10,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -18,10 +19,10 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 
 from actors.routing.credentials import Credentials
-from actors.routing.http_connections import HttpConnections
+from actors.routing.http_connections import HttpConnections, HttpReply
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
-from pipeline.records.trajectory import encodable
+from pipeline.core.text import one_line
 
 for _name in ("httpx", "httpcore"):  # else lines of every request, with the headers of replies
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -47,6 +48,10 @@ _TOO_LARGE = "request too large"
 _UNPAID_WAIT_S = 60.0
 _WORDS = 500
 _LOOK_S = 10.0
+_LOOK_BYTES = 16 << 20  # a list of models, or the tokens of a prompt
+_LEAST_BYTES = 4 << 20
+_MOST_BYTES = 64 << 20
+_TOKEN_BYTES, _TOKEN_LOGPROBS_BYTES = 256, 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +87,9 @@ class ChatServer:
         limit = None if math.isinf(deadline_s) else deadline_s
         try:
             async with asyncio.timeout(limit):
-                response = await self._http.send("POST", self._at("/chat/completions"), json=body)
+                response = await self._http.send(
+                    "POST", self._at("/chat/completions"), json=body, most_bytes=most_bytes(body)
+                )
         except TimeoutError:
             late = f"no completion within {deadline_s:g} s"
             return Sent(failure=Failure.of(ErrorKind.DEADLINE, late))
@@ -90,18 +97,20 @@ class ChatServer:
             return Sent(failure=self._failure(ErrorKind.NOT_TAKEN, error, 0), away=True)
         except httpx.TransportError as error:
             return Sent(failure=self._failure(ErrorKind.REPLICA_LOST, error, None), away=True)
-        except httpx.HTTPError as error:  # such as: what came is not compressed as it says
+        except httpx.HTTPError as error:  # too large, or not compressed as it says
             return Sent(failure=self._failure(ErrorKind.ENGINE, error, None))
         return self._read(response)
 
     async def look(self) -> str | None:
         """Why the server cannot be used at this moment; None where it answers."""
         try:
-            response = await self._http.send("GET", self._at("/models"), timeout=_LOOK_S)
+            response = await self._http.send(
+                "GET", self._at("/models"), timeout=_LOOK_S, most_bytes=_LOOK_BYTES
+            )
         except httpx.HTTPError as error:
             return self._said(error)
-        if response.status_code >= 500 or response.status_code == 401:
-            return f"status {response.status_code}: {self._said(_message(response))}"
+        if response.status >= 500 or response.status == 401:
+            return f"status {response.status}: {self._said(_message(response))}"
         return None
 
     async def get(self, path: str) -> Any:
@@ -121,12 +130,13 @@ class ChatServer:
 
     async def _told(self, method: str, url: str, **fields: Any) -> Any:
         try:
-            return _json(await self._http.send(method, url, timeout=_LOOK_S, **fields))
+            fields |= {"timeout": _LOOK_S, "most_bytes": _LOOK_BYTES}
+            return (await self._http.send(method, url, **fields)).json()
         except httpx.HTTPError:
             return None
 
-    def _read(self, response: httpx.Response) -> Sent:
-        status, reply = response.status_code, _json(response)
+    def _read(self, response: HttpReply) -> Sent:
+        status, reply = response.status, response.json()
         if response.is_success and isinstance(reply, dict) and reply.get("choices"):
             return Sent(reply=reply)
         error = reply.get("error") if isinstance(reply, dict) else None
@@ -155,10 +165,20 @@ class ChatServer:
         return Failure.of(kind, f"{self.url}: {self._said(error)}", tokens)
 
     def _said(self, words: object) -> str:
-        said = encodable(" ".join(self._credentials.masked(str(words)).split()))
+        said = self._credentials.masked(str(words)[: 4 * _WORDS])
         if isinstance(words, Exception):
             said = f"{type(words).__name__}: {said}".removesuffix(": ")
-        return said if len(said) <= _WORDS else f"{said[:_WORDS]} ..."
+        return one_line(said, _WORDS)
+
+
+def most_bytes(body: Mapping[str, Any]) -> int:
+    """Bytes that a reply to a request may have, by the tokens that it asks for."""
+    limits = [body[name] for name in ("max_tokens", "max_completion_tokens") if name in body]
+    tokens = sum(limits) * body.get("n", 1)
+    if not limits:
+        return _MOST_BYTES
+    each = _TOKEN_LOGPROBS_BYTES if body.get("logprobs") else _TOKEN_BYTES
+    return int(min(_MOST_BYTES, _LEAST_BYTES + each * tokens))
 
 
 def retry_after_s(headers: httpx.Headers, now: float) -> float | None:
@@ -190,17 +210,10 @@ def _status_in(error: dict[str, Any]) -> int:
     return next((status for name, status in _MEANS.items() if name in words), 500)
 
 
-def _json(response: httpx.Response) -> Any:
-    try:
-        return response.json()
-    except (ValueError, RecursionError):
-        return None
-
-
-def _message(response: httpx.Response) -> str:
+def _message(response: HttpReply) -> str:
     """What an error reply says, in any of the forms that servers have."""
-    told = _json(response)
+    told = response.json()
     for name in ("error", "message", "detail"):
         if isinstance(told, dict) and name in told:
             told = told[name]
-    return str(told) if told else response.text or response.reason_phrase
+    return str(told) if told else response.text or response.reason

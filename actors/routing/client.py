@@ -1,8 +1,12 @@
-"""The client of an engine pool: deadlines, retries, re-routing, and the cost of failed tries.
+"""*EngineClient*: calls a pool of engines, with deadlines, retries and the cost of failed tries.
 
-One client serves both hosts; how a call reaches a replica is the transport's business
-(`actors.routing.transport`). Every try of a request has the same seed. A request that cannot
-succeed anywhere is not tried again; everything else is, at another replica where there is one.
+`actors.routing.transport` says how a call reaches a replica. Every try of a request has the same
+seed. A request that cannot succeed anywhere is not tried again; everything else is, at another
+replica where there is one.
+
+A request may be what kills its replica, and each death ends innocent requests too. After two deaths
+a request is therefore tried apart from the client's other suspects, and after a third one with
+nothing beside it in its replica. Only a death there counts as a failed try.
 """
 
 from __future__ import annotations
@@ -22,11 +26,14 @@ from actors.routing.transport import NoReplicaError, Placed, ReplicaLostError, T
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
-from pipeline.records.trajectory import encodable
+from pipeline.core.text import one_line
 
 logger = logging.getLogger(__name__)
 
 _POLL_MOST_S = 10.0
+_MOST_DOUBLED = 6  # pauses between tries do not grow beyond 64 times the first
+_DEATHS_TOGETHER = 2
+_DEATHS_BESIDE_OTHERS = 3
 
 
 @dataclass
@@ -50,7 +57,7 @@ class TryAccount:
     def failure(self, error: str) -> Failure:
         """The request's end; its tokens are None where those of any try are unknown."""
         tokens = None if self.unknown else self.tokens
-        return Failure(error=encodable(error), completion_tokens=tokens)  # as files can hold it
+        return Failure(error=error, completion_tokens=tokens)
 
 
 class EngineClient:
@@ -64,6 +71,7 @@ class EngineClient:
         self._role, self._model = role, model
         self._spans = spans()
         self._deadline_s = ROLES[role].deadline_s(settings)
+        self._can_isolate = transport.isolates and settings.attempts > 1
         self._quarantine = asyncio.Lock()
         self._served_at = -1.0
         self.counters: Counter[str] = Counter()
@@ -88,7 +96,7 @@ class EngineClient:
         turned_away: float | None = None
         while True:
             account.attempts += 1
-            outcome = await self._alone_after_deaths(account, call, avoid)
+            outcome = await self._try_apart(account, call, avoid)
             if isinstance(outcome, Failure) and outcome.kind is ErrorKind.NOT_TAKEN:
                 # the transport waits before it places the call again
                 turned_away = turned_away or time.monotonic()
@@ -110,9 +118,10 @@ class EngineClient:
                     unknown_attempts=account.unknown,
                     attempts=account.attempts,
                 )
+            outcome = replace(outcome, error=one_line(outcome.error))  # for logs and files
             account.failed(outcome.completion_tokens)
             final = outcome.kind is not None and outcome.kind.final
-            if final or account.attempts >= self._settings.attempts:
+            if final or self._is_last(account, outcome):
                 self.counters["failures"] += 1
                 tries = f" (try {account.attempts})" if account.attempts > 1 else ""
                 return account.failure(outcome.error + tries)
@@ -124,7 +133,8 @@ class EngineClient:
                 call.session,
                 outcome.error,
             )
-            await asyncio.sleep(self._settings.backoff_s * 2 ** (account.attempts - 1))
+            doubled = min(account.attempts - 1, _MOST_DOUBLED)
+            await asyncio.sleep(self._settings.backoff_s * 2**doubled)
 
     def stats(self) -> dict[str, Any]:
         """Counters of this client, and how its router did."""
@@ -139,18 +149,20 @@ class EngineClient:
             "sticky_rate": router.sticky_rate,
         }
 
-    async def _alone_after_deaths(
-        self, account: TryAccount, call: Call[A], avoid: set[str]
-    ) -> A | Failure:
-        """Try once; a request whose replica died twice goes one at a time.
+    def _is_last(self, account: TryAccount, outcome: Failure) -> bool:
+        if not self._can_isolate:
+            return account.attempts >= self._settings.attempts
+        if outcome.kind is ErrorKind.REPLICA_LOST:
+            return account.deaths > _DEATHS_BESIDE_OTHERS
+        return account.attempts - account.deaths >= self._settings.attempts
 
-        A request that kills its replica takes the others there down with it. Were they all tried
-        again together, it would use up their tries too.
-        """
-        if account.deaths < 2:
+    async def _try_apart(self, account: TryAccount, call: Call[A], avoid: set[str]) -> A | Failure:
+        """Try once, one suspect at a time; the last try is alone in its replica."""
+        if account.deaths < _DEATHS_TOGETHER:
             return await self._try(account, call, avoid)
+        alone = self._can_isolate and account.deaths >= _DEATHS_BESIDE_OTHERS
         async with self._quarantine:
-            return await self._try(account, call, avoid)
+            return await self._try(account, replace(call, alone=alone), avoid)
 
     async def _try(self, account: TryAccount, call: Call[A], avoid: set[str]) -> A | Failure:
         deadline_s = self._deadline_s
@@ -160,8 +172,10 @@ class EngineClient:
         except NoReplicaError as error:
             return Failure.of(ErrorKind.NO_REPLICA, error, completion_tokens=0)
         try:
-            # the engine keeps the deadline itself; this is for one that no longer answers
-            async with asyncio.timeout(deadline_s + grace_s(deadline_s)):
+            # the engine keeps the deadline itself; this is for one that no longer answers. A call
+            # that is alone waits for others in the replica, which have the same deadline
+            limit_s = deadline_s + grace_s(deadline_s) + call.alone * deadline_s
+            async with asyncio.timeout(limit_s):
                 outcome = await placed.result()
         except TimeoutError:
             placed.abort()

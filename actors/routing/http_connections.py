@@ -1,13 +1,15 @@
-"""HTTP connections to servers, each a client of its own that is used again.
+"""*HttpConnections*: HTTP requests to servers, over connections that are used again.
 
-One httpx client for all of them would look at every connection that it holds for each request: with
-128 requests at once that cost 8 ms of CPU a request.
+Each connection has an httpx client of its own: one client for all of them would look at every
+connection that it holds for each request, which cost 8 ms of CPU a request with 128 at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+import zlib
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -16,14 +18,47 @@ from pipeline.config.endpoint import EndpointConfig
 from pipeline.core.errors import ConfigError
 
 _IDLE_S = 2.0  # vLLM closes idle connections after 5 s: a request must not cross that on its way
+_ERROR_BYTES = 64 * 1024
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+
+
+class ReplyTooLargeError(httpx.HTTPError):
+    """A reply has more bytes than its request can have asked for."""
+
+
+class HttpReply(NamedTuple):
+    """A whole reply; of one with the status of an error, its first 64 KiB."""
+
+    status: int
+    headers: httpx.Headers
+    reason: str
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says that the request was served."""
+        return 200 <= self.status < 300
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8, whatever the header says."""
+        return self.body.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON; None where it is none."""
+        try:
+            return json.loads(self.text)
+        except (ValueError, RecursionError):
+            return None
 
 
 class HttpConnections:
-    """For the running event loop; the requests of one moment have a connection each."""
+    """Connections of the running event loop; the requests of one moment have one each."""
 
     def __init__(self, endpoint: EndpointConfig, credentials: Credentials) -> None:
         self._settings: dict[str, Any] = {
-            "headers": credentials.headers,
+            # a reply that is not compressed cannot unpack to more than was sent
+            "headers": {"accept-encoding": "identity", **credentials.headers},
             "timeout": httpx.Timeout(None, connect=endpoint.connect_timeout_s),
             "limits": httpx.Limits(max_connections=1, keepalive_expiry=_IDLE_S),
             "verify": httpx.create_ssl_context(),
@@ -32,11 +67,15 @@ class HttpConnections:
         self._free: dict[bytes, list[httpx.AsyncClient]] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def send(self, method: str, url: str, **fields: Any) -> httpx.Response:
-        """As `httpx.AsyncClient.request`; cancelling closes the connection.
+    async def send(self, method: str, url: str, *, most_bytes: int, **fields: Any) -> HttpReply:
+        """Send a request and read its reply; cancelling closes the connection.
+
+        Args:
+            method, url, fields: as of `httpx.AsyncClient.request`.
+            most_bytes: of the reply's body, unpacked.
 
         Raises:
-            httpx.HTTPError: where there is no whole response.
+            httpx.HTTPError: where there is no whole reply, or it has more bytes.
             ConfigError: where the environment names a proxy that httpx cannot use.
         """
         free = self._free.setdefault(httpx.URL(url).netloc, [])
@@ -46,14 +85,18 @@ class HttpConnections:
             client = self._client()
             self._clients.add(client)
         try:
-            response = await client.request(method, url, **fields)
+            async with client.stream(method, url, **fields) as response:
+                reply, is_whole = await _read(response, most_bytes)
         except BaseException:
             # cancelled at some moments, httpcore 1.0 holds its connection as taken, perhaps open:
             # whoever used this client again would wait for that for ever
             self._close(client)
             raise
-        free.append(client)
-        return response
+        if is_whole:
+            free.append(client)
+        else:
+            self._close(client)
+        return reply
 
     def _close(self, client: httpx.AsyncClient) -> None:
         """In a task of its own, which nobody cancels."""
@@ -84,3 +127,34 @@ class HttpConnections:
         for client in [*self._clients]:
             self._close(client)
         await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+async def _read(response: httpx.Response, most_bytes: int) -> tuple[HttpReply, bool]:
+    """(the reply, whether all of it was read)."""
+    is_error = response.status_code >= 300
+    most = min(most_bytes, _ERROR_BYTES) if is_error else most_bytes
+    unpack = _unpacker(response.headers.get("content-encoding", ""))
+    body, is_whole = bytearray(), True
+    async for chunk in response.aiter_raw():
+        try:
+            # one byte more than may come shows that more came
+            body += chunk if unpack is None else unpack.decompress(chunk, most + 1 - len(body))
+        except zlib.error as error:
+            raise httpx.DecodingError(f"the reply cannot be unpacked: {error}") from error
+        if len(body) > most:
+            if not is_error:
+                raise ReplyTooLargeError(f"the reply must have at most {most:,} bytes")
+            is_whole = False
+            break
+    reason = response.reason_phrase
+    return HttpReply(response.status_code, response.headers, reason, bytes(body[:most])), is_whole
+
+
+def _unpacker(encoding: str) -> Any:
+    """What unpacks the encodings that servers use although none was asked for."""
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return None
+    if name in ("gzip", "x-gzip", "deflate"):
+        return zlib.decompressobj(_GZIP_OR_ZLIB)
+    raise httpx.DecodingError(f"the reply is encoded as {encoding!r}, which was not asked for")

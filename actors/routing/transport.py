@@ -55,6 +55,9 @@ class Transport(Protocol):
     """Places calls on replicas; made with a `PoolAddress` and a `RequestConfig`
     (`actors.engines.hosts.HOSTS`), on the event loop that uses it."""
 
+    isolates: bool
+    """Whether a replica runs a call that is `alone` without others beside it."""
+
     async def place(self, call: Call[A], *, avoid: Collection[str]) -> Placed[A]:
         """Hand a call to a replica, chosen by its session and without those in `avoid`.
 

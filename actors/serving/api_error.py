@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.records.trajectory import encodable
+from pipeline.core.text import encodable
 
 
 class ApiError(Exception):

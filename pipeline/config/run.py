@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from pipeline.config.errors import described
 from pipeline.config.extends import place_of, read_extended
@@ -42,17 +42,6 @@ class RunConfig(Section):
     """Start of the run directory's name."""
     science: ScienceConfig
     runtime: RuntimeConfig = RuntimeConfig()
-
-    @model_validator(mode="after")
-    def _drafting_heeds_decoding(self) -> RunConfig:
-        if self.runtime.generator.speculation is not None:
-            for name in ("min_p", "thinking_budget"):
-                if getattr(self.science.decoding, name):
-                    raise ValueError(
-                        f"science.decoding.{name} must not be set with "
-                        f"runtime.generator.speculation: vLLM ignores it where tokens are drafted"
-                    )
-        return self
 
     @classmethod
     def load(cls, path: str, overrides: Sequence[str] = ()) -> RunConfig:

@@ -10,7 +10,6 @@ from pipeline.config.limits import LimitsConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 from pipeline.config.secrets import settable, without_credentials, without_secrets
-from pipeline.config.speculation import SpeculationConfig
 
 _MOST_CALLS = 1_024
 MOST_REPLICAS = 10_000
@@ -39,17 +38,14 @@ class PoolConfig(Section):
     """One kind of engine replicas."""
 
     replicas: int = Field(1, ge=1, le=MOST_REPLICAS)
-    """Replicas of a fixed pool; the first size of an elastic one."""
+    """Replicas of a fixed pool."""
     min_replicas: int | None = Field(None, ge=0)
-    """Given together with `max_replicas` (host: serve), the pool is elastic."""
+    """Replicas of an elastic pool that must serve before the run begins, at least one."""
     max_replicas: int | None = Field(None, ge=1, le=MOST_REPLICAS)
+    """Makes the pool elastic: replicas beyond `min_replicas` start when the cluster has room."""
     target_ongoing_requests: int | None = Field(None, ge=1)
-    """Requests a replica at which an elastic pool is as large as it should be; None takes 0.8 of
-    `engine.max_num_seqs`."""
-    max_ongoing_requests: int | None = Field(None, ge=1)
-    """Requests a replica takes before others wait; None takes twice `engine.max_num_seqs`."""
-    upscale_delay_s: float = Field(15, ge=0)
-    downscale_delay_s: float = Field(180, ge=0)
+    """Requests a replica up to which a plan takes more replicas to be worth having; None takes 0.8
+    of `engine.max_num_seqs`."""
     num_gpus: float | None = Field(None, ge=0)
     """GPUs Ray sets aside a replica; None takes `engine.tensor_parallel_size`. Below 1 replicas
     share a GPU, 0 runs on CPU."""
@@ -68,11 +64,32 @@ class PoolConfig(Section):
     health_timeout_s: float = Field(120, gt=0)
     """A replica whose engine has work but makes no step for this long is replaced."""
     engine: EngineConfig = EngineConfig()
-    speculation: SpeculationConfig | None = None
-    """Draft tokens ahead, for generators only; None drafts nothing (docs/performance.md)."""
     endpoint: EndpointConfig | None = None
     """Servers that run already, in place of replicas: then nothing else of this section but
     `start_timeout_s` is read (docs/endpoints.md)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_fields(cls, values: Any) -> Any:
+        """Fields of earlier versions: those of Ray Serve, and drafting, which is vLLM's."""
+        if not isinstance(values, dict):
+            return values
+        former = {"max_ongoing_requests", "upscale_delay_s", "downscale_delay_s", "speculation"}
+        if values.get("speculation") is not None:
+            raise ValueError(
+                "speculation must be given as engine.extra.speculative_config, with the fields of "
+                "vLLM's SpeculativeConfig"
+            )
+        return {name: value for name, value in values.items() if name not in former}
+
+    @model_validator(mode="after")
+    def _grows(self) -> "PoolConfig":
+        if self.max_replicas is not None and self.least_replicas > self.max_replicas:
+            raise ValueError(
+                f"min_replicas must be at most max_replicas {self.max_replicas}, "
+                f"got {self.min_replicas}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_its_gpus(self) -> "PoolConfig":
@@ -87,11 +104,23 @@ class PoolConfig(Section):
         return self
 
     @property
+    def least_replicas(self) -> int:
+        """Replicas that must serve before the run begins."""
+        if self.max_replicas is None:
+            return self.replicas
+        return max(1, self.min_replicas or 1)
+
+    @property
+    def most_replicas(self) -> int:
+        """Replicas that the pool may come to."""
+        return self.max_replicas or self.replicas
+
+    @property
     def places(self) -> int:
         """Requests that the pool works on at once, were nothing else its limit."""
         if self.endpoint is not None:
             return len(self.endpoint.base_urls) * self.endpoint.max_concurrency
-        return self.replicas * self.engine.max_num_seqs
+        return self.most_replicas * self.engine.max_num_seqs
 
     @property
     def target_requests(self) -> int:
@@ -185,8 +214,6 @@ class RuntimeConfig(Section):
     """Folder of run directories: a path or an s3:// or gs:// address, without keys in it."""
     ray_address: str | None = None
     """Cluster to join; None joins the one of the job, else starts Ray on this machine."""
-    host: Literal["actors", "serve"] = "serve"
-    """What hosts the engines: plain Ray actors of fixed number, or Ray Serve deployments."""
     generator: PoolConfig = PoolConfig()
     verifier: PoolConfig = PoolConfig()
     controllers: ControllerConfig = ControllerConfig()
@@ -214,12 +241,13 @@ class RuntimeConfig(Section):
     """Settings of scripted engines in place of real ones: for tests and load measurements. The run
     is marked synthetic."""
 
-    @model_validator(mode="after")
-    def _only_generators_draft(self) -> "RuntimeConfig":
-        for name, pool in self.pools.items():
-            if pool.speculation is not None and name != "generator":
-                raise ValueError(f"speculation must stand under generator, got it under {name}")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _without_host(cls, values: Any) -> Any:
+        """Engines are Ray actors; earlier versions had ``host: serve`` besides."""
+        if isinstance(values, dict) and values.get("host") in ("actors", "serve"):
+            return {name: value for name, value in values.items() if name != "host"}
+        return values
 
     @model_validator(mode="after")
     def _spends_what_is_capped(self) -> "RuntimeConfig":

@@ -21,7 +21,7 @@ from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.phases import phases_of, prepared
 from pipeline.core.protocol import Generate, Priors, Question, Strategy, budget_of
-from pipeline.planning.admission_bounds import ELASTIC_MARGIN, rule_of, usual
+from pipeline.planning.admission_bounds import rule_of, usual
 from pipeline.planning.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
 from pipeline.planning.schedule import expected_completions
 
@@ -108,7 +108,7 @@ def plan_of(config: RunConfig) -> RunPlan:
         pools=tuple(pools),
         nodes=tuple(place(pools, plan)),
         least_nodes=len(place([replace(p, replicas=p.least_replicas) for p in pools], plan)),
-        in_flight=admitted(runtime.generator, generator, runtime.controllers),
+        in_flight=admitted(generator, runtime.controllers),
         bounds=bounds(runtime.generator, generator, runtime.controllers),
         held=held_by(runtime.controllers, runtime.generator, generator, chains),
         loads=loads,
@@ -173,21 +173,9 @@ def loads_of(config: RunConfig, plan: PlanConfig) -> list[Load]:
     return loads
 
 
-def admitted(pool: PoolConfig, planned: PoolPlan, controllers: ControllerConfig) -> int:
-    """Chains that work at once to begin with.
-
-    Raises:
-        ConfigError: where a cap would keep an elastic pool from its largest size.
-    """
-    needed = usual(pool, planned.slots * planned.replicas)
-    fixed = controllers.in_flight
-    if fixed is not None and pool.max_replicas is not None and fixed < needed:
-        raise ConfigError(
-            f"runtime.controllers.in_flight must be at least {needed:,}, {ELASTIC_MARGIN:g} times "
-            f"the target of {pool.max_replicas} replicas, else the pool never grows that far, "
-            f"got {fixed:,}"
-        )
-    return fixed or needed
+def admitted(planned: PoolPlan, controllers: ControllerConfig) -> int:
+    """Chains that work at once, with all replicas up."""
+    return controllers.in_flight or usual(planned.slots * planned.replicas)
 
 
 def bounds(
@@ -198,7 +186,7 @@ def bounds(
     if controllers.in_flight is not None:
         return None
     slots, places = planned.slots * planned.replicas, _places(pool, planned)
-    rule = rule_of(pool, controllers, slots=slots, most=usual(pool, places))
+    rule = rule_of(controllers, slots=slots, most=usual(places))
     return rule.floor, rule.ceiling
 
 
@@ -208,8 +196,8 @@ def held_by(controllers: ControllerConfig, pool: PoolConfig, planned: PoolPlan, 
     Raises:
         ConfigError: where those are fewer than could work at once.
     """
-    in_flight = admitted(pool, planned, controllers)
-    held = controllers.holds(controllers.in_flight or usual(pool, _places(pool, planned)))
+    in_flight = admitted(planned, controllers)
+    held = controllers.holds(controllers.in_flight or usual(_places(pool, planned)))
     if held < min(in_flight, chains):
         raise ConfigError(
             f"runtime.controllers must hold the {min(in_flight, chains):,} chains that work at "

@@ -137,11 +137,6 @@ def observation_of(row: Mapping[str, Any]) -> Observation:
     return Completion(**values)
 
 
-def encodable(text: str) -> str:
-    """Text as any file can hold it: what is no character (a lone surrogate) becomes ``?``."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
-
-
 def address_of(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
     """(pool, chain, round, sample) of a row, as `Request.address` gives it."""
     return (row["pool"], row["chain"], row["round"], row["sample"])

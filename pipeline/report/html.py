@@ -14,17 +14,11 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Union
 
+from pipeline.core.text import visible
 from pipeline.store.local import package_text
 
 if TYPE_CHECKING:
     import altair as alt
-
-_HIDDEN = {
-    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n\r"},
-    0x7F: "\N{SYMBOL FOR DELETE}",
-    **{code: f"[U+{code:04X}]" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
-}
-"""Control characters, and those that turn the direction of what follows, made visible."""
 
 _VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta"})
 _CHART = "vega"
@@ -57,12 +51,6 @@ def h(tag: str, /, *children: Child, **attributes: Attribute) -> Html:
 def join(children: Iterable[Child]) -> Html:
     """Children one after the other, text escaped."""
     return Html("".join(_text(child) for child in children))
-
-
-def visible(content: str) -> str:
-    """Text in which no character hides or moves others; lone surrogates, which no encoding takes,
-    as "?"."""
-    return content.encode("utf-8", "replace").decode("utf-8").translate(_HIDDEN)
 
 
 def script_json(value: Any, **attributes: Attribute) -> Html:

@@ -699,5 +699,5 @@ def _model(model: Any) -> str:
 def _engines(runtime: RuntimeConfig) -> str:
     endpoint = runtime.generator.endpoint
     if endpoint is None:
-        return f"{runtime.host}, {runtime.generator.replicas} generator replicas"
+        return f"{runtime.generator.most_replicas} generator replicas"
     return f"generator behind an endpoint, {words.count(len(endpoint.base_urls))} address(es)"

@@ -1,0 +1,29 @@
+"""Text from outside, as files and terminals can hold it."""
+
+from __future__ import annotations
+
+_NO_WIDTH = (0x00AD, 0x061C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x2060, 0x2070))
+_HIDDEN = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n\r"},
+    0x7F: "\N{SYMBOL FOR DELETE}",
+    **{
+        code: f"[U+{code:04X}]" for code in (*range(0x80, 0xA0), *range(0x2028, 0x202F), *_NO_WIDTH)
+    },
+}
+"""Control characters, those without width, and those that change the direction of what follows."""
+
+
+def encodable(text: str) -> str:
+    """Text as any file can hold it: what is no character (a lone surrogate) becomes ``?``."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def visible(text: str) -> str:
+    """Text in which no character hides, moves or changes others; see also `encodable`."""
+    return encodable(text).translate(_HIDDEN)
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """`visible` text on one line; cut after `most` characters."""
+    words = visible(" ".join(text.split()))
+    return words if most is None or len(words) <= most else f"{words[:most]} ..."
