@@ -85,6 +85,9 @@ class HttpHost:
     def wait(self) -> None:
         """It serves already."""
 
+    def grow(self) -> bool:
+        return False
+
     def stats(self) -> list[EngineStats]:
         return [self._engine.stats("http")]
 
@@ -128,6 +131,8 @@ async def _serve(engine: Any, path: str, body: dict[str, Any]) -> dict[str, Any]
 
 class HttpTransport:
     """The way to it."""
+
+    isolates = False
 
     def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
         del settings

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from benchmarks import resume
-from benchmarks.__main__ import benchmarks, has_quick, main
+from benchmarks.__main__ import benchmarks, main
 
 
 def test_every_benchmark_is_listed_with_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,7 +21,6 @@ def test_every_benchmark_is_listed_with_its_purpose(capsys: pytest.CaptureFixtur
     assert all(each.endswith(".") for each in known.values())
     assert main([]) == 0
     assert capsys.readouterr().out.count("\n") == len(known)
-    assert not has_quick("chaos")
 
 
 def test_a_name_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

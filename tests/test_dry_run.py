@@ -25,7 +25,7 @@ def test_the_plan_names_memory_placement_and_hours(capsys):
     assert "40.5 GiB usable = 15.3 GiB weights + 3.0 GiB overhead + 22.2 GiB KV cache" in printed
     assert "node 4 (pool=verifier): 4 verifiers" in printed
     assert "elastic: from 2 to 4 nodes" in printed
-    assert "admission: 368 chains work at once at first, then 368 to 736, controllers" in printed
+    assert "admission: 576 chains work at once at first, then 384 to 1,152, controllers" in printed
     assert "assumed, not measured: decoding at 85% of the memory bandwidth" in printed
     assert "GPU hours on 16 GPUs" in printed
 
