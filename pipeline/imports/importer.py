@@ -23,6 +23,7 @@ from pipeline.config.errors import described
 from pipeline.config.science import PriorsConfig, ScienceConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion, Failure, Observation, Pool, Question, Request
+from pipeline.core.text import encodable
 from pipeline.imports.arranging import (
     Arranged,
     Drawn,
@@ -33,7 +34,7 @@ from pipeline.imports.arranging import (
 )
 from pipeline.imports.entries import Entry, Log
 from pipeline.records.questions import QUESTIONS_FILE, question_of, questions_table
-from pipeline.records.trajectory import SCHEMA, encodable, row_of, table_of
+from pipeline.records.trajectory import SCHEMA, row_of, table_of
 from pipeline.replay.exact import drive
 from pipeline.replay.pool_export import CARD, imported_card
 from pipeline.replay.pool_rows import POOL_TABLE, without_texts
