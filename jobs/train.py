@@ -8,7 +8,7 @@
 
 Reads the pool's counts; makes features of its questions with the pool's own generator (cached, so
 that another training takes seconds); fits the heads in the paper's setting and in a tuned one;
-writes ``predictor.json``, ``heads.safetensors`` and ``priors.json`` (the averages of a and b) to
+writes ``predictor.json``, ``heads.safetensors`` and ``priors.json`` (a and b, pooled) to
 OUT, and prints how each head does on held-out questions. Use it as
 ``science.priors.predictor: OUT``. Also fits the weights of the strategy ``agree`` and writes them
 to ``agree.json``, for ``weights: OUT/agree.json``; ``--only agree`` does nothing else and needs no
@@ -67,7 +67,10 @@ def parser() -> argparse.ArgumentParser:
         help="what stands for a question: its prompt's last state (last) or the mean of all",
     )
     options.add_argument(
-        "--use", choices=("paper", "tuned"), default="paper", help="which heads predict (paper)"
+        "--use",
+        choices=("best", "paper", "tuned"),
+        default="best",
+        help="which heads predict: of each the better on validation questions (best, the default)",
     )
     options.add_argument(
         "--epochs", type=at_least(1), metavar="N", help="of the paper's setting (30)"

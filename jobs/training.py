@@ -13,7 +13,7 @@ from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.features import template_digest
 from pipeline.predictors.heads import PREDICTOR_VERSION, Averages, PredictorCard, save_predictor
-from pipeline.predictors.targets import Head, Part, Target, constant, in_part, targets_of
+from pipeline.predictors.targets import Part, Target, in_part, mean_tokens, targets_of
 from pipeline.replay.pools import CompletionPool
 from pipeline.store.storage import Folder
 from pipeline.theory.transitions import (
@@ -55,22 +55,23 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         questions=fit.questions,
         answers=arguments.answers,
         averages=averages,
-        tokens_per_round=constant(training, Head.TOKENS) or 0.0,
+        tokens_per_round=mean_tokens(training),
         fitted=fit.fitted,
         use=arguments.use,
         synthetic=pool.synthetic,
         fitted_on=posixpath.basename(pool.address),
     )
     save_predictor(arguments.out, card, fit.heads)
-    source = f"jobs.train on {pool.address}: {averages.meaning}"
+    a, b, meaning = averages.chosen("pooled")
+    source = f"jobs.train on {pool.address}: {meaning}"
     Folder(arguments.out).write_json(
-        "priors.json", {"a": averages.a, "b": averages.b, "labels": "gold", "source": source}
+        "priors.json", {"a": a, "b": b, "labels": "gold", "source": source}
     )
     return described(card, arguments.out)
 
 
 def averages_of(pool: CompletionPool, training: list[Target]) -> Averages:
-    """a and b of the training questions, each question weighing the same.
+    """a and b of the training questions, pooled and as the paper's average.
 
     Raises:
         ConfigError: where no training question was ever right, or none ever wrong.
@@ -115,8 +116,8 @@ def described(card: PredictorCard, address: str) -> list[str]:
     lines = [
         f"{card.backbone.name}, {card.pooling} state of the prompt; questions: "
         + ", ".join(f"{count} {part}" for part, count in card.questions.items()),
-        f"a {averages.a:.3f}, b {averages.b:.3f} ({averages.meaning})",
-        f"pooled: a {averages.pooled_a:.3f}, b {averages.pooled_b:.3f}",
+        f"a {averages.pooled_a:.3f}, b {averages.pooled_b:.3f} ({averages.pooled_meaning})",
+        f"the paper's average, which is biased: a {averages.a:.3f}, b {averages.b:.3f}",
         "",
         "setting head   held out  loss    constant  gain, 95 %           Brier   constant  ECE    "
         "rank",

@@ -34,9 +34,9 @@ from tests.generators import completion, question
 from tests.live import config_of, create
 from tests.pools import pool_of, pool_question
 
-MEANING = "mean over 7 training questions"
+MEANING = "share of 7 transitions"
 AVERAGES = Averages(
-    a=0.1, b=0.3, meaning=MEANING, pooled_a=0.05, pooled_b=0.2, pooled_meaning="pooled"
+    a=0.05, b=0.2, meaning="average", pooled_a=0.1, pooled_b=0.3, pooled_meaning=MEANING
 )
 
 
@@ -83,7 +83,7 @@ FEATURES = {("s", "0"): np.array([0.0]), ("s", "1"): np.array([2.0])}
 
 
 def test_predictions_fill_what_nothing_else_gave() -> None:
-    """p0 and tokens of each question, a and b as the training questions' average."""
+    """p0 and tokens of each question, a and b from all training transitions."""
     filled = with_predictions([row(0), row(1)], PREDICTOR, FEATURES, PriorsConfig(predictor="pred"))
 
     assert [(r["p0"], r["p0_source"], r["a"], r["b"]) for r in filled] == [
@@ -102,9 +102,9 @@ def test_transitions_can_be_each_questions_own() -> None:
     assert filled["b"] == pytest.approx(1 / (1 + np.exp(1)))
 
 
-def test_transitions_can_be_pooled() -> None:
-    """With transitions: pooled every transition weighs the same, not every question."""
-    priors = PriorsConfig(predictor="pred", transitions="pooled")
+def test_transitions_can_be_the_papers_average() -> None:
+    """With transitions: average every question weighs the same, not every transition."""
+    priors = PriorsConfig(predictor="pred", transitions="average")
     (filled,) = with_predictions([row(0)], PREDICTOR, FEATURES, priors)
 
     assert (filled["a"], filled["b"]) == (0.05, 0.2)
@@ -124,7 +124,7 @@ def test_configured_transitions_win_and_predicted_p0_wins() -> None:
     [
         (PriorsConfig(predictor="pred"), MEANING),
         (PriorsConfig(predictor="pred", transitions="question"), "each question's own"),
-        (PriorsConfig(predictor="pred", transitions="pooled"), "pooled"),
+        (PriorsConfig(predictor="pred", transitions="average"), "average"),
         (PriorsConfig(predictor="pred", a=0.1, b=0.2), "as configured"),
     ],
 )
@@ -224,12 +224,12 @@ def test_cached_features_fill_a_run_without_ray(tmp_path: Path) -> None:
     assert rows[0]["p0"] == 0.5
     assert run.folder.read_json("priors.json")["a_and_b_are"] == MEANING
 
-    trained_anew = replace(mine, averages=replace(AVERAGES, a=0.4, meaning="another"))
+    trained_anew = replace(mine, averages=replace(AVERAGES, pooled_a=0.4, pooled_meaning="another"))
     save_predictor(str(tmp_path / "pred"), trained_anew, {"paper": HEADS})
     fill_priors(run, config)
     rows = rows_of(run.folder.read_table("questions.parquet"))
     told = run.folder.read_json("priors.json")
-    assert {row["a"] for row in rows} == {told["a"]} == {AVERAGES.a}  # what the run began with
+    assert {row["a"] for row in rows} == {told["a"]} == {AVERAGES.pooled_a}  # what the run began with
 
 
 @pytest.mark.parametrize(

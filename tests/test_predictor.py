@@ -34,7 +34,6 @@ from pipeline.predictors.targets import (
     Part,
     Target,
     constant,
-    even_constant,
     in_part,
     part_of,
     targets_of,
@@ -218,15 +217,56 @@ def test_no_constant_beats_the_constant(head: Head) -> None:
         counts = Counts(successes=int(successes), trials=trials)
         targets.append(Target(benchmark="s", question_id=str(i), text="", counts={head: counts}))
     training, held_out = targets[:300], targets[300:]
-    best = even_constant(training, head)
+    best = constant(training, head)
     assert best is not None
 
-    for other in (best, constant(training, head)):
+    for other in (best, 1.2 * best):
         report = report_head(head, held_out, np.full(300, other), best)
         assert report is not None
         assert not report.beats_constant
-        if head is Head.P0:
-            assert report.brier_constant <= report.brier
+
+
+def chain_targets(a_Q: np.ndarray, seed: int) -> list[Target]:
+    """Transitions from right answers in simulated chains of 8 rounds with b 0.25 and p0 0.6."""
+    rng = np.random.default_rng(seed)
+    right_Q = rng.random(len(a_Q)) < 0.6
+    trials_Q, lost_Q = np.zeros(len(a_Q), int), np.zeros(len(a_Q), int)
+    for _ in range(7):
+        moved_Q = rng.random(len(a_Q)) < np.where(right_Q, a_Q, 0.25)
+        trials_Q, lost_Q = trials_Q + right_Q, lost_Q + (right_Q & moved_Q)
+        right_Q = right_Q != moved_Q
+    return [
+        Target(
+            benchmark="s",
+            question_id=str(q),
+            text="",
+            counts={Head.A: Counts(successes=int(lost_Q[q]), trials=int(trials_Q[q]))},
+        )
+        for q in range(len(a_Q))
+    ]
+
+
+def test_the_truth_beats_a_constant_and_never_loses_to_one() -> None:
+    """On 2,000 held-out chains the exact a of each question wins against the constant where
+    questions differ, and against the paper's biased mean where they do not; against the pooled
+    share it then ties."""
+    apart = np.where(np.arange(2_000) % 2 == 0, 0.02, 0.3)
+    fallback = constant(chain_targets(apart, 1), Head.A)
+    assert fallback is not None
+    differ = report_head(Head.A, chain_targets(apart, 2), apart, fallback)
+    same = np.full(2_000, 0.1)
+    biased = report_head(Head.A, chain_targets(same, 2), same, 0.163)
+    pooled = constant(chain_targets(same, 1), Head.A)
+    assert pooled is not None
+    tie = report_head(Head.A, chain_targets(same, 2), same, pooled)
+
+    assert differ is not None
+    assert differ.beats_constant
+    assert biased is not None
+    assert biased.beats_constant
+    assert tie is not None
+    assert tie.gain_low < 0 < tie.gain_high
+    assert pooled == pytest.approx(0.1, abs=0.01)
 
 
 def saved(folder: Path) -> Predictor:
@@ -311,8 +351,8 @@ def test_a_folder_that_is_no_predictor_is_named(tmp_path: Path) -> None:
     card.write_text(text)
     with pytest.raises(DataError, match=r"heads.safetensors must hold finite tuned\.p0"):
         load_predictor(str(tmp_path))
-    card.write_text(text.replace('"use": "tuned"', '"use": "best"'))
-    with pytest.raises(DataError, match=r"use must be one of paper, tuned, got 'best'"):
+    card.write_text(text.replace('"use": "tuned"', '"use": "none"'))
+    with pytest.raises(DataError, match=r"use must be one of paper, tuned, best, got 'none'"):
         load_predictor(str(tmp_path))
     card.write_text("[1]")
     with pytest.raises(DataError, match=r"predictor version must be 1, got None"):

@@ -19,7 +19,7 @@ from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.heads import FittedSetting, Mlp, predict
 from pipeline.predictors.report import HeadReport, report_head
-from pipeline.predictors.targets import Head, Part, Target, constant, even_constant, in_part
+from pipeline.predictors.targets import Head, Part, Target, constant, in_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,8 @@ TUNED = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Heads under the paper's setting and under the tuned one."""
+    """Heads under the paper's setting, under the tuned one, and of each head the better of the two
+    on the validation questions (``best``)."""
 
     heads: dict[str, dict[Head, Mlp]]
     fitted: dict[str, FittedSetting]
@@ -84,7 +85,7 @@ def fit_heads(
         paper: the setting of that name. Tokens, of which the paper says nothing, are fitted as
             tuned in both.
         tuned: settings to choose from, for each head apart.
-        seed: of the split, of the weights' start and of the bootstrap.
+        seed: of the split and of the weights' start.
 
     A head about which the training questions say nothing is left out.
 
@@ -101,22 +102,23 @@ def fit_heads(
         part: np.array([features[t.key] for t in own], dtype=np.float64).reshape(len(own), -1)
         for part, own in parts.items()
     }
-    heads: dict[str, dict[Head, Mlp]] = {"paper": {}, "tuned": {}}
-    chosen: dict[str, dict[str, Any]] = {"paper": {}, "tuned": {}}
-    reports: dict[str, dict[Head, HeadReport]] = {"paper": {}, "tuned": {}}
+    names = ("paper", "tuned", "best")
+    heads: dict[str, dict[Head, Mlp]] = {name: {} for name in names}
+    chosen: dict[str, dict[str, Any]] = {name: {} for name in names}
+    reports: dict[str, dict[Head, HeadReport]] = {name: {} for name in names}
     for head in Head:
         fallback = constant(parts[Part.TRAINING], head)
-        even = even_constant(parts[Part.TRAINING], head)
-        if fallback is None or even is None:
+        if fallback is None:
             continue
-        data = _Data(head, parts, arrays, even if head is Head.TOKENS else fallback)
+        data = _Data(head, parts, arrays, fallback)
         best = min((data.fit(setting, seed) for setting in tuned), key=lambda fit: fit[1])
         as_paper = best if head is Head.TOKENS else data.fit(paper, seed)
-        for name, (mlp, _, setting) in {"paper": as_paper, "tuned": best}.items():
+        better = min(best, as_paper, key=lambda fit: fit[1])
+        for name, (mlp, _, setting) in zip(names, (as_paper, best, better), strict=True):
             heads[name][head] = mlp
             chosen[name][head.value] = {**asdict(setting), "hidden": list(setting.hidden)}
             guess = predict(head, mlp, arrays[Part.HELD_OUT])
-            report = report_head(head, parts[Part.HELD_OUT], guess, even, seed=seed)
+            report = report_head(head, parts[Part.HELD_OUT], guess, fallback)
             if report is not None:
                 reports[name][head] = report
     return Fit(

@@ -166,6 +166,8 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
     for entry in science["strategies"]:
         if entry["kind"] in POOL_OF:
             entry["fields"].pop("n", None)  # how deep a pool is
+    if science["priors"]["predictor"] is None:  # nothing reads it then, and its default changed
+        science["priors"]["transitions"] = "average"
     for section, later in _LATER.items():
         for name, default in later.items():
             if science[section] is not None and science[section][name] == default:

@@ -80,20 +80,20 @@ class Averages:
     """a and b that are the same for every question, and what they are averages of."""
 
     a: float
-    """Mean of the training questions' own shares, each question weighing the same (the paper)."""
+    """Mean of the training questions' own shares, each question weighing the same: the paper's
+    estimate, which is inconsistent (`pipeline.theory.transitions.average_over_questions`)."""
     b: float
     meaning: str
     pooled_a: float
-    """Share of all the training questions' transitions together: questions weigh by how many of
-    them they have, and few transitions of a question are not blown up to its share."""
+    """Share of all the training questions' transitions together: the default."""
     pooled_b: float
     pooled_meaning: str
 
     def chosen(self, transitions: str) -> tuple[float, float, str]:
         """a, b and their meaning for `science.priors.transitions`."""
-        if transitions == "pooled":
-            return self.pooled_a, self.pooled_b, self.pooled_meaning
-        return self.a, self.b, self.meaning
+        if transitions == "average":
+            return self.a, self.b, self.meaning
+        return self.pooled_a, self.pooled_b, self.pooled_meaning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

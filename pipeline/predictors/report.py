@@ -8,31 +8,30 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from pipeline.core.arrays import FloatArray
 from pipeline.predictors.targets import Head, Target
 from pipeline.statistics.calibration import reliability
-from pipeline.statistics.paired import paired_difference
 
 _FLOOR = 1e-6  # of a predicted probability, so that no loss is infinite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadReport:
-    """One head on held-out questions. Losses are means over questions, lower is better."""
+    """One head on held-out questions. Losses are means over trials, lower is better."""
 
     head: Head
     n_questions: int
     """Held-out questions that say something on the head."""
     n_trials: int
     loss: float
-    """Negative log likelihood a trial; for tokens the squared error of their logarithm."""
+    """Negative log likelihood a trial, such as a transition; for tokens the mean over questions of
+    the squared error of their logarithm."""
     loss_constant: float
-    """That of the constant which the loss itself would choose on the training questions: the mean
-    of their shares (of tokens the geometric mean), for every question."""
+    """That of the constant of least training loss: the share of all trials (of tokens the
+    geometric mean of the questions' means), for every question."""
     gain_low: float
-    """95 % interval of `loss_constant` - `loss`, over questions."""
+    """95 % interval of `loss_constant` - `loss`, clustered by question."""
     gain_high: float
     brier: float | None
     """Mean squared distance of prediction and outcome, over a question's trials and then over
@@ -61,7 +60,7 @@ class HeadReport:
 
 
 def report_head(
-    head: Head, targets: Sequence[Target], predicted: FloatArray, fallback: float, *, seed: int = 0
+    head: Head, targets: Sequence[Target], predicted: FloatArray, fallback: float
 ) -> HeadReport | None:
     """Judge one head.
 
@@ -69,9 +68,7 @@ def report_head(
         head: which.
         targets: held-out questions.
         predicted: (Q,), what the head predicts for each of them.
-        fallback: the constant (`pipeline.predictors.targets.even_constant` of the training
-            questions).
-        seed: of the bootstrap.
+        fallback: the constant (`pipeline.predictors.targets.constant` of the training questions).
 
     Returns:
         None where fewer than two of the questions say anything on the head.
@@ -86,11 +83,8 @@ def report_head(
     same = np.full_like(guess, fallback)
     losses = _losses(head, successes, trials, guess)
     losses_constant = _losses(head, successes, trials, same)
-    difference = paired_difference(
-        {i: [value] for i, value in enumerate(losses_constant)},
-        {i: [value] for i, value in enumerate(losses)},
-        seed=seed,
-    )
+    weights = np.ones(len(trials)) if head is Head.TOKENS else trials.astype(np.float64)
+    gain_low, gain_high = _ratio_ends(losses_constant - losses, weights)
     brier = brier_constant = ece = None
     if head is not Head.TOKENS:
         outcomes = np.concatenate(
@@ -102,10 +96,10 @@ def report_head(
         head=head,
         n_questions=int(told.sum()),
         n_trials=int(trials.sum()),
-        loss=float(losses.mean()),
-        loss_constant=float(losses_constant.mean()),
-        gain_low=difference.low,
-        gain_high=difference.high,
+        loss=float(losses.sum() / weights.sum()),
+        loss_constant=float(losses_constant.sum() / weights.sum()),
+        gain_low=gain_low,
+        gain_high=gain_high,
         brier=brier,
         brier_constant=brier_constant,
         ece=ece,
@@ -116,12 +110,21 @@ def report_head(
 def _losses(
     head: Head, successes: FloatArray, trials: NDArray[np.int64], guess: FloatArray
 ) -> FloatArray:
-    """(Q,): loss of each question."""
+    """(Q,): loss of each question, summed over its trials."""
     if head is Head.TOKENS:
         return np.asarray((np.log(np.maximum(successes / trials, 1.0)) - np.log(guess)) ** 2)
     p = np.clip(guess, _FLOOR, 1 - _FLOOR)
-    share = successes / trials
-    return np.asarray(-(share * np.log(p) + (1 - share) * np.log1p(-p)))
+    return np.asarray(-(successes * np.log(p) + (trials - successes) * np.log1p(-p)))
+
+
+def _ratio_ends(difference_Q: FloatArray, weight_Q: FloatArray) -> tuple[float, float]:
+    """The 95 % interval of sum(difference) / sum(weight), questions being the clusters."""
+    from scipy import stats
+
+    n, value = len(weight_Q), float(difference_Q.sum() / weight_Q.sum())
+    apart_Q = (difference_Q - value * weight_Q) / weight_Q.mean()
+    half = float(stats.t.ppf(0.975, n - 1)) * float(np.std(apart_Q, ddof=1)) / math.sqrt(n)
+    return value - half, value + half
 
 
 def _brier(share: FloatArray, guess: FloatArray) -> float:
@@ -131,5 +134,7 @@ def _brier(share: FloatArray, guess: FloatArray) -> float:
 def _rank_correlation(guess: FloatArray, seen: FloatArray) -> float | None:
     if np.ptp(guess) == 0 or np.ptp(seen) == 0:
         return None
+    from scipy import stats
+
     found = float(stats.spearmanr(guess, seen).statistic)
     return None if math.isnan(found) else found

@@ -113,28 +113,25 @@ def in_part(targets: Sequence[Target], part: Part, *, seed: int = 0) -> list[Tar
 
 
 def constant(targets: Sequence[Target], head: Head) -> float | None:
-    """The pooled share of all trials, or the mean tokens of all completions.
+    """The prediction, the same for every question, of least loss: the share of all trials, or the
+    geometric mean of the questions' mean tokens.
 
     None where no question says anything on the head.
     """
-    successes = sum(target.counts[head].successes for target in targets)
-    trials = sum(target.counts[head].trials for target in targets)
-    return successes / trials if trials else None
-
-
-def even_constant(targets: Sequence[Target], head: Head) -> float | None:
-    """The best prediction that is the same for every question, where every question weighs the
-    same: the mean of the questions' shares, or the geometric mean of their mean tokens.
-
-    None where no question says anything on the head.
-    """
-    counts = [target.counts[head] for target in targets]
-    shares = [count.successes / count.trials for count in counts if count.trials]
-    if not shares:
+    counts = [target.counts[head] for target in targets if target.counts[head].trials]
+    if not counts:
         return None
     if head is Head.TOKENS:
-        return math.exp(math.fsum(math.log(max(share, 1.0)) for share in shares) / len(shares))
-    return math.fsum(shares) / len(shares)
+        logs = [math.log(max(count.successes / count.trials, 1.0)) for count in counts]
+        return math.exp(math.fsum(logs) / len(logs))
+    return sum(c.successes for c in counts) / sum(c.trials for c in counts)
+
+
+def mean_tokens(targets: Sequence[Target]) -> float:
+    """Completion tokens a round over all rounds of the questions; 0 where there are none."""
+    counts = [target.counts[Head.TOKENS] for target in targets]
+    trials = sum(count.trials for count in counts)
+    return sum(count.successes for count in counts) / trials if trials else 0.0
 
 
 def _target(question: PoolQuestion, answers: int) -> Target:

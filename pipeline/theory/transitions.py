@@ -186,7 +186,7 @@ def count_by_round(chains: Iterable[Chain]) -> tuple[Transitions, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionMeans:
-    """a and b as means over questions, each question weighing the same (Section 4.2)."""
+    """a and b as means over questions, each question weighing the same (Section 4.2); biased."""
 
     a: float | None
     """None where no question ever left a right answer."""
@@ -201,8 +201,11 @@ class QuestionMeans:
 def average_over_questions(counts: Mapping[QuestionKey, Transitions]) -> QuestionMeans:
     """Average the questions' own a and b, leaving out those that say nothing.
 
-    A question whose answers were never right says nothing on a. This is the paper's average for
-    ^*; pooling the counts (`total`) instead weighs each question by its transitions.
+    A question whose answers were never right says nothing on a. This is the paper's estimate for
+    ^*, and it is inconsistent: chains of 8 rounds with a = 0.1, b = 0.25 and p0 = 0.6 give 0.155
+    and 0.385 however many there are, since a question with one transition weighs as much as one
+    with seven (streak selection, Miller and Sanjurjo 2018). Use `total`, whose shares tend to a
+    and b.
     """
     shares_a = [counted.a for counted in counts.values() if counted.from_right]
     shares_b = [counted.b for counted in counts.values() if counted.from_wrong]
