@@ -61,7 +61,8 @@ def main(argv: list[str] | None = None) -> int:
         raise DataError(str(error)) from error
     fit = fit_isotonic if arguments.method == "isotonic" else fit_platt
     name = posixpath.basename(pool.address.rstrip("/"))
-    found = replace(fit(scores, right), fitted_on=name)
+    texts = [question.question.text for question in pool.questions]
+    found = replace(fit(scores, right), fitted_on=name, origin=pool.science.origin(texts))
     values = {
         "version": 1,
         "kind": found.kind,

@@ -34,13 +34,18 @@ def predicted_pool(
     predictor.check_backbone(backbone, template_digest(pool.science.prompts))
     for warning in predictor.warnings():
         logger.warning("predictor: %s", warning)
-    fitted_on = predictor.card.fitted_on
-    if fitted_on and fitted_on in names_of(pool.address):
+    origin = predictor.card.origin
+    shared = 0 if origin is None else origin.shared([q.question.text for q in pool.questions])
+    named = origin is None and predictor.card.fitted_on in names_of(pool.address)
+    if shared or named:
         logger.warning(
-            "predictor %s was trained on this pool: what it says of those questions is better than "
-            "it would be of others",
+            "predictor %s was trained on %s of this pool: what it says of them is better than it "
+            "would be of others",
             predictor.address,
+            f"{shared:,} questions" if shared else "questions",
         )
+    for differing in [] if origin is None else origin.differing(pool.science.origin()):
+        logger.warning("predictor %s was trained with another %s", predictor.address, differing)
     address = features or cache_of(pool.address)
     rows = question_rows(pool, priors)
     known = cached_features(address, pool.science.prompts, backbone, rows, predictor.card.pooling)

@@ -81,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
     pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
     settings = grid(config, pool.science)
     rules = rules_of(science_of(config, pool.science))
-    _check_held_out(settings, pool.address)
+    _check_held_out(settings, pool)
     result = _swept(pool, config, arguments.features, rules)
     others: dict[str, SweepResult] = {}
     if arguments.choose_on:
@@ -104,18 +104,33 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _check_held_out(settings: Sequence[tuple[str, Strategy[Any]]], pool: str) -> None:
-    """Refuse what was fitted on the answers which it is judged by, be they a run's or its
-    export's."""
-    names = names_of(pool)
+def _check_held_out(settings: Sequence[tuple[str, Strategy[Any]]], pool: CompletionPool) -> None:
+    """Refuse what was fitted on questions that it is judged by; warn of other models or prompts.
+
+    Questions are compared by their texts; what earlier versions fitted holds no texts' digests, and
+    is known by the name of its pool alone.
+    """
+    names, here = names_of(pool.address), pool.science.origin()
+    texts = [question.question.text for question in pool.questions]
+    warned = set[str]()
     for label, strategy in settings:
         for name in ("calibration", "weights"):
-            fitted_on = getattr(getattr(strategy, name, None), "fitted_on", "")
-            if fitted_on and fitted_on in names:
+            fitted = getattr(strategy, name, None)
+            origin = getattr(fitted, "origin", None)
+            if origin is None or not origin.questions:
+                fitted_on = getattr(fitted, "fitted_on", "")
+                found = f"on {fitted_on}, the pool that is swept" if fitted_on in names else ""
+            else:
+                shared = origin.shared(texts)
+                found = f"on {shared:,} of the {len(texts):,} that are swept" if shared else ""
+            if found:
                 raise ConfigError(
-                    f"{name} of {label} must be fitted on other questions, got what was fitted on "
-                    f"{fitted_on}, the pool that is swept"
+                    f"{name} of {label} must be fitted on other questions, got one fitted {found}"
                 )
+            for differing in [] if origin is None else origin.differing(here):
+                if (said := f"{name} of {label} was fitted with another {differing}") not in warned:
+                    warned.add(said)
+                    logger.warning("%s", said)
 
 
 def _swept(

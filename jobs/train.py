@@ -86,6 +86,11 @@ def parser() -> argparse.ArgumentParser:
         choices=("agree",),
         help="agree: fit the weights of agree alone, without any engine",
     )
+    options.add_argument(
+        "--no-score",
+        action="store_true",
+        help="weights of agree that read no score (by default as held-out questions favour)",
+    )
     add_set_option(options, "override one field of the runtime section")
     return options
 
@@ -119,13 +124,15 @@ def _rate(text: str) -> float:
 def _agree(pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:
     """Fit and write the weights of agree; heads alone stand where a pool is too small for it."""
     try:
-        card = train_agreement(pool, seed=arguments.seed)
+        trained = train_agreement(pool, seed=arguments.seed)
     except ConfigError as error:
         if arguments.only is not None:
             raise
         return [f"no weights of agree: {error}"]
+    card = trained.without if arguments.no_score else trained.recommended
     Folder(arguments.out).write_json("agree.json", card.to_json())
-    return [*card.sentences(), f"weights of agree: {arguments.out}/agree.json"]
+    scores = "with" if card.weights.reads_scores else "without"
+    return [*trained.sentences(), f"weights of agree, {scores} scores: {arguments.out}/agree.json"]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import posixpath
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from actors.training.backbone_features import backbone_of, features_of
 from actors.training.predictor import PAPER, fit_heads
@@ -46,6 +46,7 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         learning_rate=arguments.learning_rate or PAPER.learning_rate,
     )
     fit = fit_heads(targets, features, paper=paper, seed=arguments.seed)
+    origin = config.science.origin([target.text for target in training])
     card = PredictorCard(
         version=PREDICTOR_VERSION,
         backbone=backbone,
@@ -60,12 +61,14 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         use=arguments.use,
         synthetic=pool.synthetic,
         fitted_on=posixpath.basename(pool.address),
+        origin=origin,
     )
     save_predictor(arguments.out, card, fit.heads)
     a, b, meaning = averages.chosen("pooled")
     source = f"jobs.train on {pool.address}: {meaning}"
     Folder(arguments.out).write_json(
-        "priors.json", {"a": a, "b": b, "labels": "gold", "source": source}
+        "priors.json",
+        {"a": a, "b": b, "labels": "gold", "source": source, "origin": asdict(origin)},
     )
     return described(card, arguments.out)
 

@@ -16,6 +16,7 @@ from pipeline.config.run import RunConfig
 from pipeline.config.science import StrategyEntry
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
+from pipeline.core.origin import text_digest
 from pipeline.core.protocol import Priors
 from pipeline.replay.exact import drive
 from pipeline.replay.pools import read_pool
@@ -96,13 +97,15 @@ def test_a_sweep_takes_a_map_and_refuses_one_that_saw_the_answers(
     (tmp_path / "grids.yaml").write_text(SWEEP.format(file=fitted))
     arguments = ["--config", str(tmp_path / "grids.yaml"), "--quiet"]
 
+    assert sweep.main(["--pool", str(tmp_path / "training"), *arguments]) == 2
+    assert "must be fitted on other questions" in capsys.readouterr().err
+    values = json.loads(fitted.read_text())
+    values["origin"]["questions"] = [text_digest("of another pool")]
+    fitted.write_text(json.dumps(values))
     assert sweep.main(["--pool", str(tmp_path / "test"), *arguments]) == 0
     rows = pq.read_table(tmp_path / "test" / "sweep.parquet").to_pylist()
     used = [json.loads(row["settings"])["calibration"] for row in rows]
     assert {None if one is None else one["fitted_on"] for one in used} == {None, "training"}
-    capsys.readouterr()
-    assert sweep.main(["--pool", str(tmp_path / "training"), *arguments]) == 2
-    assert "must be fitted on other questions" in capsys.readouterr().err
 
 
 def test_a_configuration_holds_the_map_itself(fitted: Path, tmp_path: Path) -> None:

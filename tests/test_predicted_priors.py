@@ -229,7 +229,9 @@ def test_cached_features_fill_a_run_without_ray(tmp_path: Path) -> None:
     fill_priors(run, config)
     rows = rows_of(run.folder.read_table("questions.parquet"))
     told = run.folder.read_json("priors.json")
-    assert {row["a"] for row in rows} == {told["a"]} == {AVERAGES.pooled_a}  # what the run began with
+    assert (
+        {row["a"] for row in rows} == {told["a"]} == {AVERAGES.pooled_a}
+    )  # what the run began with
 
 
 @pytest.mark.parametrize(
@@ -261,4 +263,4 @@ def test_a_pool_whose_answers_the_predictor_saw_is_warned_of(
     believed = predicted_pool(pool, priors, str(tmp_path / "features"))
 
     assert [q.question.priors.p0_source for q in believed.questions] == ["predictor"] * 2
-    assert ("was trained on this pool" in caplog.text) is warned
+    assert ("of this pool" in caplog.text) is warned

@@ -24,7 +24,7 @@ from pipeline.paper.beliefs import from_other_half
 from pipeline.paper.evaluation import Evaluation, evaluate
 from pipeline.paper.fronts import agree_weights, fronts_of, policies
 from pipeline.paper.settings import Maker
-from pipeline.predictors.agreement_fit import fit_agreement
+from pipeline.predictors.agreement_training import fit_agreement
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.front_families import budgets, control_settings, named, sweep_fronts
 from pipeline.replay.fronts import MARKS, SCHEMA

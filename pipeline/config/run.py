@@ -107,6 +107,15 @@ class RunConfig(Section):
                 "thinking; name it in science.generator.reasoning, or set reasoning_parser in "
                 "runtime.generator.engine.extra"
             )
+        here = self.science.origin()
+        for label, strategy in strategies_of(self.science).items():
+            for name in ("weights", "calibration"):
+                origin = getattr(getattr(strategy, name, None), "origin", None)
+                if origin is not None and (differing := origin.differing(here)):
+                    said.append(
+                        f"{name} of {label} should be fitted on completions like this run's, got "
+                        f"another {'; another '.join(differing)}: fit it again on a pool of its own"
+                    )
         compiled = extra.get("compilation_config")
         if isinstance(compiled, dict) and str(compiled.get("cudagraph_mode")).upper() == "FULL":
             said.append(

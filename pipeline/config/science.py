@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -14,6 +16,7 @@ from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
 from pipeline.config.schema import Section, merged_fields
 from pipeline.config.weights import with_weights
 from pipeline.core.decoding import Decoding
+from pipeline.core.origin import Origin, text_digest, value_digest
 from pipeline.core.plugins import short_name
 from pipeline.core.prompts import Prompts
 from pipeline.strategies.registry import strategy_class
@@ -136,6 +139,21 @@ class ScienceConfig(Section):
                 raise ValueError(f"benchmarks must have different names, got {name!r} twice")
         return self
 
+    def origin(self, texts: Iterable[str] = ()) -> Origin:
+        """What numbers that are fitted under this section come from.
+
+        Args:
+            texts: of the questions that they are fitted on.
+        """
+        decoding = {**asdict(self.decoding), "limits": [s.max_tokens for s in self.benchmarks]}
+        return Origin(
+            model=_named(self.generator),
+            verifier="" if self.verifier is None else _named(self.verifier),
+            prompts=value_digest(asdict(self.prompts)),
+            decoding=value_digest(decoding),
+            questions=tuple(sorted({text_digest(text) for text in texts})),
+        )
+
     @property
     def most_tokens(self) -> int:
         """New tokens of a completion at most, on whichever benchmark allows most."""
@@ -151,3 +169,7 @@ class ScienceConfig(Section):
     def models(self) -> dict[str, ModelConfig]:
         """The model of every role that the run has: the fields of this section that are models."""
         return {name: value for name, value in self if isinstance(value, ModelConfig)}
+
+
+def _named(model: ModelConfig) -> str:
+    return model.model + (f" at {model.revision}" if model.revision else "")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.store.local import read_text
 
-_MAP_FIELDS = ("scores", "probabilities", "slope", "intercept", "fitted_on")
+_MAP_FIELDS = ("scores", "probabilities", "slope", "intercept", "fitted_on", "origin")
 
 
 def with_weights(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,8 +43,12 @@ def _read(name: str, given: str) -> Mapping[str, Any]:
 
 def _weights(values: Mapping[str, Any]) -> dict[str, Any]:
     weights = AgreementWeights.parse(values)
-    numbers = {"w": list(weights.w), "v": list(weights.v)}
-    return {**numbers, "fitted_on": weights.fitted_on} if weights.fitted_on else numbers
+    read: dict[str, Any] = {"w": list(weights.w), "v": list(weights.v)}
+    if weights.fitted_on:
+        read["fitted_on"] = weights.fitted_on
+    if weights.origin is not None:
+        read["origin"] = asdict(weights.origin)
+    return read
 
 
 def _map(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,10 @@
-"""Weights of `agree` from a recorded pool, and what they are worth on questions held out.
+"""Weights of `agree`: a conditional logit of graded chains, judged on questions held out.
 
-The weights are fitted on the training questions. A threshold is chosen there too: the most accurate
-one that draws no more rounds than `chain_asc` does. Both are then judged on held-out questions.
+Every chain is looked at after 1, 2, 3, 4, 6, 8, 12, 16, ... rounds; what happened is which of the
+answers seen so far is right, or that none is. Each look counts the same. Weights are fitted on the
+training questions with the verifier's scores and without them; a threshold is chosen there too: the
+most accurate one that draws no more rounds than `chain_asc` does. All are judged on held-out
+questions, and the scores are recommended only where their gain is above 0 there.
 """
 
 from __future__ import annotations
@@ -15,20 +18,17 @@ import numpy as np
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
-from pipeline.predictors.agreement_fit import fit_agreement
 from pipeline.predictors.targets import Part, parts_of
-from pipeline.replay.chain_arrays import (
-    RIGHT,
-    ChainArrays,
-    chain_arrays,
-)
-from pipeline.replay.fast import FastReplay
+from pipeline.replay.chain_arrays import RIGHT, ChainArrays, chain_arrays
+from pipeline.replay.fast import Decisions, FastReplay
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import judged_by_arrays, rights
 from pipeline.statistics.agreement import (
     NO_FORM,
     AgreementWeights,
     agreement,
+    agreement_features,
+    used_features,
 )
 from pipeline.statistics.calibration import reliability
 from pipeline.statistics.paired import Difference, paired_difference
@@ -36,7 +36,134 @@ from pipeline.strategies.agree import Agree
 from pipeline.strategies.chain_asc import ChainASC
 
 THRESHOLD = 0.95
+RIDGE_W, RIDGE_V = 8.0, 1.0
+"""Strength of the pull to the plain vote: the verifier gets a say within a question only where the
+data show that it should."""
+LEAST_QUESTIONS = 30
 _TAUS = tuple(round(0.5 + 0.01 * step, 2) for step in range(50))
+_WITH_SCORES = AgreementWeights(w=(2.5, *[0.0] * 5), v=(0.0,) * 10)
+_WITHOUT = AgreementWeights(w=(2.5, 0.0, 0.0), v=(0.0,) * 6)
+
+
+def looked_at(rounds: int) -> list[int]:
+    """Numbers of rounds after which a chain is looked at: 1, 2, 3, 4, 6, 8, 12, ... and all."""
+    grid = sorted({n for k in range(12) for n in (2**k, 3 * 2**k)} | {rounds})
+    return [n for n in grid if n <= rounds]
+
+
+def fit_agreement(
+    form_QT: IntArray,
+    score_QT: FloatArray,
+    right_QT: BoolArray,
+    length_Q: IntArray,
+    graded_QT: BoolArray | None = None,
+    *,
+    scores: bool = True,
+) -> AgreementWeights:
+    """Weights (version 2) that make what was right most probable.
+
+    Args:
+        form_QT: number of each answer among the distinct ones of its question
+            (`pipeline.statistics.agreement.count_votes`).
+        score_QT: verifier scores in [0, 1], nan where there is none.
+        right_QT: whether each completion is right by its gold answer.
+        length_Q: completions of each chain, at most T.
+        graded_QT: whether it is known if a completion is right; None where all are. Looks at a
+            chain that do not tell which of its answers is right are left out.
+        scores: whether the features of the verifier's scores are fitted.
+
+    Raises:
+        ConfigError: with fewer than 30 graded chains, or none that is ever right or ever wrong.
+    """
+    from scipy.optimize import minimize
+
+    told_QT = np.arange(right_QT.shape[1]) < length_Q[:, None]
+    if graded_QT is not None:
+        told_QT = told_QT & graded_QT
+    chains = len(form_QT) if graded_QT is None else int(told_QT.any(axis=1).sum())
+    share = float(right_QT[told_QT].mean()) if told_QT.any() else 0.0
+    if chains < LEAST_QUESTIONS or share in (0.0, 1.0):
+        raise ConfigError(
+            f"weights of agree must be fitted on at least {LEAST_QUESTIONS} chains with right and "
+            f"wrong answers, got {chains} chains, {share:.0%} of their answers right"
+        )
+    start = _WITH_SCORES if scores else _WITHOUT
+    seen = _observations(form_QT, score_QT, right_QT, length_Q, told_QT, start)
+    centre = np.array([*start.w, *start.v])
+    strength = np.array([RIDGE_W] * len(start.w) + [RIDGE_V] * len(start.v))
+
+    def cost(theta: FloatArray) -> tuple[float, FloatArray]:
+        likelihood, gradient = seen.log_likelihood(theta[: len(start.w)], theta[len(start.w) :])
+        pull = theta - centre
+        return (
+            -likelihood + 0.5 * float(strength @ pull**2),
+            np.asarray(-gradient + strength * pull),
+        )
+
+    found = minimize(cost, centre, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    fitted = [round(float(value), 6) for value in found.x]
+    return AgreementWeights(w=tuple(fitted[: len(start.w)]), v=tuple(fitted[len(start.w) :]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Observations:
+    """Looks at chains, flat: A answers in S looks, the answers of a look side by side."""
+
+    answer_AF: FloatArray
+    right_A: BoolArray
+    look_A: IntArray
+    first_S: IntArray
+    """Where the answers of each look begin."""
+    chain_SF: FloatArray
+
+    def log_likelihood(self, w: FloatArray, v: FloatArray) -> tuple[float, FloatArray]:
+        """Log-likelihood of which answer was right, and its gradient in (w, v)."""
+        utility = self.answer_AF @ w + (self.chain_SF @ v)[self.look_A]
+        top = np.maximum(np.maximum.reduceat(utility, self.first_S), 0.0)
+        part = np.exp(utility - top[self.look_A])
+        total = np.add.reduceat(part, self.first_S) + np.exp(-top)
+        right = np.add.reduceat(np.where(self.right_A, part, 0.0), self.first_S)
+        some = np.add.reduceat(self.right_A.astype(np.int64), self.first_S) > 0
+        happened = np.where(some, right, np.exp(-top))
+        likelihood = float(np.sum(np.log(happened) - np.log(total)))
+        pull = np.where(self.right_A, part / np.where(some, right, 1.0)[self.look_A], 0.0)
+        pull = pull - part / total[self.look_A]
+        by_look = np.add.reduceat(pull, self.first_S)
+        return likelihood, np.concatenate([pull @ self.answer_AF, by_look @ self.chain_SF])
+
+
+def _observations(
+    form_QT: IntArray,
+    score_QT: FloatArray,
+    right_QT: BoolArray,
+    length_Q: IntArray,
+    told_QT: BoolArray,
+    like: AgreementWeights,
+) -> _Observations:
+    rounds = form_QT.shape[1]
+    at = np.array(looked_at(rounds)) - 1
+    features = agreement_features(form_QT, score_QT)
+    of_answer, of_chain = used_features(like)
+    known = features.known_QTK[:, at] & (at < length_Q[:, None])[:, :, None]
+    kinds = known.shape[2]
+    is_right = np.zeros((len(form_QT), kinds), np.bool_)  # by the first completion that says it
+    is_told = np.zeros_like(is_right)
+    for q, forms in enumerate(form_QT):
+        for t in reversed(range(int(length_Q[q]))):
+            if forms[t] >= 0 and told_QT[q, t]:
+                is_right[q, forms[t]], is_told[q, forms[t]] = right_QT[q, t], True
+    right_seen = (known & is_right[:, None]).any(axis=2)
+    looks = known.any(axis=2) & (right_seen | ~(known & ~is_told[:, None]).any(axis=2))
+    q_S, s_S = np.nonzero(looks)
+    known_SK = known[q_S, s_S]
+    look_A, k_A = np.nonzero(known_SK)
+    return _Observations(
+        answer_AF=features.answer_QTKF[q_S[look_A], at[s_S[look_A]], k_A][:, of_answer],
+        right_A=is_right[q_S[look_A], k_A],
+        look_A=look_A,
+        first_S=np.concatenate([[0], np.cumsum(known_SK.sum(axis=1))[:-1]]),
+        chain_SF=features.chain_QTF[q_S, at[s_S]][:, of_chain],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +177,8 @@ class AgreementCard:
     held_out: int
     """Of these the answers of both strategies are graded."""
     calibration_error: float
-    """Mean distance of P(the leading answer is right) from what came, over ten bins (ECE)."""
+    """Mean distance of P(the leading answer is right) from what came, over ten bins (ECE), at the
+    round after which `agree` stopped at `tau`."""
     tau: float
     """Chosen on the training questions."""
     accuracy: float
@@ -65,22 +193,61 @@ class AgreementCard:
         """The file that ``weights: FILE`` reads: ``w`` and ``v``, their digest and this card."""
         values = asdict(self)
         weights = values.pop("weights")
-        return {**weights, "digest": self.weights.digest(), "card": values}
+        return {"version": 2, **weights, "digest": self.weights.digest(), "card": values}
 
     def sentences(self) -> list[str]:
         """What to print."""
         gain = self.gain
+        scores = "with scores" if self.weights.reads_scores else "without scores"
         return [
-            f"agree: weights {self.weights.digest()} fitted on {self.fitted_on:,} questions, "
-            f"calibration error {self.calibration_error:.3f} on {self.held_out:,} held out",
-            f"agree at tau {self.tau:g}: {100 * self.accuracy:.1f} % with {self.rounds_drawn:.2f} "
-            f"rounds; chain_asc at {THRESHOLD:g}: {100 * self.chain_asc_accuracy:.1f} % with "
-            f"{self.chain_asc_rounds:.2f}; gain {100 * gain.value:+.1f} points "
-            f"[{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]",
+            f"agree {scores}: weights {self.weights.digest()} fitted on {self.fitted_on:,} "
+            f"questions; on {self.held_out:,} held out the calibration error where it stops is "
+            f"{self.calibration_error:.3f}",
+            f"agree {scores} at tau {self.tau:g}: {100 * self.accuracy:.1f} % with "
+            f"{self.rounds_drawn:.2f} rounds; chain_asc at {THRESHOLD:g}: "
+            f"{100 * self.chain_asc_accuracy:.1f} % with {self.chain_asc_rounds:.2f}; gain "
+            f"{100 * gain.value:+.1f} points [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]",
         ]
 
 
-def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementCard:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreementTraining:
+    """Weights with scores and without, and which of the two to use."""
+
+    without: AgreementCard
+    with_scores: AgreementCard | None
+    """None where no completion has a score."""
+    score_gain: Difference | None
+    """Accuracy with scores minus without, at the tau of each, on the same held-out questions."""
+    score_rounds: Difference | None
+    """Rounds drawn with scores minus without."""
+
+    @property
+    def recommended(self) -> AgreementCard:
+        """With scores only where the 95 % intervals say that they gain accuracy, or cost none and
+        save rounds."""
+        gain, rounds = self.score_gain, self.score_rounds
+        if self.with_scores is None or gain is None or rounds is None:
+            return self.without
+        pays = gain.low > 0 or (gain.low == 0 and rounds.high < 0)
+        return self.with_scores if pays else self.without
+
+    def sentences(self) -> list[str]:
+        """What to print."""
+        if self.with_scores is None or self.score_gain is None or self.score_rounds is None:
+            return [*self.without.sentences(), "agree: no completion has a score"]
+        gain, rounds = self.score_gain, self.score_rounds
+        verdict = "use them" if self.recommended is self.with_scores else "leave them out"
+        return [
+            *self.without.sentences(),
+            *self.with_scores.sentences(),
+            f"agree: scores gain {100 * gain.value:+.1f} points "
+            f"[{100 * gain.low:+.1f}, {100 * gain.high:+.1f}] and {rounds.value:+.2f} rounds "
+            f"[{rounds.low:+.2f}, {rounds.high:+.2f}] on held-out questions: {verdict}",
+        ]
+
+
+def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementTraining:
     """Fit on the training questions of a pool, judge on those held out.
 
     Args:
@@ -92,45 +259,104 @@ def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementCard:
     """
     chains = chain_arrays(pool)
     parts = parts_of([(q.key, q.question.text) for q in pool.questions], seed=seed)
-    held_Q = np.array([part is Part.HELD_OUT for part in parts])
-    right_QT, graded_QT = chains.verdict_QT == RIGHT, chains.graded_QT
-    at = ~held_Q & graded_QT.any(axis=1)
-    weights = replace(
-        fitted_on_chains(chains, at),
-        fitted_on=posixpath.basename(pool.address.rstrip("/")),
-    )
-    replay, n = FastReplay(chains), chains.n_rounds
-    asc_right, asc_drawn = _judged(replay, ChainASC(n=n, threshold=THRESHOLD))
-    tau = _tau(replay, weights, ~held_Q, asc_drawn[~held_Q].mean())
-    right, drawn = _judged(replay, Agree(n=n, tau=tau, vote_threshold=1.0, weights=weights))
-    judged_Q = held_Q & ~np.isnan(right) & ~np.isnan(asc_right)
-    rows = np.flatnonzero(judged_Q)
-    if not len(rows):
-        raise ConfigError(
-            f"weights of agree must be judged on graded questions, of {held_Q.sum()} held out none "
-            f"is"
+    training_Q = np.array([part is not Part.HELD_OUT for part in parts])
+    trainer = _Trainer(pool, chains, training_Q, seed)
+    without, right_Q, drawn_Q = trainer.card(scores=False)
+    if np.isnan(chains.score_QT).all():
+        return AgreementTraining(
+            without=without, with_scores=None, score_gain=None, score_rounds=None
         )
-    gain = paired_difference(
-        {int(q): [float(right[q])] for q in rows},
-        {int(q): [float(asc_right[q])] for q in rows},
-        seed=seed,
-    )
-    return AgreementCard(
-        weights=weights,
-        rounds=n,
-        fitted_on=int(at.sum()),
-        held_out=len(rows),
-        calibration_error=_calibration_error(chains, right_QT, judged_Q, weights),
-        tau=tau,
-        accuracy=float(right[rows].mean()),
-        rounds_drawn=float(drawn[rows].mean()),
-        chain_asc_accuracy=float(asc_right[rows].mean()),
-        chain_asc_rounds=float(asc_drawn[rows].mean()),
-        gain=gain,
+    with_scores, scored_Q, scored_drawn_Q = trainer.card(scores=True)
+    rows = np.flatnonzero(~training_Q & ~np.isnan(right_Q) & ~np.isnan(scored_Q))
+    gain = paired_difference(_by_row(scored_Q, rows), _by_row(right_Q, rows), seed=seed)
+    rounds = paired_difference(_by_row(scored_drawn_Q, rows), _by_row(drawn_Q, rows), seed=seed)
+    return AgreementTraining(
+        without=without, with_scores=with_scores, score_gain=gain, score_rounds=rounds
     )
 
 
-def fitted_on_chains(chains: ChainArrays, at_Q: BoolArray) -> AgreementWeights:
+class _Trainer:
+    """Fits on some questions of a pool and judges on the others."""
+
+    def __init__(
+        self, pool: CompletionPool, chains: ChainArrays, training_Q: BoolArray, seed: int
+    ) -> None:
+        self._pool, self._chains, self._training_Q, self._seed = pool, chains, training_Q, seed
+        self._replay = FastReplay(chains)
+        self._fitted_Q = training_Q & chains.graded_QT.any(axis=1)
+
+    def card(self, *, scores: bool) -> tuple[AgreementCard, FloatArray, IntArray]:
+        """The card of weights, which questions they answer rightly (nan: not graded), and the
+        rounds drawn."""
+        chains, n = self._chains, self._chains.n_rounds
+        fitted = np.flatnonzero(self._fitted_Q).tolist()
+        texts = [self._pool.questions[q].question.text for q in fitted]
+        weights = replace(
+            fitted_on_chains(chains, self._fitted_Q, scores=scores),
+            fitted_on=posixpath.basename(self._pool.address.rstrip("/")),
+            origin=self._pool.science.origin(texts),
+        )
+        asc_right, asc_drawn, _ = self._judged(ChainASC(n=n, threshold=THRESHOLD))
+        tau = self._tau(weights, float(asc_drawn[self._training_Q].mean()))
+        strategy = Agree(n=n, tau=tau, vote_threshold=1.0, weights=weights)
+        right, drawn, decided = self._judged(strategy)
+        judged_Q = ~self._training_Q & ~np.isnan(right) & ~np.isnan(asc_right)
+        rows = np.flatnonzero(judged_Q)
+        if not len(rows):
+            raise ConfigError(
+                f"weights of agree must be judged on graded questions, of "
+                f"{(~self._training_Q).sum()} held out none is"
+            )
+        gain = paired_difference(_by_row(right, rows), _by_row(asc_right, rows), seed=self._seed)
+        found = AgreementCard(
+            weights=weights,
+            rounds=n,
+            fitted_on=len(fitted),
+            held_out=len(rows),
+            calibration_error=self._calibration_error(weights, decided, right, rows),
+            tau=tau,
+            accuracy=float(right[rows].mean()),
+            rounds_drawn=float(drawn[rows].mean()),
+            chain_asc_accuracy=float(asc_right[rows].mean()),
+            chain_asc_rounds=float(asc_drawn[rows].mean()),
+            gain=gain,
+        )
+        return found, right, drawn
+
+    def _judged(self, strategy: ChainASC | Agree) -> tuple[FloatArray, IntArray, Decisions]:
+        """1 where a question's vote is right, 0 where it is wrong, nan where it is not graded; the
+        completions that were drawn; and the decisions."""
+        decided = self._replay.decide(strategy)
+        judged = judged_by_arrays(self._chains, decided)
+        return rights(judged, AnswerRule.VOTE), judged.completions_Q, decided
+
+    def _tau(self, weights: AgreementWeights, most_rounds: float) -> float:
+        """The most accurate threshold within a mean number of rounds; of equals the lowest."""
+        at, found = self._training_Q, []
+        for tau in _TAUS:
+            strategy = Agree(n=self._chains.n_rounds, tau=tau, vote_threshold=1.0, weights=weights)
+            right, drawn, _ = self._judged(strategy)
+            if drawn[at].mean() <= most_rounds:
+                found.append((-float(right[at & ~np.isnan(right)].mean()), tau))
+        return min(found)[1] if found else _TAUS[0]
+
+    def _calibration_error(
+        self, weights: AgreementWeights, decided: Decisions, right: FloatArray, rows: IntArray
+    ) -> float:
+        """ECE of P(the leading answer is right) at the stop of each of some questions."""
+        last = np.maximum(decided.drawn_Q[rows] - 1, 0)
+        found = agreement(self._chains.form_QT[rows], self._chains.score_QT[rows], weights)
+        at = np.arange(len(rows))
+        some = found.leading_QT[at, last] != NO_FORM
+        if not some.any():
+            raise ConfigError("weights of agree must be judged on answers, got none held out")
+        said = found.probability_QT[at, last][some]
+        return reliability(said, right[rows][some] == 1).ece
+
+
+def fitted_on_chains(
+    chains: ChainArrays, at_Q: BoolArray, *, scores: bool = True
+) -> AgreementWeights:
     """`fit_agreement` on some chains of a pool, by what of them is graded."""
     return fit_agreement(
         chains.form_QT[at_Q],
@@ -138,47 +364,9 @@ def fitted_on_chains(chains: ChainArrays, at_Q: BoolArray) -> AgreementWeights:
         chains.verdict_QT[at_Q] == RIGHT,
         chains.length_Q[at_Q],
         chains.graded_QT[at_Q],
+        scores=scores,
     )
 
 
-def _judged(replay: FastReplay, strategy: ChainASC | Agree) -> tuple[FloatArray, IntArray]:
-    """1 where a question's vote is right, 0 where it is wrong, nan where it is not graded; and the
-    completions that were drawn."""
-    judged = judged_by_arrays(replay.chains, replay.decide(strategy))
-    return rights(judged, AnswerRule.VOTE), judged.completions_Q
-
-
-def _tau(replay: FastReplay, weights: AgreementWeights, at: BoolArray, most_rounds: float) -> float:
-    """The most accurate threshold within a mean number of rounds; of equals the lowest."""
-    found = []
-    for tau in _TAUS:
-        strategy = Agree(n=replay.chains.n_rounds, tau=tau, vote_threshold=1.0, weights=weights)
-        right, drawn = _judged(replay, strategy)
-        if drawn[at].mean() <= most_rounds:
-            found.append((-float(right[at & ~np.isnan(right)].mean()), tau))
-    return min(found)[1] if found else _TAUS[0]
-
-
-def _calibration_error(
-    chains: ChainArrays, right_QT: BoolArray, held_Q: BoolArray, weights: AgreementWeights
-) -> float:
-    """ECE of P(the leading answer is right) over every round of the held-out chains whose leading
-    answer is graded."""
-    form = chains.form_QT[held_Q]
-    found = agreement(form, chains.score_QT[held_Q], weights)
-    graded_QT = chains.graded_QT[held_Q]
-    first_QT = _first_says(np.where(graded_QT, form, NO_FORM), found.leading_QT)
-    is_right = np.take_along_axis(right_QT[held_Q], first_QT, axis=1)
-    rounds = np.arange(chains.n_rounds) < chains.length_Q[held_Q][:, None]
-    use = rounds & (found.leading_QT >= 0)
-    use &= np.take_along_axis(form, first_QT, axis=1) == found.leading_QT
-    use &= np.take_along_axis(graded_QT, first_QT, axis=1)
-    if not use.any():
-        raise ConfigError("weights of agree must be judged on graded answers, got none held out")
-    predicted: FloatArray = found.probability_QT[use]
-    return reliability(predicted, is_right[use]).ece
-
-
-def _first_says(form_QT: IntArray, leading_QT: IntArray) -> IntArray:
-    """The first round whose answer is the leading one; 0 where there is none."""
-    return np.asarray((form_QT[:, None, :] == leading_QT[:, :, None]).argmax(axis=2))
+def _by_row(right_Q: FloatArray | IntArray, rows: IntArray) -> dict[int, list[float]]:
+    return {int(q): [float(right_Q[q])] for q in rows}

@@ -20,6 +20,7 @@ from safetensors.numpy import save as save_tensors
 
 from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.origin import Origin
 from pipeline.predictors.report import HeadReport
 from pipeline.predictors.targets import Head
 from pipeline.store.storage import Folder, sha256
@@ -131,6 +132,8 @@ class PredictorCard:
     """Whether scripted engines made the training pool."""
     fitted_on: str = ""
     """The run or pool that it was trained on; "" where that was not written down."""
+    origin: Origin | None = None
+    """Of the training questions; None in cards of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

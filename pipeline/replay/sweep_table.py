@@ -70,10 +70,14 @@ Groups = Sequence[int]
 
 
 def settings_of(strategy: Strategy[Any]) -> dict[str, Any]:
-    """The fields of a strategy that are settings, JSON-able."""
+    """The fields of a strategy that are settings, JSON-able; of fitted numbers no origin."""
     names = [f.name for f in fields(strategy) if f.name not in _NOT_SETTINGS]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
     values = {name: getattr(strategy, name) for name in names}
-    return {k: asdict(v) if is_dataclass(v) else v for k, v in values.items()}  # type: ignore[arg-type]
+    plain = {k: asdict(v) if is_dataclass(v) else v for k, v in values.items()}  # type: ignore[arg-type]
+    for value in plain.values():
+        if isinstance(value, dict):
+            value.pop("origin", None)
+    return plain
 
 
 def sweep_table(

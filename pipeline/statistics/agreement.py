@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import betainc
 
-from pipeline.core.arrays import FloatArray, IntArray
+from pipeline.core.arrays import BoolArray, FloatArray, IntArray
+from pipeline.core.origin import Origin
 
 NO_FORM = -1
 """In place of an answer's number where a completion has none; it does not vote."""
@@ -26,23 +25,58 @@ _CLIP = 1e-4  # scores and probabilities before their logit
 _BLOCK = 128  # questions worked on at once: (128, 64, 64) numbers are 4 MiB
 
 
+ANSWER_FEATURES = (
+    "n_k / sqrt t",
+    "1 where k is the last answer",
+    "the same times ln u",
+    "sum of x - mean x over the rounds of k, / sqrt t",
+    "mean x of k - mean x",
+    "x_t - mean x where k is the last answer",
+)
+CHAIN_FEATURES = (
+    *("1", "ln t", "ln K", "n1 / t", "logit(B) / 3", "ln u"),
+    *("mean x", "mean x n1 / t", "mean x ln t", "x_t"),
+)
+"""t: rounds with an answer; u: rounds that the last answer stands in a row; K: distinct answers;
+n1: votes of the largest; B: ASC's chance that it lasts; x = logit(score) / 3, x_t that of the last
+round. Where the last round has no answer u is 1, and x_t and all of the last answer are 0."""
+
+_USED: dict[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]] = {
+    (6, 10): (tuple(range(6)), tuple(range(10))),
+    (3, 6): ((0, 1, 2), (0, 1, 2, 3, 4, 5)),
+    (3, 8): ((0, 3, 4), (0, 1, 2, 3, 4, 6, 7, 8)),
+}
+"""Features of version 2, the same without scores, and version 1, by the numbers of weights."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementWeights:
-    """Weights of `answer_probabilities`."""
+    """Weights of `answer_probabilities`.
 
-    w: tuple[float, float, float]
-    """Of an answer's votes, of its scores above the chain's mean, of its mean score above it."""
+    Version 2 has 6 w and 10 v, or 3 and 6 where it reads no score; version 1, which does not look
+    at the last answer, 3 and 8.
+    """
+
+    w: tuple[float, ...]
+    """Of `ANSWER_FEATURES`."""
     v: tuple[float, ...]
-    """Of 1, ln t, ln K, n1/t, logit(B)/3, mean x, mean x n1/t, mean x ln t: is any answer right."""
+    """Of `CHAIN_FEATURES`: is any answer right."""
     fitted_on: str = ""
     """The run or pool whose graded chains they were fitted on."""
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         numbers = (*self.w, *self.v)
-        if len(self.w) != 3 or len(self.v) != 8 or not np.isfinite(numbers).all():
+        if (len(self.w), len(self.v)) not in _USED or not np.isfinite(numbers).all():
             raise ValueError(
-                f"agreement weights must be 3 w and 8 v, all finite, got {self.w} and {self.v}"
+                f"agreement weights must be 6 w and 10 v, 3 and 6 without scores or 3 and 8 of "
+                f"version 1, all finite, got {self.w} and {self.v}"
             )
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the verifier's scores are among the features."""
+        return len(self.v) != 6
 
     def digest(self) -> str:
         """First 16 hex digits of the SHA-256 of the weights."""
@@ -52,18 +86,19 @@ class AgreementWeights:
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> AgreementWeights:
         """Weights from the JSON that a fit wrote; ValueError where they are none, or have not the
-        digest that stands beside them."""
+        digest that stands with them."""
         w: Any = values.get("w")
         v: Any = values.get("v")
-        if not (_are_numbers(w, 3) and _are_numbers(v, 8)):
+        if not any(_are_numbers(w, ws) and _are_numbers(v, vs) for ws, vs in _USED):
             raise ValueError(
-                f"agreement weights must hold w and v, 3 and 8 numbers, got {w!r} and {v!r}"
+                f"agreement weights must hold w and v, 6 and 10 numbers, 3 and 6, or 3 and 8, got "
+                f"{w!r} and {v!r}"
             )
-        w1, w2, w3 = (float(value) for value in w)
         found = cls(
-            w=(w1, w2, w3),
+            w=tuple(float(value) for value in w),
             v=tuple(float(value) for value in v),
             fitted_on=str(values.get("fitted_on", "")),
+            origin=Origin.parse(values.get("origin")),
         )
         if values.get("digest", found.digest()) != found.digest():
             raise ValueError(
@@ -115,6 +150,8 @@ def count_votes(form_QT: IntArray) -> Votes:
     others_QTK = votes_QTK.copy()
     np.put_along_axis(others_QTK, votes_QTK.argmax(axis=2)[:, :, None], -1.0, axis=2)
     second_QT = np.maximum(others_QTK.max(axis=2), 0.0)
+    from scipy.special import betainc  # here, since a verb's --help imports this module
+
     lasts_QT = np.where(most_QT > 0, betainc(second_QT + 1, most_QT + 1, 0.5), 0.0)
     return Votes(votes_QTK=votes_QTK, most_QT=most_QT, second_QT=second_QT, lasts_QT=lasts_QT)
 
@@ -123,12 +160,12 @@ def count_votes(form_QT: IntArray) -> Votes:
 class AgreementFeatures:
     """What `answer_probabilities` weighs."""
 
-    known_QTK: NDArray[np.bool_]
+    known_QTK: BoolArray
     """Whether an answer has been seen."""
     answer_QTKF: FloatArray
-    """3 features of each answer."""
+    """`ANSWER_FEATURES` of each answer."""
     chain_QTF: FloatArray
-    """8 features of the chain."""
+    """`CHAIN_FEATURES`."""
     lasts_QT: FloatArray
     """As `Votes.lasts_QT`."""
 
@@ -151,8 +188,17 @@ def agreement_features(form_QT: IntArray, score_QT: FloatArray) -> AgreementFeat
     votes, known = counted.votes_QTK, counted.votes_QTK > 0
     root, mean = np.sqrt(t_QT)[:, :, None], mean_QT[:, :, None]
     own_mean = sum_QTK / np.maximum(votes, 1.0)
+    last_QTK = one_QTK.astype(np.float64)
+    log_run_QT = np.log(np.maximum(runs(form_QT), 1))
     answer = np.stack(
-        [votes / root, (sum_QTK - votes * mean) / root, np.where(known, own_mean - mean, 0.0)],
+        [
+            votes / root,
+            last_QTK,
+            last_QTK * log_run_QT[:, :, None],
+            (sum_QTK - votes * mean) / root,
+            np.where(known, own_mean - mean, 0.0),
+            last_QTK * (x_QT - mean_QT)[:, :, None],
+        ],
         axis=3,
     )
     distinct_QT = np.maximum(known.sum(axis=2), 1).astype(np.float64)
@@ -164,9 +210,11 @@ def agreement_features(form_QT: IntArray, score_QT: FloatArray) -> AgreementFeat
             np.log(distinct_QT),
             share_QT,
             _logit(counted.lasts_QT) / 3.0,
+            log_run_QT,
             mean_QT,
             mean_QT * share_QT,
             mean_QT * log_t,
+            x_QT,
         ],
         axis=2,
     )
@@ -181,8 +229,9 @@ def answer_probabilities(features: AgreementFeatures, weights: AgreementWeights)
     A conditional logit: P(k) = exp(u_k + c) / (1 + sum_j exp(u_j + c)), u linear in an answer's
     features, c in the chain's. 0 for an answer that was not seen.
     """
-    utility_QTK = _weighed(features.answer_QTKF, weights.w)
-    utility_QTK += _weighed(features.chain_QTF, weights.v)[:, :, None]
+    of_answer, of_chain = used_features(weights)
+    utility_QTK = _weighed(features.answer_QTKF, of_answer, weights.w)
+    utility_QTK += _weighed(features.chain_QTF, of_chain, weights.v)[:, :, None]
     utility_QTK = np.where(features.known_QTK, utility_QTK, -np.inf)
     top_QT = np.maximum(utility_QTK.max(axis=2), 0.0)[:, :, None]
     part_QTK = np.exp(utility_QTK - top_QT)
@@ -226,11 +275,45 @@ def agreement(form_QT: IntArray, score_QT: FloatArray, weights: AgreementWeights
     return Agreement(leading_QT=leading, probability_QT=probability, lasts_QT=lasts)
 
 
-def _weighed(features: FloatArray, weights: tuple[float, ...]) -> FloatArray:
+def used_features(weights: AgreementWeights) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Positions of the features that weights read, in `ANSWER_FEATURES` and `CHAIN_FEATURES`."""
+    return _USED[len(weights.w), len(weights.v)]
+
+
+def runs(form_QT: IntArray) -> IntArray:
+    """(Q, T): how often the answer of each round stands in a row; 0 where it has none."""
+    run_QT = np.zeros(form_QT.shape, np.int64)
+    run_Q = np.zeros(len(form_QT), np.int64)
+    for t in range(form_QT.shape[1]):
+        same = form_QT[:, t] == form_QT[:, t - 1] if t else np.zeros(len(form_QT), np.bool_)
+        run_Q = np.where(form_QT[:, t] == NO_FORM, 0, np.where(same, run_Q + 1, 1))
+        run_QT[:, t] = run_Q
+    return run_QT
+
+
+def recent_leader(form_QT: IntArray, discount: float) -> IntArray:
+    """(Q, T): the answer with the greatest discounted vote after each round; `NO_FORM` for none.
+
+    At every round with an answer all weights are multiplied by `discount`, then that answer's gets
+    1. 0 is the last answer, 1 the plain vote; the first seen leads where weights are equal.
+    """
+    kinds = max(int(form_QT.max(initial=NO_FORM)) + 1, 1)
+    rows = np.arange(len(form_QT))
+    weight_QK = np.zeros((len(form_QT), kinds))
+    leader_QT = np.full(form_QT.shape, NO_FORM, np.int64)
+    for t in range(form_QT.shape[1]):
+        voted = form_QT[:, t] != NO_FORM
+        weight_QK[voted] *= discount
+        weight_QK[rows[voted], form_QT[voted, t]] += 1.0
+        leader_QT[:, t] = np.where(weight_QK.any(axis=1), weight_QK.argmax(axis=1), NO_FORM)
+    return leader_QT
+
+
+def _weighed(features: FloatArray, used: Sequence[int], weights: Sequence[float]) -> FloatArray:
     """Sum of features times weights, feature by feature: a product of matrices may sum in any
     order."""
-    total = features[..., 0] * weights[0]
-    for f, weight in enumerate(weights[1:], 1):
+    total = features[..., used[0]] * weights[0]
+    for f, weight in zip(used[1:], weights[1:], strict=True):
         total = total + features[..., f] * weight
     return np.asarray(total)
 

@@ -13,6 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from pipeline.core.origin import Origin
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsotonicMap:
@@ -27,6 +29,7 @@ class IsotonicMap:
     """At the knots, non-decreasing, in [0, 1]."""
     fitted_on: str = ""
     """The run or pool whose graded completions it was fitted on."""
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         if not self.scores or len(self.scores) != len(self.probabilities):
@@ -55,6 +58,7 @@ class PlattMap:
     intercept: float
     fitted_on: str = ""
     """As of `IsotonicMap`."""
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         for name in ("slope", "intercept"):

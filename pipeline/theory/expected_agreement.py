@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 
 MOST = 32
 """The largest n: it has 43,820 states."""
@@ -69,11 +68,11 @@ class AgreementTable:
         """The number of the state with these counts of distinct answers, in any order."""
         return self._number[tuple(sorted(counts, reverse=True))]
 
-    def stops(self, price: float) -> NDArray[np.bool_]:
+    def stops(self, price: float) -> BoolArray:
         """(S,): whether to stop, the index being at most `price` or nothing left to draw."""
         return np.asarray(self._going_on(np.array([price]))[:, 0] <= _SURE)
 
-    def stops_at(self, prices: Sequence[float]) -> NDArray[np.bool_]:
+    def stops_at(self, prices: Sequence[float]) -> BoolArray:
         """(S, P): `stops` of many prices in one pass."""
         return np.asarray(self._going_on(np.asarray(prices, np.float64)) <= _SURE)
 
@@ -186,6 +185,18 @@ def agreement_table(n: int, alpha: float) -> AgreementTable:
     )
 
 
+@lru_cache(maxsize=64)
+def _stopping(n: int, price: float, alpha: float) -> tuple[AgreementTable, BoolArray]:
+    table = agreement_table(n, alpha)
+    return table, table.stops(price)
+
+
+def stops_on(counts: Sequence[int], n: int, price: float, alpha: float) -> bool:
+    """Whether to stop on these counts of distinct answers: their index is at most the price."""
+    table, stops_S = _stopping(n, price, alpha)
+    return bool(stops_S[table.number(counts)])
+
+
 def walk(form_QT: IntArray, table: AgreementTable) -> IntArray:
     """(Q, T): the state of each question after each answer.
 
@@ -210,8 +221,8 @@ def walk(form_QT: IntArray, table: AgreementTable) -> IntArray:
 
 def first_stop(form_QT: IntArray, n: int, price: float, alpha: float, batch: int = 1) -> IntArray:
     """(Q,): answers drawn before the rule stops, tested after each batch; at most n."""
-    table = agreement_table(n, alpha)
-    stops_QT = table.stops(price)[walk(form_QT[:, :n], table)]
+    table, stops_S = _stopping(n, price, alpha)
+    stops_QT = stops_S[walk(form_QT[:, :n], table)]
     tested = (np.arange(1, stops_QT.shape[1] + 1) % batch == 0)[None] & stops_QT
     return np.where(tested.any(axis=1), tested.argmax(axis=1) + 1, n)
 

@@ -27,12 +27,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.statistics.intervals import Interval, draws_interval
 from pipeline.theory.transitions import Label
-
-FloatArray = NDArray[np.float64]
 
 Chains = Sequence[Sequence[Label]] | FloatArray
 """Labels by round of each question, or a matrix of 1, 0 and nan."""
@@ -150,7 +148,7 @@ class Changes:
     changed_QXK: FloatArray
     """Of `trials_QXK` those that changed the verdict."""
 
-    def of(self, at: NDArray[np.bool_]) -> Changes:
+    def of(self, at: BoolArray) -> Changes:
         """Of some questions."""
         return Changes(trials_QXK=self.trials_QXK[at], changed_QXK=self.changed_QXK[at])
 
@@ -295,7 +293,7 @@ def _fitted(
     return np.where(theta[:, 2:] > 0, flat, theta)
 
 
-def _log_hazard(theta_D3: FloatArray, k: NDArray[np.int64]) -> FloatArray:
+def _log_hazard(theta_D3: FloatArray, k: IntArray) -> FloatArray:
     return np.asarray(theta_D3[:, :2, None] + theta_D3[:, 2, None, None] * k)
 
 

@@ -14,6 +14,7 @@ from pipeline.statistics.agreement import (
     agreement_features,
     answer_probabilities,
     count_votes,
+    recent_leader,
 )
 from pipeline.strategies.asc import p_majority_lasts
 
@@ -92,3 +93,50 @@ def test_weights_survive_json_and_others_are_refused():
         AgreementWeights.parse({"w": [1, 2]})
     with pytest.raises(ValueError, match="all finite"):
         AgreementWeights(w=(float("nan"), 0.0, 0.0), v=(0.0,) * 8)
+
+
+V2 = AgreementWeights(
+    w=(1, 1, -0.1, 0.3, 1, -0.2), v=(-2, 0.6, -1.5, -1.8, -2, 0.5, 0.5, 2.5, 0.8, -1.5)
+)
+V2_BLIND = AgreementWeights(w=(1, 1, -0.1), v=(-1, 0.9, -1.3, -0.1, -1.5, 0.3))
+
+
+@pytest.mark.parametrize(
+    ("weights", "form", "score", "expected"),
+    [
+        (V2, [0, 1, 1], [0.6, 0.7, 0.9], [[0.088695], [0.046591, 0.149187], [0.026480, 0.176418]]),
+        (V2, [0, 1, 0], [0.6, 0.7, 0.9], [[0.088695], [0.046591, 0.149187], [0.128748, 0.023666]]),
+        (V2, [0], [0.8], [[0.137139]]),
+        (V2, [0] * 4, [0.5] * 4, [[0.073617], [0.120266], [0.144958], [0.154070]]),
+        (V2_BLIND, [0, 1, 1], [], [[0.586786], [0.179292, 0.487366], [0.136647, 0.617350]]),
+        (V2_BLIND, [0, 1, 0], [], [[0.586786], [0.179292, 0.487366], [0.600869, 0.124092]]),
+    ],
+)
+def test_probabilities_of_version_2(weights, form, score, expected):
+    """P(each answer is right) after every round, with the verifier's scores and without them."""
+    scores = np.array([score or [np.nan] * len(form)])
+    p_TK = answer_probabilities(agreement_features(np.array([form]), scores), weights)[0]
+
+    for p_K, told in zip(p_TK, expected, strict=True):
+        assert p_K[: len(told)] == pytest.approx(told, abs=5e-7)
+        assert not p_K[len(told) :].any()
+
+
+@given(forms, scores)
+def test_a_last_round_without_an_answer_has_no_recency(form, score):
+    """Features of the last answer, its run and its score are 0 there."""
+    found = agreement_features(form, score)
+    silent = form == NO_FORM
+
+    assert not found.answer_QTKF[silent][:, :, [1, 2, 5]].any()
+    assert not found.chain_QTF[silent][:, [5, 9]].any()
+
+
+def test_recent_votes_lie_between_the_last_answer_and_the_plain_vote():
+    """ABBC: B leads at 0.8 (A .512, B 1.44, C 1), C at 0; ABCABC: C at 0.8, A by a plain vote."""
+    abbc, abcabc = np.array([[0, 1, 1, 2]]), np.array([[0, 1, 2, 0, 1, 2]])
+
+    assert recent_leader(abbc, 0.8)[0, -1] == 1
+    assert recent_leader(abbc, 0.0)[0, -1] == 2
+    assert (recent_leader(abcabc, 0.8)[0, -1], recent_leader(abcabc, 1.0)[0, -1]) == (2, 0)
+    assert recent_leader(np.array([[NO_FORM, NO_FORM]]), 0.8).tolist() == [[NO_FORM, NO_FORM]]
