@@ -28,7 +28,7 @@ from pipeline.paper.evaluation import Evaluation, evaluate
 from pipeline.paper.from_runs import add_runs
 from pipeline.paper.settings import Maker
 from pipeline.replay.pools import read_pool
-from pipeline.report.paper_tables import read_paper
+from pipeline.report.published import NONE_PUBLISHED, read_published
 from pipeline.report.run_data import read_run
 from pipeline.store.storage import Folder
 
@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
     started = time.perf_counter()
-    paper = None if arguments.paper is None else read_paper(arguments.paper)
+    paper = NONE_PUBLISHED if arguments.paper is None else read_published(arguments.paper)
     folder = Folder(arguments.out)
     folder.prepare("paper.html")
     made = _evaluations(arguments)

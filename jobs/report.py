@@ -23,11 +23,11 @@ from pipeline.core.errors import ConfigError
 from pipeline.report.fronts import Row as FrontRow
 from pipeline.report.fronts import fronts_name, read_fronts
 from pipeline.report.page import Report, write_report
-from pipeline.report.paper_tables import read_paper
+from pipeline.report.published import NONE_PUBLISHED, read_published
 from pipeline.report.questions import MOST_QUESTIONS
 from pipeline.report.run_data import RunData, read_runs
 from pipeline.report.sweep import FILE, Row, sweep_rows
-from pipeline.report.table_formats import csv_of, latex_of
+from pipeline.report.tables import csv_of, latex_of
 from pipeline.store.storage import Folder
 
 
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     log_to_stderr(arguments.level)
     runs = read_runs(arguments.runs)
     sweep, fronts = _sweeps(arguments.sweep, runs), _fronts(arguments.sweep, runs)
-    paper = None if arguments.paper is None else read_paper(arguments.paper)
+    paper = NONE_PUBLISHED if arguments.paper is None else read_published(arguments.paper)
     out = arguments.out or _default_out(arguments.runs)
     folder = Folder(posixpath.dirname(out) or ".")
     folder.prepare(posixpath.basename(out))

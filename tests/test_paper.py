@@ -16,10 +16,10 @@ from pipeline.core.errors import ConfigError
 from pipeline.paper import controls
 from pipeline.paper.beliefs import from_other_half, halves_of
 from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, evaluate, settings_words
-from pipeline.paper.published import NOTHING, Published
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import judged_by_state_machine, rights
+from pipeline.report.published import NONE_PUBLISHED, NOTHING, Published
 from pipeline.results.column import TEST, Column
 from pipeline.results.compare import Family, compare
 from pipeline.statistics.paired import holm, mcnemar
@@ -295,4 +295,4 @@ def test_published_numbers_are_found_by_what_they_are_of() -> None:
     assert found.main(backbone, "markovscale_star", "math500", 8) == (0.946, 20817.0)
     assert found.main(backbone, "markovscale_star", "math500", 16) == NOTHING
     assert found.main(backbone, "esc", "math500", 8) == NOTHING
-    assert Published().main(backbone, "markovscale_star", "math500", 8) == NOTHING
+    assert NONE_PUBLISHED.main(backbone, "markovscale_star", "math500", 8) == NOTHING

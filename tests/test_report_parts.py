@@ -14,15 +14,16 @@ import pytest
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.endpoint import Prices
 from pipeline.config.limits import LimitsConfig
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError
 from pipeline.records.epochs import Epoch
 from pipeline.records.segments import read_segment, write_segment
-from pipeline.report import paper_sweeps, paper_tables, words
+from pipeline.report import published, words
 from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve
 from pipeline.report.comparison import Reading, against_rivals, column_of
 from pipeline.report.html import Html, h, script_json
 from pipeline.report.page import Report, report_page
-from pipeline.report.paper_numbers import Entry, PaperNumbers, PaperTable, read_paper
+from pipeline.report.paper_tables import paper_tables
+from pipeline.report.published import NOTHING, Published, read_published
 from pipeline.report.questions import (
     browser_data,
     completions_of,
@@ -35,7 +36,7 @@ from pipeline.report.questions import (
 from pipeline.report.run_data import Cell, RunData, read_run
 from pipeline.report.spending import bill_of, prices_of, time_line, troubles
 from pipeline.report.sweep import sweep_rows, sweep_section
-from pipeline.report.table_formats import csv_of, html_of, latex, latex_of
+from pipeline.report.tables import Entry, Table, csv_of, html_of, latex, latex_of
 from pipeline.report.verdict import corrected_interval, one_question, verdict_of, verdict_words
 from pipeline.results.compare import Comparison, compare
 from pipeline.statistics.intervals import Interval
@@ -544,37 +545,37 @@ PAPER = {
 
 
 @pytest.fixture
-def paper(tmp_path: Path) -> PaperNumbers:
+def paper(tmp_path: Path) -> Published:
     """Numbers that a paper might have."""
     for name, text in PAPER.items():
         (tmp_path / name).write_text(text)
-    return read_paper(str(tmp_path))
+    return read_published(str(tmp_path))
 
 
-def entry(table: PaperTable, row: str, column: int) -> Entry:
+def entry(table: Table, row: str, column: int) -> Entry:
     """One entry of a table."""
     return dict(table.rows)[row][column]
 
 
 def test_the_paper_stands_beside_ours_where_it_matches(
-    run: RunData, paper: PaperNumbers, monkeypatch: pytest.MonkeyPatch
+    run: RunData, paper: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Backbone, benchmark and N must be the same, whatever owner and punctuation; what was not run
     has only the paper's number, and only what lies outside the interval differs."""
-    monkeypatch.setattr(paper_tables, "ABLATION_SETTING", ("small", 8))
-    tables = {table.name: table for table in paper_tables.paper_tables(run.cells, paper)}
+    monkeypatch.setattr(published, "ABLATION_SETTING", ("small", 8))
+    tables = {table.name: table for table in paper_tables(run.cells, paper)}
     main, ablation = tables["main"], tables["ablation"]
-    base = entry(main, "Base", 0)
+    base, dsc = entry(main, "Base", 0), entry(main, "DSC", 0)
 
-    assert (base.paper, base.differs) == (0.99, True)
-    assert entry(main, "DSC", 0) == Entry(measure="accuracy")
-    assert entry(main, "MarkovScale*", 0).paper == 0.70
-    assert entry(main, "MarkovScale* (forecast)", 0).paper is None
-    assert entry(main, "MarkovScale* (no-gate)", 0).paper is None
-    assert entry(tables["variants"], "MR-Thinking", 1).paper == 21868
-    assert entry(ablation, "w/o OS + SG", 0).paper == 0.912
-    assert entry(ablation, "w/o Scaling Gating (SG)", 0).ours is not None
-    assert entry(ablation, "w/o Optimal Stopping (OS)", 1).ours is not None
+    assert (base.paper[0], base.differs(0)) == (0.99, True)
+    assert (dsc.column, dsc.paper) == (None, NOTHING)
+    assert entry(main, "MarkovScale*", 0).paper[0] == 0.70
+    assert entry(main, "MarkovScale* (forecast)", 0).paper == NOTHING
+    assert entry(main, "MarkovScale* (no-gate)", 0).paper == NOTHING
+    assert entry(tables["variants"], "MR-Thinking", 0).paper[1] == 21868
+    assert entry(ablation, "w/o OS + SG", 0).paper[0] == 0.912
+    assert entry(ablation, "w/o Scaling Gating (SG)", 0).column is not None
+    assert entry(ablation, "w/o Optimal Stopping (OS)", 0).column is not None
 
 
 def sweep(**fields: Any) -> dict[str, Any]:
@@ -604,32 +605,8 @@ def sweep(**fields: Any) -> dict[str, Any]:
     return {**row, "settings": json.dumps({name: row[name] for name in names})}
 
 
-def test_tables_of_tau_and_gamma_come_from_a_sweep(
-    run: RunData, paper: PaperNumbers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Settings of the grid, not chosen ones; holes say that they were not run."""
-    monkeypatch.setattr(paper_sweeps, "GAMMA_SETTING", ("small", 64, "madeup"))
-    rows = [
-        sweep(),
-        sweep(tau=0.9),
-        sweep(gamma=4.0),
-        sweep(tau=0.9, gamma=4.0, accuracy=None),
-        sweep(benchmark="other", tau=0.9),
-        sweep(chosen_on="test", accuracy=1.0),
-    ]
-    tables = {t.name: t for t in paper_tables.paper_tables(run.cells, paper, rows)}
-    tau, gamma = tables["tau"], tables["gamma"]
-
-    right, tokens = entry(tau, "0.90", 0), entry(tau, "0.90", 1)
-    assert (right.paper, right.differs) == (pytest.approx(0.896), True)
-    assert (tokens.paper, tokens.differs) == (2939, False)
-    assert entry(tau, "0.80", 2) == Entry(measure="accuracy")
-    assert entry(gamma, "0.80", 2).paper == pytest.approx(0.5333)
-    assert entry(gamma, "0.90", 0).ours is None
-
-
 def test_labels_of_an_ablation_take_no_number_from_the_method(
-    run: RunData, paper: PaperNumbers
+    run: RunData, paper: Published
 ) -> None:
     """Beside parts of it, the whole method keeps its published number under any label; two whole
     ones keep none, and every row is one setting on every benchmark."""
@@ -638,101 +615,73 @@ def test_labels_of_an_ablation_take_no_number_from_the_method(
     second = replace(whole, label="second", strategy=MarkovScaleStar(tau=0.5))
     elsewhere = replace(second, benchmark="elsewhere")
 
-    def main(*cells: Cell) -> PaperTable:
-        return paper_tables.paper_tables(list(cells), paper)[0]
+    def main(*cells: Cell) -> Table:
+        return paper_tables(list(cells), paper)[0]
 
-    assert entry(main(*parts, whole), "MarkovScale* (whole)", 0).paper == 0.70
+    assert entry(main(*parts, whole), "MarkovScale* (whole)", 0).paper[0] == 0.70
     both = main(whole, second, elsewhere)
-    assert [e[0].paper for name, e in both.rows if name.startswith("MarkovScale* (")] == [None] * 2
-    assert entry(both, "MarkovScale* (whole)", 1).ours is None
-    assert entry(both, "MarkovScale* (second)", 1).ours is not None
-    ablation = next(
-        t for t in paper_tables.paper_tables([whole, elsewhere], paper) if t.name == "ablation"
-    )
+    assert [e[0].paper for name, e in both.rows if name.startswith("MarkovScale* (")] == [
+        NOTHING
+    ] * 2
+    assert entry(both, "MarkovScale* (whole)", 1).column is None
+    assert entry(both, "MarkovScale* (second)", 1).column is not None
+    ablation = next(t for t in paper_tables([whole, elsewhere], paper) if t.name == "ablation")
     full = [(name, e) for name, e in ablation.rows if name.startswith("MarkovScale* (full)")]
-    assert [(name, e[0].ours is None, e[2].ours is None) for name, e in full] == [
+    assert [(name, e[0].column is None, e[1].column is None) for name, e in full] == [
         ("MarkovScale* (full) (whole)", False, True),
         ("MarkovScale* (full) (second)", True, False),
     ]
 
 
-def test_methods_without_an_n_stand_beside_every_n(run: RunData, paper: PaperNumbers) -> None:
+def test_methods_without_an_n_stand_beside_every_n(run: RunData) -> None:
     """Budget Forcing and AoT draw what their method draws: their numbers stand in the table of
     every N, with the paper's, and make no table of their own."""
     chain = cell(run, "mr_thinking")
     forcing = replace(chain, kind="budget_forcing", label="bf", n=3, strategy=BudgetForcing())
     atom = replace(chain, kind="atom_of_thoughts", label="atom_of_thoughts", n=12,
                    strategy=AtomOfThoughts(retries=1))  # fmt: skip
-    paper = {**paper, "main_accuracy": [
+    paper = Published({"main_accuracy": [
         {"backbone": "small", "method": "Budget Forcing", "benchmark": "made-up", "n": "8",
-         "accuracy_percent": "55"}]}  # fmt: skip
-    tables = paper_tables.paper_tables([chain, replace(chain, n=16), forcing, atom], paper)
-    main = {table.n: table for table in tables if table.name == "main"}
+         "accuracy_percent": "55"}]})  # fmt: skip
+    tables = paper_tables([chain, replace(chain, n=16), forcing, atom], paper)
+    main = {t.columns[0].rpartition(" ")[2]: t for t in tables if t.name == "main"}
 
-    assert list(main) == [8, 16]
+    assert list(main) == ["8", "16"]
     for table in main.values():
-        assert entry(table, "Budget Forcing (bf)", 0).ours is not None
-        assert entry(table, "Atom of Thoughts", 0).ours is not None
-    assert entry(main[8], "Budget Forcing (bf)", 0).paper == 0.55
+        assert entry(table, "Budget Forcing (bf)", 0).column is not None
+        assert entry(table, "Atom of Thoughts", 0).column is not None
+    assert entry(main["8"], "Budget Forcing (bf)", 0).paper[0] == 0.55
 
 
-def test_no_cell_of_a_sweep_mixes_settings(run: RunData, paper: PaperNumbers) -> None:
-    """Settings that differ in anything but tau and gamma have charts and tables of their own, whose
-    titles name the difference; every number printed is of the setting that the title names."""
+def test_no_chart_of_a_sweep_mixes_settings() -> None:
+    """Settings that differ in anything but tau and gamma have charts of their own, whose titles
+    name the difference, and so have two runs of two backbones."""
     results = {"printed": (0.9, 888.0), "forecast": (0.933, 691.0)}
     rows = [
         sweep(stop_rule=rule, tau=tau, accuracy=accuracy - shift, tokens_per_question=tokens)
         for rule, (accuracy, tokens) in results.items()
         for tau, shift in ((0.8, 0.0), (0.9, 0.1))
     ]
-    tables = [t for t in paper_tables.paper_tables(run.cells, paper, rows) if t.name == "tau"]
-
-    told = {}
-    for t in tables:
-        right, tokens = (entry(t, "0.80", i).ours for i in (0, 1))
-        assert right is not None
-        assert tokens is not None
-        told[t.title.rpartition("stop_rule = ")[2]] = (right.value, tokens.value)
-        assert (entry(t, "0.90", 0).paper is None) == ("forecast" in t.title)
-    assert told == results
+    backbones = ("made-up/small", "made-up/large")
+    others = [sweep(tau=t, source=name) for name in backbones for t in (0.8, 0.9)]
     charts = "".join(str(part) for part in sweep_section(rows))
     for rule, (_, spent) in results.items():
         title = f"Tokens over tau: MarkovScale*, made-up, N = 64, prm_argmax, stop_rule = {rule}"
         figure = charts[charts.index(title) :]
         assert words.count(spent) in figure[: figure.index("</figure>")]
-    with pytest.raises(DataError, match="a setting must have one result, got 2 unlike ones"):
-        paper_tables.paper_tables(run.cells, paper, [sweep(), sweep(accuracy=0.5)])
-
-
-def test_a_sweep_stands_under_its_own_backbone(run: RunData, paper: PaperNumbers) -> None:
-    """Two runs of two backbones, each with a sweep: no table and no chart has rows of both."""
-    other = [replace(c, backbone="made-up/large") for c in run.cells]
-    backbones = ("made-up/small", "made-up/large")
-    rows = [
-        sweep(tau=tau, backbone=name, source=name, accuracy=0.5 + 0.1 * i)
-        for i, name in enumerate(backbones)
-        for tau in (0.8, 0.9)
-    ]
-    tables = paper_tables.paper_tables([*run.cells, *other], paper, rows)
-    found = {t.backbone: entry(t, "0.80", 0).ours for t in tables if t.name == "tau"}
-
-    assert {name: ours and ours.value for name, ours in found.items()} == {
-        "made-up/small": 0.5,
-        "made-up/large": 0.6,
-    }
-    charts = "".join(str(part) for part in sweep_section(rows))
+    charts = "".join(str(part) for part in sweep_section(others))
     assert all(f"MarkovScale* of {name}, made-up" in charts for name in backbones)
 
 
-def test_tables_are_written_for_pages_sheets_and_papers(run: RunData, paper: PaperNumbers) -> None:
+def test_tables_are_written_for_pages_sheets_and_papers(run: RunData, paper: Published) -> None:
     """The same numbers as HTML, CSV and LaTeX, with what was not run in words."""
-    main = paper_tables.paper_tables(run.cells, paper)[0]
+    main = paper_tables(run.cells, paper)[0]
     page, sheet, typeset = html_of(main), csv_of([main]), latex_of(main)
     lines = sheet.splitlines()
 
-    assert '<small class="differs">paper 99.0 differs</small>' in page
+    assert '<small class="differs">paper 99.0 outside</small>' in page
     assert "not run" in page
-    assert lines[0].startswith("table,backbone,n,row,column,measure,ours")
+    assert lines[0].startswith("table,backbone,benchmark,row,column,method,n,setting")
     assert len(lines) == 1 + len(main.rows)
     assert r"(99.0$^\dagger$)" in typeset
     assert r"MarkovScale\textsuperscript{t} & not run \\" in typeset
@@ -743,15 +692,9 @@ def test_tables_are_written_for_pages_sheets_and_papers(run: RunData, paper: Pap
 def test_a_folder_of_a_few_numbers_will_do(tmp_path: Path) -> None:
     """Files that are not there are empty."""
     (tmp_path / "tau.csv").write_text(PAPER["tau.csv"])
-    found = read_paper(str(tmp_path))
+    found = read_published(str(tmp_path)).files
 
-    assert {name: len(rows) for name, rows in found.items()} == {
-        "main_accuracy": 0,
-        "variants": 0,
-        "ablation": 0,
-        "tau": 1,
-        "gamma": 0,
-    }
+    assert {name: len(rows) for name, rows in found.items()} == {"tau": 1}
 
 
 def test_sweeps_without_a_range_have_no_chart() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +9,7 @@ from pipeline.answers.answer_rules import Rule
 from pipeline.export.samples import samples
 from pipeline.export.source import Source
 from pipeline.export.tables import ACCURACY_ROWS, accuracy_rows, outcome_row
+from pipeline.results.csv_lines import csv_line
 from pipeline.store.storage import Folder
 from pipeline.store.streams import writing
 
@@ -40,6 +39,4 @@ def write_csv(source: Source, folder: Folder) -> None:
 
 
 def _line(values: Sequence[Any]) -> bytes:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerow(values)  # quotes a lone \r too
-    return (out.getvalue().removesuffix("\r\n") + "\n").encode(errors="replace")
+    return f"{csv_line(values)}\n".encode(errors="replace")

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from pipeline.paper.curves import bounds_of, convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.figures import accuracy_rows, bounds_rows, convergence_rows
-from pipeline.paper.formats import comparisons_csv, csv_of, latex_of, lines
 from pipeline.paper.fronts import agree_weights, fronts_of, policies
 from pipeline.paper.page import Group, headline_of, page
-from pipeline.paper.published import Published
 from pipeline.paper.tables import (
     ablation_table,
     chosen_table,
@@ -21,9 +19,11 @@ from pipeline.paper.tables import (
     tau_table,
 )
 from pipeline.replay.fronts import Row
-from pipeline.report.paper_tables import PaperNumbers
+from pipeline.report.published import NONE_PUBLISHED, Published
 from pipeline.report.suitability_view import suitability_of_pool
+from pipeline.report.tables import comparisons_csv, csv_of, latex_of
 from pipeline.results.compare import Family
+from pipeline.results.csv_lines import csv_lines
 
 TABLES = ("main", "variants", "policies", "ablation", "chosen", "tau", "gamma", "controls")
 FIGURES = ("accuracy_tokens", "convergence", "bounds", "fronts")
@@ -33,11 +33,11 @@ Files = Iterator[tuple[str, str]]
 
 
 def build(
-    evaluations: Sequence[Evaluation], *, profile: str, paper: PaperNumbers | None = None
+    evaluations: Sequence[Evaluation], *, profile: str, paper: Published = NONE_PUBLISHED
 ) -> Files:
     """Every file: a CSV a table and figure, ``comparisons.csv``, ``paper.html``, ``tables.tex``."""
-    family, published = Family(), Published(paper)
-    groups = [group_of(made, family, published) for made in evaluations]
+    family = Family()
+    groups = [group_of(made, family, paper) for made in evaluations]
     adjusted = family.adjusted()
     tables = [table for group in groups for table in group.tables]
     for name in TABLES:
@@ -53,10 +53,10 @@ def build(
     }
     for name in FIGURES:
         columns = list(dict.fromkeys(key for row in rows[name] for key in row))
-        yield f"{name}.csv", lines(columns, rows[name])
+        yield f"{name}.csv", csv_lines(columns, rows[name])
     head = "% Tables of markovscale paper; needs the packages booktabs and graphicx.\n\n"
     yield "tables.tex", head + "\n".join(latex_of(table) for table in tables)
-    yield "paper.html", page(groups, adjusted, profile=profile, paper=paper is not None)
+    yield "paper.html", page(groups, adjusted, profile=profile, paper=paper is not NONE_PUBLISHED)
 
 
 def group_of(made: Evaluation, family: Family, published: Published) -> Group:

@@ -7,13 +7,14 @@ from typing import Any
 
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import Evaluation
-from pipeline.paper.formats import count_with, ends_of
 from pipeline.paper.tables import MAIN
 from pipeline.report import charts, words
 from pipeline.report.figures import bounds_of as limits_of
 from pipeline.report.figures import ends, limit_rows
 from pipeline.report.html import Html, figure
+from pipeline.report.tables import count_with
 from pipeline.results.column import Column
+from pipeline.results.csv_lines import ends_of
 from pipeline.theory.estimate import Bounds
 
 Rows = list[dict[str, Any]]

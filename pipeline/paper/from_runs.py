@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.core.errors import ConfigError
 from pipeline.paper.evaluation import Evaluation, settings_words
-from pipeline.report.paper_tables import normal
+from pipeline.report.published import normal
 from pipeline.report.run_data import Cell, RunData
 
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import BEST_RULE, Evaluation
 from pipeline.paper.figures import accuracy_figure, bounds_figure, convergence_figure
-from pipeline.paper.formats import Adjusted, html_of
 from pipeline.paper.settings import TAUS
-from pipeline.paper.tables import Table
 from pipeline.report import words
 from pipeline.report.fronts import Row, fronts_section
 from pipeline.report.html import (
@@ -26,8 +24,9 @@ from pipeline.report.html import (
 )
 from pipeline.report.page import verdict_row
 from pipeline.report.suitability_view import contrast, numbers_of
+from pipeline.report.tables import Table, html_of
 from pipeline.results.column import Column
-from pipeline.results.compare import Comparison
+from pipeline.results.compare import Adjusted, Comparison
 from pipeline.statistics.fronts import LEAST_QUESTIONS
 from pipeline.theory.estimate import Bounds
 from pipeline.theory.suitability import Suitability

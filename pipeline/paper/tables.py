@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.paper import controls
 from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, settings_words
-from pipeline.paper.published import NOTHING, Numbers, Published
 from pipeline.paper.replays import Candidate, Choice, fixed
 from pipeline.paper.settings import GAMMA, GAMMAS, TAUS
+from pipeline.report.published import NOTHING, Published
+from pipeline.report.tables import NOT_POSSIBLE, NOT_RUN, Entry, Table
 from pipeline.results.column import METHODS, Column
-from pipeline.results.compare import Comparison, Family
+from pipeline.results.compare import Family
 from pipeline.strategies.markovscale import MarkovScaleStar
-
-NOT_RUN, NOT_POSSIBLE = "not run", "not in this pool"
 
 MAIN = (
     "base", "mr_thinking", BEST_RULE, "budget_forcing", "atom_of_thoughts", "best_of_n",
@@ -34,44 +33,6 @@ ABLATION = {
     "w/o OS + SG": (False, False),
 }
 """The paper's name of a variant: (gate, stopping)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Entry:
-    """One cell."""
-
-    scored: Column | None
-    """None where there is no number, for the reason `missing`."""
-    paper: Numbers = NOTHING
-    against: tuple[tuple[str, Comparison], ...] = ()
-    """What it is held against."""
-    missing: str = NOT_RUN
-
-    def differs(self, measure: int) -> bool:
-        """Whether the paper's number (0 accuracy, 1 tokens) lies outside our interval."""
-        published = self.paper[measure]
-        if self.scored is None or published is None:
-            return False
-        ours = (self.scored.accuracy, self.scored.tokens)[measure]
-        return ours is not None and not ours.low <= published <= ours.high
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
-    """Rows of entries."""
-
-    name: str
-    """``main``, ``variants``, ``ablation``, ``tau``, ``gamma``, ``chosen``, ``policies`` or
-    ``controls``."""
-    title: str
-    backbone: str
-    benchmark: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
-    tokens: bool
-    """Whether tokens stand beside accuracy."""
-    shared: str = ""
-    """The setting of all cells, but for what rows and columns name."""
 
 
 def _table(
@@ -109,7 +70,7 @@ def method_tables(made: Evaluation, family: Family, published: Published) -> lis
         paper = published.main(made.backbone, kind, made.benchmark, n)
         if found is None:
             known = any(row == name for row, _ in made.main)
-            return Entry(scored=None, paper=paper, missing=NOT_POSSIBLE if known else NOT_RUN)
+            return Entry(column=None, paper=paper, missing=NOT_POSSIBLE if known else NOT_RUN)
         rivals = {"vs best MR": BEST_RULE, "vs MR": "mr_thinking"}
         if name == BEST_RULE:
             rivals = {}
@@ -117,7 +78,7 @@ def method_tables(made: Evaluation, family: Family, published: Published) -> lis
             (label, family.compare(found, made.get(rival, n))) for label, rival in rivals.items()
         ]
         return Entry(
-            scored=found,
+            column=found,
             paper=paper if name != BEST_RULE else NOTHING,
             against=tuple((label, pair) for label, pair in against if pair is not None),
         )
@@ -159,7 +120,7 @@ def ablation_table(made: Evaluation, published: Published) -> Table:
                 # the paper's row without both parts is MR-Thinking, read by its last answer
                 theirs = rule is (AnswerRule.PRM_ARGMAX if gate or stopping else AnswerRule.LAST)
                 paper = published.ablation(made.backbone, variant, made.benchmark, n)
-                entries.append(Entry(scored=column, paper=paper if theirs else NOTHING))
+                entries.append(Entry(column=column, paper=paper if theirs else NOTHING))
             rows.append((f"{variant.replace('^*', '*')}, {rule.value}", tuple(entries)))
     title = "Ablation: gate, stopping and answer rule apart"
     return _table("ablation", title, made, _ns(made.chain_budgets), rows)
@@ -172,7 +133,7 @@ def tau_table(made: Evaluation, published: Published) -> Table:
     for place, tau in enumerate(TAUS):
         entries = tuple(
             Entry(
-                scored=_grid_entry(made, n, by_n[n][place]),
+                column=_grid_entry(made, n, by_n[n][place]),
                 paper=published.tau(made.backbone, made.benchmark, n, tau),
             )
             for n in made.chain_budgets
@@ -192,7 +153,7 @@ def gamma_tables(made: Evaluation, published: Published) -> list[Table]:
         for place, tau in enumerate(TAUS):
             entries = tuple(
                 Entry(
-                    scored=_grid_entry(made, n, grid[len(TAUS) * g + place]),
+                    column=_grid_entry(made, n, grid[len(TAUS) * g + place]),
                     paper=published.gamma(made.backbone, made.benchmark, n, tau, gamma),
                 )
                 for g, gamma in enumerate(GAMMAS)
@@ -235,7 +196,7 @@ def chosen_table(made: Evaluation, family: Family) -> Table:
                     column = made.scored(f"{name} of the {place}", n, choose(grid(n)), kind, tuned)
                 compared = family.compare(column, made.get(BEST_RULE, n))
                 against = () if compared is None else (("vs best MR", compared),)
-                entries.append(Entry(scored=column, against=against))
+                entries.append(Entry(column=column, against=against))
             too_good = " (too good)" if place == "test" else ""
             rows.append((f"{name} chosen on the {place}{too_good}", tuple(entries)))
     title = "Where τ and γ were chosen"
@@ -248,7 +209,7 @@ def policies_table(made: Evaluation, family: Family, tried: Sequence[Column]) ->
     for column in tried:
         compared = family.compare(column, tried[0])
         against = () if compared is None else ((f"vs {tried[0].method}", compared),)
-        rows.append((column.method, (Entry(scored=column, against=against),)))
+        rows.append((column.method, (Entry(column=column, against=against),)))
     return _table("policies", "With nothing tuned", made, ["as it comes"], rows)
 
 
@@ -260,7 +221,7 @@ def controls_table(made: Evaluation, family: Family) -> Table:
             second: Column | None = None) -> None:  # fmt: skip
         compared = family.compare(first, second)
         against = () if compared is None else ((label, compared),)
-        by_row.setdefault(column.method, []).append(Entry(scored=column, against=against))
+        by_row.setdefault(column.method, []).append(Entry(column=column, against=against))
 
     calibrated = made.replays.with_calibrated_scores() if made.replays.make.scored else None
     for n in made.chain_budgets:
@@ -281,7 +242,7 @@ def controls_table(made: Evaluation, family: Family) -> Table:
             put(controls.pass_at(made, n))
     rows = []
     for name, entries in by_row.items():
-        found = {entry.scored.n: entry for entry in entries if entry.scored is not None}
-        none = Entry(scored=None, missing=NOT_POSSIBLE)
+        found = {entry.column.n: entry for entry in entries if entry.column is not None}
+        none = Entry(column=None, missing=NOT_POSSIBLE)
         rows.append((name, tuple(found.get(n, none) for n in made.chain_budgets)))
     return _table("controls", "Controls", made, _ns(made.chain_budgets), rows)

@@ -38,7 +38,8 @@ from pipeline.report.html import (
     specification,
     table,
 )
-from pipeline.report.paper_tables import PaperNumbers, PaperTable, paper_tables
+from pipeline.report.paper_tables import paper_tables
+from pipeline.report.published import NONE_PUBLISHED, Published
 from pipeline.report.questions import MOST_QUESTIONS, browser_data, entries_of
 from pipeline.report.run_data import OURS, Cell, RunData, benchmarks_of, rules_in
 from pipeline.report.score_view import score_views
@@ -46,7 +47,7 @@ from pipeline.report.spending import bill_of, prices_of, time_line, troubles
 from pipeline.report.suitability_view import contrast, numbers_of, suitability_of
 from pipeline.report.sweep import Row as SweepRow
 from pipeline.report.sweep import sweep_section
-from pipeline.report.table_formats import html_of
+from pipeline.report.tables import Table, html_of
 from pipeline.report.verdict import (
     Verdict,
     most_graded,
@@ -77,7 +78,7 @@ class Report:
     runs: Sequence[RunData]
     sweep: Sequence[SweepRow] = ()
     fronts: Mapping[str, Sequence[FrontRow]] = field(default_factory=dict)
-    paper: PaperNumbers | None = None
+    paper: Published = NONE_PUBLISHED
     price_per_million: float | None = None
     most_questions: int = MOST_QUESTIONS
 
@@ -86,9 +87,9 @@ class Report:
         """Those of all runs."""
         return [cell for run in self.runs for cell in run.cells]
 
-    def tables(self) -> list[PaperTable]:
+    def tables(self) -> list[Table]:
         """The paper's tables."""
-        return paper_tables(self.cells, self.paper, self.sweep)
+        return paper_tables(self.cells, self.paper)
 
 
 def report_page(report: Report) -> str:
@@ -419,7 +420,7 @@ def _backbones(groups: Sequence[_Group]) -> list[Child]:
 
 def _paper(report: Report) -> list[Child]:
     body: list[Child] = [html_of(made) for made in report.tables()]
-    if report.paper is None:
+    if report.paper is NONE_PUBLISHED:
         said = "The paper's numbers stand beside ours with --paper FOLDER."
         body.append(h("p", said, cls="hint"))
     return body

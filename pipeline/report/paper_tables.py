@@ -1,75 +1,46 @@
-"""The paper's tables from our runs, with the paper's own numbers beside them where they match.
+"""The paper's tables from runs, with the paper's own numbers where they match.
 
-A pair of numbers is marked only where the paper's lies outside our interval. Every row is one
-setting of one strategy: cells of one label whose settings differ stand in rows of their own.
+Every row is one setting of one strategy: cells of one label whose settings differ stand in rows of
+their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
 
-from pipeline.report.comparison import accuracy
-from pipeline.report.paper_numbers import (
-    FILES,
-    Entry,
-    Measure,
-    PaperNumbers,
-    PaperTable,
-    normal,
-    number_of,
-    read_paper,
-)
-from pipeline.report.paper_sweeps import sweep_tables
+from pipeline.report.comparison import column_of
+from pipeline.report.published import NONE_PUBLISHED, NOTHING, Published
 from pipeline.report.run_data import Cell
-from pipeline.results.column import METHODS
-from pipeline.statistics.intervals import mean_interval
+from pipeline.report.tables import Entry, Table
+from pipeline.results.column import METHODS, Column
 
-__all__ = ["Entry", "PaperNumbers", "PaperTable", "normal", "paper_tables", "read_paper"]
-
-ABLATION_SETTING = ("deepseekr1distillqwen7b", 8)
-"""Backbone and N of the paper's ablation: its row without both parts is MR-Thinking there."""
-
-_PAPER_METHODS = {
-    **METHODS,
-    "markovscale_t": "MarkovScale^t",
-    "markovscale_star": "MarkovScale^*",
-    "markovscale_0": "MarkovScale^0",
-}
 _BEYOND = ("chain_asc", "agree")
 """Strategies that the paper does not have; they stand in its tables only where they were run."""
 _VARIANTS = ("mr_thinking", "markovscale_t", "markovscale_star", "markovscale_0")
+
+_TITLES = {"main": "Accuracy", "variants": "Variants", "ablation": "Ablation of MarkovScale*"}
 
 Rows = list[tuple[str, Mapping[str, Cell]]]
 """Title and cells by benchmark of each row."""
 
 
-def paper_tables(
-    cells: Sequence[Cell], paper: PaperNumbers | None, sweep: Sequence[Mapping[str, Any]] = ()
-) -> list[PaperTable]:
-    """Every table of the paper that the cells or the sweep have a number for.
-
-    Rows of a sweep that name their ``backbone`` stand under that one only.
-    """
-    numbers = paper or dict.fromkeys(FILES, ())
-    tables: list[PaperTable] = []
+def paper_tables(cells: Sequence[Cell], paper: Published = NONE_PUBLISHED) -> list[Table]:
+    """Every table of the paper that the cells have a number for, all benchmarks side by side."""
+    tables: list[Table] = []
     for backbone in dict.fromkeys(cell.backbone for cell in cells):
         own = [cell for cell in cells if cell.backbone == backbone]
         sizes = sorted({cell.n for cell in own if _has_n(cell)}) or [1]
         for n in sizes:
             kinds = [k for k in METHODS if k not in _BEYOND or any(c.kind == k for c in own)]
-            tables.append(_methods("main", backbone, n, own, numbers, kinds, ["accuracy"]))
+            tables.append(_methods("main", n, own, paper, kinds))
         for n in sizes:
             of_n = [cell for cell in own if cell.n == n]
             if any(cell.kind in _VARIANTS[1:] for cell in of_n):
-                both = ["accuracy", "tokens"]
-                tables.append(_methods("variants", backbone, n, own, numbers, _VARIANTS, both))
+                tables.append(_methods("variants", n, own, paper, _VARIANTS))
             if any(cell.kind == "markovscale_star" for cell in of_n):
-                tables.append(_ablation(backbone, n, of_n, numbers))
-        swept = [row for row in sweep if row.get("backbone", backbone) == backbone]
-        tables += sweep_tables(backbone, swept, numbers)
-    return [table for table in tables if table.rows]
+                tables.append(_ablation(n, of_n, paper))
+    return tables
 
 
 def _has_n(cell: Cell) -> bool:
@@ -79,53 +50,50 @@ def _has_n(cell: Cell) -> bool:
 
 
 def _methods(
-    name: str,
-    backbone: str,
-    n: int,
-    cells: Sequence[Cell],
-    paper: PaperNumbers,
-    kinds: Sequence[str],
-    measures: Sequence[Measure],
-) -> PaperTable:
+    name: str, n: int, cells: Sequence[Cell], paper: Published, kinds: Sequence[str]
+) -> Table:
+    rows: list[tuple[str, tuple[Entry, ...]]] = []
     benchmarks = list(dict.fromkeys(cell.benchmark for cell in cells))
-    file = "main_accuracy" if name == "main" else "variants"
-
-    def paper_of(kind: str, benchmark: str, measure: Measure) -> float | None:
-        rows = [
-            row
-            for row in paper[file]
-            if row["method"] == _PAPER_METHODS[kind]
-            and int(row["n"]) == n
-            and normal(row["backbone"]) == normal(backbone)
-            and normal(row["benchmark"]) == normal(benchmark)
-        ]
-        return number_of(rows, measure)
-
-    rows = []
     for kind in kinds:
-        found = _rows(
-            METHODS[kind], [c for c in cells if c.kind == kind and (c.n == n or not _has_n(c))]
-        )
-        papers = _papers_row(kind, found) if found else 0
-        for place, (title, by_benchmark) in enumerate(found or [(METHODS[kind], {})]):
+        mine = [c for c in cells if c.kind == kind and (c.n == n or not _has_n(c))]
+        found = _rows(METHODS[kind], mine) or [(METHODS[kind], {})]
+        papers = _papers_row(kind, found) if mine else 0
+        for place, (title, by_benchmark) in enumerate(found):
             entries = tuple(
-                _entry(
-                    by_benchmark.get(benchmark),
-                    measure,
-                    paper_of(kind, benchmark, measure) if place == papers else None,
+                Entry(
+                    column=_column(by_benchmark.get(benchmark)),
+                    paper=paper.main(cells[0].backbone, kind, benchmark, n)
+                    if place == papers
+                    else NOTHING,
                 )
                 for benchmark in benchmarks
-                for measure in measures
             )
             rows.append((title, entries))
-    return PaperTable(
+    return _table(name, n, cells, benchmarks, rows, tokens=name != "main")
+
+
+def _table(
+    name: str,
+    n: int,
+    cells: Sequence[Cell],
+    benchmarks: Sequence[str],
+    rows: Sequence[tuple[str, tuple[Entry, ...]]],
+    *,
+    tokens: bool,
+) -> Table:
+    return Table(
         name=name,
-        title=f"{'Accuracy' if name == 'main' else 'Variants'}, N = {n}",
-        backbone=backbone,
-        n=n,
-        columns=tuple((b, m) for b in benchmarks for m in measures),
+        title=f"{_TITLES[name]}, N = {n}",
+        backbone=cells[0].backbone,
+        benchmark="",
+        columns=tuple(f"{benchmark}, N = {n}" for benchmark in benchmarks),
         rows=tuple(rows),
+        tokens=tokens,
     )
+
+
+def _column(cell: Cell | None) -> Column | None:
+    return None if cell is None else column_of(cell)
 
 
 def _rows(name: str, cells: Sequence[Cell]) -> Rows:
@@ -185,38 +153,23 @@ def _parts(cell: Cell) -> tuple[bool, bool] | None:
     return (getattr(cell.strategy, "gate", True), getattr(cell.strategy, "stopping", True))
 
 
-def _ablation(backbone: str, n: int, cells: Sequence[Cell], paper: PaperNumbers) -> PaperTable:
+def _ablation(n: int, cells: Sequence[Cell], paper: Published) -> Table:
     benchmarks = list(dict.fromkeys(cell.benchmark for cell in cells))
-    comparable = (normal(backbone), n) == ABLATION_SETTING
-    columns = tuple((b, m) for b in benchmarks for m in ("accuracy", "tokens"))
-    rows = []
+    backbone = cells[0].backbone
+    rows: list[tuple[str, tuple[Entry, ...]]] = []
     for variant, matches in _ABLATION.items():
         name = variant.replace("^*", "*")
         found = _rows(name, [cell for cell in cells if matches(cell)])
         papers = 0 if len(found) < 2 else _papers_row("markovscale_star", found)
         for place, (title, by_benchmark) in enumerate(found or [(name, {})]):
-            entries = []
-            for benchmark, measure in columns:
-                told = [
-                    row
-                    for row in paper["ablation"]
-                    if row["variant"] == variant and normal(row["benchmark"]) == normal(benchmark)
-                ]
-                theirs = number_of(told, measure) if comparable and place == papers else None
-                entries.append(_entry(by_benchmark.get(benchmark), measure, theirs))
-            rows.append((title if len(found) > 1 else name, tuple(entries)))
-    return PaperTable(
-        name="ablation",
-        title=f"Ablation of MarkovScale*, N = {n}",
-        backbone=backbone,
-        n=n,
-        columns=columns,
-        rows=tuple(rows),
-    )
-
-
-def _entry(cell: Cell | None, measure: Measure, paper: float | None) -> Entry:
-    if cell is None:
-        return Entry(measure=measure, paper=paper)
-    ours = accuracy(cell, cell.rule) if measure == "accuracy" else mean_interval(cell.tokens)
-    return Entry(measure=measure, ours=ours, paper=paper)
+            entries = tuple(
+                Entry(
+                    column=_column(by_benchmark.get(benchmark)),
+                    paper=paper.ablation(backbone, variant, benchmark, n)
+                    if place == papers
+                    else NOTHING,
+                )
+                for benchmark in benchmarks
+            )
+            rows.append((title if len(found) > 1 else name, entries))
+    return _table("ablation", n, cells, benchmarks, rows, tokens=True)

@@ -1,21 +1,68 @@
-"""Tables as HTML, CSV and LaTeX: every number with its interval, its setting and its tests."""
+"""*Table*: rows of columns with their intervals, tests and published numbers, and its writers."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from pipeline.paper.tables import Entry, Table
 from pipeline.report import words
 from pipeline.report.html import Child, Html, h, table
-from pipeline.report.table_formats import latex
+from pipeline.report.published import NOTHING, Numbers
 from pipeline.results.column import Column
-from pipeline.results.compare import Comparison
+from pipeline.results.compare import Adjusted, Comparison
+from pipeline.results.csv_lines import csv_lines, ends_of
 from pipeline.statistics.intervals import Interval
 
-Adjusted = Mapping[tuple[Comparison, str], float]
+NOT_RUN, NOT_POSSIBLE = "not run", "not in this pool"
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "\N{MODIFIER LETTER SMALL T}": r"\textsuperscript{t}", "\N{SUPERSCRIPT ZERO}":
+    r"\textsuperscript{0}", "*": r"\textsuperscript{*}", "τ": r"$\tau$", "γ": r"$\gamma$",
+    "σ": r"$\sigma$",
+    "|": r"\textbar{}", "<": "$<$", ">": "$>$", "–": "--", "\N{MINUS SIGN}": "$-$",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Entry:
+    """One cell."""
+
+    column: Column | None
+    """None where there is no number, for the reason `missing`."""
+    paper: Numbers = NOTHING
+    against: tuple[tuple[str, Comparison], ...] = ()
+    """What it is held against."""
+    missing: str = NOT_RUN
+
+    def differs(self, measure: int) -> bool:
+        """Whether the paper's number (0 accuracy, 1 tokens) lies outside our interval."""
+        published = self.paper[measure]
+        if self.column is None or published is None:
+            return False
+        ours = (self.column.accuracy, self.column.tokens)[measure]
+        return ours is not None and not ours.low <= published <= ours.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """Rows of entries."""
+
+    name: str
+    """Such as ``main``: the file that holds it."""
+    title: str
+    backbone: str
+    benchmark: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    tokens: bool
+    """Whether tokens stand beside accuracy."""
+    shared: str = ""
+    """The setting of all cells, but for what rows and columns name."""
+
 
 ENTRY_COLUMNS = (
     "table", "backbone", "benchmark", "row", "column", "method", "n", "setting", "chosen_on",
@@ -32,11 +79,15 @@ COMPARISON_COLUMNS = (
 )  # fmt: skip
 
 
-def html_of(made: Table, adjusted: Adjusted) -> Html:
+def _caption(made: Table) -> str:
+    return ", ".join(filter(None, [made.title, made.benchmark, made.backbone]))
+
+
+def html_of(made: Table, adjusted: Adjusted = MappingProxyType({})) -> Html:
     """Ours large with its interval; below it setting, differences and the paper's number."""
     rows: list[list[Child]] = []
     for name, entries in made.rows:
-        said = {_row_setting(entry.scored) for entry in entries if entry.scored}
+        said = {_row_setting(entry.column) for entry in entries if entry.column}
         label: list[Child] = [name]
         if len(said) == 1 and not made.shared:
             label.append(h("small", *said))
@@ -47,7 +98,7 @@ def html_of(made: Table, adjusted: Adjusted) -> Html:
     header: list[Child] = [""]
     for column in made.columns:
         header += [f"{column}, accuracy", f"{column}, tokens"] if made.tokens else [column]
-    caption = f"{made.title}, {made.benchmark}, {made.backbone}"
+    caption = _caption(made)
     caption += f" ({made.shared})" if made.shared else ""
     return table(header, rows, caption=caption)
 
@@ -59,7 +110,7 @@ def _row_setting(column: Column) -> str:
 
 
 def _html_entry(entry: Entry, tokens: bool, adjusted: Adjusted, *, whole: bool) -> list[Child]:
-    column = entry.scored
+    column = entry.column
     if column is None:
         missing: list[Child] = [h("span", entry.missing, cls="no"), _html_paper(entry, 0)]
         return [missing, [_html_paper(entry, 1)]] if tokens else [missing]
@@ -119,11 +170,11 @@ def csv_of(tables: Sequence[Table]) -> str:
                         "paper_accuracy_outside": entry.differs(0),
                         "paper_tokens": entry.paper[1],
                         "paper_tokens_outside": entry.differs(1),
-                        "state": entry.missing if entry.scored is None else "run",
-                        **_scored_values(entry.scored),
+                        "state": entry.missing if entry.column is None else "run",
+                        **_scored_values(entry.column),
                     }
                 )
-    return lines(ENTRY_COLUMNS, rows)
+    return csv_lines(ENTRY_COLUMNS, rows)
 
 
 def _scored_values(column: Column | None) -> dict[str, Any]:
@@ -165,23 +216,12 @@ def comparisons_csv(comparisons: Sequence[Comparison], adjusted: Adjusted) -> st
         }
         for made in comparisons
     ]
-    return lines(COMPARISON_COLUMNS, rows)
+    return csv_lines(COMPARISON_COLUMNS, rows)
 
 
-def lines(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """CSV with these columns; what a row does not have is empty."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def ends_of(name: str, interval: Interval | None) -> dict[str, float]:
-    """A value and its ends as columns."""
-    if interval is None:
-        return {}
-    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+def latex(content: str) -> str:
+    """Text with every character that LaTeX reads as a command written out."""
+    return "".join(_LATEX.get(character, character) for character in content)
 
 
 def latex_of(made: Table) -> str:
@@ -194,7 +234,7 @@ def latex_of(made: Table) -> str:
     ]
     body, settings = [], [made.shared] if made.shared else []
     for name, entries in made.rows:
-        said = dict.fromkeys(_row_setting(entry.scored) for entry in entries if entry.scored)
+        said = dict.fromkeys(_row_setting(entry.column) for entry in entries if entry.column)
         if any(said) and not made.shared:  # a chosen rule stands in the cells
             settings.append(f"{name}: {' / '.join(said)}")
         cells = [latex(name)]
@@ -204,7 +244,7 @@ def latex_of(made: Table) -> str:
                 cells.append(_latex_cell(entry, 1))
         body.append(" & ".join(cells) + r" \\")
     caption = latex(
-        f"{made.title}, {made.benchmark}, {made.backbone}. 95 % intervals in brackets, chosen "
+        f"{_caption(made)}. 95 % intervals in brackets, chosen "
         f"settings in braces, the paper's numbers in parentheses."
     )
     return "\n".join(
@@ -229,11 +269,11 @@ def latex_of(made: Table) -> str:
 
 def _latex_cell(entry: Entry, measure: int) -> str:
     said = entry.missing
-    if entry.scored is not None:
-        interval = (entry.scored.accuracy, entry.scored.tokens)[measure]
+    if entry.column is not None:
+        interval = (entry.column.accuracy, entry.column.tokens)[measure]
         ends = words.percent_range(interval) if measure == 0 else _count_range(interval)
         value = words.NONE if interval is None else _number(interval.value, measure)
-        tuned = f" {{{entry.scored.tuned}}}" if entry.scored.tuned and measure == 0 else ""
+        tuned = f" {{{entry.column.tuned}}}" if entry.column.tuned and measure == 0 else ""
         said = f"{value} {ends}{tuned}".rstrip()
     published = entry.paper[measure]
     if published is None:
