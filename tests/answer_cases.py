@@ -61,7 +61,6 @@ NUMBERS_DIFFERENT = [
     ("101_2", "5"),
     ("101_2", "101_3"),
     ("101", "101_2"),
-    ("2A_{16}", "2a_{16}"),
 ]
 LISTS_EQUAL = [
     (r"19, 46, \text{ and } 82", "19, 46, and 82"),
@@ -451,7 +450,6 @@ REPLIES_DIFFERENT = [
 OPEN = [  # nobody has shown either
     ("(-1,1)", "|x|<1"),
     ("(-1,1)", r"-1 < x \text{ and } x < 1"),
-    ("2.5 hours", "2 hours 30 minutes"),
     (r"\sqrt{51}", r"\sqrt{50} \approx 7.14"),
     ("8", r"8\pi \approx 25.13"),
     ("12", "3 * 2 * 2 * 2 = 12"),
@@ -470,7 +468,6 @@ MORE_DIFFERENT = [
     (r"2\frac{1}{2}", "1"),
     (r"(0,\infty)", r"x\ge 0"),
     ("y=x^2", "y=x^3"),
-    (r"\text{none}", "no solution"),
     ("3/4", r"\frac{4}{3}"),
     ("(1,2]", "(1,2)"),
     ("A", "B"),

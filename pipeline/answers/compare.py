@@ -26,6 +26,7 @@ from pipeline.answers.values import (
     Inequality,
     ListOf,
     Matrix,
+    Parts,
     Region,
     Row,
     Scalar,
@@ -68,16 +69,18 @@ class Numbers:
         units = (gold.unit, predicted.unit)
         if DEGREE in units and None in units:
             return self._degrees(gold, predicted)
-        if None in units and units != (None, None) and not self.allows(Leniency.UNIT_OPTIONAL):
+        if None in units and units != (None, None) and not self.allows(Leniency.UNITS):
             return False
         left, right = gold.expression, predicted.expression
         open_ = False
         if gold.unit is not None and predicted.unit is not None and gold.unit != predicted.unit:
+            if {gold.unit.name, predicted.unit.name} in _ALIKE_MONEY:
+                return self.expressions(left, right)
             things = not gold.unit.dimension or not predicted.unit.dimension
             if things:  # the same number of different things is not understood
                 open_ = not gold.unit.may_be(predicted.unit)
             elif DEGREE in units and {u.name for u in units if u} & {"celsius", "fahrenheit"}:
-                pass
+                open_ = True
             elif gold.unit.dimension != predicted.unit.dimension:
                 return False
             else:
@@ -90,18 +93,18 @@ class Numbers:
             return False
         if self._rounded(gold, predicted):
             return True
-        if gold.percent != predicted.percent and self.allows(Leniency.PERCENT_SIGN_OPTIONAL):
+        alike = gold.unit == predicted.unit
+        if alike and gold.percent != predicted.percent and self.allows(Leniency.PERCENT_SIGN):
             return self.expressions(self._as_written(gold), self._as_written(predicted))
         return False
 
     def _degrees(self, gold: Scalar, predicted: Scalar) -> Decision:
-        if self.allows(Leniency.DEGREE_SIGN_OPTIONAL):
-            same = self.expressions(gold.expression, predicted.expression)
-            if same is not False:
-                return same
-        if self.allows(Leniency.DEGREES_AS_RADIANS):
-            return self.expressions(self._radians(gold), self._radians(predicted))
-        return False
+        if not self.allows(Leniency.UNITS):
+            return False
+        same = self.expressions(gold.expression, predicted.expression)
+        if same is not False:
+            return same
+        return self.expressions(self._radians(gold), self._radians(predicted))
 
     def _rounded(self, gold: Scalar, predicted: Scalar) -> bool:
         """Whether one is a decimal of many digits that stands for the other; a gold integer, or a
@@ -109,8 +112,8 @@ class Numbers:
         decimal, value = gold.expression.rational, predicted.expression.rational
         exact = gold.places is None and (decimal is None or decimal.denominator > 1)
         many = (gold.places or 0) >= _FLOAT_PLACES or gold.digits >= _FLOAT_DIGITS
-        exact = exact and self.allows(Leniency.ROUNDED_DECIMAL)
-        float_ = many and self.allows(Leniency.ROUNDED_GOLD)
+        exact = exact and self.allows(Leniency.ROUNDING)
+        float_ = many and self.allows(Leniency.ROUNDING)
         artefact = gold.digits >= _FLOAT_DIGITS > predicted.digits
         if float_ and artefact and decimal is not None and value is not None:
             return abs(value - decimal) <= abs(value) / 2**52
@@ -152,6 +155,8 @@ class Numbers:
         return ex.times(value.expression, turn, self.work)
 
 
+_ALIKE_MONEY = ({"gbp", "lb"}, {"yensign", "yen"}, {"yensign", "yuan"})
+_YES_NO = re.compile(r"(yes|no)(?:[,.;: ]+(?!solution)\w.*)?$")
 _SHORT_WORDS = 4
 _COST = 4
 _IN_PARTS = re.compile(r"(?:\d[\d.]* [^\W\d_]+,?(?: and)? ?){2,4}")  # 2 hours 30 minutes
@@ -197,6 +202,11 @@ class Comparison(Numbers):
                     return self.any_order(gold.items, predicted.items)
                 same = self.in_order(gold.items, predicted.items)
                 return None if CONGRUENT in gold.signs and same is False else same
+            case Parts(), Parts():
+                if sorted(gold.labels) != sorted(predicted.labels):
+                    return False if len(gold.items) == len(predicted.items) else None
+                by_label = dict(zip(predicted.labels, predicted.items, strict=True))
+                return self.in_order(gold.items, [by_label[label] for label in gold.labels])
             case Matrix(), Matrix():
                 if gold.bars != predicted.bars:
                     return False
@@ -211,7 +221,8 @@ class Comparison(Numbers):
                     return False
                 return self.expressions(gold.expression, predicted.expression)
             case Region(), Region():
-                return gold.name == predicted.name and self.equal(gold.values, predicted.values)
+                named = gold.name == predicted.name or "" in (gold.name, predicted.name)
+                return named and self.equal(gold.values, predicted.values)
             case Choice(), Choice():
                 if gold.letter != predicted.letter:
                     return False
@@ -219,8 +230,7 @@ class Comparison(Numbers):
                     return False  # left to a leniency
                 return self.equal(gold.content, predicted.content)
             case Words(), Words():
-                short = max(len(gold.words.split()), len(predicted.words.split())) <= _SHORT_WORDS
-                return False if short else None
+                return self._both_words(gold, predicted)
             case _:
                 return False
 
@@ -261,7 +271,7 @@ class Comparison(Numbers):
 
     def _members_alike(self, gold: SequenceOf[Value], predicted: SequenceOf[Value]) -> Decision:
         """`any_order`, where a member is not the set that has it alone."""
-        rules = self.leniencies - {Leniency.BRACES_OPTIONAL}
+        rules = self.leniencies - {Leniency.BRACKETS}
         return Comparison(rules, self.work, self.prove).any_order(gold, predicted)
 
     def _equations(self, gold: Equation, predicted: Equation) -> Decision:
@@ -270,7 +280,8 @@ class Comparison(Numbers):
             same = ex.same(gold.difference, predicted.difference, self.work)
             if same:
                 return True
-        if gold.name is not None and gold.name == predicted.name:
+        functions = {gold.name, predicted.name} == {"y", "f(x)"}
+        if gold.name is not None and (functions or gold.name == predicted.name):
             return self.equal(gold.value, predicted.value)
         if same is None or gold.divided or predicted.divided:
             return None if self.equal(gold.value, predicted.value) is not False else same
@@ -279,14 +290,27 @@ class Comparison(Numbers):
     def _lenient(self, gold: Value, predicted: Value) -> Decision:
         """Pairs of different kinds, each under its rule."""
         match gold, predicted:
+            case (Parts(), Parts()) | (Row(signs=("-",)), Row(signs=("-",))):
+                return False
+            case (Parts() as parts, ListOf() | Sequence() as other) | (
+                ListOf() | Sequence() as other,
+                Parts() as parts,
+            ):
+                sides = (parts, other) if parts is gold else (other, parts)
+                return self.in_order(sides[0].items, sides[1].items) or None
+            case (Parts(), _) | (_, Parts()):
+                return None
+            case (Words(words="no solution"), SetOf(items=())) | (
+                SetOf(items=()),
+                Words(words="no solution"),
+            ):
+                return True
             case (Equation(value=Sequence() as point) as pair, ListOf() as other) | (
                 ListOf() as other,
                 Equation(value=Sequence() as point) as pair,
-            ) if (pair.name or "").strip("()").split(",") == sorted(_names(other)):
-                values = [
-                    i.value for i in sorted(other.items, key=_name) if isinstance(i, Equation)
-                ]
-                return self.in_order(point.items, values)
+            ) if sorted(order := (pair.name or "").strip("()").split(",")) == sorted(_names(other)):
+                by_name = {i.name: i.value for i in other.items if isinstance(i, Equation)}
+                return self.in_order(point.items, [by_name[name] for name in order])
             case (ListOf() as parts, Union() | Region()) | (
                 Union() | Region(),
                 ListOf() as parts,
@@ -321,23 +345,34 @@ class Comparison(Numbers):
                 if isinstance(other, Words):
                     return False
                 return self._words(words, other)
+            case (Row(signs=(" : ",)) as ratio, Row(signs=("-",)) as span) | (
+                Row(signs=("-",)) as span,
+                Row(signs=(" : ",)) as ratio,
+            ):  # 10 to 15
+                low, high = span.items
+                return self.equal(self._quotient(high, low), self._quotient(*ratio.items[::-1]))
             case (Row(signs=signs), _) | (_, Row(signs=signs)) if RATIO not in signs:
                 for row, other in ((gold, predicted), (predicted, gold)):
                     if isinstance(row, Row) and isinstance(other, Scalar) and CONGRUENT in signs:
                         same = self.equal(row.items[1], other)
-                        return same if same and self.allows(Leniency.NAME_OPTIONAL) else None
+                        return same if same and self.allows(Leniency.NAMES) else None
                 return None
-            case BaseNumeral(), Scalar() if self.allows(Leniency.BASE_OPTIONAL):
+            case BaseNumeral(), Scalar() if self.allows(Leniency.NUMERALS):
                 return gold.digits == predicted.text
             case (Equation() | Region(), _) | (_, Equation() | Region()):
                 return self._named(gold, predicted)
-            case (Choice(), _) | (_, Choice()) if self.allows(Leniency.CHOICE_CONTENT_OPTIONAL):
+            case (Choice(), _) | (_, Choice()) if self.allows(Leniency.CHOICES):
                 return self._choices(gold, predicted)
             case (ListOf() as bare, Sequence() as other) | (Sequence() as other, ListOf() as bare):
-                if self.allows(Leniency.PARENTHESES_OPTIONAL) and not other.is_interval:
+                if self.allows(Leniency.BRACKETS) and not other.is_interval:
                     return self.in_order(bare.items, other.items)
+            case (Sequence(opening="[", items=(only,)), Scalar() as other) | (
+                Scalar() as other,
+                Sequence(opening="[", items=(only,)),
+            ) if self.allows(Leniency.BRACKETS):
+                return self.equal(only, other)
             case (ListOf() | Scalar(), SetOf()) | (SetOf(), ListOf() | Scalar()):
-                if self.allows(Leniency.BRACES_OPTIONAL):
+                if self.allows(Leniency.BRACKETS):
                     return self._members_alike(_members(gold), _members(predicted))
             case (Matrix() as matrix, Sequence() | ListOf() as other) | (
                 Sequence() | ListOf() as other,
@@ -345,13 +380,13 @@ class Comparison(Numbers):
             ):
                 line = len(matrix.rows) == 1 or all(len(row) == 1 for row in matrix.rows)
                 interval = isinstance(other, Sequence) and other.is_interval
-                if self.allows(Leniency.COLUMN_AS_TUPLE) and line and not (matrix.bars or interval):
+                if self.allows(Leniency.BRACKETS) and line and not (matrix.bars or interval):
                     return self.in_order([i for row in matrix.rows for i in row], other.items)
             case (Row(items=(Scalar() as a, Scalar() as b)), Scalar() as other) | (
                 Scalar() as other,
                 Row(items=(Scalar() as a, Scalar() as b)),
             ):
-                if self.allows(Leniency.RATIO_AS_FRACTION) and other.unit is None:
+                if self.allows(Leniency.NUMERALS) and other.unit is None:
                     try:
                         return self.expressions(
                             ex.over(a.expression, b.expression, self.work), other.expression
@@ -362,18 +397,23 @@ class Comparison(Numbers):
                 pass
         return False
 
+    def _quotient(self, above: Value, below: Value) -> Value:
+        if not isinstance(above, Scalar) or not isinstance(below, Scalar):
+            return Unread("a quotient of what are no numbers")
+        return Scalar(ex.over(above.expression, below.expression, self.work))
+
     def _named(self, gold: Value, predicted: Value) -> Decision:
         """A value with a name, or at the end of a chain, against one without."""
         for named, bare in ((gold, predicted), (predicted, gold)):
             match named:
-                case Equation(chain=True) if self.allows(Leniency.CHAIN_END):
+                case Equation(chain=True) if self.allows(Leniency.NAMES):
                     value = named.value
-                case Equation(name=str(), chain=False) if self.allows(Leniency.NAME_OPTIONAL):
+                case Equation(name=str(), chain=False) if self.allows(Leniency.NAMES):
                     value = named.value
-                case Region() if self.allows(Leniency.NAME_OPTIONAL):
+                case Region() if self.allows(Leniency.NAMES):
                     value = named.values
                 case Equation(states=True) if isinstance(bare, Scalar) and named is predicted:
-                    if not self.allows(Leniency.CHAIN_END):
+                    if not self.allows(Leniency.NAMES):
                         continue
                     value = named.value
                 case _:
@@ -395,9 +435,20 @@ class Comparison(Numbers):
         content = predicted.content if isinstance(predicted, Choice) else None
         return False if content is None else self.equal(gold, content)
 
+    def _both_words(self, gold: Words, predicted: Words) -> Decision:
+        """Different words: open where they are many, or one side says yes or no first."""
+        says = [_YES_NO.match(side.words) for side in (gold, predicted)]
+        if says[0] and says[1] and (gold.words == says[0][1] or predicted.words == says[1][1]):
+            return says[0][1] == says[1][1]
+        if gold.members and sorted(gold.members) == sorted(predicted.members):
+            return None  # letters in another order
+        return (
+            False if max(len(s.words.split()) for s in (gold, predicted)) <= _SHORT_WORDS else None
+        )
+
     def _words(self, words: Words, other: Value) -> Decision:
         """Words against what is none: open where the words may say the same."""
-        if words.members and isinstance(other, ListOf) and self.allows(Leniency.LETTERS_AS_LIST):
+        if words.members and isinstance(other, ListOf) and self.allows(Leniency.CHOICES):
             return self.any_order(
                 [
                     Choice(member) if member.isalpha() else Scalar(ex.number(int(member)))

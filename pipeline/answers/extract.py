@@ -13,6 +13,7 @@ as long to find nothing.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -55,6 +56,9 @@ def without_closing(text: str) -> str:
 _BOX = re.compile(r"(?:\\(?:boxed|fbox)|\x08oxed|(?<![\\A-Za-z])boxed)(?=[ \t]{0,4}(\{)?)")
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
 _BARE_BOX = re.compile(r"[ \t]{1,4}(\d[\d.,]{0,40}|[A-Za-z])(?![A-Za-z])")
+_BOX_LABEL = re.compile(r"[ \t*#-]{0,4}(?:\(([a-h1-9]|[ivx]{1,4})\)|([a-h1-9])[.)])[ \t*]")
+_BOX_NAME = re.compile(r"(?:^|[\s$&,;(])([A-Za-z](?:_\{?\w\}?)?)[ \t]?&?=[ \t$&]{0,4}$")
+_COUNTED = re.compile(r"\$?[ \t][a-z]{3,20}(?:,|,? and)[ \t]\$?")
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad\b|\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b"
     r"|\b[A-Za-z](?:_\{?\w\}?)?\s*=)*"
@@ -115,22 +119,46 @@ def _matching_braces(text: str, first: int) -> dict[int, int]:
 
 
 def boxed_answer(reply: str, found: list[Box]) -> str | None:
-    """The content of the last box, with those before it in one sentence as a list; None where the
-    last one never closes."""
+    """The content of the last box, with those before it as a list where they are one sentence, or
+    parts by label or name; None where the last one never closes."""
     if found[-1].end is None:
         return None
     filled = [box for box in found if box.content.strip()]
     joined = [filled[-1].content.strip(" \n")]
-    for earlier, later in zip(filled[-2::-1], filled[:0:-1], strict=True):
+    labels = [
+        _label(reply, box, before) for box, before in zip(filled, [None, *filled], strict=False)
+    ]
+    for place in range(len(filled) - 1, 0, -1):
+        earlier, later = filled[place - 1], filled[place]
+        content = earlier.content.strip(" \n")
+        parts = labels[place - 1 :]
+        if None not in parts and len(set(parts)) == len(parts):
+            joined.insert(0, content)
+            continue
         between = reply[(earlier.end or 0) + 1 : later.start]
+        counted = _COUNTED.fullmatch(between)
+        if counted:
+            joined.insert(0, content)
+            continue
         if len(between) > 40 or not re.search(r"[,;]|and|or", between):
             break
         if not _JOINT.fullmatch(between):
             break
-        content = earlier.content.strip(" \n")
         if content not in joined:
             joined.insert(0, content)
     return ", ".join(joined)
+
+
+def _label(reply: str, box: Box, before: Box | None) -> str | None:
+    """What a box is the answer to: its part, (a) or 1., or the name in front of its sign."""
+    start = max(reply.rfind("\n", 0, box.start) + 1, box.start - 300)
+    if before is not None:
+        start = max(start, (before.end or 0) + 1)
+    found = _BOX_LABEL.match(reply[start : box.start])
+    if found is None:
+        named = _BOX_NAME.search(reply[max(start, box.start - 40) : box.start])
+        return named[1] if named else None
+    return found[1] or found[2]
 
 
 _TAIL_CHARS = 1_000_000
@@ -139,16 +167,22 @@ _NEXT_TURN = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text)\|>|<｜(?:User|end▁of▁sentence)｜>"
     r"|</s>|<end_of_turn>"
 )
+_HEADS = (
+    "Question|Problem|Exercise|Input|Human|User|Q|问题|問題|题目|Pregunta|Frage|Aufgabe|Domanda"
+    "|Pergunta|Вопрос|Задача|प्रश्न|প্রশ্ন|문제|질문|سؤال|Câu hỏi|Soru|Pertanyaan|Soal|Vraag"
+    "|Pytanie|Zadanie"
+    "|Swali|คำถาม|ప్రశ్న|Питання|Ερώτηση|שאלה|پرسش|سوال"
+)
 _NEXT_QUESTION = re.compile(
-    r"^[ \t*#]{0,8}(?:Question|Problem|Human|User|Q)[ \t]?(?:\d{1,4})?[ \t*]{0,4}:"
-    r"|^(?:assistant|user)[ \t]*$",
+    rf"^[ \t*#]{{0,8}}(?:{_HEADS})[ \t]?(?:\d{{1,4}})?[ \t*]{{0,4}}[:：]"
+    r"|^#{1,6}[ \t](?:Question|Problem|Exercise)[ \t]\d{1,4}"
+    r"|^(?:assistant|user)[ \t]{0,40}$",
     re.MULTILINE | re.IGNORECASE,
 )
-_ANSWER_SIGN = re.compile(
-    r"\\boxed|\\fbox|^####|\banswer[ \t*]{0,4}(?:is|:)|</answer>", re.MULTILINE | re.IGNORECASE
-)
 _REASON = re.compile(
-    r"[,;]?[ \t]+(?:because|since|which|whose|where)\b|,[ \t]+(?:not|so|I think)\b", re.IGNORECASE
+    r"(?<![ \t,;])[,;]?[ \t]{1,4}(?:because|since|which|whose|where)\b"
+    r"|,[ \t]{1,4}(?:not|so|I think)\b",
+    re.IGNORECASE,
 )
 _STRONG = re.compile(r"(?<![\w)\]}*])\*\*(?=[^\s*])([^*\n]{1,400})(?<=\S)\*\*(?![\w(\[{*])")
 _VALUE = r"\$|\\|\(?[-+]?\.?\d|\(?(?-i:[A-K])(?![A-Za-z])"
@@ -158,6 +192,12 @@ _FINAL_LINE = re.compile(  # not: to find the final answer, add 2 and 3
     re.IGNORECASE | re.MULTILINE,
 )
 _SIGN_WORDS = ("answer", "oxed", "fbox", "####")
+_MORE_NOUNS = (  # Korean, Vietnamese, Italian, Turkish, Indonesian, Dutch, Polish, Greek, ...
+    "정답|답|đáp án|đáp số|câu trả lời|kết quả|risposta|risultato|soluzione|cevap|yanıt|sonuç"
+    "|jawabannya|jawaban|hasilnya|antwoord|uitkomst|odpowiedź|odpowiedzią|wynik|απάντηση|αποτέλεσμα"
+    "|התשובה|תשובה|پاسخ|відповідь|результат|jibu|సమాధానం|คำตอบ|svaret|svar|odpověď|răspunsul"
+    "|răspuns|válasz|vastaus"
+)
 _PHRASE_NOUNS = ("answer", "result", "solution", "value", "option", "choice")
 _RIGHT_NOUNS = ("answer", "option", "choice")
 _HASHES = re.compile(r"^####[ \t]*([-+$(\\{\[.\d][^\n]*)$", re.MULTILINE)
@@ -180,16 +220,24 @@ _NOUNS = (  # Chinese and Japanese; Hindi, Bengali, Urdu, Arabic; Romance; Russi
     "|respuesta|resultado|solución|opción|réponse|résultat|resposta|solução|opção"
     "|ответ[а-я]{0,2}|результат|вариант|antwort|ergebnis|lösung"
 )
+_NOUNS = f"{_NOUNS}|{_MORE_NOUNS}"
 _ROOTS = re.sub(r"\(\?:[^)]*\)\?|\[[^]]*\]\{[^}]*\}", "", _NOUNS).split("|")
 _SAYS = (
-    "(?:is|est?|é|ist|lautet|será?|равен|равна|равно|это|हैं?)(?![^\\W\\d_])|هو|هي|ہے|হল|হলো|হচ্ছে"
+    "(?:is|est?|é|ist|lautet|será?|равен|равна|равно|это|हैं?|là|è|adalah|ialah|to|jest|είναι|היא|הוא"
+    "|ni|er|är|je|este|on|дорівнює)(?![^\\W\\d_])|هو|هي|ہے|হল|হলো|হচ্ছে|คือ|은|는|이"
     "|是|为|為|は|が|[:：=—–】]|-(?=\\s)"
 )
 _ABROAD = re.compile(
-    rf"(?:(?<![^\W\d_])|(?<=[\u3040-\u9fff]))(?:{_NOUNS})"
-    r"(?:[ \t]+(?:correct[ae]?|finale?|النهائية|الصحيحة|النهائي|الصحيح))?[ \t*]{0,4}"
-    rf"(?:(?:(?:{_SAYS})[ \t*]{{0,4}}){{1,2}}|(?=[(（]?[A-K](?![A-Za-z])|[-+\d$\\]))",
+    rf"(?:(?<![^\W\d_])|(?<=[\u0e00-\u0e7f\u3040-\u9fff]))(?:{_NOUNS})"
+    r"(?:[ \t]{1,4}(?:correct[ae]?|finale?|النهائية|الصحيحة|النهائي|الصحيح|نهایی|cuối cùng|đúng"
+    r"|akhir|akhirnya|końcowa|ostateczna|corretta|sahihi|yake|الصحيحه))?[ \t*]{0,4}"
+    rf"(?:(?:(?:{_SAYS})[ \t*]{{0,4}}){{1,2}}|(?=[(（]?[A-K]{{1,6}}(?![A-Za-z])|[-+\d$\\]))",
     re.IGNORECASE,
+)
+_GROUPING_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3}){1,4}(?![\d.])")
+_EXPLAINED = re.compile(  # what may stand between a number and what explains it
+    r"[^\s\d(（,.=+*/^%-]{0,12}(?:[ \t]{1,2}[^\s\d(（,.=+*/^%-]{1,14}){0,2}[.,]?[ \t]?[(（]"
+    r"|(?:[ \t]{1,2}[^\W\d_]{1,14}){0,2},[ \t]{1,2}[^\W\d_]{2}"
 )
 _DECIMAL_COMMA = re.compile(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,.])")
 _LETTER = re.compile(r"(?<![A-Za-z])[(（]?([A-K])[)）]?(?![A-Za-z])")
@@ -200,34 +248,91 @@ _SET_UPRIGHT = re.compile(r"\\(?:text|mbox|mathrm)\{[^{}]*\}")
 _PROSE = re.compile(r"(?<!\S)[a-z]{2,}(?![^\s,.;:])")
 _MATH = re.compile(  # $5 for one and $7 for two is money
     r"(?<!\\)\$\$?(?!\d[^$]*(?:\$\d|(?:=|[ \t][a-z]{2,})[ \t]\$))((?:[^$\\]|\\[\s\S]){1,2000})\$\$?"
-    r"|\\\(([^$]{1,2000}?)\\\)|\\\[([^$]{1,2000}?)\\\]"
+    r"|\\\(((?:[^$\\]|\\[^(\[$)]){1,2000}?)\\\)|\\\[((?:[^$\\]|\\[^(\[$\]]){1,2000}?)\\\]"
 )
 _NUMBER = re.compile(
     r"(?:(?<![\w)\]}])[-+])?\$?(?:\d{1,3}(?:,\d{3}){1,9}(?![\d,])|\d+)(?:\.\d+)?(?:/\d+)?(?:\\?%)?"
     r"|(?<![\w.])[-+]?\$?\.\d+"
 )
+_BROKEN_OFF = re.compile(r"\b(?:is|are|was|the|an?|of|and|or|to|than|by|with|equals?)\s{0,3}$")
 _DIGIT = re.compile(r"\d")
 _IN_NUMBERS = frozenset("+-$,./\\%")
 _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|[。।۔！？؟]")
 
 
-def extract(text: str) -> str | None:
+_LAST_CHARS = 4_000
+"""How much of a reply's end is read for signs that anything may be."""
+_GROUP_SPACE = re.compile(r"(?<=\d)[\u202f\u00a0\u2009](?=\d{3}(?!\d))")
+_KEY_VALUE = re.compile(r"(?:final[_ ])?answer=([^|\n]{1,200})\|", re.IGNORECASE)
+_JSON_ANSWER = re.compile(
+    r'"(?:final|correct)?[_ ]?answer"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){0,2000}"|\[[^\[\]]{0,500}\]'
+    r"|-?\d[\d.eE+-]{0,60}|true|false)",
+    re.IGNORECASE,
+)
+_ANSWER_LINE = re.compile(
+    r"[ \t*_#>]{0,8}(?:the )?(?:final |correct )?answer[ \t*_]{0,4}[:：][ \t*_]{0,6}(\S.{0,300})$",
+    re.IGNORECASE,
+)
+_ANSWERS_HEAD = re.compile(
+    r"[#* ]{0,6}(?:final )?(?:answers?|solutions?|results?)[*: ]{0,5}", re.IGNORECASE
+)
+_ITEM = re.compile(
+    r"(?:\d[.)]|[-*•]|\([a-h]\))[ \t]\$?([A-Za-z](?:_\w)?)[ \t]?=[ \t]?([^=$]{1,60})\$?\.?"
+)
+_LETTER_FIRST = re.compile(
+    r"\W{0,3}(?:(?:[Oo]ption|[Cc]hoice)[ \t])?"
+    r"\(?([A-K])(?:\)|[.:](?=\s)|,[ \t]|(?=[ \t]?\n|[ \t]{0,9}$)|[ \t]\()"
+    r"|\s{0,3}\(?([a-k])\)?\s{0,3}$"
+)
+_LETTER_SAID = re.compile(
+    r"\b(?:[Ii]t|[Aa]nswer|[Ll]etter|[Oo]ption|[Cc]hoice) (?:is|(?:must|should|would) be)[ \t]"
+    r"\(?([A-K])\b(?![ \t][a-z])|\b(?:must|should|would|can only) be[ \t]\(?([A-K])\b"
+    r"|\b(?:choose|pick|select|go with)[ \t](?:option[ \t])?\(?([A-K])\b"
+    r"|\b([A-K])\)?[ \t]is[ \t](?:the[ \t])?(?:correct|right|best)\b"
+    r"|\b(?:[Ll]etter|[Oo]ption|[Cc]hoice|[Aa]nswer)[ \t]?:?\s{1,3}\(?([A-K])\b"
+)
+_BOLD_LETTERS = re.compile(
+    r"\*\*\(?[A-K]\)?\*\*(?:(?:\s|,|-|•|and|;){1,8}\*\*\(?[A-K]\)?\*\*){1,9}"
+)
+_MARKED = re.compile(r"\*\*([^*\n]{1,80})\*\*|`([^`\n]{1,80})`")
+_COURTESY = re.compile(
+    r"(?:let me know|i hope|hope this|feel free|if you|would you)\b", re.IGNORECASE
+)
+_YES_NO = re.compile(r"\W{0,4}(Yes|No|True|False)\b[.,!:;*]")
+
+
+def extract(text: str, *, choices: bool = False, cut: bool = False) -> str | None:
     """The final answer that a reply gives, as it is spelt there; None where it gives none.
 
     Args:
         text: the whole reply, thinking included (where the chat template opened the thinking
             block, with the opening tag put back).
+        choices: whether the question has lettered choices, so that a letter alone is an answer.
+        cut: whether the reply was cut off by a limit of tokens: only an answer that it states is
+            one then.
     """
-    reply = _own_part(after_thinking(text)[-_TAIL_CHARS:])
+    reply = after_thinking(text)[-_TAIL_CHARS:]
+    if "<|begin_of_box|>" in reply:  # GLM
+        reply = reply.replace("<|begin_of_box|>", "\\boxed{").replace("<|end_of_box|>", "}")
+    reply = _GROUP_SPACE.sub(",", _own_part(reply))
+    if (keyed := _keyed(reply)) is not None:
+        return keyed
     found = boxes(reply)
     if any(box.end is None or box.content.strip() for box in found):
-        return boxed_answer(reply, found)
+        labelled = _last_line(reply[(found[-1].end or len(reply)) + 1 :])
+        return labelled if labelled is not None else boxed_answer(reply, found)
     if found:  # an empty box quotes the instruction, so the answer is behind it
         reply = reply[(found[-1].end or 0) + 1 :]
-    for reading in (_block, _final_line, _hashes, _phrase, _bare, _last_number):
+    cut = cut or _BROKEN_OFF.search(reply[-40:]) is not None
+    stated = (_last_line, _block, _final_line, _hashes, _listed, _phrase)
+    guessed = (_letter, _bare, _letters, _concluded, _last_number, _yes_no)
+    for reading in stated if cut else (*stated, *guessed):
+        if reading is _letter and not choices:
+            continue
         answer = reading(reply)
         if answer is not None:
-            return answer
+            said = _LETTER.findall(answer) if choices and len(answer) < 30 else []
+            return said[0] if len(said) == 1 and "or" not in answer.split() else answer
     return None
 
 
@@ -236,12 +341,100 @@ def _own_part(reply: str) -> str:
     turn = _NEXT_TURN.search(reply)
     if turn:
         reply = reply[: turn.start()]
-    places = [at for at in map(_folded(reply).find, _SIGN_WORDS) if at >= 0]
+    folded = _folded(reply)
+    places = [at for at in map(folded.find, (*_SIGN_WORDS, *_ROOTS)) if at >= 0]
     if not places:
         return reply
-    sign = _ANSWER_SIGN.search(reply, max(0, min(places) - len("</")))
-    question = _NEXT_QUESTION.search(reply, sign.end()) if sign else None
+    question = _NEXT_QUESTION.search(reply, min(places))
+    while question and not reply[: question.start()].strip():
+        question = _NEXT_QUESTION.search(reply, question.end())
     return reply[: question.start()] if question else reply
+
+
+def _keyed(reply: str) -> str | None:
+    """The answer of a reply in JSON, or in ``answer=5 | confidence=90``, by its key."""
+    plain = reply.strip().removeprefix("```json").removeprefix("```").strip()
+    if found := _KEY_VALUE.match(plain[:500]):
+        return found[1].strip()
+    if not plain.startswith(("{", "[{")):
+        return None
+    last = next(reversed(list(_JSON_ANSWER.finditer(plain[-8000:]))), None)
+    if last is None:
+        return None
+    try:
+        value = json.loads(last[1])
+    except ValueError:
+        return None
+    if isinstance(value, str):
+        return last_box(value) or value.strip() or None
+    return ", ".join(map(str, value)) if isinstance(value, list) else last[1]
+
+
+def _last_line(reply: str) -> str | None:
+    """What the last line states behind ``ANSWER:``."""
+    line = reply.rstrip().rpartition("\n")[2]
+    found = _ANSWER_LINE.match(line) if len(line) < 400 else None
+    return _clause(found[1]) if found else None
+
+
+def _listed(reply: str) -> str | None:
+    """The values of the lines below a head such as **Answers**: 1. x = 4, 2. y = -1."""
+    lines = [line for line in reply[-_LAST_CHARS:].split("\n") if line.strip()]
+    items: list[tuple[str, str]] = []
+    while lines and len(items) < 9 and (found := _ITEM.fullmatch(lines[-1].strip()[:200])):
+        items.insert(0, (found[1], found[2]))
+        lines.pop()
+    named = len(items) > 1 and len({name for name, _ in items}) == len(items)
+    if not named or not lines or not _ANSWERS_HEAD.fullmatch(lines[-1].strip()[:80]):
+        return None
+    return ", ".join(value.strip() for _, value in items)
+
+
+def _letter(reply: str) -> str | None:
+    """The letter of a choice that a reply starts with or says to be right."""
+    text = _STRONG.sub(r"\1", reply[:_LAST_CHARS].strip())
+    if found := _LETTER_FIRST.match(text):
+        return (found[1] or found[2]).upper()
+    last = list(_LETTER_SAID.finditer(_STRONG.sub(r"\1", reply[-_LAST_CHARS:])))
+    return next(filter(None, last[-1].groups())) if last else None
+
+
+def _letters(reply: str) -> str | None:
+    """Several bold letters at the end of a reply, in a list or a sentence."""
+    tail = reply.rstrip()[-400:]
+    found = list(_BOLD_LETTERS.finditer(tail))
+    if not found or len(tail) - found[-1].end() > 60:
+        return None
+    return ", ".join(re.findall(r"\*\*\(?([A-K])\)?\*\*", found[-1][0]))
+
+
+def _concluded(reply: str) -> str | None:
+    """A short bold, or coded, conclusion in the last line that says something."""
+    lines = [line.strip() for line in reply[-_LAST_CHARS:].split("\n") if line.strip()]
+    if lines and lines[-1].startswith("```"):
+        block = lines[:-1]
+        inside = next((n for n, line in enumerate(reversed(block)) if line.startswith("```")), 9)
+        return block[-1].strip() if inside == 1 else None
+    while len(lines) > 1 and (set(lines[-1]) <= set("-*_ ") or _COURTESY.match(lines[-1])):
+        lines.pop()
+    marked = list(_MARKED.finditer(lines[-1][:1000])) if lines else []
+    if not marked:
+        return None
+    inside = (marked[-1][1] or marked[-1][2]).strip()
+    behind = lines[-1][marked[-1].end() :]
+    before = lines[-1][: marked[-1].start()].strip(" -*•")
+    if inside.endswith(":") or behind.lstrip().startswith(":") or len(inside.split()) > 6:
+        return None
+    if re.search(r"\d", re.sub(r"\([^()]*\)", "", behind)) or before.endswith("="):
+        return None
+    if not before and behind.strip(" .!"):
+        return None
+    return _clause(inside) if re.match(r"[\d$\\-]", inside) else inside.rstrip(".")
+
+
+def _yes_no(reply: str) -> str | None:
+    found = _YES_NO.match(reply)
+    return found[1] if found else None
 
 
 def _folded(text: str) -> str:
@@ -308,12 +501,16 @@ def _phrase(reply: str) -> str | None:
 
 
 def _clause_abroad(text: str) -> str | None:
-    """As `_clause`: of a sentence with one number or one letter of a choice just that; a comma is
-    a decimal sign in a number with one or two places."""
+    """As `_clause`: of a sentence that starts with a number, or has one letter of a choice, just
+    that; a comma is a decimal sign in a number with one or two places, a point groups digits."""
     clause = _clause(text)
-    if clause is None or _MATH.search(text) or "\\" in clause:
+    if clause is None or "\\" in clause or _MATH.search(text):
         return clause
-    clause = _DECIMAL_COMMA.sub(r"\1.\2", clause)
+    clause = _DECIMAL_COMMA.sub(r"\1.\2", _GROUPING_POINT.sub(_ungrouped, clause))
+    first = _NUMBER.match(clause)
+    behind = clause[first.end() :] if first else ""
+    if first and _EXPLAINED.match(behind):
+        return first[0]
     numbers = list(_NUMBER.finditer(clause))
     if len(numbers) == 1 and not re.search(
         r"[=^*/%°<>√]|\b[a-zA-Z]\b", clause.replace(numbers[0][0], "")
@@ -323,8 +520,13 @@ def _clause_abroad(text: str) -> str | None:
     return letters[0] if len(letters) == 1 and not numbers else clause
 
 
+def _ungrouped(match: re.Match[str]) -> str:
+    return match[0].replace(".", "")
+
+
 def _clause(text: str) -> str | None:
     """The answer in what follows "the answer is"."""
+    text = text[:_LAST_CHARS]
     text = without_closing(_STRONG.sub(r"\1", text.strip()).strip("*_ "))
     text = without_fillers(text)
     if not text:

@@ -10,16 +10,18 @@ from pipeline.answers.algebra.polynomial import FULL, Work
 from pipeline.answers.compare import Comparison, Prove
 from pipeline.answers.extract import extract, last_box
 from pipeline.answers.reading import Manner, read
-from pipeline.answers.values import Choice, ListOf, Scalar, Unread, Value
+from pipeline.answers.spellings import same_formula
+from pipeline.answers.values import BaseNumeral, Choice, ListOf, Scalar, Unread, Value
 from pipeline.answers.verdict import ALL_LENIENCIES, Leniency, TooLarge, Verdict
 from pipeline.core.thinking import parts
 
 _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE)
 _READINGS = 5
-_CONSTANT = re.compile(r"(?<=[+-])\s*C\W*$|C(?=_\s*\{?\s*\d)")
+_CONSTANT = re.compile(r"(?<=[+-])\s*[CK]\W*$|C(?=_\s*\{?\s*\d)")
 _LETTERS_BEHIND = re.compile(
     r"[\d)}\s~](?:\\mu\b *|\\(?=Omega\b))?[A-Za-zμ]{1,5}[\w^{}/. -]{0,12}\W*$"
 )
+_VARIABLE_BEHIND = re.compile(r"[-+]?[\d.,]+[A-Za-z]")
 _SPACED_UNIT = re.compile(  # a plain numeral and a unit set apart, or LaTeX's space before a unit
     r"\$?\s*[-+]?[\d.,]+(?:\s|~|\\[,;: ])+(?![A-Za-z]\b(?<![mgshLNJWV]))(?:[^\\\s]|\\Omega).*"
     r"|.*(?:~|\\[,;:])\s*[A-Za-z].*",
@@ -88,11 +90,11 @@ def _other_manners(
         yield Manner.POSITIVE
     lists = [isinstance(value, ListOf) for value in (expected, given)]
     one = any(lists) and not all(lists)
-    if one and digits[0] == digits[1] and Leniency.COMMAS_AS_LIST in leniencies:
+    if one and digits[0] == digits[1] and Leniency.NUMERALS in leniencies:
         yield Manner.COMMAS_SEPARATE
-    if one and Leniency.MIXED_NUMBER_WITH_AND in leniencies:
+    if one and Leniency.NUMERALS in leniencies:
         yield Manner.MIXED_NUMBERS
-    if isinstance(expected, Choice) and Leniency.LETTERS_AS_LIST in leniencies:
+    if isinstance(expected, Choice) and Leniency.CHOICES in leniencies:
         yield Manner.SMALL_CHOICES
 
 
@@ -112,6 +114,10 @@ def _letter_units(gold: str, prediction: str, comparison: Comparison, limit: int
     if any(isinstance(value, Unread) for value in pair):
         return False
     decision = comparison.equal(*pair)
+    if decision and any(
+        _VARIABLE_BEHIND.fullmatch(text.strip(" $")) for text in (gold, prediction)
+    ):
+        return None  # 2g may be two grams
     bare = [isinstance(value, Scalar) and value.unit is None for value in pair]
     if not any(bare) or decision is not True:
         return decision
@@ -145,7 +151,15 @@ def find(
         prediction = extracted
     if "boxed" in gold:
         gold = last_box(gold) or gold
+    if _spelling(gold) == _spelling(prediction):
+        return Finding.RIGHT
+    formulas = same_formula(gold, prediction)
+    if formulas is not None:
+        return {True: Finding.RIGHT, False: Finding.WRONG, None: Finding.UNREAD}[formulas[0]]
     expected, given = read(gold, limit=limit), read(prediction, limit=limit)
+    numeral = isinstance(expected, BaseNumeral) and expected.digits
+    if numeral == prediction.strip(" $").upper() and Leniency.NUMERALS in leniencies:
+        return Finding.RIGHT
     if any(isinstance(value, Unread) and value.too_large for value in (expected, given)):
         return Finding.TOO_LARGE if expected.text != given.text else Finding.RIGHT
     texts = (expected.text, given.text)
@@ -155,9 +169,11 @@ def find(
     try:
         decision = comparison.equal(expected, given)
         numbers = isinstance(expected, Scalar) and isinstance(given, Scalar)
-        if decision is False and numbers and Leniency.UNIT_OPTIONAL in leniencies:
+        if decision is False and numbers and Leniency.UNITS in leniencies:
             decision = _letter_units(gold, prediction, comparison, limit)
-        constants = [_CONSTANT.sub(lambda m: m[0].lower(), text) for text in (gold, prediction)]
+        constants = [
+            _CONSTANT.sub(lambda m: re.sub("[CK]", "c", m[0]), text) for text in (gold, prediction)
+        ]
         if decision is not True and constants not in ([gold, prediction], [prediction, gold]):
             decision = comparison.equal(*(read(text, limit=limit) for text in constants))
         others = _other_manners(expected, given, leniencies, (gold, prediction))
@@ -183,7 +199,7 @@ def _approximated(
     """True where a value is given with its decimal, 2/3 \\approx 0.667, and one of the two is
     expected."""
     exact, sign, decimal = given.text.partition("\\approx")
-    if not sign or not comparison.allows(Leniency.CHAIN_END):
+    if not sign or not comparison.allows(Leniency.NAMES):
         return None
     value, rounded = read(exact, limit=limit), read(decimal, limit=limit)
     if not (isinstance(value, Scalar) and isinstance(rounded, Scalar)) or rounded.places is None:
@@ -199,13 +215,22 @@ def _by_sides(expected: Value, given: Unread, comparison: Comparison, limit: int
     3 + 5 = 8 apples for 8, and 2 + 2 = 5 for 7; open for 4, and for 5."""
     sides = [read(side, limit=limit) for side in given.text.split("=")]
     scalars = isinstance(expected, Scalar) and all(isinstance(side, Scalar) for side in sides)
-    if len(sides) < 2 or not scalars or not comparison.allows(Leniency.CHAIN_END):
+    if len(sides) < 2 or not scalars or not comparison.allows(Leniency.NAMES):
         return None
     decisions = {comparison.equal(expected, side) for side in sides}
     return decisions.pop() if len(decisions) == 1 else None
 
 
+def _spelling(text: str) -> str:
+    """What is printed, where it is said in words."""
+    return " ".join(re.sub(r"\\text\s?\{([^{}]*)\}|\$", r"\1", text).split())
+
+
 def _squeezed(text: str) -> str:
     """A spelling without what LaTeX does not print: spaces beside signs, braces around one sign."""
-    text = re.sub(r"(?<![0-9A-Za-z])\s+|\s+(?![0-9A-Za-z])", "", text)
+    text = (
+        re.sub(r"(?<=[0-9A-Za-z])\s+(?=[0-9A-Za-z])", "\n", text)
+        .replace(" ", "")
+        .replace("\n", " ")
+    )
     return re.sub(r"\{(\w)\}", r"\1", text)

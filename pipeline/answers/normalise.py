@@ -24,7 +24,9 @@ _UNICODE = {
     "ℝ": r"\mathbb{R} ", "ℤ": r"\mathbb{Z} ", "ℕ": r"\mathbb{N} ", "ℚ": r"\mathbb{Q} ",
     "ℂ": r"\mathbb{C} ", "⟨": r"\langle ", "⟩": r"\rangle ", "≈": r"\approx ", "≡": r"\equiv ",
     "→": r"\to ", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
-    "€": r"\text{euro}", "£": r"\text{gbp}", "¥": r"\text{yen}", "₹": r"\text{rupee}",
+    "€": r"\text{euro}", "£": r"\text{gbp}", "¥": r"\text{yensign}", "￥": r"\text{yensign}",
+    "₹": r"\text{rupee}", "ℏ": r"\hbar ", "ℓ": "l",
+    "Å": r"\text{angstrom}",
     "¢": r"\text{cent}", **dict.fromkeys("™℠®©", ""),
 }  # fmt: skip
 _TRANSLATION = str.maketrans(_UNICODE)
@@ -50,8 +52,13 @@ _SPACES = re.compile(
 _SIZES = re.compile(r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])\s*(\.(?!\d))?")
 _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathcal|boldsymbol|bm|rm|bf|it|operatorname\*?"
-    r"|mathop|emph|pmb|vec|overrightarrow(?=\s*\{?\s*[a-z]\b))(?![A-Za-z])"
+    r"|mathop|emph)(?![A-Za-z])"
 )
+_VECTOR = re.compile(
+    r"\\(?:mathbf|boldsymbol|bm|pmb|vec|overrightarrow)(?![A-Za-z])\s?"
+    r"(?:\{\s?(\\[a-z]+|[A-Za-z])(\s?'|_\w)?\s?\}|(\\[a-z]+(?![A-Za-z])|[A-Za-z]))"
+)
+_VECTOR_FONT = re.compile(r"\\(?:boldsymbol|bm|pmb|vec(?!\{\\?[A-Za-z]))(?![A-Za-z])")
 _FONT_LETTER = re.compile(_FONTS.pattern + r"\s*\{\s*([A-Za-z])\s*\}")
 _UPRIGHT = re.compile(
     r"(?<=[\w)}/.\-])(\s*)\\(?:mathrm|rm|operatorname)\s*\{((?:[^{}]|\{[^{}]*\})+)\}(?!\s*[_(])"
@@ -67,6 +74,12 @@ _RENAMED = (
     (re.compile(r"\\lt(?![A-Za-z])|&lt;"), "<"),
     (re.compile(r"\\gt(?![A-Za-z])|&gt;"), ">"),
     (re.compile(r"\\(?:dots|cdots|dotsc|dotsb|dotso)(?![A-Za-z])|\.\.\.+"), r"\\ldots "),
+    (re.compile(r"\\(?:hslash|hbar)(?![A-Za-z])"), r"\\hbar "),
+    (re.compile(r"\\ell(?![A-Za-z])"), "l"),
+    (re.compile(r"\\(?:Re|Im)(?=\s*[({\[])"), lambda m: m[0][1:]),
+    (re.compile(r"\\wide(hat|tilde)(?![A-Za-z])"), r"\\\1"),
+    (re.compile(r"\^\s?\{?\s?\\(?:top|intercal)(?![A-Za-z])\s?\}?"), "^T"),
+    (re.compile(r"\\(?:AA|angstrom)(?![A-Za-z])"), r"\\text{angstrom}"),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset "),
     (re.compile(r"\\bigcup(?![A-Za-z_])"), r"\\cup "),
     (re.compile(r"(?<=[\w)\]}])( ?)\*\*\1(?=[\w(\-+.{\\])"), "^"),
@@ -82,19 +95,30 @@ _RENAMED = (
     (re.compile(r"\\rbrack(?![A-Za-z])"), "]"),
     (re.compile(r"\\(?:vert|lvert|rvert|mid)(?![A-Za-z])"), "|"),
     (re.compile(r"\^\s*\{\s*\\circ\s*\}|\\degrees?(?![A-Za-z])"), r"^\\circ "),
-    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"(?<=\d)\{,\}(?=\d{1,2}(?!\d)|\d{4})"), "."),
+    (re.compile(r"^\s*\\text\s?\{[^{}]{1,80}\b(?:is|are|equals)\s?:?\s?\}(?=\s*[\d\\$-])"), ""),
+    (re.compile(r"\{([,:;])\}"), r"\1"),
+    (re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3}),(\d{1,2})(?![\d.,])"), r"\1\2.\3"),
+    (re.compile(r"\{\s*\}(?=\s*[\^_])"), ""),
+    (re.compile(r"(?<=\d)\s+(?=10\s*\^)"), r"\\times "),
+    (re.compile(r"^(\d{1,9})-([a-z]{3,20})$"), r"\1 \2"),
+    (re.compile(r"(?<=\d) by (?=\d)"), r" \\times "),
+    (re.compile(r"\s?或\s?"), " or "),
     (re.compile(r"\\(?:ne|lnot)g(?![A-Za-z])"), r"\\neg "),
     (re.compile(r"\\langle(?![A-Za-z])|^\s*\$?<(?=[^<>]*,[^<>]*>\$?\s*$)"), "("),
     (re.compile(r"\\rangle(?![A-Za-z])|(?<=[\d)}\w ])>(?=\$?\s*$)"), ")"),
     (re.compile(r"\(\s*(?:\\text\s*\{)?\s*mod\s*\}?\s*(\d{1,9})\s*\)"), r"\\pmod{\1}"),
-    (re.compile(r"\\hat\s*\{?\s*\\?([ijk])(?:math)?(?![A-Za-z])\s*\}?"), r" \1 "),
+    (re.compile(r"\\(?:hat|vec)\s*\{?\s*\\?([ijk])(?:math)?(?![A-Za-z])\s*\}?"), r" \\vec{\1} "),
     (re.compile(r"\{([^{}]+)\\over(?![A-Za-z])([^{}]+)\}"), r"\\frac{\1}{\2}"),
-    (re.compile(r"^\s*(\d{1,9}) to (\d{1,9})\s*$"), r"\1:\2"),
+    (re.compile(r"^\s*(\d{1,9}) to (\d{1,9})\s*$"), r"\1 : \2"),
     (re.compile(r"(?<!\w)(\d{1,4}) choose (\d{1,4})(?!\w)"), r"\\binom{\1}{\2}"),
     (re.compile(r"^\](?=[^\[\]()]*[,;][^\[\]()]*[\[\]]$)"), "("),
     (re.compile(r"(?<=^[(\[])([^\[\]()]*[,;][^\[\]()]*)\[$"), r"\1)"),
 )
-_ABOUT = re.compile(r"^\s*(?:\\approx|\\sim|~|\\bullet|=)\s*")
+_ABOUT = re.compile(
+    r"^\s*(?:\\approx|\\sim|~|\\bullet|="
+    r"|(?:about|approximately|approx\.?|roughly|around) (?=[\d$\\]))\s*"
+)
 _WRAPPERS = re.compile(r"\\(?:boxed|fbox|underline|(?:text)?color\s*\{\w+\})\s*\{")
 _DOUBLED = re.compile(r"(?<!\\)\\{2,}+(?=[A-Za-z{}%$,!;])")
 _GROUPED_DIGITS = re.compile(
@@ -143,7 +167,10 @@ def clean(answer: str) -> str:
     text = _SIZES.sub(" ", text)
     text = _UPRIGHT.sub(_unit_or_letters, _SPACES.sub(lambda m: m["row"] or " ", text))
     text = _TEXTS.sub(r"\\text", text)
+    text = _VECTOR.sub(lambda m: rf" \vec{{{m[1] or m[3]}}}{m[2] or ''}", text)
+    text = _VECTOR_FONT.sub(" ", text)
     text = _FONTS.sub(" ", _FONT_LETTER.sub(r" \1", text))
+    text = _one_letter_form(text)
     text = _FRACTIONS.sub(r"\\\1", text)
     text = _MIXED.sub(_mixed, text)
     for counting in _COUNTINGS:
@@ -151,6 +178,14 @@ def clean(answer: str) -> str:
     for pattern, replacement in _RENAMED:
         text = pattern.sub(replacement, text)
     return _unwrapped(text)
+
+
+def _one_letter_form(text: str) -> str:
+    """A letter's variant as the letter, unless the text has both."""
+    for name in ("epsilon", "phi", "theta", "rho", "sigma", "kappa", "pi"):
+        if f"\\var{name}" in text and not re.search(rf"\\{name}(?![A-Za-z])", text):
+            text = text.replace(f"\\var{name}", f"\\{name}")
+    return text
 
 
 def _printable(text: str) -> str:
@@ -230,7 +265,8 @@ def _counted(match: re.Match[str]) -> str:
     above, below = (g for g in match.groups() if g is not None and g.isdigit())
     if "swapped" in named:
         above, below = below, above
-    if int(above) < int(below):
+    term_symbol = letter == "P" and "^" in match[0][:4] and int(above) < 9
+    if int(above) < int(below) or term_symbol:
         return match[0]
     return f"\\binom{{{above}}}{{{below}}}" if letter == "C" else f"perm({above},{below})"
 

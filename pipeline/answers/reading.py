@@ -12,7 +12,7 @@ from functools import lru_cache
 from pipeline.answers import values as va
 from pipeline.answers.algebra import expression as ex
 from pipeline.answers.algebra.parse import Parser
-from pipeline.answers.algebra.polynomial import FULL, Context, Work
+from pipeline.answers.algebra.polynomial import FULL, ONE, Context, Work, split_by
 from pipeline.answers.algebra.tokens import (
     OPENING,
     Token,
@@ -34,22 +34,31 @@ from pipeline.answers.relations import (
     union_of,
 )
 from pipeline.answers.spellings import (
-    COUNTS,
+    CJK_NUMERAL,
     PLAIN,
     SYMBOLS,
     as_words,
     base_numeral,
+    bearing,
     choice,
     clock,
+    compound,
+    date,
+    formula,
+    in_signs,
     is_separator,
     labels,
+    letters,
+    number_in_words,
+    parts,
     plain_number,
     remainder,
+    span,
     stated,
     ungrouped,
     with_places,
 )
-from pipeline.answers.units import Unit, split_unit
+from pipeline.answers.units import Unit, split_unit, unit_of
 from pipeline.answers.verdict import Malformed, TooLarge, Unreadable
 
 Read = Callable[[list[Token]], va.Value]
@@ -80,17 +89,19 @@ def bracketed(tokens: list[Token], read: Read) -> va.Value | None:
     builder = len(inner) > 2 and is_sign(inner[1], "|")
     if pair == (r"\{", r"\}") or (pair == ("{", "}") and (len(parts) > 1 or builder)):
         return _set(inner, parts, read)
+    if len(parts) > 2 and pair == ("[", "]"):
+        pair = ("(", ")")  # a vector, as programs write it
     if len(parts) == 1 and pair in (("{", "}"), ("(", ")")):
         return read(inner)
     if opening.text not in "([" or closing.text not in ")]":
         return None
     values = items_of(parts, read)
-    sequence = va.Sequence(opening.text, tuple(values), closing.text)
-    if sequence.is_interval:
-        return interval(opening.text, values[0], values[1], closing.text)
-    rows = tuple(v.items for v in values if isinstance(v, va.Sequence) and v.opening == "[")
+    rows = tuple(v.items for v in values if isinstance(v, va.Sequence))
     if opening.text == "[" and len(rows) == len(values) and len(set(map(len, rows))) == 1:
         return va.Matrix(rows)
+    sequence = va.Sequence(pair[0], tuple(values), pair[1])
+    if sequence.is_interval:
+        return interval(opening.text, values[0], values[1], closing.text)
     return sequence
 
 
@@ -160,8 +171,16 @@ _LETTERS = re.compile(r"[A-Z](?:(?:,| and | or )\s*[A-Z])+")
 _CAPITALS = re.compile(r"[A-Z]{2,5}")
 _PROSE = re.compile(r"(?=.*[^\W\d_]{3})[\w\s.,:;'\"!?()%/-]+")
 _AND = re.compile(r"\s*(?:,|;|\band\b|\bor\b)\s*")
+_DECADE = re.compile(r"(?:the )?\d{3}0'?s")
+_ORDINAL = re.compile(r"(?:the )?\d{0,3}(?:1st|2nd|3rd|\dth)(?: place)?")
+_YES_NO = re.compile(r"(?:yes|no)[,.;:] .{1,200}$", re.IGNORECASE)
+_CJK_COUNTED = re.compile(rf"({CJK_NUMERAL.pattern})([^\W\d]{{1,3}})")
+_CONDITION_WORDS = ("if", "for", "when", "where", "is", "if n is", ",", "if n", "n is")
 _SPELT_CHARS = 400
 """Longest answer of the kinds that are known by their spelling."""
+
+
+_UNIT_VECTORS = (r"\vec{i}", r"\vec{j}", r"\vec{k}")
 
 
 class Manner(StrEnum):
@@ -247,9 +266,23 @@ class _Reading:
 
     def _spelt(self, text: str) -> va.Value | None:
         """The value of an answer that is known by its spelling."""
-        special = base_numeral(text) or clock(text) or remainder(text) or labels(text)
-        if special is not None:
-            return special
+        for known in (base_numeral, date, clock, remainder, labels, bearing, letters):
+            if (special := known(text)) is not None:
+                return special
+        formula_ = formula(text)
+        if formula_ is not None and formula_[1]:
+            raise Unreadable("a chemical formula is no product")
+        if _DECADE.fullmatch(text) or _ORDINAL.fullmatch(text) or _YES_NO.match(text):
+            return va.Words(as_words(text))
+        if (counted := _CJK_COUNTED.fullmatch(text)) is not None:
+            return self.of_text(f"{number_in_words(counted[1])}{counted[2]}")
+        if (ends := span(text)) is not None:
+            return self._span(*ends)
+        if self.nesting < 2 and (labelled := parts(text)) is not None:
+            items = tuple(self._nested(piece) or va.Unread(piece) for _, piece in labelled)
+            return va.Parts(tuple(label for label, _ in labelled), items)
+        if (compound := self._compound(text)) is not None:
+            return compound
         if re.fullmatch(r"(?:\([A-K]\) ?){2,5}", text):
             text = re.sub("[() ]", "", text)
         if self.nesting == 0:
@@ -261,12 +294,89 @@ class _Reading:
         words = as_words(text)
         if words in SYMBOLS:
             return self.of_text(SYMBOLS[words])
-        if words in COUNTS:
-            return va.Scalar(ex.number(COUNTS[words]))
+        number = number_in_words(words)
+        if number is not None:
+            return va.Scalar(ex.number(number))
+        if (signs := in_signs(words)) is not None:
+            return self.of_text(clean(signs))
         if (inner := stated(text)) is not None and self.nesting < 2:
             value = self._nested(inner)
             return None if isinstance(value, va.Words | va.Choice) else value
         return None
+
+    def _scaled(self, scale: va.Value, held: va.Value) -> va.Value:
+        """A number times a matrix."""
+        cells = [cell for row in held.rows for cell in row] if isinstance(held, va.Matrix) else []
+        if not isinstance(scale, va.Scalar) or not all(isinstance(c, va.Scalar) for c in cells):
+            raise Unreadable("a matrix must be multiplied by a number")
+        assert isinstance(held, va.Matrix)
+        rows = tuple(
+            tuple(
+                va.Scalar(ex.times(scale.expression, cell.expression, self.context.work))
+                for cell in row
+                if isinstance(cell, va.Scalar)
+            )
+            for row in held.rows
+        )
+        return replace(held, rows=rows)
+
+    def _cases(self, tokens: list[Token]) -> va.Value | None:
+        """A function by cases: values with their conditions, in any order."""
+        texts = [token.text for token in tokens]
+        frame = ["{", "cases", "}"]
+        begin = texts.index("begin") if "begin" in texts else len(texts)
+        if texts[begin + 1 : begin + 4] != frame or texts[-4:] != ["end", *frame]:
+            return None
+        if begin and texts[begin - 1] != "=":
+            raise Unreadable("cases must stand alone or behind an equals sign")
+        rows = split(tokens[begin + 4 : -4], lambda t: is_sign(t, r"\\"))
+        pairs = []
+        for row in filter(None, rows):
+            value, *condition = split(row, lambda t: is_sign(t, "&"))
+            said = [t for t in (condition or [[]])[0] if t.text not in _CONDITION_WORDS]
+            value = value[:-1] if value and is_sign(value[-1], ",") else value
+            held = self.value(said) if said else va.Words("otherwise")
+            pairs.append(va.Row((self.value(value), held), (va.IF,)))
+        found = va.ListOf(tuple(pairs))
+        return va.Equation(None, "".join(texts[: begin - 1]), found) if begin else found
+
+    def _span(self, low: str, high: str) -> va.Value:
+        """A range: its lower end without a unit has that of the upper one."""
+        ends = [self._nested(end) for end in (low, high)]
+        first, last = ends
+        if not isinstance(first, va.Scalar) or not isinstance(last, va.Scalar):
+            raise Unreadable("a range must be between numbers")
+        if first.unit is None and not first.percent:
+            times = Fraction(1, 100) if last.percent else Fraction(1)
+            value = ex.times(first.expression, ex.number(times), self.context.work)
+            first = va.Scalar(value, last.unit, last.percent)
+        elif last.unit is None:
+            last = replace(last, unit=first.unit)
+        return va.Row((first, last), (va.RANGE,))
+
+    def _compound(self, text: str) -> va.Value | None:
+        """A quantity in several units: 3 hours 20 minutes, 5'3", 64^\\circ 10'."""
+        pieces = compound(text)
+        if pieces is None:
+            return None
+        total: va.Scalar | None = None
+        for number, name in pieces:
+            unit = unit_of(name)
+            if unit is None or not unit.dimension:
+                return None
+            value = ex.number(Fraction(number) * unit.factor)
+            if total is None or total.unit is None:
+                total = va.Scalar(value, unit)
+            elif total.unit.dimension != unit.dimension or unit.factor >= total.unit.factor:
+                return None
+            else:
+                total = replace(
+                    total, expression=ex.plus(total.expression, value, self.context.work)
+                )
+        if total is None or total.unit is None:
+            return None
+        factor = ex.number(1 / total.unit.factor)
+        return va.Scalar(ex.times(total.expression, factor, self.context.work), total.unit)
 
     def _nested(self, text: str) -> va.Value | None:
         """What a part of the answer says; None where it has no reading."""
@@ -294,6 +404,9 @@ class _Reading:
             raise Malformed("an answer must not be empty")
         if len(tokens) == 1 and tokens[0].type is Type.TEXT:
             return self._text(tokens[0].text)
+        cases = self._cases(tokens) if is_sign(tokens[-1], "}") else None
+        if cases is not None:
+            return cases
         parts = split(tokens, is_separator)
         if len(parts) > 1:
             return self._list([part for part in parts if part], tokens)
@@ -313,6 +426,12 @@ class _Reading:
         held = bracketed(tokens, self.value)
         if held is not None:
             return held
+        begin = next((n for n, token in enumerate(tokens) if is_command(token, "begin")), 0)
+        if begin and is_sign(tokens[begin - 1], "(", "["):
+            begin -= 1
+        if begin:
+            scale, held = self.value(tokens[:begin]), self.value(tokens[begin:])
+            return self._scaled(scale, held)
         if is_command(tokens[0], "begin"):
             return matrix(tokens, self.value)
         words = any(token.type is Type.TEXT for token in tokens)
@@ -330,16 +449,18 @@ class _Reading:
     def _text(self, content: str) -> va.Value:
         """The whole answer is in words, or is a value that only was put into ``\\text``."""
         word = as_words(content)
-        letters = _LETTERS.fullmatch(content) is not None
+        named = _LETTERS.fullmatch(content) is not None
         if self.nesting < 2 and (
-            letters or word in COUNTS or not re.fullmatch(r"[A-Za-z .'-]{2,}", content)
+            named
+            or number_in_words(word) is not None
+            or not re.fullmatch(r"[A-Za-z .'-]{2,}", content)
         ):
             value = self._nested(content)
             if value is not None:
                 return value
         first, _, rest = word.partition(" ")
-        if first in COUNTS and rest:
-            unit = self._nested(f"{COUNTS[first]} {rest}")
+        if first.isalpha() and rest and (count := number_in_words(first)) is not None:
+            unit = self._nested(f"{count} {rest}")
             if isinstance(unit, va.Scalar):
                 return unit
         parts = [part for part in _AND.split(content) if part.strip()]
@@ -356,6 +477,14 @@ class _Reading:
             raise Malformed("an answer must not be empty")
         items: list[va.Value] = []
         for part in parts:
+            spread = [token.text for token in part]
+            if (
+                len(spread) == 3
+                and spread[1] == "-"
+                and part[0].type is part[2].type is Type.NUMBER
+            ):
+                items.append(self._span(spread[0], spread[2]))
+                continue
             value = self.value(part)
             if isinstance(value, va.Equation) and isinstance(value.value, va.ListOf) and value.name:
                 named = (va.Equation(None, value.name, item) for item in value.value.items)
@@ -365,7 +494,8 @@ class _Reading:
         if len(items) == 1:
             return items[0]
         first = items[0]
-        if any(t.type is Type.TEXT and "or" in t.text.split() for t in tokens):
+        words = {word for t in tokens if t.type is Type.TEXT for word in t.text.split()}
+        if words & {"or", "或"}:
             either = either_region(items)
             if either is not None:
                 return either
@@ -378,6 +508,9 @@ class _Reading:
             if all(isinstance(i, va.Equation) and i.name == first.name for i in others):
                 values = tuple(i.value for i in items if isinstance(i, va.Equation))
                 return va.Equation(None, first.name, va.ListOf(values))
+            tuples = _tuples(items)
+            if tuples is not None:
+                return tuples
             order = alphabetical([getattr(item, "name", None) for item in items])
             items = [items[place] for place in order] if order else items
         return va.ListOf(tuple(items))
@@ -403,8 +536,27 @@ class _Reading:
             found = {e.text: e for e in both}
             values = tuple(self._quantity(e, unit, times) for e in found.values())
             return values[0] if len(values) == 1 else va.ListOf(values)
-        value = self._quantity(self._expression(tokens), unit, times)
-        return with_places(value, tokens)
+        found = self._expression(tokens)
+        if unit is None and times is None and (vector := self._components(found)) is not None:
+            return vector
+        return with_places(self._quantity(found, unit, times), tokens)
+
+    def _components(self, value: ex.Expression) -> va.Value | None:
+        """2i - 3j + k as the vector (2, -3, 1), where letters with arrows or hats say so."""
+        texts = [atom.text for atom in value.atoms]
+        if not any(text in _UNIT_VECTORS for text in texts):
+            return None
+        groups = split_by(value.numerator, lambda atom: atom.text in _UNIT_VECTORS)
+        unit = {ONE: Fraction(1)}
+        found: dict[str, ex.Expression] = {}
+        for monomial, rest in groups.items():
+            if len(monomial) != 1 or monomial[0][1] != 1:
+                raise Unreadable("a vector must be a sum of its components")
+            over = ex.Expression(value.denominator, unit)
+            found[monomial[0][0].text] = ex.over(ex.Expression(rest, unit), over, self.context.work)
+        names = _UNIT_VECTORS if _UNIT_VECTORS[2] in found else _UNIT_VECTORS[:2]
+        items = tuple(va.Scalar(found.get(name, ex.number(0))) for name in names)
+        return va.Sequence("(", items, ")")
 
     def _expression(self, tokens: list[Token], upper: bool = True) -> ex.Expression:
         return Parser(tokens, self.context, upper).whole()
@@ -416,6 +568,21 @@ class _Reading:
         if times is not None:
             value = ex.times(value, ex.number(times), self.context.work)
         return va.Scalar(value, unit, percent)
+
+
+def _tuples(items: list[va.Value]) -> va.Value | None:
+    """x = 3, y = -2, x = -3, y = 2 as two pairs of x and y."""
+    names = [item.name for item in items if isinstance(item, va.Equation)]
+    period = len(set(names))
+    rounds = [names[n : n + period] for n in range(0, len(names), period)] if period > 1 else []
+    if len(names) < len(items) or len(rounds) < 2 or any(r != rounds[0] for r in rounds):
+        return None
+    values = [item.value for item in items if isinstance(item, va.Equation)]
+    points = (
+        va.Sequence("(", tuple(values[n : n + period]), ")") for n in range(0, len(values), period)
+    )
+    name = f"({','.join(map(str, rounds[0]))})"
+    return va.Equation(None, name, va.ListOf(tuple(points)))
 
 
 def _constant(tokens: list[Token]) -> va.Value | None:

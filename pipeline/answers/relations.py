@@ -123,6 +123,7 @@ def _without(intervals: list[va.Sequence], points: va.SetOf) -> list[va.Sequence
 
 _RELATIONS = {"=": "=", "<": "<", ">": ">", "le": "<=", "ge": ">=", "ne": "!=", "in": "in",
               "equiv": "equiv", "approx": "="}  # fmt: skip
+_BOUNDS = {"<": (True, False), "<=": (True, True), ">": (False, False), ">=": (False, True)}
 _COEFFICIENTS = (Kind.PRIME, Kind.IMAGINARY, Kind.CONSTANT)
 _Read = Callable[[list[Token]], va.Value]
 
@@ -138,6 +139,8 @@ def relation(tokens: list[Token], read: _Read, context: Context) -> va.Value | N
     if not signs:
         return None
     sides = split(tokens, is_relation)
+    if len(sides) == 2 and not sides[0] and set(signs) <= set(_BOUNDS):
+        return _bound(sides[1], signs[0], read)
     if not all(sides):
         raise Malformed("a relation must have both its sides")
     if set(signs) == {"="}:
@@ -149,6 +152,17 @@ def relation(tokens: list[Token], read: _Read, context: Context) -> va.Value | N
     if set(signs) <= {"<", "<="} or set(signs) <= {">", ">="} or signs == ["!="]:
         return _inequality(sides, signs, context)
     raise Unreadable("a chain of relations must run in one direction")
+
+
+def _bound(side: list[Token], sign: str, read: _Read) -> va.Value:
+    """What lies beyond one end, of a variable without a name: at least 5."""
+    end = read(side)
+    if not isinstance(end, va.Scalar):
+        raise Unreadable("a bound must be a number")
+    below, closed = _BOUNDS[sign]
+    if below:
+        return va.Region("", interval("(", va.MINUS_INFINITY, end, "]" if closed else ")"))
+    return va.Region("", interval("[" if closed else "(", end, va.INFINITY, ")"))
 
 
 def is_relation(token: Token) -> bool:
@@ -206,6 +220,7 @@ def _equation(sides: list[list[Token]], read: _Read, context: Context) -> va.Val
         if not isinstance(value, va.Scalar) or value.unit is not None:
             raise Unreadable("both sides must be expressions")
         left = Parser(sides[0], context).whole()
+        name = name or _variable(left)
         right = value.expression
         difference = monic(ex.minus(left, right, context.work), context)
     except Unreadable:

@@ -19,19 +19,26 @@ m3 0.000473176473 pt pint|m3 0.0002365882365 cup|m2 10000 ha hectare|m2 4046.856
 m.s-1 0.44704 mph|m.s-1 5/18 kph kmh kmph|m.s-1 463/900 knot kn
 g.m.s-2 1000 N* newton*|g.m2.s-2 1000 J* joule*|g.m2.s-2 4184 cal* calorie*|eV 1 eV* electronvolt*
 m3 1/1000000 cc|g.m2.s-2 1/10000 erg|g.m.s-2 1/100 dyn dyne
+g.m2.s-2 1000 Nm|g.m2.s-2 3600000 Wh* watthour*
 g.m2.s-3 1000 W* watt*|g.m2.s-3 745700 hp horsepower|g.m-1.s-2 1000 Pa* pascal*
-g.m-1.s-2 100000000 bar* |atm 1 atm atmosphere|s-1 1 Hz* hertz*|rpm 1 rpm
+g.m-1.s-2 100000000 bar* |g.m-1.s-2 101325000 atm atmosphere|s-1 1 Hz* hertz*|rpm 1 rpm
 A 1 A* amp* ampere*|A.s 1 C* coulomb*|g.m2.s-3.A-1 1000 V* volt*|g.m2.s-3.A-2 1000 ohm* Ω*
 A2.s4.g-1.m-2 1/1000 F* farad*|g.s-2.A-1 1000 T tesla|g.m2.s-2.A-2 1000 H henry|K 1 K* kelvin
-mol 1 mol* mole*|cd 1 cd candela|bit 1 bit*|bit 8 B* byte*|celsius 1 celsius|fahrenheit 1 fahrenheit
-degree 1 degree deg|rad 1 rad radian|dollar 1 dollar usd buck|dollar 0.01 cent|euro 1 euro eur
-gbp 1 gbp|yen 1 yen|yuan 1 yuan rmb 元|rupee 1 rupee rs
+m 1/10000000000 angstrom|m 1/1000000 micron|m2 1/10000000000000000000000000000 b* barn*
+mol 1 mol* mole*|mol.m-3 1000 M molar|cd 1 cd candela|db 1 dB decibel|s-1 37000000000 Ci* curie*
+s-1 1 Bq* becquerel*|g.m-1.s-2 2533125/19 mmHg torr Torr
+degree 1/60 arcminute arcmin|degree 1/3600 arcsecond arcsec
+bit 1 bit*|bit 8 B* byte*|celsius 1 celsius|fahrenheit 1 fahrenheit
+degree 1 degree deg|rad 1 rad radian|dollar 1 dollar usd buck 美元 dólar доллар डॉलर ドル
+dollar 0.01 cent
+euro 1 euro eur 欧元|gbp 1 gbp|yen 1 yen jpy JPY 円 日元|yensign 1 yensign
+yuan 1 yuan rmb cny 元 块|rupee 1 rupee rs inr
 m 1000 km 千米 公里|m 1/100 cm 厘米|m 1 m 米|g 1000 kg 千克 公斤|g 1 g 克|s 3600 h 小时
 s 60 min 分钟|s 1 s 秒|s 86400 d 天|month 12 yr 年|degree 1 degree 度|m3 0.001 L 升
 """
 _SYMBOLS = {"Y": 24, "Z": 21, "E": 18, "P": 15, "T": 12, "G": 9, "M": 6, "k": 3, "K": 3, "h": 2,
             "d": -1, "c": -2, "m": -3, "u": -6, "μ": -6, "n": -9, "p": -12, "f": -15}  # fmt: skip
-_MONEY = ("dollar", "euro", "gbp", "yen", "rupee", "yuan")
+_MONEY = ("dollar", "euro", "gbp", "yen", "rupee", "yuan", "yensign")
 _LONGEST = 24
 """Most tokens of a unit."""
 _SPELT = {
@@ -48,6 +55,9 @@ _PREFIXES = {"tera": 12, "giga": 9, "mega": 6, "kilo": 3, "hecto": 2, "deci": -1
              "milli": -3, "micro": -6, "nano": -9, "pico": -12}  # fmt: skip
 _PERCENT = Fraction(1, 100)
 MULTIPLES = {
+    "bps": Fraction(1, 10_000), "bp": Fraction(1, 10_000), "basis points": Fraction(1, 10_000),
+    "万": Fraction(10**4), "萬": Fraction(10**4), "亿": Fraction(10**8), "千": Fraction(1000),
+    "тысяч": Fraction(1000), "тыс": Fraction(1000), "mil": Fraction(1000), "млн": Fraction(10**6),
     "%": _PERCENT, "percent": _PERCENT, "percentage": _PERCENT, "pct": _PERCENT,
     "hundred": Fraction(100), "thousand": Fraction(1000), "million": Fraction(10**6),
     "billion": Fraction(10**9), "trillion": Fraction(10**12), "lakh": Fraction(10**5),
@@ -149,6 +159,7 @@ def split_unit(
 
 def _measure(words: str) -> tuple[Unit | None, Fraction | None] | None:
     """What the words behind a value mean: (unit, factor)."""
+    words = words.replace("basis point", "bp")
     words = re.sub(r"^units?\s*(?:\^\s*2|squared)$|^sq\.? units?$", "square units", words.strip())
     words = re.sub(r"^units?\s*(?:\^\s*3|cubed)$", "cubic units", words)
     words = re.sub(r" (?:old|tall|long|wide|high|deep)$", "", words)

@@ -69,6 +69,21 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """Answers to the parts of a question, in the order of their labels."""
+
+    labels: tuple[str, ...]
+    """Numbers from 1 on for (a), (i) and (1); else names."""
+    items: tuple[Value, ...]
+
+    @property
+    def text(self) -> str:
+        numbered = self.labels[0].isdigit()
+        pairs = zip(self.labels, self.items, strict=True)
+        return "; ".join(f"({n}) {i.text}" if numbered else f"{n}: {i.text}" for n, i in pairs)
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """The letter of a multiple choice, A to J, with what may stand behind it."""
 
@@ -168,6 +183,7 @@ class Matrix:
 
 
 RATIO, SIDES, CONGRUENT, MODULO = " : ", " \\times ", "\\equiv ", " \\pmod "
+RANGE, IF = "-", " \\text{ if } "
 """Signs of a `Row`."""
 
 
@@ -232,7 +248,7 @@ class Unread:
 
 Value = (
     Scalar | Sign | Words | Choice | BaseNumeral | Sequence | Union
-    | SetOf | ListOf | Matrix | Row | Equation | Inequality | Region | Unread
+    | SetOf | ListOf | Matrix | Row | Parts | Equation | Inequality | Region | Unread
 )  # fmt: skip
 
 

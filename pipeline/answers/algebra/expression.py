@@ -173,7 +173,7 @@ def same(left: Expression, right: Expression, work: Work) -> bool | None:
     """Whether two expressions are equal; None where their atoms may depend on each other."""
     if left.text == right.text:
         return True
-    known = all(map(_independent, (*left.atoms, *right.atoms)))
+    known = all(map(independent, (*left.atoms, *right.atoms)))
     if known and left.denominator == right.denominator == _UNIT:
         return False
     across = multiply(right.numerator, left.denominator, work)
@@ -185,7 +185,7 @@ def same(left: Expression, right: Expression, work: Work) -> bool | None:
     return False if known else None
 
 
-def _independent(atom: Atom) -> bool:
+def independent(atom: Atom) -> bool:
     """Whether nothing relates the atom to others: not so for powers and function values, nor for
     numbers under a root that are too large to have been factored."""
     if atom.kind is Kind.PRIME:

@@ -32,12 +32,13 @@ class Type(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Token:
     """One token; `spaced` says whether white space stood before it, `plain` whether it was a bare
-    word and not in ``\\text``."""
+    word and not in ``\\text``, `vector` whether it had an arrow, a hat or bold type."""
 
     type: Type
     text: str
     spaced: bool = False
     plain: bool = False
+    vector: bool = False
 
 
 _TOKEN = re.compile(
@@ -49,24 +50,28 @@ _TOKEN = re.compile(
     r"|(?P<other>[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u064b-\u0655\u0900-\u0e4f])*)"
     r"|(?P<sign>\\[\\{}%$|#&]|\S))"
 )
-_SUBSCRIPT = re.compile(r"\s*_\s*(?:\{\s*([A-Za-z0-9+\-,.()*/ ]{1,20})\s*\}|([A-Za-z0-9]))")
+_SUBSCRIPT = re.compile(
+    r"\s?_\s?(?:\{([\\A-Za-z0-9+\-,.()*/' ]{1,30})\}|([A-Za-z0-9]|\\[A-Za-z]{1,10}))"
+)
+_SUM = re.compile(r"\w+(?:\+\w+)+", re.ASCII)
+_VECTORS = ("\\hat", "\\overrightarrow", "\\vec")
 _PRIMES = re.compile(r"\s?'{1,4}")
 _ACCENTS = frozenset((
-    "bar", "hat", "tilde", "dot", "ddot", "widehat", "widetilde", "overline", "overrightarrow",
+    "bar", "hat", "tilde", "dot", "ddot", "overline", "overrightarrow", "vec",
 ))  # fmt: skip
-_ACCENTED = re.compile(r"\s*(?:\{\s*(\\?[A-Za-z]+)\s*\}|([A-Za-z]))")
+_ACCENTED = re.compile(r"\s?(?:\{\s?(\\?[A-Za-z]{1,20})\s?\}|(\\[A-Za-z]{2,10}|[A-Za-z]))")
 _PROSE = re.compile(r"\w[\w .,'-]*")
 FUNCTIONS = frozenset((
     "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot", "arcsec",
     "arccsc", "factorial", "binom", "sinh", "cosh", "tanh", "ln", "log", "exp", "sqrt", "abs",
     "floor", "ceil", "gcd", "lcm", "max", "min", "det", "arg", "perm", "lim", "sum", "prod",
-    "integral",
+    "integral", "Re", "Im", "Tr", "tr", "Var", "Cov", "sgn", "rank",
 ))  # fmt: skip
 GREEK = frozenset((
     "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta",
     "vartheta", "iota", "kappa", "lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon",
     "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi",
-    "Sigma", "Phi", "Psi", "Omega", "ell",
+    "Sigma", "Phi", "Psi", "Omega", "hbar",
 ))  # fmt: skip
 _PLAIN_COMMANDS = {
     **{name: name for name in FUNCTIONS if len(name) > 2},
@@ -77,9 +82,13 @@ _PLAIN_COMMANDS = {
     "union": "cup", "in": "in", "and": "and", "or": "or", "pm": "pm", "frac": "frac",
     "degrees": "degrees", "degree": "degrees", "binom": "binom", "theta": "theta",
 }  # fmt: skip
-_SHORT = """no yes the not all odd one two six ten is are up am pm of per sq cu cm mm km kg mg ml
-    ft mi lb lbs oz hr hrs yr yrs sec mins mph kph kmh gal mol day rad deg usd rpm"""
+_SHORT = """on it no yes the not all odd one two six ten is are up am pm of per sq cu cm mm km kg mg
+    ml ft mi lb lbs oz hr hrs yr yrs sec mins mph kph kmh gal mol day rad deg usd rpm gbp eur jpy
+    cny inr bps"""
 _SHORT_WORDS = frozenset(_SHORT.split())
+_NAMED = frozenset(("Re", "Im", "Tr", "tr", "Var", "Cov", "sgn", "rank"))
+"""Names of functions that are read as such in front of brackets only."""
+_UNIT_VECTORS = ("i", "j", "k")
 _PI_RUN = re.compile(r"(pi|sqrt)(?=[A-Za-z])|(?<=[A-Za-z])(pi|sqrt)")
 
 
@@ -114,9 +123,13 @@ def tokenise(text: str) -> list[Token]:
             if accented is not None:
                 below = accented[1] or accented[2]
                 below = "".join(sorted(below)) if value == "overline" else below  # of a segment
-                name = f"\\{value}{{{below}}}"
+                accent = "bar" if value == "overline" and len(below) == 1 else value
+                plain = accent == "vec" and (len(below) == 1 or below[1:] in GREEK)
+                plain = plain and below not in _UNIT_VECTORS
+                name = below if plain else f"\\{accent}{{{below}}}"
+                vector = f"\\{accent}" in _VECTORS
                 value, position = _with_subscript(name, text, accented.end())
-                tokens.append(Token(Type.SYMBOL, value, spaced))
+                tokens.append(Token(Type.SYMBOL, value, spaced, vector=vector))
             elif value in GREEK:
                 value, position = _with_subscript("\\" + value, text, position)
                 tokens.append(Token(Type.SYMBOL, value, spaced))
@@ -152,7 +165,9 @@ def _append_word(
     command = _PLAIN_COMMANDS.get(word) or _PLAIN_COMMANDS.get(
         word.lower() if len(word) > 3 else ""
     )
-    if command in GREEK:
+    if word in _NAMED and text[position : position + 1] in ("(", "["):
+        tokens.append(Token(Type.COMMAND, word, spaced, plain=True))
+    elif command in GREEK:
         name, position = _with_subscript("\\" + command, text, position)
         tokens.append(Token(Type.SYMBOL, name, spaced))
     elif command == "degrees":
@@ -193,10 +208,17 @@ def _is_word(run: str) -> bool:
 def _with_subscript(name: str, text: str, position: int) -> tuple[str, int]:
     match = _SUBSCRIPT.match(text, position)
     if match is not None:
-        inner, position = (match[1] or match[2]).replace(" ", ""), match.end()
+        inner, position = _index((match[1] or match[2]).strip()), match.end()
         name = f"{name}_{inner}" if len(inner) == 1 else f"{name}_{{{inner}}}"
     primes = _PRIMES.match(text, position)
     return (name + primes[0].strip(), primes.end()) if primes else (name, position)
+
+
+def _index(inner: str) -> str:
+    """One spelling of a subscript: ``\\max`` is max, 1+n is n+1."""
+    inner = re.sub(r"\\([A-Za-z]+) ?", lambda m: m[0].strip() if m[1] in GREEK else m[1], inner)
+    inner = inner.replace(" ", "")
+    return "+".join(sorted(inner.split("+"), reverse=True)) if _SUM.fullmatch(inner) else inner
 
 
 OPENING = {"(": ")", "[": "]", "{": "}", r"\{": r"\}"}
