@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -162,15 +163,64 @@ def test_without_a_name_nothing_is_started(batch):
     assert "--name must be given" in told
 
 
-def test_the_skypilot_file_runs_the_same_command():
-    """Its command line is one of jobs.evaluate that resumes, on the head alone."""
-    text = (ROOT / "deploy" / "skypilot.yaml").read_text()
-    task = yaml.safe_load(text)
+SKY = {
+    # the head listens until it is ended; a worker stays while the head does
+    "ray": 'echo "ray $*"; case $* in *--head*) exec "$REAL" -c "$LISTEN" ;; '
+    "*) touch joined; while (exec 3<>/dev/tcp/127.0.0.1/$PORT) 2>/dev/null; do sleep 0.1; done; exit 1 ;; esac",
+    "python": 'case $1 in -c) ls | grep -c joined | sed s/1/2/ ;; *) echo "job $*"; sleep 1; exit $STATUS ;; esac',
+    "sleep": 'exec "$REAL" -c "import sys, time; time.sleep(min(0.2, float(sys.argv[1])))" "$1"',
+}
+LISTEN = """
+import os, socket
+server = socket.create_server(("127.0.0.1", int(os.environ["PORT"])))
+while True:
+    server.accept()[0].close()
+"""
 
-    assert {"resources", "num_nodes", "setup", "run", "file_mounts"} <= task.keys()
+
+@pytest.mark.parametrize("status", [0, 75])
+def test_every_node_of_skypilot_ends_with_the_run(tmp_path, status):
+    """The head with the status of the job, its Ray and the other node right after it: a node that
+    stayed would be billed until somebody looks."""
+    task = yaml.safe_load((ROOT / "deploy" / "skypilot.yaml").read_text())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    activate = tmp_path / ".venv" / "bin" / "activate"
+    activate.parent.mkdir(parents=True)
+    activate.touch()
+    (tmp_path / "bin").mkdir()
+    for name, body in SKY.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def node(rank):
+        environment = {
+            "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "SKYPILOT_NODE_IPS": "127.0.0.1\n127.0.0.2",
+            "SKYPILOT_NODE_RANK": str(rank),
+            "SKYPILOT_NUM_NODES": "2",
+            "STATUS": str(status),
+            "PORT": port,
+            "REAL": sys.executable,
+            "LISTEN": LISTEN,
+        }
+        return subprocess.Popen(
+            ["bash", "-c", task["run"].replace("6379", port)],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    worker, head = node(1), node(0)
+    head_said, _ = head.communicate(timeout=60)
+    worker_said, _ = worker.communicate(timeout=30)
+
+    assert (head.returncode, worker.returncode) == (status, 0)
+    assert "ray start --address 127.0.0.1" in worker_said
+    assert "job -m jobs.evaluate" in head_said
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(port)))
     assert "--resume-if-exists" in task["run"]
-    subprocess.run(["bash", "-n", "-c", task["run"]], check=True)
+    assert (ROOT / re.search(r"--config (\S+)", task["run"])[1]).is_file()
     subprocess.run(["bash", "-n", "-c", task["setup"]], check=True)
-    config = re.search(r"--config (\S+)", task["run"])[1]
-    assert (ROOT / config).is_file()
-    assert sys.version_info[:2] == (3, 11)
