@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.controllers.chain_types import RunIdentity, Work
-from actors.controllers.chains import Chains, spare_collector
+from actors.controllers.chains import Chains, tune_gc
 from actors.controllers.journal_writer import JournalWriter
 from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress, PoolAddress
@@ -82,7 +82,7 @@ async def run(works: list[Work], engines: EnginesAddress, folder: str) -> dict[s
     )
     lags: list[float] = []
     watching = asyncio.create_task(_watch(lags))
-    spare_collector()
+    tune_gc()
     before = _rss()
     began, cpu_began = time.perf_counter(), time.process_time()
     running = []

@@ -249,7 +249,7 @@ async def test_lives_are_numbered_in_the_order_in_which_they_ask():
     """Each writer has numbers of its own."""
     watch = RunMonitor()
 
-    assert [await watch.enlist(w) for w in ("a", "b", "a", "a")] == [1, 1, 2, 3]
+    assert [await watch.register_writer(w) for w in ("a", "b", "a", "a")] == [1, 1, 2, 3]
 
 
 async def test_controllers_learn_of_a_drain_at_once():

@@ -117,7 +117,7 @@ async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch) -> bool:
 
     def exit_(status: int) -> None:
         exits.append(status)
-        raise EOFError  # ends the watcher
+        raise EOFError
 
     monkeypatch.setattr(os, "_exit", exit_)
     monkeypatch.setattr(engine_host, "time", engine)
@@ -125,7 +125,7 @@ async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch) -> bool:
     host._health_s = 0.2
     await host.ping()
     (watching,) = host._watching
-    while engine.done < 8 and not watching.done():
+    while engine.done < 8 and not exits:
         await asyncio.sleep(0.01)
     watching.cancel()
     await asyncio.wait({watching})

@@ -35,14 +35,14 @@ async def test_controllers_are_told_their_share_of_the_limit() -> None:
     """What they may have at work adds up to it, in each phase with its own controllers."""
     watch = RunMonitor()
     for slot in ("a", "b", "c"):
-        await watch.enlist(slot)
+        await watch.register_writer(slot)
     unknown = await watch.report(name("a"), report())
     await watch.admit(11, 3)
     first = [await watch.report(name(slot), report()) for slot in ("a", "b", "c")]
     await watch.admit(4, 3)
     lowered = [await watch.share(slot) for slot in ("a", "b", "c")]
     for slot in ("d", "e", "f"):
-        await watch.enlist(slot)
+        await watch.register_writer(slot)
     second = [await watch.report(name(slot, phase=1), report()) for slot in ("d", "e", "f")]
 
     assert (unknown, first, lowered, second) == (None, [4, 4, 3], [2, 1, 1], [2, 1, 1])

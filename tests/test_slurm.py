@@ -165,9 +165,10 @@ def test_without_a_name_nothing_is_started(batch):
 
 SKY = {
     # the head listens until it is ended; a worker stays while the head does
-    "ray": 'echo "ray $*"; case $* in *--head*) exec "$REAL" -c "$LISTEN" ;; '
-    "*) touch joined; while (exec 3<>/dev/tcp/127.0.0.1/$PORT) 2>/dev/null; do sleep 0.1; done; exit 1 ;; esac",
-    "python": 'case $1 in -c) ls | grep -c joined | sed s/1/2/ ;; *) echo "job $*"; sleep 1; exit $STATUS ;; esac',
+    "ray": 'echo "ray $*"; case $* in *--head*) exec "$REAL" -c "$LISTEN" ;; esac; touch joined; '
+    "while (exec 3<>/dev/tcp/127.0.0.1/$PORT) 2>/dev/null; do sleep 0.1; done; exit 1",
+    "python": "[ $1 != -c ] || { ls | grep -c joined | sed s/1/2/; exit; }; "
+    'echo "job $*"; sleep 1; exit $STATUS',
     "sleep": 'exec "$REAL" -c "import sys, time; time.sleep(min(0.2, float(sys.argv[1])))" "$1"',
 }
 LISTEN = """

@@ -13,6 +13,7 @@ Runs as a script: ``python process_guard.py PID LIMIT_S``, with heartbeats on st
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import select
@@ -44,13 +45,19 @@ class ProcessGuard:
         )
         assert helper.stdin is not None
         self._beats = helper.stdin.fileno()
-        self._helper = helper
+        self._helper, self._every_s = helper, min(1.0, limit_s / 8)
         os.set_blocking(self._beats, False)
 
     def beat(self) -> None:
         """Tell the helper that this process is well."""
         with contextlib.suppress(OSError):  # it is full while the helper is stopped, or closed
             os.write(self._beats, b".")
+
+    async def beat_for_ever(self) -> None:
+        """Show that the running event loop does not hang."""
+        while True:
+            self.beat()
+            await asyncio.sleep(self._every_s)
 
 
 def guard(parent: int, limit_s: float) -> None:

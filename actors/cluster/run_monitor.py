@@ -61,7 +61,7 @@ class RunMonitor:
         self._last_round_at = time.monotonic()
         self._rounds = 0
 
-    async def enlist(self, writer: str) -> int:
+    async def register_writer(self, writer: str) -> int:
         """Number a life of a writer: 1, 2, ... in the order in which they ask."""
         self._lives[writer] += 1
         return self._lives[writer]

@@ -25,8 +25,8 @@ from actors.controllers.chain_types import (
     Work,
 )
 from actors.controllers.completion_gate import CompletionGate
+from actors.controllers.completion_source import CompletionSource
 from actors.controllers.journal_writer import JournalError
-from actors.controllers.samples import Samples
 from actors.routing.calls import EnginePool
 from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
 from pipeline.core.protocol import Failure, Observation, Stop, StopReason, decisions
@@ -39,7 +39,7 @@ from pipeline.records.trajectory import Row
 logger = logging.getLogger(__name__)
 
 
-def spare_collector() -> None:
+def tune_gc() -> None:
     """Make full garbage collections rare in a process that holds thousands of live chains.
 
     Chains are not garbage, yet each full collection walks all of them: with 10,000 in flight the
@@ -55,7 +55,7 @@ class Chains:
 
     Args:
         identity: run, attempt and model names for the records.
-        pools, journal: as `actors.controllers.samples.Samples` takes them.
+        pools, journal: as `actors.controllers.completion_source.CompletionSource` takes them.
         grade: judges completions once their chain has stopped, off the critical path.
         recording_of: what is recorded of a question already (resume, earlier phases).
         in_flight: chains that work at once, and apart from that requests of chains that ask for
@@ -87,7 +87,7 @@ class Chains:
         self._grade = grade
         self._recording_of = recording_of
         self._admission = Limit(in_flight)
-        self._samples = Samples(
+        self._samples = CompletionSource(
             identity=identity,
             pools=pools,
             journal=journal,
@@ -147,7 +147,7 @@ class Chains:
         finally:
             self.counters.waiting -= 1
         try:
-            ended = await self._work_off(work)
+            ended = await self._run_admitted(work)
         finally:
             self._admission.give_back()
         if ended is None:
@@ -161,7 +161,7 @@ class Chains:
         self._count_outcome(work, row)
         return row
 
-    async def _work_off(self, work: Work) -> Ended | None:
+    async def _run_admitted(self, work: Work) -> Ended | None:
         """An admitted chain to its end; None where the run drains before that."""
         if self._samples.draining:
             return None

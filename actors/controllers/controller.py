@@ -11,14 +11,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import ray
 
+from actors.cluster.background import supervised
+from actors.cluster.process_guard import ProcessGuard
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.cluster.storage_retry import GIVE_UP_S, with_retries
 from actors.controllers.chain_types import RunIdentity, Work
-from actors.controllers.chains import Chains, spare_collector
+from actors.controllers.chains import Chains, tune_gc
 from actors.controllers.completion_gate import CompletionGate
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter, no_memory
@@ -39,6 +42,8 @@ from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
 
+_HANGS_S = 180.0
+"""A controller whose event loop hangs for so long is killed; Ray starts another."""
 _REPORT_EVERY_S = 1.0
 _ASK_MOST_EVERY_S = 0.02
 
@@ -66,7 +71,7 @@ class Controller:
             rule.code()  # that it is not here is found before anything is drawn
         self._watch = ray.get_actor(monitor_name(self._run.run_id), namespace=NAMESPACE)
         slot = ray.get_runtime_context().get_actor_id()[:12]  # the same for every life of the actor
-        life = ray.get(self._watch.enlist.remote(slot))
+        life = ray.get(self._watch.register_writer.remote(slot))
         self._share: int | None = ray.get(self._watch.share.remote(slot))
         self._epoch = Epoch(attempt, token, phase, slot, life)
         self._recorded = with_retries(
@@ -97,7 +102,7 @@ class Controller:
 
     def _start(self) -> Chains:
         """What needs the event loop; runs at the first row, before anything awaits."""
-        spare_collector()
+        tune_gc()
         runtime, science = self._config.runtime, self._config.science
         usual = max(1, self._engines.in_flight // runtime.controllers.actors)
         in_flight = self._share or usual
@@ -138,10 +143,15 @@ class Controller:
             headline=headline,
             gate=gate,
         )
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._report()), loop.create_task(self._drain_when_told())]
+        self._tasks = [
+            supervised(self._report, "the report of a controller"),
+            supervised(self._drain_when_told, "the drain of a controller"),
+        ]
         if gate is not None:
-            self._tasks.append(loop.create_task(self._keep_allotted(gate)))
+            renew = partial(self._keep_allotted, gate)
+            self._tasks.append(supervised(renew, "the allotment of a controller"))
+        guard = ProcessGuard(_HANGS_S)
+        self._tasks.append(supervised(guard.beat_for_ever, "the heartbeat of a controller"))
         return self._chains
 
     def _work(self, row: dict[str, Any]) -> Work:
@@ -240,7 +250,7 @@ class Controller:
         assert self._chains is not None
         try:
             grace_s = await self._until_drain(0)
-            self._tasks.append(asyncio.ensure_future(self._cut_when_told()))
+            self._tasks.append(supervised(self._cut_when_told, "the cut of a controller"))
             await self._chains.wind_down(grace_s)
         except ray.exceptions.RayActorError:  # the driver is gone: nobody will take the outcomes
             logger.warning("the run's driver is gone, keeping what is finished")

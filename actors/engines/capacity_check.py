@@ -132,7 +132,10 @@ def waited_for(what: str) -> Iterator[None]:
 
     def watch() -> None:
         while not over.wait(1):
-            waiting.look()
+            try:
+                waiting.look()
+            except Exception:
+                logger.exception("could not look what is waited for")
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 import ray
 
+from actors.cluster.background import supervised
 from actors.cluster.process_guard import ProcessGuard
 from actors.engines.call_server import CallServer
 from actors.engines.engine_stats import EngineStats
@@ -206,14 +207,9 @@ class EngineHost:
     def _watch(self) -> None:
         """From now on end the process when the engine is dead, or this event loop hangs."""
         if not self._watching:
-            self._watching = [asyncio.create_task(self._check_health())]
+            self._watching = [supervised(self._check_health, "the watch over the engine")]
             if self._guard is not None:
-                self._watching.append(asyncio.create_task(self._send_beats(self._guard)))
-
-    async def _send_beats(self, guard: ProcessGuard) -> None:
-        while True:
-            guard.beat()
-            await asyncio.sleep(min(1.0, self._health_s / 8))
+                self._watching.append(supervised(self._guard.beat_for_ever, "the heartbeat"))
 
     async def _check_health(self) -> None:
         """For as long as the process lives. What else a check raises is tried again: it ends the

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.controllers.chain_types import RunIdentity
-from actors.controllers.chains import spare_collector
+from actors.controllers.chains import tune_gc
 from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.serving.answering import Answering
@@ -55,13 +55,13 @@ class EndpointReplica:
         self._plan = plan
         self._config = RunConfig.parse(plan.config)
         self._watch = ray.get_actor(monitor_name(plan.run_id), namespace=NAMESPACE)
-        self._life: int = ray.get(self._watch.enlist.remote(DEPLOYMENT))
+        self._life: int = ray.get(self._watch.register_writer.remote(DEPLOYMENT))
         self._record: Record | None = None
         self._trouble: str | None = None
 
     def __serve_build_asgi_app__(self) -> Starlette:
         """The application; Serve calls it on the event loop that will use it."""
-        spare_collector()
+        tune_gc()
         plan, runtime, science = self._plan, self._config.runtime, self._config.science
         if plan.record is not None:
             labels = [model.label for model in served_models(science).served.values()]

@@ -1,5 +1,7 @@
-"""Samples of a chain: a request's answer is what is recorded, else one completion of the engines,
-scored where asked for and journaled."""
+"""*CompletionSource*: answers requests of chains from what is recorded, else by the engines.
+
+A completion of the engines is scored where the request asks for it, and journaled.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from pipeline.records.journal import Recording
 from pipeline.records.trajectory import observation_of, row_of
 
 
-class Samples:
-    """Draws the samples of all chains of a controller.
+class CompletionSource:
+    """Answers the requests of all chains of a controller.
 
     Args:
         identity: run, attempt and model names for the records.
