@@ -17,7 +17,6 @@ from actors.engines.script_rules import Script, reply, rows, script_of
 from pipeline.answers import extract
 from pipeline.config.strategies import strategies_of
 from pipeline.core import prm
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Question, Request
 from pipeline.records.journal import read_journal
 from pipeline.records.questions import question_of
@@ -100,7 +99,7 @@ def count(run: RunDir, witness: Path) -> Count:
     )  # fmt: skip
     lost, different = 0, 0
     for label, strategy in strategies_of(config.science).items():
-        (phase,) = phases_of(strategy)
+        (phase,) = strategy.phases()
         for row in questions:
             outcome = found.get((label, row["benchmark"], row["question_id"]))
             if outcome is None:

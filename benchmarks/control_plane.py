@@ -35,7 +35,7 @@ from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Completion, Question
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
 
 
 async def _grade(gold: str, completion: Completion) -> str:

@@ -84,7 +84,8 @@ def _measured(runtime: dict[str, Any], wanted: int, at_once: int) -> dict[str, f
     from pipeline.benchmarks.arithmetic import questions
     from pipeline.config.models import GeneratorModel
     from pipeline.config.runtime import RequestConfig, RuntimeConfig
-    from pipeline.core.protocol import Message, Request
+    from pipeline.core.prompts import Message
+    from pipeline.core.protocol import Request
 
     requests = [
         Request(

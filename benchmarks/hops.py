@@ -45,7 +45,8 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
     from actors.engines.connect import clients_of
     from actors.routing.calls import GenerateCall
     from pipeline.config.runtime import RequestConfig
-    from pipeline.core.protocol import Failure, Message, Request
+    from pipeline.core.prompts import Message
+    from pipeline.core.protocol import Failure, Request
 
     client = clients_of(engines, RequestConfig())["generator"]
 

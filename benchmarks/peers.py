@@ -117,7 +117,8 @@ class QuestionActor:
         import ray
 
         from actors.routing.calls import GenerateCall
-        from pipeline.core.protocol import Message, Request
+        from pipeline.core.prompts import Message
+        from pipeline.core.protocol import Request
 
         began, tokens = time.time(), 0
         for number in range(job.rounds):

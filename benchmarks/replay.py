@@ -22,7 +22,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -34,12 +33,9 @@ from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine, sweep
 from pipeline.replay.sweep_table import sweep_table
 from pipeline.statistics.agreement import AgreementWeights
-from pipeline.strategies.agree import Agree
-from pipeline.strategies.base import Base
-from pipeline.strategies.chain_asc import ChainASC
-from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
-from pipeline.strategies.markovscale_0 import MarkovScale0
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.chain_agreement import Agree, ChainASC
+from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.sequential import Base, MRThinking
 from pipeline.theory.stopping import StopRule
 
 WEIGHTS = (
@@ -50,12 +46,12 @@ WEIGHTS = (
 """Of `agree`: as a fit may give them, and none."""
 
 
-def settings(number: int, depth: int) -> list[tuple[str, Strategy[Any]]]:
+def settings(number: int, depth: int) -> list[tuple[str, Strategy]]:
     """`number` settings of the strategies that are replayed as arrays, spread over every field: of
     those that are drawn one in five each is `chain_asc`, `agree` and MarkovScale^0."""
     rng = np.random.default_rng(1)
     budgets = [n for n in (2, 4, 8, 16, 32, 64) if n <= depth]
-    made: list[tuple[str, Strategy[Any]]] = [("base", Base())]
+    made: list[tuple[str, Strategy]] = [("base", Base())]
     made += [("mr_thinking", MRThinking(n=n)) for n in budgets]
     made += [("markovscale_t", MarkovScaleT(n=n, sigma=s)) for n in budgets for s in (-0.1, 0.0)]
     while len(made) < number:
@@ -90,7 +86,7 @@ def believed(pool: CompletionPool) -> CompletionPool:
     return replace(pool, questions=tuple(questions))
 
 
-def agree(pool: CompletionPool, tried: Sequence[tuple[str, Strategy[Any]]]) -> tuple[bool, int]:
+def agree(pool: CompletionPool, tried: Sequence[tuple[str, Strategy]]) -> tuple[bool, int]:
     """Whether both paths judge every question alike under every setting; outcomes compared."""
     fast = FastReplay(chain_arrays(pool))
     equal = True

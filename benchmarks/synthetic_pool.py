@@ -16,8 +16,8 @@ from pipeline.replay.exact import drive
 from pipeline.replay.pool_rows import POOL_TABLE
 from pipeline.replay.pools import POOL_VERSION
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
+from pipeline.strategies.sequential import MRThinking
 
 BENCHMARKS = {"math500": 500, "gsm8k": 1319, "aime24": 30, "aime25": 30, "amc23": 40}
 """Sizes of the paper's benchmarks: 1,919 questions."""

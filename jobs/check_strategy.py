@@ -4,9 +4,9 @@
     python -m jobs.check_strategy mypackage.mymodule:MyStrategy --set n=16
 
 Drives it over made-up questions and completions (`pipeline.replay.contract`): it stops within its
-budget, its states survive JSON and pickle, it refuses what does not answer, it replays from a pool
-where it says so, and it asks neither clock nor random numbers, nor files, nor the hash of a text:
-a replay decides as the live run did. Exits with 0, or with 2 and one line that says what must hold.
+budget, it replays from a pool where it says so, and it asks neither clock nor random numbers, nor
+files, nor the hash of a text: a replay decides as the live run did. Exits with 0, or with 2 and one
+line that says what must hold.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _built(kind: str, overrides: list[str]) -> Strategy[Any]:
+def _built(kind: str, overrides: list[str]) -> Strategy:
     values: dict[str, Any] = {}
     for override in overrides:
         override_field(values, override)
     try:
-        strategy: Strategy[Any] = TypeAdapter(strategy_class(kind)).validate_python(values)
+        strategy: Strategy = TypeAdapter(strategy_class(kind)).validate_python(values)
     except ValidationError as error:
         raise ConfigError(described(error, kind)) from error
     except PydanticUserError as error:
@@ -83,10 +83,10 @@ def _built(kind: str, overrides: list[str]) -> Strategy[Any]:
     return strategy
 
 
-def _everywhere(check: Callable[..., object]) -> Callable[[Strategy[Any]], None]:
+def _everywhere(check: Callable[..., object]) -> Callable[[Strategy], None]:
     """A check with every engine and budget, and with the strategy's own budget."""
 
-    def checked(strategy: Strategy[Any]) -> None:
+    def checked(strategy: Strategy) -> None:
         asked = contract.questions()
         for number in range(_ENGINES):
             for one in (strategy, *(contract.with_budget(strategy, n) for n in _BUDGETS)):
@@ -95,23 +95,23 @@ def _everywhere(check: Callable[..., object]) -> Callable[[Strategy[Any]], None]
     return checked
 
 
-def _scores(strategy: Strategy[Any]) -> None:
+def _scores(strategy: Strategy) -> None:
     for score in _BAD_SCORES:
-        contract.heeds_scores(strategy, contract.questions(1), score)
+        contract.check_scores_required(strategy, contract.questions(1), score)
 
 
-def _seeds(strategy: Strategy[Any]) -> None:
+def _seeds(strategy: Strategy) -> None:
     contract.seeds_by_address(strategy, contract.questions(2), contract.engine(1), _BUDGETS)
 
 
-def _pure(strategy: Strategy[Any]) -> None:
+def _pure(strategy: Strategy) -> None:
     drive = _everywhere(contract.stops_within_its_budget)
     aside = asks_aside(lambda: drive(strategy))
     if aside is not None:
         raise contract.ContractError(aside)
 
 
-def _digest(strategy: Strategy[Any], *, backwards: bool = False) -> str:
+def _digest(strategy: Strategy, *, backwards: bool = False) -> str:
     """Of all decisions, in whatever order they are taken: one that rests on what was decided before
     is another one backwards."""
     order = slice(None, None, -1 if backwards else 1)
@@ -120,21 +120,19 @@ def _digest(strategy: Strategy[Any], *, backwards: bool = False) -> str:
     return " ".join(found[order])
 
 
-def _hashes(strategy: Strategy[Any], argv: list[str]) -> None:
+def _hashes(strategy: Strategy, argv: list[str]) -> None:
     differs = differs_elsewhere("check_strategy", argv, _digest(strategy))
     if differs is not None:
         raise contract.ContractError(differs)
 
 
-_CHECKS: dict[str, Callable[[Strategy[Any]], None]] = {
+_CHECKS: dict[str, Callable[[Strategy], None]] = {
     "a frozen value, equal to its copy": contract.is_a_value,
     "asks neither clock nor random numbers nor files": _pure,
     "stops within its budget, on completions that it had": _everywhere(
         contract.stops_within_its_budget
     ),
     "decides alike when asked again": _everywhere(contract.decides_alike),
-    "states survive JSON and pickle": _everywhere(contract.survives_storage),
-    "refuses what does not answer its requests": _everywhere(contract.refuses_what_does_not_answer),
     "needs the scores that it says it needs": _scores,
     "seeds do not depend on the budget": _seeds,
     "replays from a pool, where it says so": _everywhere(contract.replays_from_a_pool),

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import fields
-from typing import Any
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr
 from jobs.endings import in_one_line
@@ -93,9 +92,9 @@ def _another(run: RunDir, config: SweepConfig) -> int:
     return 0
 
 
-def _named(settings: list[tuple[str, Strategy[Any]]]) -> dict[str, Strategy[Any]]:
+def _named(settings: list[tuple[str, Strategy]]) -> dict[str, Strategy]:
     """Labels of their own: those of a grid tell the fields that vary."""
-    named: dict[str, Strategy[Any]] = {}
+    named: dict[str, Strategy] = {}
     for label, strategy in settings:
         alike = [other for name, other in settings if name == label]
         varied = [

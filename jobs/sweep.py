@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -104,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _check_held_out(settings: Sequence[tuple[str, Strategy[Any]]], pool: CompletionPool) -> None:
+def _check_held_out(settings: Sequence[tuple[str, Strategy]], pool: CompletionPool) -> None:
     """Refuse what was fitted on questions that it is judged by; warn of other models or prompts.
 
     Questions are compared by their texts; what earlier versions fitted holds no texts' digests, and

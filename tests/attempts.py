@@ -18,7 +18,6 @@ from actors.routing.calls import A, Call, GenerateCall
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Failure, Request
 from pipeline.planning.phase_work import phase_work
 from pipeline.records.epochs import Epoch
@@ -146,7 +145,7 @@ def outcomes_of(run: RunDir) -> dict[str, dict[str, Any]]:
 
 
 def _work(strategies: dict[str, Any], row: dict[str, Any]) -> Work:
-    (phase,) = phases_of(strategies[row["strategy"]])
+    (phase,) = strategies[row["strategy"]].phases()
     return Work(
         label=row["strategy"],
         phase=phase.name,

@@ -12,7 +12,8 @@ from actors.routing.address import PoolAddress
 from actors.routing.client import EngineClient
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import RequestConfig
-from pipeline.core.protocol import Message, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Request
 from tests.live import config_of
 
 QUICK = {"backoff_s": 0.01, "no_replica_timeout_s": 20.0}

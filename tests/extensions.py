@@ -25,7 +25,8 @@ from actors.routing.calls import A, Answer, Call, GenerateCall, Generated, Score
 from actors.routing.router import RouterStats
 from actors.routing.transport import ReplicaLostError
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
-from pipeline.core.protocol import Failure, Message, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Failure, Request
 
 # --- a third role: a critic that says in words what is wrong with a reply
 

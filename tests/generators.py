@@ -16,6 +16,8 @@ from pipeline.core.protocol import (
     Question,
     Request,
     Statistics,
+    Strategy,
+    decisions,
 )
 from pipeline.core.seeds import question_seed
 
@@ -132,3 +134,10 @@ def _answerer(choices: Sequence[Observation]) -> Answerer:
 def statistics() -> Statistics:
     """What a phase may have learnt."""
     return Statistics(a=0.1, b=0.3, labels="score")
+
+
+def first_requests(
+    strategy: Strategy, question: Question, statistics: Statistics | None = None
+) -> tuple[Request, ...]:
+    """What a strategy asks for first."""
+    return next(decisions(strategy, question, statistics))

@@ -18,7 +18,6 @@ from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rules_of, strategies_of
 from pipeline.core import prm
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Failure, Request, Strategy
 from pipeline.planning.phase_work import (
     PREPARED,
@@ -109,12 +108,12 @@ def write_questions(run: RunDir, config: RunConfig) -> None:
 
 def work_of(
     row: Row,
-    strategies: Mapping[str, Strategy[Any]],
+    strategies: Mapping[str, Strategy],
     phase: int,
     known: Mapping[tuple[str, str], ByBenchmark],
 ) -> Work:
     """One question for one strategy in a phase, with what the phases before have learnt."""
-    phases = phases_of(strategies[row["strategy"]])
+    phases = strategies[row["strategy"]].phases()
     before = phases[phase - 1].name if phase else PREPARED
     return Work(
         label=row["strategy"],
@@ -183,7 +182,7 @@ def _fold(
     """Learn from a phase, once: what a run wrote down of it stands, as with the driver."""
     recorded = ByQuestion(read_journal(run.journal).table)
     for label, strategy in strategies.items():
-        phases = phases_of(strategy)
+        phases = strategy.phases()
         if phase < len(phases):
             before = known[(label, phases[phase - 1].name if phase else PREPARED)]
             name = phases[phase].name

@@ -11,8 +11,8 @@ from pipeline.config.science import ScienceConfig
 from pipeline.core.protocol import Completion, Failure, Observation, Priors, Question, Request
 from pipeline.replay.exact import Recorded, drive
 from pipeline.replay.pools import CompletionPool, PoolQuestion
-from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
+from pipeline.strategies.sequential import MRThinking
 from tests.generators import answers, completion, logprobs, scores
 from tests.generators import question as a_question
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Failure, Observation, Pool, Question, Request
 from pipeline.core.seeds import question_seed
 from pipeline.records.epochs import Epoch
@@ -142,7 +141,7 @@ def write_run(
     outcomes: list[Row] = []
     journal: list[Row] = []
     for label, strategy in strategies_of(config.science).items():
-        phase = phases_of(strategy)[-1].name
+        phase = strategy.phases()[-1].name
         for source in config.science.benchmarks:
             asked = [question_of(row) for row in rows if row["benchmark"] == source.name]
             played = replay_phases(strategy, asked, engine)

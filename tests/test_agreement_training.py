@@ -21,7 +21,7 @@ from pipeline.predictors.agreement_training import (
 )
 from pipeline.replay.pools import read_pool
 from pipeline.statistics.agreement import VOTE, AgreementWeights, agreement
-from pipeline.strategies.agree import Agree
+from pipeline.strategies.chain_agreement import Agree
 
 POOLS = Path(__file__).parent.parent / "data" / "pools"
 

@@ -17,7 +17,7 @@ from jobs.results import write_summary
 from pipeline import api
 from pipeline.core.errors import ConfigError
 from pipeline.records.run_dir import RunDir
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
 from tests.conftest import ROOT
 from tests.export_runs import RULES, RUNS, counted, told, whole
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run

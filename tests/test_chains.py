@@ -12,12 +12,13 @@ from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.prompting import check_text
 from actors.routing.calls import Generated, Scored
 from pipeline.core.decoding import Decoding
-from pipeline.core.protocol import Failure, Question
+from pipeline.core.protocol import Failure, Generate, Question
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import ByQuestion, Recording, read_journal
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
+from pipeline.strategies.sequential import MRThinking
+from tests.generators import first_requests
 
 
 @dataclass
@@ -254,7 +255,8 @@ async def test_a_strategy_that_breaks_costs_its_own_question_only(tmp_path):
     """An error inside a strategy is that question's outcome."""
 
     class Broken(MRThinking):
-        def step(self, state, observations):
+        def decide(self, question, statistics=None):
+            yield Generate((self.request(question, self.prompts.ask(question.text)),))
             raise ArithmeticError("no")
 
     chains, _ = make_chains(tmp_path, ScriptedGenerator())
@@ -392,7 +394,7 @@ def by_question_row(tmp_path):
     from pipeline.records.trajectory import row_of
 
     work = make_work()
-    request = work.strategy.start(work.question)[1].requests[0]
+    (request,) = first_requests(work.strategy, work.question)
     yield row_of(
         run="r",
         attempt=1,

@@ -16,7 +16,8 @@ from actors.routing.client import EngineClient, grace_s
 from actors.routing.transport import NoReplicaError
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import EngineDeadError, ErrorKind
-from pipeline.core.protocol import Failure, Message, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Failure, Request
 
 SETTINGS = RequestConfig(
     deadline_s=0.2, score_deadline_s=0.2, attempts=3, backoff_s=0, no_replica_timeout_s=0.2

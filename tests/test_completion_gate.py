@@ -22,8 +22,8 @@ from pipeline.planning.schedule import Forecast
 from pipeline.planning.sparing import Prospect
 from pipeline.records.journal import read_journal
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
+from pipeline.strategies.sequential import MRThinking
 
 TOKENS = 10
 

@@ -1,19 +1,21 @@
 """N, r and i are counted as the paper counts them."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 
-from pipeline.core.decoding import Decoding
-from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
     Completion,
     Priors,
     Question,
+    Statistics,
     Stop,
     StopReason,
     decisions,
 )
 from pipeline.strategies import STRATEGIES
-from pipeline.strategies.sequential import Plan, advance, begin
+from pipeline.strategies.sequential import ChainSettings, ChainStrategy
 from pipeline.theory.markov import accuracy_after, rounds_to_reach, stop_as_printed
 from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.stopping import StopRule
@@ -65,22 +67,30 @@ def test_a_chain_of_n_draws_rounds_0_to_n_minus_1(n: int) -> None:
     assert (stop.reason, stop.rounds, drawn) == (StopReason.BUDGET, tuple(range(n)), n)
 
 
-def chain(plan: Plan, score: float) -> tuple[Stop, list[float]]:
-    """Run a plan to its stop with one score for every answer."""
-    state, action = begin(QUESTION, plan)
-    while not isinstance(action, Stop):
-        state, action = advance(state, [Completion(text="2", answer="2", score=score)])
-    return action, list(state.path)
+@dataclass(frozen=True)
+class Chain(ChainStrategy):
+    """A chain with settings of its own."""
+
+    kind: ClassVar[str] = "chain"
+    own: ChainSettings
+
+    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+        """The same for every question."""
+        return self.own
+
+
+def chain(settings: ChainSettings, score: float) -> tuple[Stop, list[float]]:
+    """Run a chain to its stop with one score for every answer."""
+    stop, _ = drive(Chain(own=settings), QUESTION, [1] * settings.n, score)
+    assert stop.belief is not None
+    return stop, list(stop.belief.path)
 
 
 @pytest.mark.parametrize("p0", [0.75, 0.8, 1.0])
 def test_a_gated_question_costs_one_completion(p0: float) -> None:
     """p0 >= L = 0.75 ends the chain after round 0, before the stopping rule is asked."""
-    plan = Plan(
+    plan = ChainSettings(
         n=64,
-        decoding=Decoding(),
-        prompts=Prompts(),
-        score=True,
         gate=True,
         stop_rule=StopRule.PRINTED,
         tau=0.5,
@@ -98,11 +108,8 @@ def test_a_gated_question_costs_one_completion(p0: float) -> None:
 def test_the_printed_rule_counts_i_from_one(tau: float) -> None:
     """A chain that stops after round r was the first to pass Algorithm 1's test, at i = r + 1."""
     a, b, p0, score = 0.02, 0.06, 0.3, 0.3
-    plan = Plan(
+    plan = ChainSettings(
         n=200,
-        decoding=Decoding(),
-        prompts=Prompts(),
-        score=True,
         stop_rule=StopRule.PRINTED,
         tau=tau,
         a=a,

@@ -16,7 +16,8 @@ from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
 from pipeline.core.decoding import RepetitionDetection, Sampling
-from pipeline.core.protocol import Failure, Message, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Failure, Request
 from tests.conftest import TINY_GENERATOR, TINY_POOL, TINY_VERIFIER
 
 pytestmark = [pytest.mark.ray, pytest.mark.vllm]

@@ -13,7 +13,8 @@ from pipeline.records.journal import ByQuestion, fences_of, read_journal
 from pipeline.records.segments import listed, write_segment
 from pipeline.records.trajectory import row_of
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
+from tests.generators import first_requests
 
 STRATEGY = MRThinking(n=5, decoding=Decoding(max_tokens=8))
 QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
@@ -293,7 +294,7 @@ def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(
 
 
 def drawn(epoch, question_id):
-    (request,) = STRATEGY.start(QUESTION)[1].requests
+    (request,) = first_requests(STRATEGY, QUESTION)
     question = Question(benchmark="arithmetic", question_id=question_id, text="1+1?", seed=7)
     return row_of(
         run="r",

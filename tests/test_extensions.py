@@ -26,12 +26,13 @@ from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
 from pipeline.core.decoding import Decoding
-from pipeline.core.protocol import Failure, Message, Question, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Failure, Question, Request
 from pipeline.planning.capacity import asks_of
 from pipeline.report.utilisation import pool_report
 from pipeline.report.utilisation_text import as_lines
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
 from tests.extensions import CriticCall, Critique, WithCritic
 from tests.test_balance import row, stats
 

@@ -15,7 +15,7 @@ from pipeline.replay.fast import Decisions
 from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine
 from pipeline.report.comparison import accuracy, against_rivals
 from pipeline.report.run_data import read_run
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
 from tests.generators import completion, question
 from tests.pools import pool_of, pool_question
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.protocol import Completion, Priors, Stop, StopReason, Strategy
+from pipeline.core.protocol import (
+    Completion,
+    Priors,
+    Question,
+    Statistics,
+    Stop,
+    StopReason,
+    Strategy,
+)
 from pipeline.replay.chain_arrays import NO_ANSWER, NOT_APPLICABLE, chain_arrays, positions_by_depth
 from pipeline.replay.exact import Replayed, replay_phases
 from pipeline.replay.fast import REASONS, FastReplay
@@ -20,10 +28,10 @@ from pipeline.replay.sweep import judged_by_state_machine
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.calibration_maps import IsotonicMap, PlattMap
 from pipeline.strategies import STRATEGIES
-from pipeline.strategies.esc import EarlyStoppingSelfConsistency
-from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
-from pipeline.strategies.markovscale_0 import MarkovScale0
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.self_consistency import EarlyStoppingSelfConsistency
+from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThinking
+from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.stopping import StopRule
 from tests.generators import completion, completions_of_any_kind, question, scores
 from tests.pools import pool_of, pool_question, pools
@@ -31,7 +39,33 @@ from tests.pools import pool_of, pool_question, pools
 ROUNDS = 6
 
 
-def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfItsOwn(ChainStrategy):
+    """A user's chain rule, whose settings depend on the question."""
+
+    kind: ClassVar[str] = "of_its_own"
+    n: int = 4
+    tau: float = 0.8
+
+    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+        """Questions with an even name have a gate, the others a prior that is wide."""
+        even = question.question_id[-1] in "02468"
+        return ChainSettings(
+            n=max(1, self.n - even),
+            gate=even,
+            stop_rule=StopRule.FORECAST,
+            min_rounds=2 - even,
+            tau=self.tau,
+            a=0.1,
+            b=0.3,
+            p0=None if even else 0.3,
+            p0_source="first_score" if even else "mine",
+            prior=None if even else BetaPosterior(0.5, 1.0),
+            calibration=None if even else PlattMap(slope=7.3, intercept=-2.1),
+        )
+
+
+def chain_strategies() -> st.SearchStrategy[Strategy]:
     """Every strategy of the sequential family with every setting."""
     n = st.integers(1, ROUNDS)
     tau = scores() | st.sampled_from([0.8, 0.9, 0.95])
@@ -50,6 +84,7 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
     cls = STRATEGIES
     return st.one_of(
         st.just(cls["base"]()),
+        st.builds(OfItsOwn, n=n, tau=tau),
         st.builds(cls["mr_thinking"], n=n),
         st.builds(cls["markovscale_t"], n=n, sigma=sigma, p0_source=source, calibration=maps),
         st.builds(
@@ -94,7 +129,7 @@ def chain_strategies() -> st.SearchStrategy[Strategy[Any]]:
     )
 
 
-def by_state_machine(pool: CompletionPool, strategy: Strategy[Any]) -> dict[Any, Replayed]:
+def by_state_machine(pool: CompletionPool, strategy: Strategy) -> dict[Any, Replayed]:
     """`pipeline.replay.exact` of every question, benchmark by benchmark."""
     found: dict[Any, Replayed] = {}
     for benchmark in pool.benchmarks:
@@ -111,9 +146,7 @@ def by_state_machine(pool: CompletionPool, strategy: Strategy[Any]) -> dict[Any,
 
 @given(pool=pools(rounds=ROUNDS), strategy=chain_strategies())
 @settings(max_examples=150, deadline=None)
-def test_arrays_and_state_machine_decide_alike(
-    pool: CompletionPool, strategy: Strategy[Any]
-) -> None:
+def test_arrays_and_state_machine_decide_alike(pool: CompletionPool, strategy: Strategy) -> None:
     """Same reason, same completions, same choice under every rule, same tokens, for every
     question, over pools with failures and ties and every setting of the family."""
     chains = chain_arrays(pool)

@@ -22,8 +22,9 @@ from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Question
 from pipeline.records.journal import read_journal
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
+from pipeline.strategies.sequential import MRThinking
+from tests.generators import first_requests
 
 STRATEGY = MRThinking(
     n=3,
@@ -336,7 +337,7 @@ async def test_text_that_no_file_can_hold_does_not_stop_the_journal(tmp_path):
     from pipeline.records.trajectory import row_of
 
     journal = JournalWriter(Folder(str(tmp_path)), flush_s=0.01)
-    (request,) = STRATEGY.start(ILL)[1].requests
+    (request,) = first_requests(STRATEGY, ILL)
     for error in ("engine: \ud800", "engine: fine"):
         journal.append(
             row_of(

@@ -18,7 +18,8 @@ from actors.routing.client import EngineClient
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 from pipeline.core.errors import ConfigError, EngineError
-from pipeline.core.protocol import Failure, Message, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Failure, Request
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray")]
 

@@ -29,10 +29,11 @@ from pipeline.replay import exact
 from pipeline.replay.exact import RecordingKind
 from pipeline.replay.pool_rows import Digests, Located, Taken
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
+from tests.generators import first_requests
 
 QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
-REQUEST = MRThinking(decoding=Decoding(max_tokens=8)).start(QUESTION)[1].requests[0]
+(REQUEST,) = first_requests(MRThinking(decoding=Decoding(max_tokens=8)), QUESTION)
 SCORED = Completion(text="\\boxed{2}", answer="2", step_scores=(0.25, 0.75), score=0.5)
 
 
@@ -159,7 +160,7 @@ def test_the_first_durable_record_of_an_address_wins():
 
 def test_a_record_of_another_request_is_no_answer():
     """The digest must be that of the request: another prompt is another completion."""
-    other = MRThinking(decoding=Decoding(max_tokens=9)).start(QUESTION)[1].requests[0]
+    (other,) = first_requests(MRThinking(decoding=Decoding(max_tokens=9)), QUESTION)
 
     assert Recording([make_row()]).take(other) is None
 

@@ -10,10 +10,11 @@ from pipeline.records.segments import listed, write_segment
 from pipeline.records.trajectory import row_of
 from pipeline.report.token_audit import as_sentence, journaled_tokens, ledger
 from pipeline.store.storage import Folder
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
+from tests.generators import first_requests
 
 QUESTION = Question(benchmark="arithmetic", question_id="1", text="1+1?", seed=7)
-REQUEST = MRThinking(decoding=Decoding(max_tokens=8)).start(QUESTION)[1].requests[0]
+(REQUEST,) = first_requests(MRThinking(decoding=Decoding(max_tokens=8)), QUESTION)
 
 
 def life(number, attempt=1):

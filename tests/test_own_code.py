@@ -92,50 +92,49 @@ def test_what_others_do_as_garbage_is_collected_is_not_the_strategys(project):
     assert gc.isenabled()
 
 
+MORE = "while len(chain.completions) < self.n:"
+RULE = 'default_rule: ClassVar[str] = "best"'
+TRUE = "ClassVar[bool] = True"
+
+
 @pytest.mark.parametrize(
     ("was", "instead", "says"),
     [
-        ("told.drawn >= self.n", "time.time() < 0", "asks the clock (time.time)"),
-        ("told.drawn >= self.n", "random.random() < 0.5", "asks random numbers (random.random)"),
-        ("told.drawn >= self.n", "datetime.now().year > 3", "asks the clock (datetime.now)"),
-        ("told.drawn >= self.n", "bool(os.urandom(1))", "asks the system"),
+        (MORE, "while time.time() > 0:", "asks the clock (time.time)"),
+        (MORE, "while random.random() < 0.5:", "asks random numbers (random.random)"),
+        (MORE, "while datetime.now().year > 3:", "asks the clock (datetime.now)"),
+        (MORE, "while os.urandom(1):", "asks the system"),
         (
-            "told.drawn >= self.n",
-            "told.drawn >= self.n or hash(str(told.answers)) % 2",
+            MORE,
+            "while len(chain.answers) < self.n and hash(str(chain.answers)) % 2:",
             "alike in another process",
         ),
         (
-            "told.drawn >= self.n",
-            "told.drawn >= self.n or SEEN.setdefault(told.answers, len(SEEN)) > 5",
+            MORE,
+            "while len(chain.answers) < self.n and "
+            "SEEN.setdefault(tuple(chain.answers), len(SEEN)) <= 5:",
             "alike in another process",
         ),
-        ("told.drawn >= self.n", "os.getenv('HOME') == 'x'", "asks the environment (os.environ)"),
-        ("told.drawn >= self.n", "threading.Thread(target=list).start()", "asks another thread"),
-        ("told.drawn >= self.n", "uuid.uuid1().int == 0", "asks the clock"),
-        ("told.drawn >= self.n", "told.drawn > self.n", "a question may cost"),
-        (
-            "return ask_again(told",
-            "return state, ask_again(told, SAME, self)[1]\n        (told",
-            "once",
-        ),
-        (
-            "return ask_first(question, self)",
-            "return 1, 'go'",
-            "must be Generate or Stop, got 'go'",
-        ),
+        (MORE, "while os.getenv('HOME') != 'x':", "asks the environment (os.environ)"),
+        (MORE, "while not threading.Thread(target=list).start():", "asks another thread"),
+        (MORE, "while uuid.uuid1().int:", "asks the clock"),
+        (MORE, "while len(chain.completions) <= self.n:", "a question may cost"),
+        (MORE, f"{MORE}\n            chain.completions[:] = []", "once"),
+        ("        while", "        yield 'go'\n        while", "must yield Generate, got 'go'"),
+        ("return Stop", "return 'go' or Stop", "must return a Stop, got 'go'"),
         ("StopReason.BUDGET", "'done'", "a stop must have a StopReason, got 'done'"),
-        ("newest = told", "sys.exit(0)\n        newest = told", "it raised SystemExit: 0"),
-        ("newest = told", "int('a\\nb')\n        newest = told", "it raised ValueError"),
+        ("newest = chain", "sys.exit(0)\n            newest = chain", "it raised SystemExit: 0"),
+        ("newest = chain", "int('a\\nb')\n            newest = chain", "it raised ValueError"),
         ("raise ValueError", "print", "n = 0 must raise ValueError"),
-        ("return ask_first(question, self)", "return 1 / 0", "ZeroDivisionError: division by zero"),
-        ("stop(told, StopReason.BUDGET)", "(told, told)", "it raised"),
-        ("needs_score: ClassVar[bool] = False", "needs_score: ClassVar[bool] = True", "it took it"),
-        ("ask_first(question, self)", "ask_first(odd(question), self)", "it says pool_replayable"),
-        ("frozen=True, ", "", "must be a strategy: a dataclass(frozen=True)"),
-        ("def step", "def stepp", "must be a strategy: it must have a method step"),
+        ("        while", "        1 / 0\n        while", "ZeroDivisionError: division by zero"),
+        ("    n: int = 8", f"    needs_score: {TRUE}\n    n: int = 8", "it took it"),
+        ("Revisions(question", "Revisions(odd(question)", "it says pool_replayable"),
+        ("frozen=True, ", "", "cannot inherit non-frozen dataclass from a frozen one"),
+        ("@dataclass(frozen=True, slots=True, kw_only=True)", "", "a dataclass(frozen=True)"),
+        ("def decide", "def step", "must be a strategy: it must have decide(question"),
+        ("    n: int = 8\n", "", "must be a strategy: it must have n"),
         ('kind: ClassVar[str] = "stable"', 'kind: ClassVar[str] = "base"', "a name of its own"),
-        ('[str] = "last"', '[str] = "best"', "default_rule must be one of last"),
-        ("    score: bool = True\n", "", "it must have a field score"),
+        ("    n: int = 8", f"    {RULE}\n    n: int = 8", "must be one of last"),
         ("import dataclass", "import dataklass", "module early.stable must be importable"),
     ],
 )
@@ -166,15 +165,24 @@ import uuid
 from dataclasses import replace
 from datetime import datetime
 
-from pipeline.core.protocol import Completion
-
 SEEN = {}
-SAME = Completion(text="1", answer="1")
 
 def odd(question):
     return replace(question, text=question.text + "!")
 
 
+"""
+
+
+OLD = """
+
+@dataclass(frozen=True)
+class Old:
+    kind: ClassVar[str] = "old"
+    n: int = 8
+
+    def start(self, question, statistics=None): ...
+    def step(self, state, observations): ...
 """
 
 
@@ -194,12 +202,16 @@ def test_its_fields_are_checked_as_those_of_any_strategy(project):
 
 
 def test_what_is_no_strategy_is_refused_before_anything_starts(project):
-    """A missing module, a missing name, a function, another class, a misspelt kind: one line."""
+    """A missing module, a missing name, a function, another class, one of the form that strategies
+    had before, a misspelt kind: one line."""
+    with (project / "early" / "stable.py").open("a") as file:
+        file.write(OLD)
     for kind, says in (
         ("nowhere:X", "module nowhere must be importable"),
         ("early.stable:Other", "module early.stable must have Other"),
-        ("early.stable:tell", "must be a strategy: a class, got function"),
-        ("early.stable:Revisions", "it must have a method start"),
+        ("early.stable:dataclass", "must be a strategy: a class, got function"),
+        ("early.stable:Question", "it must derive from pipeline.core.protocol.Strategy"),
+        ("early.stable:Old", "replace start and step by one generator decide"),
         ("early.stable:", "must be written package.module:Name"),
         ("chain_acs", r"did you mean chain_asc\?"),
     ):
@@ -208,14 +220,14 @@ def test_what_is_no_strategy_is_refused_before_anything_starts(project):
         assert "\n" not in str(caught.value)
 
 
-def test_a_strategy_without_n_is_known_by_what_it_may_cost(project):
-    """Its N in summary and plans is `max_requests`; a log of inspect is JSON also where one of its
+def test_a_strategy_without_a_field_n_is_known_by_what_it_may_cost(project):
+    """Its N in summary and plans is a property; a log of inspect is JSON also where one of its
     settings has no end."""
     file = project / "early" / "stable.py"
-    bound = "    @property\n    def max_requests(self):\n        return self.most\n\n"
-    text = file.read_text().replace("    def start(", f"{bound}    def start(", 1)
+    bound = "    @property\n    def n(self):\n        return self.most\n\n"
+    text = file.read_text().replace("    def decide(", f"{bound}    def decide(", 1)
     text = text.replace("n: int = 8", "most: int = 8\n    far: float = float('inf')")
-    file.write_text(text.replace("self.n:", "self.most:").replace('("n", "times")', '("times",)'))
+    file.write_text(text.replace('("n", "times")', '("times",)'))
     config = made_up_config(project, strategies=["early.stable:Stable"])
     run = write_run(config, "run", question_rows(2, ["made-up"]), metrics=False)
     log = exported(run, "inspect", project / "logs") / "made-up-Stable.eval"

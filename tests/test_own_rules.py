@@ -36,9 +36,8 @@ from pipeline.replay import contract
 from pipeline.replay.sweep import judged_by_state_machine, rights
 from pipeline.replay.sweep import sweep as swept
 from pipeline.report.cautions import cautions
-from pipeline.strategies.agree import Agree
-from pipeline.strategies.chain_asc import ChainASC
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.chain_agreement import Agree, ChainASC
+from pipeline.strategies.sequential import MRThinking
 from tests.generators import completion, observations
 from tests.pools import pools
 

@@ -10,10 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pipeline.core.decoding import Decoding
-from pipeline.core.prompts import Prompts
-from pipeline.core.protocol import Completion, Question, Stop
-from pipeline.strategies.sequential import Plan, advance, begin
+from pipeline.core.protocol import Completion
+from pipeline.strategies.sequential import ChainBelief, ChainSettings
 from pipeline.theory.markov import (
     accuracy_after,
     rounds_to_reach,
@@ -208,11 +206,8 @@ def test_at_the_default_tau_a_fast_chain_is_never_stopped_as_printed() -> None:
 
 def forecast_stops_after(scores: list[float], *, a: float, b: float, tau: float) -> int:
     """Completions that a chain with prior mean 0.5 draws of these under the forecast rule."""
-    plan = Plan(
+    settings = ChainSettings(
         n=len(scores),
-        decoding=Decoding(),
-        prompts=Prompts(),
-        score=True,
         stop_rule=StopRule.FORECAST,
         tau=tau,
         a=a,
@@ -220,12 +215,12 @@ def forecast_stops_after(scores: list[float], *, a: float, b: float, tau: float)
         p0=0.5,
         p0_source="predictor",
     )
-    state, action = begin(Question(benchmark="x", question_id="1", text="?"), plan)
-    for score in scores:
-        state, action = advance(state, [Completion(text="2", answer="2", score=score)])
-        if isinstance(action, Stop):
-            return len(action.rounds)
-    raise AssertionError("the chain went past its budget")
+    belief = ChainBelief(settings)
+    for round, score in enumerate(scores):
+        belief.update(round, Completion(text="2", answer="2", score=score))
+        if belief.is_confident(round + 1):
+            return round + 1
+    return len(scores)
 
 
 @pytest.mark.parametrize(

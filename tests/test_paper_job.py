@@ -25,7 +25,7 @@ from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.other_strategies import replay_other
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 from tests.scripted_pools import collected, evaluated
 

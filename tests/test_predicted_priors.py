@@ -162,8 +162,8 @@ def test_a_swept_pool_believes_what_a_live_run_would() -> None:
         pytest.approx(1 / (1 + np.exp(-2))),
     ]
     assert {(q.question.priors.a, q.question.priors.p0) for q in plain.questions} == {(0.2, None)}
-    state, _ = MarkovScaleStar(n=4).start(believed.questions[0].question)
-    assert (state.plan.p0_source, state.plan.a, state.plan.b) == ("predictor", 0.1, 0.3)
+    settings = MarkovScaleStar(n=4).settings(believed.questions[0].question)
+    assert (settings.p0_source, settings.a, settings.b) == ("predictor", 0.1, 0.3)
 
 
 def tiny_config(tmp_path: Path, predictor: Path, **runtime: Any) -> RunConfig:

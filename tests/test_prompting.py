@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from actors.engines.prompting import Prompter, check_text
-from pipeline.core.protocol import Message, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Request
 
 
 class Words:

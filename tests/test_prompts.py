@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.prompts import EmptyAnswer, Feedback, Prompts, first_box_compat
-from pipeline.core.protocol import Completion, Message
+from pipeline.core.prompts import EmptyAnswer, Feedback, Message, Prompts, first_box_compat
+from pipeline.core.protocol import Completion
 
 
 def test_the_first_round_asks_the_question_with_the_instruction():
@@ -55,7 +55,7 @@ def test_feedback_is_what_the_setting_names(feedback, expected):
     """The final answer, the first box of the whole reply, or the text after thinking."""
     reply = Completion(text="<think>maybe \\boxed{3}\n</think>So \\boxed{5}.", answer="5")
 
-    assert Prompts(feedback=feedback).fed_back(reply) == expected
+    assert Prompts(feedback=feedback).fed_back(reply.text, reply.answer) == expected
 
 
 @pytest.mark.parametrize(

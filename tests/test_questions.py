@@ -10,6 +10,7 @@ from pipeline.core.decoding import Decoding
 from pipeline.core.errors import DataError
 from pipeline.records.questions import question_of, questions_table
 from pipeline.strategies import STRATEGIES
+from tests.generators import first_requests
 
 ITEMS = [
     Item(benchmark="aime24", question_id="1", text="one?", gold="1"),
@@ -85,8 +86,7 @@ def test_a_benchmarks_own_limit_reaches_the_requests(kind):
     strategy = STRATEGIES[kind](decoding=Decoding(max_tokens=80))
     asked = []
     for question in questions(PriorsConfig(a=0.1, b=0.2), max_tokens={"aime24": 160}):
-        _, action = strategy.start(question)
-        asked.append({request.max_tokens for request in action.requests})
+        asked.append({request.max_tokens for request in first_requests(strategy, question)})
 
     answer = 20 if kind == "budget_forcing" else 0  # a quarter is kept for the answer
     assert asked == [{160 - answer}, {80 - answer}]

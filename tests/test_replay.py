@@ -10,20 +10,19 @@ from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ReplayMissError
 from pipeline.core.protocol import Failure, Observation, Request, StopReason
 from pipeline.records.trajectory import row_of
-from pipeline.replay.exact import Recorded, Recording, RecordingKind, replay
-from pipeline.strategies.asc import AdaptiveConsistency
+from pipeline.replay.exact import Recorded, Recording, RecordingKind, drive, replay
 from pipeline.strategies.best_of_n import BestOfN
-from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.strategies.self_consistency import SelfConsistency
-from tests.generators import completion, question
+from pipeline.strategies.self_consistency import AdaptiveConsistency, SelfConsistency
+from pipeline.strategies.sequential import MRThinking
+from tests.generators import completion, first_requests, question
 
 QUESTION = question()
 
 
 def pool_of(observations: list[Observation]) -> Recording:
     """A pool of samples of the question, drawn with the default prompt and decoding."""
-    _, action = SelfConsistency(n=len(observations)).start(QUESTION)
-    return recording(list(zip(action.requests, observations, strict=True)))  # type: ignore[union-attr]
+    requests = first_requests(SelfConsistency(n=len(observations)), QUESTION)
+    return recording(list(zip(requests, observations, strict=True)))
 
 
 def recording(pairs: list[tuple[Request, Observation]]) -> Recording:
@@ -84,9 +83,7 @@ def test_other_sampling_parameters_are_a_mismatch() -> None:
 def test_another_prompt_is_a_mismatch() -> None:
     """A chain over a pool in which round 0 had another answer asks something else in round 1."""
     chain = MRThinking(n=2)
-    state, first = chain.start(QUESTION)
-    _, second = chain.step(state, [completion("1")])
-    requests = [first.requests[0], second.requests[0]]  # type: ignore[union-attr]
+    requests = drive(chain, QUESTION, lambda request: completion("1")).requests
     told = recording(list(zip(requests, [completion("2"), completion("3")], strict=True)))
 
     with pytest.raises(ReplayMissError, match=r"round 1, sample 0 .* another request"):

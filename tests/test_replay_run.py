@@ -13,7 +13,6 @@ from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import DataError
-from pipeline.core.phases import phases_of
 from pipeline.records.outcome import outcome_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
@@ -173,7 +172,7 @@ def replayed_over(
     answers = {key: q.answers(Digests()) for key, q in of_pool.items()}
     found: dict[tuple[str, str, str], Row] = {}
     for label, strategy in strategies_of(config.science).items():
-        phase = phases_of(strategy)[-1].name
+        phase = strategy.phases()[-1].name
         for question_id, replayed in replay_phases(
             strategy, questions, lambda asked, request: answers[asked.question_id](request)
         ).items():

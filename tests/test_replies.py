@@ -11,10 +11,10 @@ import pytest
 from actors.engines.prompting import Prompter
 from pipeline.answers.extract import extract
 from pipeline.core.prm import split_steps
-from pipeline.core.prompts import Feedback, Prompts
-from pipeline.core.protocol import Completion, Message, Request
+from pipeline.core.prompts import Feedback, Message, Prompts
+from pipeline.core.protocol import Completion, Request
 from pipeline.core.thinking import MARKS, Reasoning, opened_by, parts
-from pipeline.strategies.atom_prompts import shown
+from pipeline.strategies.atom_of_thoughts import shown
 
 GOLDEN: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data" / "replies" / "golden.json").read_text("utf-8")
@@ -73,7 +73,9 @@ def test_a_revision_prompt_has_nothing_of_the_thought(golden: dict[str, Any]) ->
     """Neither the answer nor the text that is fed back holds any of it; an open thought is none."""
     text = golden["opened"] + golden["reply"]
     completion = Completion(text=text, answer=extract(text))
-    fed = {way: Prompts(feedback=way).fed_back(completion) for way in Feedback}
+    fed = {
+        way: Prompts(feedback=way).fed_back(completion.text, completion.answer) for way in Feedback
+    }
 
     assert fed[Feedback.FINAL_BOX] == golden["answer"]
     assert fed[Feedback.FINAL_TEXT] == ("\n\n".join(golden["steps"]) or None)

@@ -42,7 +42,7 @@ from pipeline.results.compare import Comparison, compare
 from pipeline.statistics.intervals import Interval
 from pipeline.statistics.paired import mcnemar
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
-from pipeline.strategies.beacon import Beacon
+from pipeline.strategies.best_of_n import Beacon
 from pipeline.strategies.budget_forcing import BudgetForcing
 from pipeline.strategies.markovscale import MarkovScaleStar
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run

@@ -28,10 +28,8 @@ from pipeline.planning.run_caps import (
 from pipeline.planning.schedule import Forecast
 from pipeline.planning.sparing import Prospect, going_on, prospect
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
-from pipeline.strategies.base import Base
-from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
-from pipeline.strategies.markovscale_0 import MarkovScale0
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT
+from pipeline.strategies.sequential import Base, MRThinking
 from pipeline.theory.markov import accuracy_after
 
 

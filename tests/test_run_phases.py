@@ -21,15 +21,14 @@ from pipeline.answers import grade
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import headlines_of, strategies_of
 from pipeline.core.errors import ConfigError
-from pipeline.core.phases import Phase, WholePhase, phases_of
-from pipeline.core.protocol import Completion
+from pipeline.core.protocol import Completion, Decisions, Generate, Phase, Question, Statistics
 from pipeline.planning.phase_work import PREPARED
 from pipeline.records.epochs import Epoch
 from pipeline.records.outcome import SCHEMA
 from pipeline.records.resume_index import RecordedWork
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.run import replay_run
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
 from tests.live import (
     ScriptedGenerator,
     ScriptedVerifier,
@@ -82,7 +81,7 @@ async def _draw(
     known = {
         (label, name): run.statistics(label, name) or {}
         for label, strategy in strategies.items()
-        for name in (PREPARED, *(each.name for each in phases_of(strategy)))
+        for name in (PREPARED, *(each.name for each in strategy.phases()))
     }
     asked = [work_of(row, strategies, phase, known) for row in work]
     rows = await asyncio.gather(*(chains.run(one) for one in asked))
@@ -216,8 +215,8 @@ class TwoPasses(MRThinking):
     def phases(self) -> tuple[Phase, ...]:
         """Two rounds, then all of them."""
         return (
-            WholePhase(name="some", strategy=MRThinking(n=2, prompts=self.prompts)),
-            WholePhase(name="all", strategy=MRThinking(n=self.n, prompts=self.prompts)),
+            Phase(name="some", strategy=MRThinking(n=2, prompts=self.prompts)),
+            Phase(name="all", strategy=MRThinking(n=self.n, prompts=self.prompts)),
         )
 
 
@@ -231,7 +230,7 @@ class BreaksAt(TwoPasses):
         """The same two."""
         some, all_of_them = super().phases()
         return (
-            WholePhase(name=some.name, strategy=Breaking(n=2, prompts=self.prompts)),
+            Phase(name=some.name, strategy=Breaking(n=2, prompts=self.prompts)),
             all_of_them,
         )
 
@@ -240,11 +239,12 @@ class BreaksAt(TwoPasses):
 class Breaking(MRThinking):
     """Breaks at every text with a 7 in it."""
 
-    def step(self, state: Any, observations: Any) -> Any:
-        """One round more, or an error."""
-        if "7" in state.question.text:
+    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+        """One round, and an error or all rounds."""
+        if "7" in question.text:
+            yield Generate((self.request(question, self.prompts.ask(question.text)),))
             raise ArithmeticError("seven")
-        return super().step(state, observations)
+        return (yield from super().decide(question, statistics))
 
 
 async def test_a_question_at_which_a_phase_breaks_costs_no_other(tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ from pipeline.planning.phase_work import phase_work
 from pipeline.planning.schedule import Forecast, forecast, running_means
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.records.trajectory import SCHEMA, table_of
-from pipeline.strategies.base import Base
 from pipeline.strategies.markovscale import MarkovScaleT
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import Base, MRThinking
 
 
 def question(**priors: Any) -> Question:

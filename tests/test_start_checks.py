@@ -20,7 +20,8 @@ from actors.routing.calls import GenerateCall, ScoreCall
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineError
-from pipeline.core.protocol import Failure, Message, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Failure, Request
 from pipeline.planning.sample_requests import QUESTION, REPLY, sample_requests
 from pipeline.strategies import STRATEGIES
 

@@ -15,7 +15,7 @@ from jobs.results import write_summary
 from pipeline.report.forecast import expected_completions, progress_of
 from pipeline.report.run_data import RunData, read_run
 from pipeline.strategies import STRATEGIES
-from pipeline.strategies.markovscale_0 import MarkovScale0
+from pipeline.strategies.markovscale import MarkovScale0
 from tests.report_runs import made_up_config, question_rows, write_run
 
 RULED = {"a": 0.1, "b": 0.4}  # L = 0.8

@@ -25,9 +25,9 @@ from pipeline.replay.sweep import (
 )
 from pipeline.replay.sweep_table import SCHEMA, sweep_table
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
-from pipeline.strategies.esc import EarlyStoppingSelfConsistency
 from pipeline.strategies.markovscale import MarkovScaleStar
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.self_consistency import EarlyStoppingSelfConsistency
+from pipeline.strategies.sequential import MRThinking
 from tests.generators import completion, question
 from tests.pools import pool_of, pool_question, pools
 from tests.test_fast_replay import ROUNDS, chain_strategies
@@ -35,7 +35,7 @@ from tests.test_fast_replay import ROUNDS, chain_strategies
 
 @given(pool=pools(rounds=ROUNDS), strategy=chain_strategies())
 @settings(max_examples=40, deadline=None)
-def test_both_paths_judge_alike(pool: CompletionPool, strategy: Strategy[Any]) -> None:
+def test_both_paths_judge_alike(pool: CompletionPool, strategy: Strategy) -> None:
     """Verdicts under every rule, tokens and completions are the same by arrays and by replay."""
     chains = chain_arrays(pool)
     decided = FastReplay(chains).decide(strategy)
@@ -69,7 +69,7 @@ def made_up(n_questions: int = 40) -> CompletionPool:
 
 
 def rows_of(
-    pool: CompletionPool, settings: list[tuple[str, Strategy[Any]]], choose: tuple[str, ...] = ()
+    pool: CompletionPool, settings: list[tuple[str, Strategy]], choose: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
     table = sweep_table(sweep(pool, settings), choose)
     assert table.schema.equals(SCHEMA)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
@@ -19,7 +18,7 @@ from jobs import report as report_job
 from jobs import sweep as sweep_job
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import Action, Observation, StopReason
+from pipeline.core.protocol import Decisions, Question, Statistics, Stop, StopReason
 from pipeline.paper.beliefs import from_other_half
 from pipeline.paper.evaluation import Evaluation, evaluate
 from pipeline.paper.fronts import agree_weights, fronts_of, policies
@@ -32,10 +31,8 @@ from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import judged_by_state_machine, rights, sweep
 from pipeline.report.fronts import fronts_name, fronts_section, read_fronts
 from pipeline.report.html import join
-from pipeline.strategies.agree import Agree
-from pipeline.strategies.chain_asc import ChainASC
-from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.strategies.revisions import Revisions, ask_again, stop, tell
+from pipeline.strategies.chain_agreement import Agree, ChainASC
+from pipeline.strategies.sequential import MRThinking, Revisions
 from tests.report_runs import made_up_config, question_rows, write_run
 
 POOL = "tests/data/pool"
@@ -54,18 +51,15 @@ class Stable(ChainASC):
     kind: ClassVar[str] = "stable"
     default_rule: ClassVar[str] = "last"
 
-    def step(
-        self, state: Revisions, observations: Sequence[Observation]
-    ) -> tuple[Revisions, Action]:
+    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
         """Stop on two equal answers, or at N."""
-        told = tell(state, observations)
-        if told is None:
-            return stop(state, StopReason.FAILED)
-        if told.drawn > 1 and told.answers[-1] == told.answers[-2]:
-            return stop(told, StopReason.AGREED)
-        if told.drawn >= self.n:
-            return stop(told, StopReason.BUDGET)
-        return ask_again(told, observations[0], self)
+        chain, reason = Revisions(question, self), StopReason.BUDGET
+        while len(chain.completions) < self.n and reason is StopReason.BUDGET:
+            if (yield from chain.draw(score=self.score)) is None:
+                reason = StopReason.FAILED
+            elif len(chain.answers) > 1 and chain.answers[-1] == chain.answers[-2]:
+                reason = StopReason.AGREED
+        return Stop(reason=reason, rounds=tuple(range(len(chain.completions))))
 
 
 @lru_cache(maxsize=1)

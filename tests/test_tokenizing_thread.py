@@ -18,7 +18,8 @@ from actors.engines.verifiers.kind import Running
 from actors.engines.verifiers.writer import VllmWriter, Weighed
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.core.judging import Judge
-from pipeline.core.protocol import Message, Request
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Request
 from pipeline.core.step_format import Turn
 
 

@@ -20,7 +20,7 @@ class Work:
     label: str
     """The strategy's label in its run."""
     phase: str
-    strategy: Strategy[Any]
+    strategy: Strategy
     question: Question
     gold: str | None
     level: str | None = None

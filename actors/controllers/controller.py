@@ -31,7 +31,6 @@ from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
 from actors.routing.spans import spans
 from pipeline.config.strategies import headlines_of, own_rules_of, rules_of, strategies_of
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
 from pipeline.records.epochs import Epoch
@@ -156,7 +155,7 @@ class Controller:
 
     def _work(self, row: dict[str, Any]) -> Work:
         label, benchmark = row["strategy"], row["benchmark"]
-        phases = phases_of(self._strategies[label])
+        phases = self._strategies[label].phases()
         phase = phases[self._phase]
         known = self._known[label]
         return Work(
@@ -179,7 +178,7 @@ class Controller:
         """What is known before this phase, by label and benchmark."""
         known = {}
         for label, strategy in self._strategies.items():
-            phases = phases_of(strategy)
+            phases = strategy.phases()
             if self._phase < len(phases):
                 before = phases[self._phase - 1].name if self._phase else "prepared"
                 known[label] = self._run.statistics(label, before) or {}

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from actors.cluster.storage_retry import with_retries
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Statistics
 from pipeline.planning.phase_work import (
     PREPARED,
@@ -111,7 +110,7 @@ class RunPhases:
         """Learn from a finished phase, once."""
         known = self._statistics()
         for label in self._unfolded(phase, known):
-            phases = phases_of(self._strategies[label])
+            phases = self._strategies[label].phases()
             before = known.get((label, phases[phase - 1].name if phase else PREPARED), {})
             had = known.get((label, phases[phase].name), {})  # a benchmark may be new
             learnt = self._learnt(label, phase, before, self._questions_without(had))
@@ -121,7 +120,7 @@ class RunPhases:
         self, label: str, phase: int, before: ByBenchmark, questions: Sequence[Row]
     ) -> dict[str, Statistics | None]:
         strategy = self._strategies[label]
-        selected = taking_part(label, phases_of(strategy)[phase], questions, before)
+        selected = taking_part(label, strategy.phases()[phase], questions, before)
         place = (self._run, self._entry.number, phase, label)
         drawn = with_retries(lambda: drawn_blocks(*place, selected), "read the journal")
 
@@ -141,7 +140,7 @@ class RunPhases:
         """Labels of strategies whose finished phase has not been folded yet, for any benchmark."""
         labels = []
         for label, strategy in self._strategies.items():
-            phases = phases_of(strategy)
+            phases = strategy.phases()
             if phase + 1 < len(phases):
                 had = known.get((label, phases[phase].name), {})
                 if len(self._questions_without(had)):
@@ -163,7 +162,7 @@ class RunPhases:
         names = [
             (label, name)
             for label, strategy in self._strategies.items()
-            for name in (PREPARED, *(phase.name for phase in phases_of(strategy)))
+            for name in (PREPARED, *(phase.name for phase in strategy.phases()))
         ]
         read = with_retries(
             lambda: {key: self._run.statistics(*key) for key in names}, "read statistics"

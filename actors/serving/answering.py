@@ -23,7 +23,6 @@ from actors.serving.record import Record
 from actors.serving.served_models import ServedModel, served_models, template_question
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rules_of
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion
 from pipeline.core.seeds import question_seed
 from pipeline.records.journal import QuestionKey
@@ -147,7 +146,7 @@ class Answering:
     async def _answer(self, ticket: Ticket) -> ChatReply:
         if self._priors is not None:
             ticket.question = await self._priors(ticket.question)
-        (phase,) = phases_of(ticket.model.strategy)
+        (phase,) = ticket.model.strategy.phases()
         work = Work(
             label=ticket.model.label,
             phase=phase.name,

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 from pipeline.answers.answer_rules import Rule
 from pipeline.benchmarks import Item
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.errors import ConfigError
-from pipeline.core.phases import HasPhases, Prepares
-from pipeline.core.protocol import Strategy
+from pipeline.core.protocol import Strategy, decisions
 from pipeline.records.questions import question_of, questions_table
 from pipeline.records.run_dir import rows_of
 from pipeline.records.trajectory import Row
@@ -32,7 +30,7 @@ class ServedModel:
     name: str
     label: str
     """The strategy's label in its configuration."""
-    strategy: Strategy[Any]
+    strategy: Strategy
     rule: Rule
     """Which of the completions drawn is the answer."""
 
@@ -66,7 +64,7 @@ def served_models(science: ScienceConfig) -> ServedModels:
         name = f"{OWNER}/{_short(label, strategy)}"
         try:
             _check_alone(strategy)
-            strategy.start(question)  # says which priors it lacks
+            next(decisions(strategy, question))  # says which priors it lacks
         except ConfigError as error:
             refused[name] = str(error)
             continue
@@ -102,13 +100,14 @@ def template_question(science: ScienceConfig) -> Row:
     return {**row, "gold": None}
 
 
-def _short(label: str, strategy: Strategy[Any]) -> str:
-    names = {field.name for field in fields(strategy)}  # type: ignore[arg-type]  # a dataclass, by the protocol's words
-    return f"{label}-{strategy.n}" if label == strategy.kind and "n" in names else label  # type: ignore[attr-defined]  # looked for above
+def _short(label: str, strategy: Strategy) -> str:
+    names = {field.name for field in fields(strategy)}
+    return f"{label}-{strategy.n}" if label == strategy.kind and "n" in names else label
 
 
-def _check_alone(strategy: Strategy[Any]) -> None:
-    if isinstance(strategy, HasPhases | Prepares):
+def _check_alone(strategy: Strategy) -> None:
+    alone = strategy.phases() == Strategy.phases(strategy)
+    if not alone or type(strategy).prepare is not Strategy.prepare:
         raise ConfigError(
             "it runs in phases over a whole data set (jobs.evaluate), a request is one question"
         )

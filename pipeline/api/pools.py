@@ -63,7 +63,7 @@ def open_pool(path: Address, *, priors: Mapping[str, Any] | None = None) -> Comp
 
 
 def replay(
-    strategy: Setting | Strategy[Any], pool: CompletionPool, *, answer_rules: Rules | None = None
+    strategy: Setting | Strategy, pool: CompletionPool, *, answer_rules: Rules | None = None
 ) -> pa.Table:
     """What a strategy would have decided over a pool, exactly: a row a question.
 
@@ -159,7 +159,7 @@ def fronts(
     Raises:
         ConfigError: where a setting needs what the pool cannot give.
     """
-    own, rules = list[tuple[str, Strategy[Any]]](), RULES
+    own, rules = list[tuple[str, Strategy]](), RULES
     if strategies:
         config = _config(strategies)
         own, rules = grid(config, pool.science), _rules(config, pool, None)

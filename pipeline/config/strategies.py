@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
@@ -23,7 +23,6 @@ from pipeline.config.errors import described
 from pipeline.config.numbers import check_numbers
 from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.core.errors import ConfigError
-from pipeline.core.phases import answers, phases_of
 from pipeline.core.plugins import is_place
 from pipeline.core.protocol import Pool, Strategy
 from pipeline.strategies import STRATEGIES
@@ -38,7 +37,7 @@ POOL_OF: dict[str, Pool] = {
 larger `n` asks for the same completions and some more."""
 
 
-def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
+def strategies_of(science: ScienceConfig) -> dict[str, Strategy]:
     """The strategies of a run by label, in the order of the configuration.
 
     Raises:
@@ -71,7 +70,7 @@ def strategies_of(science: ScienceConfig) -> dict[str, Strategy[Any]]:
     return built
 
 
-def rule_of(science: ScienceConfig, strategy: Strategy[Any]) -> Rule:
+def rule_of(science: ScienceConfig, strategy: Strategy) -> Rule:
     """The headline answer rule of a strategy in this run."""
     if science.answer_rule == DEFAULT:
         return rule_named(strategy.default_rule)
@@ -84,7 +83,7 @@ def headlines_of(science: ScienceConfig, phase: int) -> dict[str, Rule]:
     return {
         label: rule_of(science, strategy)
         for label, strategy in strategies_of(science).items()
-        if any(map(answers, phases_of(strategy)[phase : phase + 1]))
+        if any(each.answers for each in strategy.phases()[phase : phase + 1])
     }
 
 
@@ -146,12 +145,12 @@ def _field_names(kind: str) -> set[str]:
 
 
 @cache
-def _adapter(kind: type[Strategy[Any]]) -> TypeAdapter[Strategy[Any]]:
+def _adapter(kind: type[Strategy]) -> TypeAdapter[Strategy]:
     """Made once: planning many splits builds the strategies of each."""
     return TypeAdapter(kind)
 
 
-def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
+def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy:
     names = _field_names(entry.kind)
     shared = {name: value for name, value in science.strategy.items() if name in names}
     where = f"science.strategies.{entry.label}"
@@ -180,7 +179,7 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
     }
     try:
         adapter = _adapter(kind)  # type: ignore[arg-type]  # a class can be hashed
-        strategy: Strategy[Any] = adapter.validate_python(values)
+        strategy: Strategy = adapter.validate_python(values)
     except ValidationError as error:
         raise ConfigError(described(error, where, places)) from error
     except PydanticUserError as error:  # of a user's own class
@@ -188,7 +187,7 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy[Any]:
     return strategy
 
 
-def _check_scores(science: ScienceConfig, label: str, strategy: Strategy[Any]) -> None:
+def _check_scores(science: ScienceConfig, label: str, strategy: Strategy) -> None:
     if science.verifier is not None:
         return
     if strategy.needs_score:

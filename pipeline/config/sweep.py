@@ -110,13 +110,13 @@ def science_of(config: SweepConfig, science: ScienceConfig) -> ScienceConfig:
     return swept
 
 
-def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strategy[Any]]]:
+def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strategy]]:
     """(label, strategy) of every setting, with the prompts and the decoding of the pool.
 
     Raises:
         ConfigError: naming a field that the strategy does not have, or a value that it refuses.
     """
-    built: list[tuple[str, Strategy[Any]]] = []
+    built: list[tuple[str, Strategy]] = []
     for entry in config.strategies:
         for values in entry.settings():
             one = _entry(entry.kind, values)

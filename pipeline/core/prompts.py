@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from pipeline.core.protocol import Completion, Message
 from pipeline.core.thinking import after_thinking
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat."""
+
+    role: str
+    content: str
 
 
 class Feedback(StrEnum):
@@ -79,15 +86,15 @@ class Prompts:
             + after.replace("{question}", question)
         )
 
-    def fed_back(self, completion: Completion) -> str | None:
-        """What the next round is shown of `completion`; None where it has no answer."""
+    def fed_back(self, text: str, answer: str | None) -> str | None:
+        """What the next round is shown of a reply and its answer; None where it has none."""
         match self.feedback:
             case Feedback.FINAL_BOX:
-                return completion.answer
+                return answer
             case Feedback.FIRST_BOX_COMPAT:
-                return first_box_compat(completion.text)
+                return first_box_compat(text)
             case Feedback.FINAL_TEXT:
-                return after_thinking(completion.text).strip() or None
+                return after_thinking(text).strip() or None
 
     def _turns(self, user: str) -> tuple[Message, ...]:
         turn = Message("user", user)

@@ -1,23 +1,28 @@
-"""The protocol of strategies: what they ask for, what they are told, and when they stop.
+"""The protocol of strategies: what they ask for, what they receive, and when they stop.
 
-A strategy is a frozen value with two methods. It is started with a question, asks for
-completions (`Generate`) and is told what came (`Completion` or `Failure`, in the order of the
-requests) until it says `Stop`. It has no clock, no random numbers and no I/O, so the same object
+A strategy is a frozen value with one generator, `Strategy.decide`: it yields the completions that
+it asks for (`Generate`), receives what came (`Completion` or `Failure`, in the order of the
+requests), and returns a `Stop`. It has no clock, no random numbers and no I/O, so the same object
 runs live (``actors.controllers.controller``) and over recorded completions
 (``pipeline.replay.exact``), and both take the same decisions from the same observations.
+
+A strategy over the whole data set is a sequence of phases (`Phase`), each a strategy of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipeline.core.decoding import Decoding, Sampling
 from pipeline.core.errors import ErrorKind, ProtocolError
+from pipeline.core.prompts import Message, Prompts
+from pipeline.core.seeds import request_seed
 
 
 class Pool(StrEnum):
@@ -64,7 +69,7 @@ class Priors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What a phase learnt from the whole data set, handed to `start` of the next phase."""
+    """What a phase learnt from the whole data set, given to `decide` of the next phase."""
 
     a: float | None = None
     """P(right -> wrong), in [0, 1]."""
@@ -94,14 +99,6 @@ class Question:
     def token_limit(self, decoding: Decoding) -> int:
         """New tokens that one completion of this question may have."""
         return decoding.max_tokens if self.max_tokens is None else self.max_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a chat."""
-
-    role: str
-    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +213,8 @@ class Generate:
     """Ask for these completions; they may be served in any order and at the same time."""
 
     requests: tuple[Request, ...]
+    needs_scores: bool = False
+    """Whether each completion must carry a verifier score for the strategy to go on."""
 
     def __post_init__(self) -> None:
         if not self.requests:
@@ -246,98 +245,229 @@ class Stop:
     belief: Belief | None = None
 
 
-Action = Generate | Stop
+Decisions = Generator[Generate, Sequence[Observation], Stop]
+"""Yields what a strategy asks for, receives one observation a request, in request order, and
+returns why and on what the strategy stopped."""
 
 
-S = TypeVar("S")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy(ABC):
+    """A strategy: a frozen dataclass whose fields are its configuration, and one generator.
 
-
-class Strategy(Protocol[S]):
-    """A frozen dataclass whose fields are its configuration.
-
-    Class attribute ``kind`` is the registered name, ``needs_score`` whether decisions rest on
-    verifier scores, ``default_rule`` the answer rule that defines its answer. `S` is a frozen
-    dataclass that survives JSON and pickle.
+    A strategy must define `kind`, `n` and `decide`. The other attributes are optional traits: a
+    class attribute or a property of a subclass replaces the default that stands here.
     """
 
-    @property
-    def kind(self) -> str: ...
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    kind: ClassVar[str]
+    """The registered name."""
+
+    decoding: Decoding = Decoding()
+    prompts: Prompts = Prompts()
+    score: bool = True
+    """Whether completions are scored by the verifier."""
+
+    if TYPE_CHECKING:  # at run time a field without a default would take it for its default
+
+        @property
+        def n(self) -> int:
+            """Budget: completions a question at most."""
 
     @property
-    def needs_score(self) -> bool: ...
+    def default_rule(self) -> str:
+        """The answer rule that defines its answer."""
+        return "last"
 
     @property
-    def default_rule(self) -> str: ...
+    def needs_score(self) -> bool:
+        """Whether decisions depend on verifier scores."""
+        return False
 
-    def start(self, question: Question, statistics: Statistics | None = None) -> tuple[S, Action]:
-        """Begin a question: its first state and what is wanted first."""
-        ...
+    @property
+    def pool_replayable(self) -> bool:
+        """Whether it asks only for rounds of MR-Thinking and samples of Self-Consistency, which is
+        what pools hold."""
+        return False
 
-    def step(self, state: S, observations: Sequence[Observation]) -> tuple[S, Action]:
-        """Go on with one observation per request, in request order.
+    @property
+    def score_every(self) -> int:
+        """Rounds from one score to the next, >= 1."""
+        return 1
 
-        Raises:
-            ProtocolError: if the observations do not answer the requests; `state` is unchanged.
+    @property
+    def max_requests(self) -> int:
+        """Completions a question at most, over all phases."""
+        return self.n
+
+    @abstractmethod
+    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+        """Answer one question.
+
+        The generator must depend on nothing but its arguments and the observations: no clock, no
+        random numbers, no I/O.
+
+        Args:
+            question: there is no gold answer in it.
+            statistics: what the phase before has learnt from the data set.
         """
-        ...
+
+    def request(
+        self,
+        question: Question,
+        messages: tuple[Message, ...],
+        *,
+        pool: Pool = Pool.SEQUENTIAL,
+        chain: int = 0,
+        round: int = 0,
+        sample: int = 0,
+        score: bool | None = None,
+        greedy: bool = False,
+    ) -> Request:
+        """A request with the strategy's decoding and the seed of its address.
+
+        Args:
+            score: whether it is scored; by default as the strategy's field says.
+            greedy: whether to decode greedily, whatever the decoding says.
+        """
+        decoding = self.decoding
+        return Request(
+            messages=messages,
+            max_tokens=question.token_limit(decoding),
+            temperature=0.0 if greedy else decoding.temperature,
+            top_p=1.0 if greedy else decoding.top_p,
+            sampling=decoding.sampling,
+            pool=pool,
+            chain=chain,
+            round=round,
+            sample=sample,
+            seed=request_seed(question.seed, pool, chain, round, sample),
+            score=self.score if score is None else score,
+        )
+
+    def prepare(self, questions: Sequence[Question]) -> Statistics | None:
+        """Statistics for the first phase, from all questions of a benchmark; None for none."""
+        return None
+
+    def phases(self) -> tuple[Phase, ...]:
+        """In the order in which they run; by default one over all questions."""
+        return (Phase(name=self.kind, strategy=self),)
 
 
-def budget_of(strategy: Strategy[Any]) -> int:
-    """N of a strategy: its `n`, else the most completions that it says a question may cost."""
-    return int(getattr(strategy, "n", getattr(strategy, "max_requests", 1)))
+def decisions(
+    strategy: Strategy, question: Question, statistics: Statistics | None = None
+) -> Generator[tuple[Request, ...], Sequence[Observation], Stop]:
+    """Run a strategy on a question: yields requests, receives observations, returns the stop.
+
+    Live controllers, the journal fold and replay all drive this generator, so none of them can take
+    another decision than the others.
+
+    Raises:
+        ProtocolError: if observations do not answer the requests, or the strategy yields or
+            returns something else than `Decisions` says.
+    """
+    steps = strategy.decide(question, statistics)
+    if not isinstance(steps, Generator):
+        raise ProtocolError(f"decide must be a generator, it returned {steps!r}")
+    try:
+        asked = next(steps)
+        while True:
+            if not isinstance(asked, Generate):
+                raise ProtocolError(f"decide must yield Generate, got {asked!r}")
+            observations = yield asked.requests
+            check_observations(observations, asked)
+            asked = steps.send(observations)
+    except StopIteration as end:
+        if not isinstance(end.value, Stop):
+            raise ProtocolError(f"decide must return a Stop, got {end.value!r}") from None
+        return end.value
 
 
-def check_observations(observations: Sequence[Observation], expected: int, *, scored: bool) -> None:
-    """Refuse observations that do not answer `expected` requests.
-
-    Args:
-        observations: what came back, in request order.
-        expected: how many requests were open.
-        scored: whether each completion must carry a score.
+def check_observations(observations: Sequence[Observation], asked: Generate) -> None:
+    """Check that observations answer what was asked for.
 
     Raises:
         ProtocolError: naming what must hold, what came and at which position.
     """
-    if len(observations) != expected:
+    if len(observations) != len(asked.requests):
         raise ProtocolError(
-            f"observations must be {expected}, one a request, got {len(observations)}"
+            f"observations must be {len(asked.requests)}, one a request, got {len(observations)}"
         )
     for position, observation in enumerate(observations):
-        match observation:
-            case Failure():
-                continue
-            case Completion():
-                if not scored:
-                    continue
-                if observation.score is None:
-                    raise ProtocolError(f"observation {position} must carry a score, got None")
-                if not 0 <= observation.score <= 1:
-                    raise ProtocolError(
-                        f"score of observation {position} must be in [0, 1], "
-                        f"got {observation.score!r}"
-                    )
-            case _:
-                raise ProtocolError(
-                    f"observation {position} must be a Completion or Failure, "
-                    f"got {type(observation).__name__}"
-                )
+        if isinstance(observation, Failure):
+            continue
+        if not isinstance(observation, Completion):
+            raise ProtocolError(
+                f"observation {position} must be a Completion or Failure, "
+                f"got {type(observation).__name__}"
+            )
+        score = observation.score
+        if asked.needs_scores and (score is None or not 0 <= score <= 1):
+            raise ProtocolError(
+                f"score of observation {position} must be in [0, 1], "
+                f"got {'none' if score is None else repr(score)}"
+            )
 
 
-def decisions(
-    strategy: Strategy[S], question: Question, statistics: Statistics | None = None
-) -> Generator[tuple[Request, ...], Sequence[Observation], Stop]:
-    """The one loop over a strategy: yields requests, is sent their observations, returns the stop.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionRecord:
+    """What one phase drew for one question. There is no gold answer in it."""
 
-    Live controller, journal fold and replay all drive this generator, so none of them can take
-    another decision than the others.
+    question: Question
+    completions: tuple[Observation, ...]
+    """In request order of the phase, those found in the journal included."""
+    stop: Stop | None
+    """None where the question did not get to its stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A pass over all questions, or those that it selects, of one benchmark.
+
+    Between phases `fold` makes statistics of what was drawn; they are journaled once and given to
+    the next phase. A chain goes on because the next phase asks for the same completions again and
+    gets the recorded ones, which are paid for once.
+
+    The outcome of a question is the stop of the last phase that selected it, and its bill that of
+    all phases, each completion counted once. The rounds of a stop are positions in the request
+    order of that phase.
     """
-    state, action = strategy.start(question, statistics)
-    while True:
-        match action:
-            case Generate(requests=requests):
-                observations = yield requests
-                state, action = strategy.step(state, observations)
-            case Stop():
-                return action
-            case _:  # of code that no type checker has seen
-                raise ProtocolError(f"an action must be Generate or Stop, got {action!r}")
+
+    name: str
+    """Unique within the strategy; names the phase in journal and report."""
+    strategy: Strategy
+    """What runs on each selected question."""
+    stream: str | None = ""
+    """Phases of one stream ask for the same completions from the first on, so the one that asks for
+    most pays for all. None: what the phase draws is in no bill."""
+    answers: bool = True
+    """Whether its stop may be a question's answer."""
+    reads_texts: bool = True
+    """Whether `fold` reads texts or step scores: those of all questions may not fit into memory."""
+
+    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+        """Whether the question takes part, given the statistics from before this phase."""
+        return True
+
+    def fold(
+        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
+    ) -> Statistics | None:
+        """What is known after this phase; by default what was known before.
+
+        Args:
+            records: by question id, of the questions that the phase selected.
+            statistics: from before this phase; None where there were none.
+        """
+        return statistics
+
+    def record(
+        self, question: Question, drawn: Sequence[Observation], stop: Stop | None
+    ) -> QuestionRecord:
+        """What the phase drew for a question, as `fold` needs it."""
+        if not self.reads_texts or type(self).fold is Phase.fold:
+            drawn = [textless(each) for each in drawn]
+        return QuestionRecord(question=question, completions=tuple(drawn), stop=stop)
+
+
+def textless(seen: Observation) -> Observation:
+    """An observation without the text and the step scores of a completion."""
+    return replace(seen, text="", step_scores=None) if isinstance(seen, Completion) else seen

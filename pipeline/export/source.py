@@ -34,7 +34,7 @@ class Cell:
 
     label: str
     benchmark: BenchmarkSource
-    strategy: Strategy[Any]
+    strategy: Strategy
     rule: Rule
     """The headline rule."""
     entry: Mapping[str, Any]
@@ -74,7 +74,7 @@ class Source:
     config: RunConfig
     exported: float
     """When, in seconds since 1970."""
-    strategies: Mapping[str, Strategy[Any]] = field(repr=False)
+    strategies: Mapping[str, Strategy] = field(repr=False)
     questions: pa.Table = field(repr=False)
     """All that were asked for (`pipeline.records.questions.SCHEMA`)."""
     cells: tuple[Cell, ...] = field(repr=False)
@@ -141,7 +141,7 @@ def _cells(
     run: RunDir,
     config: RunConfig,
     questions: pa.Table,
-    strategies: Mapping[str, Strategy[Any]],
+    strategies: Mapping[str, Strategy],
 ) -> tuple[Cell, ...]:
     rules = rules_of(config.science)
     headlines = {label: rule_of(config.science, s) for label, s in strategies.items()}

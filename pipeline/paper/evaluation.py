@@ -169,7 +169,7 @@ def _chains(made: Evaluation, n: int) -> None:
         put[kind + TESTED, n] = made.scored(name, n, choice, kind, ["tau"])
 
 
-def settings_words(strategy: Strategy[Any], without: Sequence[str] = ()) -> str:
+def settings_words(strategy: Strategy, without: Sequence[str] = ()) -> str:
     """The settings of a strategy in words, without its budget."""
     said = []
     for name, value in _fields(strategy).items():
@@ -185,15 +185,15 @@ def settings_words(strategy: Strategy[Any], without: Sequence[str] = ()) -> str:
     return ", ".join(said)
 
 
-def _own(strategy: Strategy[Any]) -> Candidate:
+def _own(strategy: Strategy) -> Candidate:
     return (strategy, AnswerRule(strategy.default_rule))
 
 
-def _can(strategy: Strategy[Any], make: Maker) -> bool:
-    return getattr(strategy, "pool_replayable", False) and (make.scored or not strategy.needs_score)
+def _can(strategy: Strategy, make: Maker) -> bool:
+    return strategy.pool_replayable and (make.scored or not strategy.needs_score)
 
 
-def _fields(strategy: Strategy[Any]) -> Mapping[str, Any]:
+def _fields(strategy: Strategy) -> Mapping[str, Any]:
     """The settings that count: what a part that is switched off would read is left out; DSC's
     others are its authors' and idle in the paper's profile."""
     if strategy.kind == "dsc" and getattr(strategy, "profile", "") == "paper":

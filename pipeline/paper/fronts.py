@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Strategy, budget_of
+from pipeline.core.protocol import Strategy
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import JUDGED, TUNED, Choice, fixed
 from pipeline.paper.settings import SAMPLERS
@@ -66,7 +65,7 @@ def fronts_of(made: Evaluation, weights: Weights | None) -> list[Row]:
 
 def _families(made: Evaluation, weights: Weights | None) -> list[Family]:
     make, ns = made.replays.make, budgets(made.pool.rounds)
-    chains: dict[str, list[Strategy[Any]]] = {
+    chains: dict[str, list[Strategy]] = {
         "chain_asc": [make("chain_asc", n=n, threshold=t) for n in ns for t in THRESHOLDS],
         "mr_thinking": [make("mr_thinking", n=n) for n in ns],
     }
@@ -104,7 +103,7 @@ def _families(made: Evaluation, weights: Weights | None) -> list[Family]:
 def _family(
     made: Evaluation,
     name: str,
-    settings: Sequence[Strategy[Any]],
+    settings: Sequence[Strategy],
     rule: AnswerRule,
 ) -> Family:
     """Settings as they are judged, and as they are seen when they are chosen; alike for those that
@@ -171,6 +170,6 @@ def policies(made: Evaluation, weights: Weights | None) -> list[Column]:
 def _drawn(made: Evaluation, name: str, choice: Choice) -> Column:
     """The numbers of a policy, with the completions that it draws among its settings."""
     strategy = choice.picked[0][0]
-    column = made.scored(name, budget_of(strategy), choice, strategy.kind)
+    column = made.scored(name, strategy.n, choice, strategy.kind)
     drawn = f"{made.replays.drawn(choice).mean():.2f} completions a question"
     return replace(column, fixed="; ".join(filter(None, [column.fixed, drawn])))

@@ -35,7 +35,7 @@ from pipeline.statistics.calibration import fit_isotonic
 JUDGED, TUNED = "judged", "tuned"
 """Which priors a setting is replayed with (`Believed`)."""
 
-Candidate = tuple[Strategy[Any], AnswerRule]
+Candidate = tuple[Strategy, AnswerRule]
 """A setting, and how its answer is read."""
 
 
@@ -48,7 +48,7 @@ class Choice:
     chosen_on: str | None
 
 
-def fixed(strategy: Strategy[Any], rule: AnswerRule | None = None) -> Choice:
+def fixed(strategy: Strategy, rule: AnswerRule | None = None) -> Choice:
     """A setting that was not chosen, read by its own rule unless another is given."""
     candidate = (strategy, rule or AnswerRule(strategy.default_rule))
     return Choice(picked=(candidate, candidate), chosen_on=None)
@@ -64,7 +64,7 @@ class Replays:
     calibrated: bool = False
     """Whether scores went through a map fitted on the other half."""
     _fast: dict[str, FastReplay] = field(default_factory=dict)
-    _judged: dict[tuple[str, Strategy[Any]], Judged] = field(default_factory=dict)
+    _judged: dict[tuple[str, Strategy], Judged] = field(default_factory=dict)
     _answers: Answers = field(default_factory=dict)
 
     @classmethod
@@ -99,14 +99,14 @@ class Replays:
         fit = fit_isotonic(score_QT[known], verdict_QT[known] == RIGHT)
         return np.asarray(np.interp(score_QT, fit.scores, fit.probabilities))
 
-    def judged(self, strategy: Strategy[Any], world: str = JUDGED) -> Judged:
+    def judged(self, strategy: Strategy, world: str = JUDGED) -> Judged:
         """A setting on every question."""
         key = (world, strategy)
         if key not in self._judged:
             self._judged[key] = self._replay(strategy, world)
         return self._judged[key]
 
-    def _replay(self, strategy: Strategy[Any], world: str) -> Judged:
+    def _replay(self, strategy: Strategy, world: str) -> Judged:
         if replays_as_arrays(strategy):
             fast = self._fast[world]
             decided = fast.decide(strategy)

@@ -34,7 +34,7 @@ class Maker:
         """Whether the pool has verifier scores."""
         return self.science.verifier is not None
 
-    def __call__(self, kind: str, **values: Any) -> Strategy[Any]:
+    def __call__(self, kind: str, **values: Any) -> Strategy:
         """One setting of a strategy; the rest of its fields at their defaults."""
         names = {field.name for field in fields(STRATEGIES[kind])}
         shared: dict[str, Any] = {
@@ -47,7 +47,7 @@ class Maker:
         if kind == "best_of_n" and self.profile == "paper":
             shared["aggregation"] = "mean"
         chosen = {name: value for name, value in shared.items() if name in names} | values
-        made: Strategy[Any] = STRATEGIES[kind](**chosen)
+        made: Strategy = STRATEGIES[kind](**chosen)
         return made
 
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from pipeline.core.errors import DataError
-from pipeline.core.phases import (
+from pipeline.core.protocol import (
+    Observation,
     Phase,
-    Prepares,
+    Question,
     QuestionRecord,
-    answers,
-    phases_of,
-    prepared,
-    record_of,
+    Request,
+    Statistics,
+    Strategy,
 )
-from pipeline.core.protocol import Observation, Question, Request, Statistics, Strategy, budget_of
 from pipeline.planning.schedule import forecast
 from pipeline.planning.sparing import prospect
 from pipeline.records.journal import QuestionKey, Recording
@@ -41,7 +39,7 @@ SCHEMA = pa.schema(
 PREPARED = "prepared"
 """Name under which the statistics from before the first phase are kept."""
 
-Strategies = Mapping[str, Strategy[Any]]
+Strategies = Mapping[str, Strategy]
 ByBenchmark = Mapping[str, Statistics | None]
 """What is known of each benchmark; None where nothing was learnt from it."""
 OutcomeKey = tuple[str, str, str, str]
@@ -50,7 +48,7 @@ OutcomeKey = tuple[str, str, str, str]
 
 def phase_count(strategies: Strategies) -> int:
     """How many phases the run has: as many as its longest strategy."""
-    return max(len(phases_of(strategy)) for strategy in strategies.values())
+    return max(len(strategy.phases()) for strategy in strategies.values())
 
 
 def phase_work(
@@ -76,7 +74,7 @@ def phase_work(
     rows: list[Row] = []
     worth: list[float] = []
     for label, strategy in strategies.items():
-        phases = phases_of(strategy)
+        phases = strategy.phases()
         if phase >= len(phases):
             continue
         current = phases[phase]
@@ -90,7 +88,7 @@ def phase_work(
             expected = forecast(
                 current.strategy, question, of_benchmark, means.get(row["benchmark"])
             )
-            whole = expected.completions if answers(current) else budget_of(strategy)
+            whole = expected.completions if current.answers else strategy.n
             later = max(0, whole - expected.completions)
             if not math.isinf(tokens_left):
                 believed = prospect(current.strategy, question, of_benchmark, expected, later=later)
@@ -112,14 +110,12 @@ def phase_work(
 
 
 def prepared_statistics(
-    strategy: Strategy[Any], questions: Sequence[Row]
+    strategy: Strategy, questions: Sequence[Row]
 ) -> dict[str, Statistics] | None:
     """What a strategy knows from the questions alone, by benchmark; None where it asks nothing."""
     learnt: dict[str, Statistics] = {}
-    if not isinstance(strategy, Prepares):
-        return None
     for benchmark, rows in _by_benchmark(questions):
-        statistics = prepared(strategy, [question_of(row) for row in rows])
+        statistics = strategy.prepare([question_of(row) for row in rows])
         if statistics is None:
             return None
         learnt[benchmark] = statistics
@@ -128,7 +124,7 @@ def prepared_statistics(
 
 def folded_statistics(
     label: str,
-    strategy: Strategy[Any],
+    strategy: Strategy,
     phase: int,
     questions: Sequence[Row],
     recorded: Callable[[QuestionKey], Sequence[Row]],
@@ -143,7 +139,7 @@ def folded_statistics(
     Raises:
         DataError: where a selected question has not got to its stop.
     """
-    current = phases_of(strategy)[phase]
+    current = strategy.phases()[phase]
     learnt: dict[str, Statistics | None] = {}
     for benchmark, rows in _by_benchmark(questions):
         known = before.get(benchmark)
@@ -186,7 +182,7 @@ def _record(
         return told
 
     played = drive(phase.strategy, question, answer, known, as_live=True)
-    return record_of(phase, question, played.completions, played.stop)
+    return phase.record(question, played.completions, played.stop)
 
 
 def _key(label: str, row: Row) -> QuestionKey:

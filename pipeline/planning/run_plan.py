@@ -10,7 +10,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.benchmarks.known import known_of
@@ -19,8 +19,7 @@ from pipeline.config.run import RunConfig
 from pipeline.config.runtime import ControllerConfig, PoolConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
-from pipeline.core.phases import phases_of, prepared
-from pipeline.core.protocol import Generate, Priors, Question, Strategy, budget_of
+from pipeline.core.protocol import Priors, Question, Strategy, decisions
 from pipeline.planning.admission_bounds import rule_of, usual
 from pipeline.planning.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
 from pipeline.planning.schedule import expected_completions
@@ -206,9 +205,9 @@ def held_by(controllers: ControllerConfig, pool: PoolConfig, planned: PoolPlan, 
     return held
 
 
-def _scored_share(strategy: Strategy[Any]) -> float:
+def _scored_share(strategy: Strategy) -> float:
     """Of the completions of a whole budget, those that are scored."""
-    budget, every = budget_of(strategy), int(getattr(strategy, "score_every", 1))
+    budget, every = strategy.n, strategy.score_every
     return (len(range(0, budget, every)) + bool((budget - 1) % every)) / budget
 
 
@@ -226,16 +225,16 @@ def _questions(source: BenchmarkSource, assumed: BenchmarkPlan) -> int:
     return min(count, source.limit or count)
 
 
-def _budget(strategy: Strategy[Any]) -> tuple[int, int]:
+def _budget(strategy: Strategy) -> tuple[int, int]:
     """Completions of a question at most, and how many of them are asked for side by side."""
     questions = [
         Question(benchmark="", question_id=str(i), text="", priors=Priors(a=0.5, b=0.5))
         for i in range(16)  # a data-set-level method may need several
     ]
     budget = expected_completions(strategy, questions[0])
-    first = phases_of(strategy)[0].strategy
-    _, action = first.start(questions[0], prepared(strategy, questions))
-    width = len(action.requests) if isinstance(action, Generate) else 1
+    first = strategy.phases()[0].strategy
+    asked = next(decisions(first, questions[0], strategy.prepare(questions)), ())
+    width = max(1, len(asked))
     return max(budget, width), width
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from pipeline.core.errors import MarkovScaleError
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Completion, Priors, Question, Request, Strategy, decisions
 
 QUESTION = Question(
@@ -20,7 +18,7 @@ REPLY = "One and one are two.\n\nThe answer is \\boxed{2}."
 _ROUNDS = 4
 
 
-def sample_requests(strategies: Iterable[Strategy[Any]]) -> list[Request]:
+def sample_requests(strategies: Iterable[Strategy]) -> list[Request]:
     """The first request of each kind: kinds differ in roles of turns and in having a prefix.
 
     Strategies go a few rounds without agreement. Phases that need what earlier ones learnt of
@@ -28,14 +26,14 @@ def sample_requests(strategies: Iterable[Strategy[Any]]) -> list[Request]:
     """
     found: dict[object, Request] = {}
     for strategy in strategies:
-        for phase in phases_of(strategy):
+        for phase in strategy.phases():
             for request in _asked(phase.strategy):
                 roles = tuple(turn.role for turn in request.messages)
                 found.setdefault((roles, bool(request.assistant_prefix)), request)
     return list(found.values())
 
 
-def _asked(strategy: Strategy[Any]) -> list[Request]:
+def _asked(strategy: Strategy) -> list[Request]:
     asked: list[Request] = []
     with suppress(StopIteration, MarkovScaleError, ValueError, LookupError):
         game = decisions(strategy, QUESTION)

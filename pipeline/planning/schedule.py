@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +21,6 @@ from pipeline.core.protocol import (
     Question,
     Statistics,
     Strategy,
-    budget_of,
 )
 from pipeline.theory.markov import Regime, regime
 from pipeline.theory.stopping import expected_rounds
@@ -57,7 +55,7 @@ class Forecast:
 
 
 def forecast(
-    strategy: Strategy[Any],
+    strategy: Strategy,
     question: Question,
     statistics: Statistics | None = None,
     mean_tokens: float | None = None,
@@ -77,10 +75,10 @@ def forecast(
 
 
 def expected_completions(
-    strategy: Strategy[Any], question: Question, statistics: Statistics | None = None
+    strategy: Strategy, question: Question, statistics: Statistics | None = None
 ) -> int:
     """Expected completions of a chain, >= 1: its budget, less what gate and forecast cut off."""
-    budget = budget_of(strategy)
+    budget = strategy.n
     p0 = question.priors.p0
     source = statistics if statistics is not None else question.priors
     a, b = source.a, source.b

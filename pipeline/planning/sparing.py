@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pipeline.core.errors import MarkovScaleError
-from pipeline.core.protocol import Completion, Generate, Observation, Question, Statistics, Strategy
+from pipeline.core.protocol import Completion, Observation, Question, Statistics, Strategy
 from pipeline.planning.schedule import Forecast
-from pipeline.strategies.sequential import ChainState
+from pipeline.strategies.sequential import ChainBelief, ChainStrategy
 from pipeline.theory.markov import accuracy_after
 
 _UNKNOWN = 0.5
@@ -45,7 +44,7 @@ class Prospect:
 
 
 def prospect(
-    strategy: Strategy[Any],
+    strategy: Strategy,
     question: Question,
     statistics: Statistics | None,
     forecast: Forecast,
@@ -91,23 +90,21 @@ def going_on(chains: Mapping[str, Prospect], left: float) -> frozenset[str]:
 
 
 def _gain(
-    strategy: Strategy[Any],
+    strategy: Strategy,
     question: Question,
     statistics: Statistics | None,
     drawn: Sequence[Observation],
     rounds: int,
 ) -> float:
-    state, action = strategy.start(question, statistics)
-    place = 0
-    while isinstance(action, Generate) and place + len(action.requests) <= len(drawn):
-        told = drawn[place : place + len(action.requests)]
-        place += len(told)
-        state, action = strategy.step(state, told)
-    if not isinstance(state, ChainState):
+    if not isinstance(strategy, ChainStrategy):
         return _UNKNOWN
-    plan, p0 = state.plan, state.p0
-    if p0 is None or plan.a is None or plan.b is None:
+    belief = ChainBelief(strategy.settings(question, statistics))
+    for round, seen in enumerate(drawn):
+        if isinstance(seen, Completion):
+            belief.update(round, seen)
+    a, b = belief.settings.a, belief.settings.b
+    if belief.p0 is None or a is None or b is None:
         return _UNKNOWN
-    if state.path:
-        return accuracy_after(rounds, p0=state.path[-1], a=plan.a, b=plan.b)
-    return accuracy_after(len(drawn) + rounds - 1, p0=p0, a=plan.a, b=plan.b)
+    if belief.path:
+        return accuracy_after(rounds, p0=belief.path[-1], a=a, b=b)
+    return accuracy_after(len(drawn) + rounds - 1, p0=belief.p0, a=a, b=b)

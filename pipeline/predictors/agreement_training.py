@@ -32,8 +32,7 @@ from pipeline.statistics.agreement import (
 )
 from pipeline.statistics.calibration import reliability
 from pipeline.statistics.paired import Difference, paired_difference
-from pipeline.strategies.agree import Agree
-from pipeline.strategies.chain_asc import ChainASC
+from pipeline.strategies.chain_agreement import Agree, ChainASC
 
 THRESHOLD = 0.95
 RIDGE_W, RIDGE_V = 8.0, 1.0

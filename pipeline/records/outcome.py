@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import RULES, Chosen, Rule, apply
 from pipeline.answers.verdict import Verdict
-from pipeline.core.phases import Phase, answers, phases_of, stream_of
 from pipeline.core.protocol import (
     Belief,
     Completion,
     Failure,
     Observation,
+    Phase,
     Stop,
     StopReason,
     Strategy,
@@ -192,22 +191,20 @@ def counted_verdict(row: Seen, rule: Rule) -> str | None:
     return verdict
 
 
-def last_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]) -> list[Row]:
+def last_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy]) -> list[Row]:
     """One outcome a question and strategy, as written: that of the last phase that selected it."""
     return [rows[-1][1] for rows in _by_question(outcomes, strategies).values()]
 
 
-def final_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]) -> list[Row]:
+def final_outcomes(outcomes: Sequence[Row], strategies: Mapping[str, Strategy]) -> list[Row]:
     """One outcome a question and strategy, with what all its phases cost.
 
     The outcome is that of the last phase that selected the question; questions whose last phase is
     still to come are left out. Completions, tokens and seconds are those of all phases, each
-    completion counted once (`pipeline.core.phases.stream_of`).
+    completion counted once (`pipeline.core.protocol.Phase.stream`).
     """
     return [
-        _billed(rows)
-        for rows in _by_question(outcomes, strategies).values()
-        if answers(rows[-1][0])
+        _billed(rows) for rows in _by_question(outcomes, strategies).values() if rows[-1][0].answers
     ]
 
 
@@ -216,13 +213,13 @@ BILL = ("completions", *TOKEN_KINDS, "wasted_tokens", "tokens_unknown")
 
 
 def _by_question(
-    outcomes: Sequence[Row], strategies: Mapping[str, Strategy[Any]]
+    outcomes: Sequence[Row], strategies: Mapping[str, Strategy]
 ) -> dict[tuple[str, str, str], list[tuple[Phase, Row]]]:
     """Outcomes of each question under each strategy, in the order of its phases."""
     phases = {
         (label, phase.name): (number, phase)
         for label, strategy in strategies.items()
-        for number, phase in enumerate(phases_of(strategy))
+        for number, phase in enumerate(strategy.phases())
     }
     found: dict[tuple[str, str, str], list[tuple[int, Phase, Row]]] = {}
     for row in outcomes:
@@ -243,7 +240,7 @@ def _billed(rows: Sequence[tuple[Phase, Row]]) -> Row:
         return last
     deepest: dict[str, Row] = {}
     for phase, row in rows:
-        stream = stream_of(phase)
+        stream = phase.stream
         if stream is None:
             continue
         before = deepest.get(stream)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -123,7 +122,7 @@ def standing(
     return (table if len(best) == table.num_rows else table.take(best)).select(columns)
 
 
-def final_rows(table: pa.Table, strategies: Mapping[str, Strategy[Any]]) -> Iterator[Row]:
+def final_rows(table: pa.Table, strategies: Mapping[str, Strategy]) -> Iterator[Row]:
     """As `pipeline.records.outcome.final_outcomes`, in that order, a few thousand rows in memory.
 
     Args:

@@ -28,7 +28,6 @@ import pyarrow as pa
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import POOL_OF, rules_of, strategies_of
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Statistics
 from pipeline.records.attempts import (
     AttemptEntry,
@@ -152,7 +151,7 @@ class RunDir:
             ConfigError: where one has.
         """
         for label, strategy in strategies_of(self.config().science).items():
-            for phase in ("prepared", *(phase.name for phase in phases_of(strategy))):
+            for phase in ("prepared", *(phase.name for phase in strategy.phases())):
                 learnt = (self.statistics(label, phase) or {}).get(benchmark)
                 if learnt is not None and learnt.per_question:
                     raise ConfigError(

@@ -15,18 +15,15 @@ from dataclasses import FrozenInstanceError, fields, replace
 from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from pipeline.answers.answer_rules import apply, rule_named
-from pipeline.core.errors import MarkovScaleError, ProtocolError, ReplayMissError
-from pipeline.core.phases import QuestionRecord, phases_of, prepared
+from pipeline.core.errors import MarkovScaleError, ReplayMissError
 from pipeline.core.protocol import (
     Completion,
     Failure,
-    Generate,
     Observation,
     Priors,
     Question,
+    QuestionRecord,
     Request,
     Statistics,
     Stop,
@@ -35,14 +32,11 @@ from pipeline.core.protocol import (
 )
 from pipeline.core.seeds import question_seed
 from pipeline.replay.exact import Recorded, Recording, RecordingKind, drive, replay_phases
-from pipeline.strategies.mr_thinking import MRThinking
 from pipeline.strategies.self_consistency import SelfConsistency
+from pipeline.strategies.sequential import MRThinking
 
 Answerer = Callable[[Question, Request], Observation]
 """An engine: it answers the same request of a question alike, whenever it is asked."""
-
-STATE_BYTES = 20_000
-"""A state that is larger holds what it should not, such as texts."""
 
 
 class ContractError(MarkovScaleError, AssertionError):
@@ -87,26 +81,18 @@ def engine(number: int) -> Answerer:
     return answer
 
 
-def with_budget(strategy: Strategy[Any], n: int) -> Strategy[Any]:
+def with_budget(strategy: Strategy, n: int) -> Strategy:
     """The strategy with budget `n`, where that is one of its fields."""
-    has_n = "n" in {field.name for field in fields(strategy)}  # type: ignore[arg-type]
-    return replace(strategy, n=n) if has_n else strategy  # type: ignore[type-var]
-
-
-def promised(strategy: Any) -> int:
-    """Completions that a strategy promises not to exceed for one question."""
-    most = getattr(strategy, "max_requests", getattr(strategy, "n", None))
-    if most is None:
-        raise ContractError("it must have n, or max_requests: the most that a question may cost")
-    return int(most)
+    has_n = "n" in {field.name for field in fields(strategy)}
+    return replace(strategy, n=n) if has_n else strategy  # type: ignore[call-arg]  # by `has_n`
 
 
 def stages(
-    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer
-) -> Iterator[tuple[Strategy[Any], Question, Statistics | None]]:
+    strategy: Strategy, asked: Sequence[Question], answer: Answerer
+) -> Iterator[tuple[Strategy, Question, Statistics | None]]:
     """Every (strategy, question, statistics) that a run goes through, phase by phase."""
-    known = prepared(strategy, asked)
-    for phase in phases_of(strategy):
+    known = strategy.prepare(asked)
+    for phase in strategy.phases():
         records = {}
         for one in asked:
             if phase.selects(one.question_id, known):
@@ -119,12 +105,12 @@ def stages(
 
 
 def stops_within_its_budget(
-    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer
+    strategy: Strategy, asked: Sequence[Question], answer: Answerer
 ) -> None:
     """Every question stops; over all phases it has at most the promised addresses, each once a
     phase; its stop rests on completions that were had, and its answer rule can be applied."""
     paid: dict[str, dict[Any, str]] = {one.question_id: {} for one in asked}
-    most, phases = promised(strategy), len(phases_of(strategy))
+    most, phases = strategy.max_requests, len(strategy.phases())
     requests = Counter[str]()
 
     def counted(one: Question, request: Request) -> Observation:
@@ -152,43 +138,9 @@ def stops_within_its_budget(
         apply(rule_named(strategy.default_rule), had, outcome.stop)
 
 
-def survives_storage(strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer) -> None:
-    """A state that went through JSON or pickle is equal, takes the same next step and is small."""
-    for stage, one, known in stages(strategy, asked, answer):
-        state, action = stage.start(one, known)
-        while isinstance(action, Generate):
-            told = [answer(one, request) for request in action.requests]
-            adapter: TypeAdapter[Any] = TypeAdapter(type(state))
-            text = adapter.dump_json(state)
-            _must(len(text) < STATE_BYTES, f"a state must be small, got {len(text)} bytes of JSON")
-            pickle.dumps(state)  # between processes; a deep copy is what comes of it there
-            copied = deepcopy(state)
-            following = stage.step(state, told)
-            for what, copy in (("JSON", adapter.validate_json(text)), ("pickle", copied)):
-                _must(copy == state, f"a state must survive {what}, got {copy} for {state}")
-                _must(stage.step(copy, told) == following, f"a copy by {what} must step alike")
-            state, action = following
-
-
-def refuses_what_does_not_answer(
-    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer, junk: Any = "text"
+def check_scores_required(
+    strategy: Strategy, asked: Sequence[Question], score: float | None
 ) -> None:
-    """A wrong number or type of observations raises `ProtocolError`, and so does anything told to
-    a stopped question; the state stays as it was, and the right observations are then taken."""
-    for stage, one, known in stages(strategy, asked, answer):
-        state, action = stage.start(one, known)
-        while isinstance(action, Generate):
-            told = [answer(one, request) for request in action.requests]
-            before = repr(state)
-            more = [*told, Completion(text="", answer="1", score=0.5, step_scores=(0.5,))]
-            for wrong in ([], told[:-1], more, [junk, *told[1:]]):
-                _refused(stage, state, wrong, "observation")
-            _must(repr(state) == before, "a state must not change, it did")
-            state, action = stage.step(state, told)
-        _refused(stage, state, more[-1:], "stopped")
-
-
-def heeds_scores(strategy: Strategy[Any], asked: Sequence[Question], score: float | None) -> None:
     """A strategy that decides by scores (`needs_score`) refuses a completion without a score, or
     with one outside [0, 1], whether p0 is known or not; the others do not look at it."""
     told = Completion(text="", answer="1", score=score, completion_tokens=10)
@@ -206,7 +158,7 @@ def heeds_scores(strategy: Strategy[Any], asked: Sequence[Question], score: floa
         _must(not named, f"it says that it needs no score, it refuses {score}: {named}")
 
 
-def decides_alike(strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer) -> str:
+def decides_alike(strategy: Strategy, asked: Sequence[Question], answer: Answerer) -> str:
     """The same observations lead to the same requests and stops, whenever and in whatever order
     questions are served. Returns a digest of them, which is the same in every process."""
     once = replay_phases(strategy, asked, answer)
@@ -221,7 +173,7 @@ def decides_alike(strategy: Strategy[Any], asked: Sequence[Question], answer: An
 
 
 def seeds_by_address(
-    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer, budgets: Sequence[int]
+    strategy: Strategy, asked: Sequence[Question], answer: Answerer, budgets: Sequence[int]
 ) -> None:
     """Where two budgets ask for a completion of one address with one prompt, the seed is one."""
     seeds: dict[tuple[Any, ...], set[int]] = {}
@@ -237,14 +189,12 @@ def seeds_by_address(
         _must(len(found) == 1, f"the seed of {key[:2]} must not depend on n, got {found}")
 
 
-def replays_from_a_pool(
-    strategy: Strategy[Any], asked: Sequence[Question], answer: Answerer
-) -> None:
+def replays_from_a_pool(strategy: Strategy, asked: Sequence[Question], answer: Answerer) -> None:
     """What says `pool_replayable` asks for nothing but rounds of MR-Thinking and samples of
     Self-Consistency, with their prompts."""
-    if not getattr(strategy, "pool_replayable", False):
+    if not strategy.pool_replayable:
         return
-    depth, shared = promised(strategy), {name: getattr(strategy, name) for name in _POOL_FIELDS}
+    depth, shared = strategy.max_requests, {name: getattr(strategy, name) for name in _POOL_FIELDS}
     drawers = (MRThinking(n=depth, **shared), SelfConsistency(n=depth, **shared))
     recordings = {}
     for one in asked:
@@ -264,7 +214,7 @@ def replays_from_a_pool(
         ) from error
 
 
-def is_a_value(strategy: Strategy[Any]) -> None:
+def is_a_value(strategy: Strategy) -> None:
     """It cannot be changed, equals itself after pickle, and refuses a budget of no completion."""
     pickle.dumps(strategy)
     _must(deepcopy(strategy) == strategy, "it must equal its copy by pickle, it does not")
@@ -283,16 +233,6 @@ def is_a_value(strategy: Strategy[Any]) -> None:
 
 
 _POOL_FIELDS = ("decoding", "prompts", "score")
-
-
-def _refused(stage: Strategy[Any], state: Any, wrong: Sequence[Any], word: str) -> None:
-    try:
-        stage.step(state, wrong)
-    except ProtocolError as error:
-        _must(word in str(error), f"a ProtocolError must name {word}, got {error}")
-        return
-    what = "a stopped question" if word == "stopped" else "observations that do not answer"
-    raise ContractError(f"{what} must raise ProtocolError, got none for {len(wrong)} observations")
 
 
 def _must(holds: bool, message: str) -> None:

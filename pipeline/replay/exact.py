@@ -16,17 +16,18 @@ from functools import partial
 from typing import Any
 
 from pipeline.core.errors import ConfigError, ReplayMissError
-from pipeline.core.phases import QuestionRecord, phases_of, prepared, record_of, stream_of, textless
 from pipeline.core.protocol import (
     Failure,
     Observation,
     Question,
+    QuestionRecord,
     Request,
     Statistics,
     Stop,
     StopReason,
     Strategy,
     decisions,
+    textless,
 )
 from pipeline.records.answering import Facts, answering, as_asked
 from pipeline.records.trajectory import address_of, observation_of
@@ -148,7 +149,7 @@ class Replayed:
 
 
 def drive(
-    strategy: Strategy[Any],
+    strategy: Strategy,
     question: Question,
     answer: Callable[[Request], Observation],
     statistics: Statistics | None = None,
@@ -182,7 +183,7 @@ def drive(
 
 
 def replay(
-    strategy: Strategy[Any],
+    strategy: Strategy,
     question: Question,
     recording: Recording,
     statistics: Statistics | None = None,
@@ -204,13 +205,13 @@ def replay(
     return drive(strategy, question, recording.find, statistics)
 
 
-def check_replayable(strategy: Strategy[Any], kind: RecordingKind) -> None:
+def check_replayable(strategy: Strategy, kind: RecordingKind) -> None:
     """Refuse a pool to strategies whose prompts depend on more than earlier completions of it.
 
     Raises:
         ConfigError: naming the strategy.
     """
-    if kind is RecordingKind.POOL and not getattr(strategy, "pool_replayable", False):
+    if kind is RecordingKind.POOL and not strategy.pool_replayable:
         raise ConfigError(
             f"a pool can be replayed by strategies that only ask for completions of that pool, "
             f"got {strategy.kind}: replay the journal of its own run"
@@ -218,7 +219,7 @@ def check_replayable(strategy: Strategy[Any], kind: RecordingKind) -> None:
 
 
 def replay_phases(
-    strategy: Strategy[Any],
+    strategy: Strategy,
     questions: Sequence[Question],
     answer: Callable[[Question, Request], Observation],
 ) -> dict[str, Replayed]:
@@ -237,7 +238,7 @@ def replay_phases(
 
 
 def replay_each(
-    strategy: Strategy[Any],
+    strategy: Strategy,
     questions: Sequence[Question],
     answer: Callable[[Question, Request], Observation],
     learnt: Mapping[str, Statistics | None] | None = None,
@@ -251,9 +252,9 @@ def replay_each(
             else it is learnt anew.
     """
     as_live, learnt = learnt is not None, learnt or {}
-    statistics = prepared(strategy, questions)
+    statistics = strategy.prepare(questions)
     paid: dict[str, dict[Address, Observation]] = {}
-    phases = phases_of(strategy)
+    phases = strategy.phases()
     for phase in phases:
         goes_on = phase is not phases[-1]
         records: dict[str, QuestionRecord] = {}
@@ -269,11 +270,11 @@ def replay_each(
             earlier = tuple(o for at, o in before.items() if at not in drawn)
             yield phase.name, question.question_id, replace(outcome, earlier=earlier)
             if goes_on:
-                if stream_of(phase) is not None:
+                if phase.stream is not None:
                     slim = {address: textless(seen) for address, seen in drawn.items()}
                     paid[question.question_id] = before | slim
-                records[question.question_id] = record_of(
-                    phase, question, outcome.completions, outcome.stop
+                records[question.question_id] = phase.record(
+                    question, outcome.completions, outcome.stop
                 )
         if phase.name in learnt:
             statistics = learnt[phase.name]

@@ -1,41 +1,38 @@
 """Replay of the sequential family over a whole pool at once, in numpy.
 
-Decides what `pipeline.replay.exact` decides for `base`, `mr_thinking`, the MarkovScale variants,
-`chain_asc` and `agree`, from the same numbers by the same arithmetic in the same order, so that not
-even rounding differs; tests and ``benchmarks.replay`` compare the two outcome by outcome. The state
-machine of a strategy is the definition: where the two should differ, this is wrong.
+Decides what `pipeline.replay.exact` decides for every `ChainStrategy`, a user's own among them, and
+for `chain_asc` and `agree`, from the same numbers by the same arithmetic in the same order, so that
+not even rounding differs; tests and ``benchmarks.replay`` compare the two outcome by outcome. A
+strategy's generator is the definition: where the two should differ, this is wrong.
 
 Axes: Q questions, T rounds of the pool, N = n rounds of a strategy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
-from pipeline.answers.answer_rules import Rule
+from pipeline.answers.answer_rules import AnswerRule, Rule
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError, DataError, ProtocolError
 from pipeline.core.protocol import Statistics, StopReason, Strategy
-from pipeline.replay.chain_arrays import (
-    ChainArrays,
-)
-from pipeline.replay.fast_votes import VOTERS, first_hits, positions
+from pipeline.replay.chain_arrays import NOT_APPLICABLE, ChainArrays
+from pipeline.statistics.agreement import NO_FORM, VOTE, Agreement, agreement, count_votes
 from pipeline.statistics.calibration_maps import CalibrationMap
-from pipeline.strategies.agree import Agree
-from pipeline.strategies.base import Base
-from pipeline.strategies.chain_asc import ChainASC
-from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
-from pipeline.strategies.markovscale_0 import MarkovScale0
-from pipeline.strategies.mr_thinking import MRThinking
-from pipeline.strategies.sequential import ChainState, Plan
+from pipeline.strategies.chain_agreement import Agree, ChainASC
+from pipeline.strategies.markovscale import WarmUp
+from pipeline.strategies.sequential import ChainSettings, ChainStrategy
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.stopping import STOP_RULES, StopRule
 
-FAMILY = (Base, MRThinking, MarkovScaleT, MarkovScaleStar, MarkovScale0, *VOTERS)
+VOTERS = (ChainASC, Agree)
+"""Other chains that are replayed as arrays; a derived class may decide otherwise."""
 
 REASONS = (
     StopReason.FAILED,
@@ -47,6 +44,7 @@ REASONS = (
 """What a chain can stop for, in the order in which it is tested; codes are positions here."""
 
 _NEVER = np.iinfo(np.int64).max
+_SHARED = attrgetter("n", "gate", "stop_rule", "min_rounds", "tau", "sigma", "gamma")
 _KEPT = 64  # intermediate arrays held at once, of Q x T numbers each
 _TOLERANCE = 1e-12
 
@@ -72,21 +70,53 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Beliefs:
-    """What a strategy believes of each question when it starts; nan where it waits for a score."""
+    """What a strategy believes of each question when it starts; nan where nothing."""
 
-    key: Hashable
     p0_Q: FloatArray
     a_Q: FloatArray
     b_Q: FloatArray
-    first_score: bool
-    prior: tuple[float, float] | None
-    """alpha and beta where they are the same for all questions, else p0 and gamma make them."""
+    alpha_Q: FloatArray
+    beta_Q: FloatArray
+    """The prior where the settings give one, else p0 and gamma make it."""
+    first_score_Q: BoolArray
+    """Whether p0 is the score of round 0."""
+
+    @classmethod
+    def of(cls, settings_Q: Sequence[ChainSettings]) -> _Beliefs:
+        """What the settings of all questions say."""
+        return cls(
+            p0_Q=_array([each.p0 for each in settings_Q]),
+            a_Q=_array([each.a for each in settings_Q]),
+            b_Q=_array([each.b for each in settings_Q]),
+            alpha_Q=_array([each.prior and each.prior.alpha for each in settings_Q]),
+            beta_Q=_array([each.prior and each.prior.beta for each in settings_Q]),
+            first_score_Q=np.array([each.p0_source == "first_score" for each in settings_Q]),
+        )
+
+    @property
+    def key(self) -> Hashable:
+        """Equal beliefs have equal keys."""
+        return tuple(getattr(self, each.name).tobytes() for each in fields(self))
 
 
-def replays_as_arrays(strategy: Strategy[Any]) -> bool:
-    """Whether `FastReplay` knows a strategy: chains, with a score in every round. A strategy that
-    is derived from one of these may decide otherwise, so it is not taken for it."""
-    return type(strategy) in FAMILY and getattr(strategy, "score_every", 1) == 1
+def replays_as_arrays(strategy: Strategy) -> bool:
+    """Whether `FastReplay` can replay a strategy: chains that score every round and whose decisions
+    all follow from their settings, after a warm-up at most."""
+    if type(strategy) in VOTERS:
+        return True
+    if (
+        not isinstance(strategy, ChainStrategy)
+        or strategy.score_every != 1
+        or getattr(strategy, "chain", 0)
+    ):
+        return False
+    *before, last = strategy.phases()
+    own = (type(strategy).decide, type(strategy).prepare)
+    return (
+        own == (ChainStrategy.decide, Strategy.prepare)
+        and last.strategy is strategy
+        and all(type(phase) is WarmUp for phase in before)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +126,7 @@ class FastReplay:
     chains: ChainArrays
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    def decide(self, strategy: Strategy[Any]) -> Decisions:
+    def decide(self, strategy: Strategy) -> Decisions:
         """Replay one strategy over all questions.
 
         Raises:
@@ -104,46 +134,74 @@ class FastReplay:
                 has, or lacks a prior.
             DataError: where it needs scores that were not recorded.
         """
-        if not replays_as_arrays(strategy) or not isinstance(strategy, FAMILY):
+        if not replays_as_arrays(strategy):
             raise ConfigError(
                 f"only chains that score every round are replayed as arrays, got {strategy.kind} "
-                f"with score_every {getattr(strategy, 'score_every', 1)}: use pipeline.replay.exact"
+                f"with score_every {strategy.score_every}: use pipeline.replay.exact"
             )
         if strategy.n > self.chains.n_rounds:
             raise ConfigError(
                 f"n must be at most {self.chains.n_rounds}, the rounds of the pool, "
                 f"got {strategy.n}"
             )
-        calibration = getattr(strategy, "calibration", None)
-        if calibration is not None:  # decisions look at nothing of a score but its mapped value
-            mapped = self._keep(
-                ("calibrated", calibration), lambda: FastReplay(_mapped(self.chains, calibration))
-            )
-            raw: Any = strategy
-            return mapped.decide(replace(raw, calibration=None))
-        if isinstance(strategy, VOTERS):
+        if isinstance(strategy, ChainASC | Agree):
             return self._voted(strategy)
-        beliefs = self._beliefs(strategy)
-        plan = self._start(strategy, 0).plan
+        assert isinstance(strategy, ChainStrategy)  # by `replays_as_arrays`
+        known = self._statistics(strategy)
+        settings_Q = [strategy.settings(q, known.get(q.benchmark)) for q in self.chains.question_Q]
+        beliefs = _Beliefs.of(settings_Q)
+        shared = [(*_SHARED(each), id(each.calibration)) for each in settings_Q]
+        found = {
+            key: self._calibrated(settings.calibration)._chained(settings, beliefs)
+            for key, settings in dict(zip(shared, settings_Q, strict=True)).items()
+        }
+        if len(found) == 1:
+            return next(iter(found.values()))
+        own = [(found[key], q) for q, key in enumerate(shared)]
+        return Decisions(
+            drawn_Q=np.array([decided.drawn_Q[q] for decided, q in own]),
+            reason_Q=np.array([decided.reason_Q[q] for decided, q in own]),
+        )
+
+    def _chained(self, settings: ChainSettings, beliefs: _Beliefs) -> Decisions:
+        """How every question stops under the settings of one."""
         gated = confident = np.full_like(self.chains.length_Q, _NEVER)
-        if plan.stop_rule is not None or (plan.gate and beliefs.first_score):
-            self._check_scores(plan.n)
-        if plan.gate:
-            at = plan.rounds_before_stopping - 1
-            gated = np.where(self._gated(plan, beliefs), at, _NEVER)
-        if plan.stop_rule is not None:
-            hits_QN = self._confident(plan, plan.stop_rule, beliefs)
-            hits_QN[:, : plan.rounds_before_stopping - 1] = False
+        if settings.stop_rule is not None:
+            self._check_scores(settings.n, np.ones_like(beliefs.first_score_Q))
+            hits_QN = self._confident(settings, settings.stop_rule, beliefs)
+            hits_QN[:, : settings.min_rounds - 1] = False
             confident = np.where(hits_QN.any(axis=1), hits_QN.argmax(axis=1), _NEVER)
-        return self._stopped(plan.n, gated=gated, confident=confident)
+        if settings.gate:
+            self._check_scores(settings.n, beliefs.first_score_Q)
+            gated = np.where(self._gated(settings, beliefs), settings.min_rounds - 1, _NEVER)
+        return self._stopped(settings.n, gated=gated, confident=confident)
+
+    def _calibrated(self, calibration: CalibrationMap | None) -> FastReplay:
+        """The replay over mapped scores: decisions read nothing else of a score."""
+        if calibration is None:
+            return self
+        return self._keep(
+            ("calibrated", calibration), lambda: FastReplay(_mapped(self.chains, calibration))
+        )
 
     def _voted(self, strategy: ChainASC | Agree) -> Decisions:
-        hits = first_hits(self.chains, strategy, self._keep)
-        decided = self._stopped(strategy.n, confident=hits.confident_Q, agreed=hits.agreed_Q)
+        """Decide by the votes and probabilities that the strategies themselves compute, which do
+        not depend on other questions or later rounds."""
+        form_QT = self.chains.form_QT
+        voted_QT = self._keep("voted", lambda: np.cumsum(form_QT != NO_FORM, axis=1) > 0)
+        lasts_QT = self._keep("lasts", lambda: count_votes(form_QT).lasts_QT)
         if isinstance(strategy, ChainASC):
-            return decided
-        chosen = positions(self.chains, strategy, decided.drawn_Q, self._keep)
-        return replace(decided, position_RQ=chosen)
+            agreed_Q = _first(voted_QT & (lasts_QT >= strategy.threshold))
+            return self._stopped(strategy.n, agreed=agreed_Q)
+        weights = strategy.weights or VOTE
+        found: Agreement = self._keep(
+            ("agreement", weights), lambda: agreement(form_QT, self.chains.score_QT, weights)
+        )
+        tests = {"agreed": _first(voted_QT & (lasts_QT >= strategy.vote_threshold))}
+        if strategy.weights is not None:
+            tests["confident"] = _first(voted_QT & (found.probability_QT >= strategy.tau))
+        decided = self._stopped(strategy.n, **tests)
+        return replace(decided, position_RQ=self._positions(found, decided.drawn_Q))
 
     def _stopped(self, n: int, **first_Q: IntArray) -> Decisions:
         """The earliest of the rounds after which each test holds first, by reason."""
@@ -155,50 +213,41 @@ class FastReplay:
         last_Q = rounds.min(axis=0)
         return Decisions(drawn_Q=np.where(reason_Q == 0, last_Q, last_Q + 1), reason_Q=reason_Q)
 
-    def _start(self, strategy: Any, q: int) -> ChainState:
-        """The strategy's own beginning of a question: its plan is what is vectorised."""
-        question = self.chains.question_Q[q]
-        state, _ = strategy.start(question, self._statistics(strategy).get(question.benchmark))
-        assert isinstance(state, ChainState)  # of every strategy of the family
-        return state
+    def _positions(self, found: Agreement, drawn_Q: IntArray) -> dict[Rule, IntArray]:
+        """The round that each shipped rule answers from: of those that gave the leading answer."""
+        chains, rows = self.chains, np.arange(len(drawn_Q))
+        last_Q = np.maximum(drawn_Q - 1, 0)
+        leading_Q = found.leading_QT[rows, last_Q]
+        rounds = np.arange(chains.n_rounds)
+        ours_QT = (chains.form_QT == leading_Q[:, None]) & (rounds < drawn_Q[:, None])
+        scored_QT = ours_QT & ~np.isnan(chains.score_QT)
+        best_QT = np.where(scored_QT, chains.score_QT, -1.0)
+        unscored_Q = ~scored_QT.any(axis=1)
+        chosen: dict[Rule, IntArray] = {
+            AnswerRule.LAST: chains.n_rounds - 1 - ours_QT[:, ::-1].argmax(axis=1),
+            AnswerRule.VOTE: ours_QT.argmax(axis=1),
+            AnswerRule.PRM_ARGMAX: np.where(unscored_Q, NOT_APPLICABLE, best_QT.argmax(axis=1)),
+            AnswerRule.PRM_WEIGHTED_VOTE: np.where(
+                unscored_Q, NOT_APPLICABLE, scored_QT.argmax(axis=1)
+            ),
+        }
+        told_QT = ours_QT & chains.logprobs_QT
+        first_told_Q = np.where(told_QT.any(axis=1), told_QT.argmax(axis=1), NOT_APPLICABLE)
+        chosen |= {rule: first_told_Q for rule in AnswerRule if rule.needs_logprobs}
+        none_Q = (leading_Q == NO_FORM) | (drawn_Q == 0)  # the stop rests on all rounds there
+        return {
+            rule: np.where(none_Q, chains.position_QD[rule][rows, drawn_Q], position_Q)
+            for rule, position_Q in chosen.items()
+        }
 
-    def _beliefs(self, strategy: Any) -> _Beliefs:
-        if isinstance(strategy, MarkovScale0):
-            key: Hashable = (
-                strategy.kind,
-                strategy.alpha0,
-                strategy.beta0,
-                min(strategy.warm_up, strategy.n),
-                strategy.right_from,
-            )
-        else:
-            key = (strategy.kind, getattr(strategy, "p0_source", None))
-        return self._keep(("beliefs", key), lambda: self._started(strategy, key))
-
-    def _started(self, strategy: Any, key: Hashable) -> _Beliefs:
-        plans = [self._start(strategy, q).plan for q in range(len(self.chains.question_Q))]
-        first_score = {plan.p0_source == "first_score" for plan in plans}
-        if len(first_score) > 1:
-            raise ConfigError(
-                "p0 must be known of every question or of none, got a mixture: set p0_source"
-            )
-        heuristic = isinstance(strategy, MarkovScale0)
-        return _Beliefs(
-            key=key,
-            p0_Q=_array([plan.p0 for plan in plans]),
-            a_Q=_array([plan.a for plan in plans]),
-            b_Q=_array([plan.b for plan in plans]),
-            first_score=first_score == {True},
-            prior=(strategy.alpha0, strategy.beta0) if heuristic else None,
-        )
-
-    def _statistics(self, strategy: Any) -> dict[str, Statistics]:
-        """What the warm-up of ^0 learns, by benchmark (`WarmUp.fold`)."""
-        if not isinstance(strategy, MarkovScale0):
-            return {}
-        warm_up = min(strategy.warm_up, strategy.n)
-        key = ("statistics", warm_up, strategy.right_from)
-        return self._keep(key, lambda: self._counted(warm_up, strategy.right_from))
+    def _statistics(self, strategy: ChainStrategy) -> Mapping[str, Statistics]:
+        """What a warm-up learns, by benchmark (`WarmUp.fold`)."""
+        for phase in strategy.phases()[:-1]:
+            assert isinstance(phase, WarmUp)  # by `replays_as_arrays`
+            key = ("statistics", phase.strategy.n, phase.right_from)
+            replay = self._calibrated(phase.calibration)
+            return replay._keep(key, partial(replay._counted, phase.strategy.n, phase.right_from))
+        return {}
 
     def _counted(self, warm_up: int, right_from: float) -> dict[str, Statistics]:
         score_QN = self.chains.score_QT[:, :warm_up]
@@ -217,42 +266,45 @@ class FastReplay:
             )
         return counted
 
-    def _gated(self, plan: Plan, beliefs: _Beliefs) -> BoolArray:
+    def _gated(self, settings: ChainSettings, beliefs: _Beliefs) -> BoolArray:
         """Theorem 1, as `pipeline.theory.markov.regime` decides it."""
-        p0_Q = self.chains.score_QT[:, 0] if beliefs.first_score else beliefs.p0_Q
+        p0_Q = np.where(beliefs.first_score_Q, self.chains.score_QT[:, 0], beliefs.p0_Q)
+        _check_known("gate", beliefs, beliefs.first_score_Q | ~np.isnan(beliefs.p0_Q))
         limit_Q = np.asarray(stationary_accuracy(beliefs.a_Q, beliefs.b_Q))
-        return np.asarray(~(limit_Q + plan.sigma - p0_Q > _TOLERANCE))  # nan, no L, is gated
+        return np.asarray(~(limit_Q + settings.sigma - p0_Q > _TOLERANCE))  # nan, no L, is gated
 
-    def _confident(self, plan: Plan, rule: StopRule, beliefs: _Beliefs) -> BoolArray:
+    def _confident(self, settings: ChainSettings, rule: StopRule, beliefs: _Beliefs) -> BoolArray:
         """(Q, N): whether the stopping rule holds after each round."""
-        gamma = None if beliefs.prior is not None else plan.gamma
-        key = (beliefs.key, gamma)
-        map_QT = self._keep(("map", key), lambda: self._posterior_modes(beliefs, plan.gamma))
-        map_QN = map_QT[:, : plan.n]
+        made_Q = np.isnan(beliefs.alpha_Q)
+        known_Q = ~made_Q | beliefs.first_score_Q | ~np.isnan(beliefs.p0_Q)
+        _check_known("stopping rule", beliefs, known_Q)
+        key = (beliefs.key, settings.gamma if made_Q.any() else None)
+        map_QT = self._keep(("map", key), lambda: self._posterior_modes(beliefs, settings.gamma))
         asked = STOP_RULES[rule]
         prepared = self._keep(
-            (rule, key, plan.n),
-            lambda: asked.prepared(map_QT, beliefs.a_Q, beliefs.b_Q, plan.n),
+            (rule, key, settings.n),
+            lambda: asked.prepared(map_QT, beliefs.a_Q, beliefs.b_Q, settings.n),
         )
-        return asked.holds_QN(prepared, map_QN, beliefs.a_Q, beliefs.b_Q, plan)
+        map_QN = map_QT[:, : settings.n]
+        return asked.holds_QN(prepared, map_QN, beliefs.a_Q, beliefs.b_Q, settings)
 
     def _posterior_modes(self, beliefs: _Beliefs, gamma: float) -> FloatArray:
         """(Q, T): Eq. 16 after each round; sums run round by round, as the updates do."""
         score_QT = self.chains.score_QT
-        if beliefs.prior is not None:
-            alpha0_Q, beta0_Q = (np.full(len(score_QT), value) for value in beliefs.prior)
-        else:
-            p0_Q = score_QT[:, 0] if beliefs.first_score else beliefs.p0_Q
-            alpha0_Q, beta0_Q = p0_Q * gamma, (1 - p0_Q) * gamma
+        p0_Q = np.where(np.isnan(beliefs.p0_Q), score_QT[:, 0], beliefs.p0_Q)
+        made_Q = np.isnan(beliefs.alpha_Q)
+        alpha0_Q = np.where(made_Q, p0_Q * gamma, beliefs.alpha_Q)
+        beta0_Q = np.where(made_Q, (1 - p0_Q) * gamma, beliefs.beta_Q)
         alpha = np.cumsum(np.column_stack([alpha0_Q, score_QT]), axis=1)[:, 1:]
         beta = np.cumsum(np.column_stack([beta0_Q, 1 - score_QT]), axis=1)[:, 1:]
         with np.errstate(divide="ignore", invalid="ignore"):  # the branch not taken
             mode, mean = (alpha - 1) / (alpha + beta - 2), alpha / (alpha + beta)
         return np.where((alpha <= 1) | (beta <= 1), mean, mode)
 
-    def _check_scores(self, n: int) -> None:
-        told = np.arange(n) < self.chains.length_Q[:, None]
-        missing = told & np.isnan(self.chains.score_QT[:, :n])
+    def _check_scores(self, n: int, asked_Q: BoolArray) -> None:
+        """Refuse rounds without a score in the questions asked for."""
+        drawn_QN = np.arange(n) < self.chains.length_Q[:, None]
+        missing = asked_Q[:, None] & drawn_QN & np.isnan(self.chains.score_QT[:, :n])
         if missing.any():
             q, r = np.argwhere(missing)[0]
             question = self.chains.question_Q[q]
@@ -277,6 +329,15 @@ def _mapped(chains: ChainArrays, calibration: CalibrationMap) -> ChainArrays:
     known_QT = ~np.isnan(chains.score_QT)
     score_QT = np.where(known_QT, values[where_QT.reshape(known_QT.shape)], np.nan)
     return replace(chains, score_QT=score_QT)
+
+
+def _check_known(what: str, beliefs: _Beliefs, known_Q: BoolArray) -> None:
+    if not (known_Q & ~np.isnan(beliefs.a_Q) & ~np.isnan(beliefs.b_Q)).all():
+        raise ProtocolError(f"the {what} needs p0, a and b")
+
+
+def _first(holds_QT: BoolArray) -> IntArray:
+    return np.where(holds_QT.any(axis=1), holds_QT.argmax(axis=1), _NEVER)
 
 
 def _array(values: list[float | None]) -> FloatArray:

@@ -24,7 +24,7 @@ THRESHOLDS = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 TAUS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
 GAMMAS = (1.0, 10.0)
 
-Settings = list[tuple[str, Strategy[Any]]]
+Settings = list[tuple[str, Strategy]]
 
 
 def budgets(depth: int) -> list[int]:
@@ -58,14 +58,14 @@ def _believes(pool: CompletionPool) -> bool:
     return pool.science.verifier is not None and known and len(first_scores) == 1
 
 
-def _make(kind: str, science: ScienceConfig, **values: Any) -> Strategy[Any]:
+def _make(kind: str, science: ScienceConfig, **values: Any) -> Strategy:
     names = {field.name for field in fields(STRATEGIES[kind])}
     shared = {
         "decoding": science.decoding,
         "prompts": science.prompts,
         "score": science.verifier is not None,
     }
-    made: Strategy[Any] = STRATEGIES[kind](
+    made: Strategy = STRATEGIES[kind](
         **{name: value for name, value in shared.items() if name in names}, **values
     )
     return made
@@ -122,7 +122,7 @@ def family_of(name: str, tallies: Sequence[Tally], rule: Rule, at: Any) -> Famil
     )
 
 
-def in_words(strategies: Sequence[Strategy[Any]]) -> list[str]:
+def in_words(strategies: Sequence[Strategy]) -> list[str]:
     """Each setting in words: the fields in which it differs from the others, N always."""
     known = [settings_of(strategy) for strategy in strategies]
     names = [

@@ -46,7 +46,7 @@ class Rival:
 
 def replay_other(
     run: RunDir,
-    strategies: Mapping[str, Strategy[Any]],
+    strategies: Mapping[str, Strategy],
     priors: PriorsConfig = _NO_PRIORS,
     rules: Sequence[Rule] = RULES,
 ) -> dict[str, Rival]:
@@ -103,9 +103,7 @@ class _Over:
         self._drawn, self._graded = drawn, graded
         self._recording: tuple[QuestionKey, Recording] | None = None
 
-    def outcomes(
-        self, label: str, strategy: Strategy[Any], questions: Sequence[Question]
-    ) -> pa.Table:
+    def outcomes(self, label: str, strategy: Strategy, questions: Sequence[Question]) -> pa.Table:
         """The outcomes of another strategy, benchmark by benchmark."""
         made, order, count = RowsTable(schema_of(self._rules)), list[int](), 0
         for benchmark in dict.fromkeys(question.benchmark for question in questions):

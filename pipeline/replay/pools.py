@@ -106,7 +106,7 @@ class Source:
     pool: Pool
     chain: int
     label: str
-    strategy: Strategy[Any]
+    strategy: Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +251,7 @@ def read_with_places(
     return _assembled(folder, science, synthetic, journal_rows(run.journal, text=keep), run)
 
 
-def pool_strategies(science: ScienceConfig) -> dict[Pool, tuple[str, Strategy[Any]]]:
+def pool_strategies(science: ScienceConfig) -> dict[Pool, tuple[str, Strategy]]:
     """The deepest strategy of a run that draws each pool, with its label.
 
     Raises:

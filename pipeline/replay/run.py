@@ -15,7 +15,6 @@ import pyarrow as pa
 from pipeline.answers.answer_rules import Rule
 from pipeline.config.strategies import own_rules_of, rules_of, strategies_of
 from pipeline.core.errors import DataError
-from pipeline.core.phases import phases_of
 from pipeline.core.protocol import Observation, Question, Request, Strategy
 from pipeline.records.drawn_rows import Drawn, laid_out
 from pipeline.records.journal import ByQuestion, QuestionKey
@@ -87,7 +86,7 @@ def replay_run(run: RunDir) -> RunReplay:
     with laid_out(run.journal, order) as drawn:
         source = _Journal(drawn)
         for label, strategy in strategies.items():
-            known = {p.name: run.statistics(label, p.name) or {} for p in phases_of(strategy)}
+            known = {p.name: run.statistics(label, p.name) or {} for p in strategy.phases()}
             for benchmark, asked in by_benchmark.items():
                 compared: dict[QuestionKey, list[str]] = {}
                 # failures may have been tried again since, and questions been added
@@ -108,10 +107,10 @@ def replay_run(run: RunDir) -> RunReplay:
 class _Written:
     """The outcomes that a run wrote; those of one question are Python objects at a time."""
 
-    def __init__(self, run: RunDir, strategies: Mapping[str, Strategy[Any]]) -> None:
+    def __init__(self, run: RunDir, strategies: Mapping[str, Strategy]) -> None:
         self._strategies = strategies
         table = run.outcomes()
-        known = {(name, phase.name) for name, s in strategies.items() for phase in phases_of(s)}
+        known = {(name, phase.name) for name, s in strategies.items() for phase in s.phases()}
         phases = zip(*(table[name].to_pylist() for name in ("strategy", "phase")), strict=True)
         self._rows = ByQuestion(
             table.filter(pa.array([each in known for each in phases], pa.bool_()))

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +18,15 @@ from numpy.typing import NDArray
 from pipeline.answers.answer_rules import RULES, Rule, apply
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.errors import ConfigError
-from pipeline.core.phases import phases_of, prepared
 from pipeline.core.protocol import (
     Completion,
-    Generate,
     Observation,
     Pool,
     Question,
     Request,
     StopReason,
     Strategy,
-    budget_of,
+    decisions,
 )
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
@@ -44,7 +41,7 @@ from pipeline.replay.exact import RecordingKind, check_replayable, replay_phases
 from pipeline.replay.fast import Decisions, FastReplay, replays_as_arrays
 from pipeline.replay.pool_rows import Digests
 from pipeline.replay.pools import CompletionPool
-from pipeline.strategies.agree import Agree
+from pipeline.strategies.chain_agreement import Agree
 
 HALVES = 2
 _VERDICTS = 4
@@ -70,7 +67,7 @@ class Tally:
     """Counts of one setting by group, a group being a benchmark's half."""
 
     label: str
-    strategy: Strategy[Any]
+    strategy: Strategy
     applicable_R: tuple[bool, ...]
     verdicts_RGV: IntArray
     """Questions by rule, group and verdict code."""
@@ -101,7 +98,7 @@ def half_of(question: Question, seed: int) -> int:
 
 def sweep(
     pool: CompletionPool,
-    settings: Sequence[tuple[str, Strategy[Any]]],
+    settings: Sequence[tuple[str, Strategy]],
     *,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -145,17 +142,17 @@ def sweep(
     )
 
 
-def depth_of(pool: CompletionPool, strategy: Strategy[Any]) -> int:
+def depth_of(pool: CompletionPool, strategy: Strategy) -> int:
     """How deep the pool is that a strategy draws from: by what it asks for first."""
     question = pool.questions[0].question
-    _, asked = phases_of(strategy)[0].strategy.start(question, prepared(strategy, [question]))
-    assert isinstance(asked, Generate)  # a strategy starts by asking
-    return pool.rounds if asked.requests[0].pool is Pool.SEQUENTIAL else pool.samples
+    first = strategy.phases()[0].strategy
+    asked = next(decisions(first, question, strategy.prepare([question])))
+    return pool.rounds if asked[0].pool is Pool.SEQUENTIAL else pool.samples
 
 
-def strategy_n(strategy: Strategy[Any]) -> int:
+def strategy_n(strategy: Strategy) -> int:
     """Completions a question at most."""
-    return budget_of(strategy)
+    return strategy.n
 
 
 class _Judge:
@@ -166,7 +163,7 @@ class _Judge:
         self._fast: FastReplay | None = None
         self._answers: Answers | None = None
 
-    def __call__(self, strategy: Strategy[Any]) -> Judged:
+    def __call__(self, strategy: Strategy) -> Judged:
         shipped = self._rules == RULES or not isinstance(
             strategy, Agree
         )  # `positions` knows no more
@@ -224,7 +221,7 @@ def answers_of(pool: CompletionPool) -> Answers:
 
 def judged_by_state_machine(
     pool: CompletionPool,
-    strategy: Strategy[Any],
+    strategy: Strategy,
     answers: Answers | None = None,
     rules: tuple[Rule, ...] = RULES,
 ) -> Judged:
@@ -277,7 +274,7 @@ def _answered(answers: Answers, asked: Question, request: Request) -> Observatio
 
 
 def _tally(
-    label: str, strategy: Strategy[Any], judged: Judged, group_Q: IntArray, n_benchmarks: int
+    label: str, strategy: Strategy, judged: Judged, group_Q: IntArray, n_benchmarks: int
 ) -> Tally:
     groups = HALVES * n_benchmarks
     counts = [

@@ -69,7 +69,7 @@ Row = dict[str, Any]
 Groups = Sequence[int]
 
 
-def settings_of(strategy: Strategy[Any]) -> dict[str, Any]:
+def settings_of(strategy: Strategy) -> dict[str, Any]:
     """The fields of a strategy that are settings, JSON-able; of fitted numbers no origin."""
     names = [f.name for f in fields(strategy) if f.name not in _NOT_SETTINGS]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
     values = {name: getattr(strategy, name) for name in names}

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
-from pipeline.core.protocol import Strategy, budget_of
+from pipeline.core.protocol import Strategy
 from pipeline.records.facts import summary
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.comparison import accuracy
@@ -114,14 +114,14 @@ def progress_of(run: RunData) -> RunProgress:
 
 
 def expected_completions(
-    strategy: Strategy[Any], *, p0: float | None, a: float | None, b: float | None
+    strategy: Strategy, *, p0: float | None, a: float | None, b: float | None
 ) -> float:
     """Completions that a chain is expected to draw, by the closed form where it decides.
 
     A gated question costs one, a MarkovScale^* chain what its stopping rule expects; where p0, a or
     b is not known, and for every other strategy, it is the budget.
     """
-    budget = float(budget_of(strategy))
+    budget = float(strategy.n)
     if not strategy.kind.startswith("markovscale") or a is None or b is None:
         return budget
     if strategy.kind == "markovscale_0":
@@ -162,9 +162,7 @@ def _strategy(
     )
 
 
-def _to_come(
-    strategy: Strategy[Any], questions: Sequence[Seen], cell: Cell | None
-) -> Iterator[float]:
+def _to_come(strategy: Strategy, questions: Sequence[Seen], cell: Cell | None) -> Iterator[float]:
     """Completions that each unfinished question is expected to draw in all."""
     rows = () if cell is None else cell.rows
     done = frozenset() if cell is None else cell.by_question.keys()

@@ -9,7 +9,6 @@ from typing import Any
 from pipeline.answers.answer_rules import AnswerRule, OwnRule, Rule
 from pipeline.config.endpoint import Prices
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.core.phases import phases_of, stream_of
 from pipeline.records.outcome import has_failed
 from pipeline.report import charts, figures, words
 from pipeline.report.capped import first_words
@@ -486,7 +485,7 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
     told = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
     worth = f"; {one_question(graded)}" if graded else ""
     own = [f"{rule} is {rule.told()}" for rule in known if isinstance(rule, OwnRule)]
-    unbilled = [c.name for c in cells if any(stream_of(p) is None for p in phases_of(c.strategy))]
+    unbilled = [c.name for c in cells if any(p.stream is None for p in c.strategy.phases())]
     return h(
         "div",
         table(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 
 from pipeline.config.strategies import rule_of
-from pipeline.core.protocol import budget_of
 from pipeline.records.outcome import outcome_of
 from pipeline.replay.exact import replay
 from pipeline.replay.pools import CompletionPool, pool_strategies
@@ -44,7 +43,7 @@ def pool_cells(pool: CompletionPool) -> list[Cell]:
                     run=name,
                     label=label,
                     kind=strategy.kind,
-                    n=budget_of(strategy),
+                    n=strategy.n,
                     benchmark=benchmark,
                     backbone=pool.science.generator.model,
                     rule=rule_of(pool.science, strategy),

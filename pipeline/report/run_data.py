@@ -14,7 +14,7 @@ from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Strategy, budget_of
+from pipeline.core.protocol import Strategy
 from pipeline.records.facts import Facts, environments, summary
 from pipeline.records.outcome import can_apply, counted_verdict
 from pipeline.records.outcome_files import final_rows
@@ -44,7 +44,7 @@ class Cell:
     backbone: str
     rule: Rule
     """The headline rule."""
-    strategy: Strategy[Any] = field(repr=False)
+    strategy: Strategy = field(repr=False)
     rows: Sequence[Seen] = field(repr=False)
     """Outcomes, one a question."""
     run_shown: bool = False
@@ -261,7 +261,7 @@ def _cells(
             run=run_id,
             label=label,
             kind=strategy.kind,
-            n=budget_of(strategy),
+            n=strategy.n,
             benchmark=source.name,
             backbone=config.science.generator.model,
             rule=rule_of(config.science, strategy),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.answers.answer_rules import RULES, Rule
-from pipeline.core.protocol import Strategy, budget_of
+from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import BILL
 from pipeline.records.outcome_files import FINAL
 from pipeline.records.trajectory import Row
@@ -31,7 +31,7 @@ def summed(rules: Iterable[Rule]) -> tuple[str, ...]:
 
 def summarise(
     outcomes: Iterable[Row],
-    strategies: Mapping[str, Strategy[Any]],
+    strategies: Mapping[str, Strategy],
     headlines: Mapping[str, Rule],
     without_gold: frozenset[QuestionKey] = frozenset(),
     rules: Sequence[Rule] = RULES,
@@ -62,13 +62,13 @@ def summarise(
 
 
 def _entry(
-    label: str, benchmark: str, tally: Tally, rule: Rule, strategy: Strategy[Any]
+    label: str, benchmark: str, tally: Tally, rule: Rule, strategy: Strategy
 ) -> dict[str, Any]:
     totals = tally.totals
     return {
         "strategy": label,
         "kind": strategy.kind,
-        "n": budget_of(strategy),
+        "n": strategy.n,
         "benchmark": benchmark,
         "questions": tally.questions,
         "failed": tally.failed,
@@ -110,9 +110,7 @@ def _saved(
     return 1 - sum(own[key] for key in common) / spent if spent else None
 
 
-def chain_fits(
-    outcomes: Iterable[Row], strategies: Mapping[str, Strategy[Any]]
-) -> list[dict[str, Any]]:
+def chain_fits(outcomes: Iterable[Row], strategies: Mapping[str, Strategy]) -> list[dict[str, Any]]:
     """The chain behind every MR-Thinking run, and what it predicts for the last round (Eq. 4).
 
     a and b are counted on gold verdicts over all rounds, with intervals clustered by question; the
@@ -127,7 +125,7 @@ def chain_fits(
     seen: dict[tuple[str, str], ChainTally] = {}
     for row in outcomes:
         strategy = strategies[row["strategy"]]
-        rounds = budget_of(strategy)
+        rounds = strategy.n
         if strategy.kind == "mr_thinking" and rounds > 1:
             key = (row["benchmark"], row["strategy"])
             seen.setdefault(key, ChainTally(last_round=rounds - 1)).add(row)

@@ -1,32 +1,30 @@
-"""Best-of-N: independent samples, the one that the verifier likes best."""
+"""Independent samples, and the one that the verifier likes best: Best-of-N and BEACON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, assert_never
 
-from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
-from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
-    Action,
     Completion,
-    Observation,
+    Decisions,
     Question,
     Statistics,
     StopReason,
+    Strategy,
 )
-from pipeline.strategies.samples import Profile, Samples, ask, stop, tell
+from pipeline.strategies.samples import Profile, Samples
 from pipeline.strategies.sequential import check_budget
+from pipeline.theory.gaussian_search import LEAST, goes_on
 
 Aggregation = Literal["verifier", "mean", "min", "product", "last"]
 """How step scores become the value of a candidate; ``verifier`` is the verifier's own score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BestOfN:
+class BestOfN(Strategy):
     """Draw `n` samples at once and take the highest value, the first on ties.
 
     Where the choice is that of the answer rule ``prm_argmax`` the stop rests on all samples, so
@@ -36,7 +34,6 @@ class BestOfN:
     ``paper`` every candidate competes, and one with an empty text has the value 0.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
     kind: ClassVar[str] = "best_of_n"
     default_rule: ClassVar[str] = "prm_argmax"
     needs_score: ClassVar[bool] = True
@@ -48,33 +45,19 @@ class BestOfN:
     truncated_last: bool = False
     """Take a candidate cut by its length only where no other is left: verifiers score a tidy
     beginning high."""
-    decoding: Decoding = Decoding()
-    prompts: Prompts = Prompts()
-    score: bool = True
-    """Whether completions are scored by the verifier."""
     profile: Profile = "upstream"
 
     def __post_init__(self) -> None:
         check_budget(self.n)
 
-    def start(
-        self, question: Question, statistics: Statistics | None = None
-    ) -> tuple[Samples, Action]:
-        """Ask for all samples."""
-        return ask(Samples(question=question), self.n, self)
-
-    def step(self, state: Samples, observations: Sequence[Observation]) -> tuple[Samples, Action]:
-        """Choose and stop."""
-        told = tell(state, observations, scored=True)
-        candidates = [
-            (self._key(observation, position), position)
-            for position, observation in enumerate(observations)
-            if isinstance(observation, Completion)
-        ]
-        if not candidates or self._is_prm_argmax:
-            return stop(told, StopReason.BUDGET, told.had)
-        _, chosen = max(candidates, key=lambda candidate: candidate[0])
-        return stop(told, StopReason.BUDGET, (chosen,))
+    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+        """Draw all samples and choose one."""
+        samples = Samples(question, self)
+        yield from samples.draw(self.n, needs_scores=True)
+        if not samples.completions or self._is_prm_argmax:
+            return samples.stop(StopReason.BUDGET)
+        best = max(samples.completions, key=lambda at: self._key(samples.completions[at], at))
+        return samples.stop(StopReason.BUDGET, [best])
 
     @property
     def _is_prm_argmax(self) -> bool:
@@ -103,7 +86,7 @@ def aggregate(completion: Completion, aggregation: Aggregation, position: int) -
             `position` of the observation.
     """
     if aggregation == "verifier":
-        assert completion.score is not None  # `tell` has refused unscored completions
+        assert completion.score is not None  # `needs_scores` refuses completions without one
         return completion.score
     steps = completion.step_scores
     if steps is None:
@@ -123,3 +106,42 @@ def aggregate(completion: Completion, aggregation: Aggregation, position: int) -
             return steps[-1]
         case _:
             assert_never(aggregation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beacon(Strategy):
+    """BEACON (arXiv 2510.15945): draw 3 samples, then one by one while the best score is expected
+    to rise by more than `cost` a sample, at most `n`; the highest score answers.
+
+    Scores are taken for draws from a normal distribution that is learnt question by question; the
+    test is the optimal one of `pipeline.theory.gaussian_search`. Scores without any spread end a
+    question at its 3rd sample. The extension that leaves low scores out of the learning is not part
+    of this.
+    """
+
+    kind: ClassVar[str] = "beacon"
+    default_rule: ClassVar[str] = "prm_argmax"
+    needs_score: ClassVar[bool] = True
+    pool_replayable: ClassVar[bool] = True
+
+    n: int = 8
+    """Samples a question at most, >= 1."""
+    cost: float = 0.02
+    """Of a sample, > 0, in units of the verifier's score."""
+
+    def __post_init__(self) -> None:
+        check_budget(self.n)
+        if not 0 < self.cost < float("inf"):
+            raise ValueError(f"cost must be > 0 and finite, got {self.cost!r}")
+
+    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+        """Draw until another sample is not worth its cost or the budget is spent."""
+        samples = Samples(question, self)
+        yield from samples.draw(min(LEAST, self.n), needs_scores=True)
+        while samples.drawn < self.n:
+            scores = samples.scores
+            left = self.n - samples.drawn + len(scores)  # a failed sample is a draw fewer
+            if len(scores) >= LEAST and not goes_on(scores, self.cost, left):
+                return samples.stop(StopReason.CONFIDENT)
+            yield from samples.draw(1, needs_scores=True)
+        return samples.stop(StopReason.BUDGET)

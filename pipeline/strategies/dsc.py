@@ -1,37 +1,39 @@
 """DSC: self-consistency that spends by difficulty, a method on the data set (arXiv 2408.13457).
 
-This file holds the configuration and what is done for one question, which the statistics of the
-phases before tell; the phases are in `pipeline.strategies.dsc_phases`.
+`DifficultyAdaptiveSelfConsistency.decide` is what happens to one question in one phase; the phases
+decide what comes next for each question (``task`` of `Statistics.per_question`) and note what is
+known of it: ``place`` in the order of difficulty (0 is the hardest), whether its samples agreed
+``at_once``; of the hard part the ``rank`` (0 is the easiest), the ``first`` window, the ``size`` at
+which its samples agreed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, assert_never
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from pipeline.answers.voting import clusters, top_two
-from pipeline.core.decoding import Decoding
-from pipeline.core.phases import Phase
-from pipeline.core.prompts import Prompts
+from pipeline.core.errors import ConfigError
+from pipeline.core.prompts import Message
 from pipeline.core.protocol import (
-    Action,
+    Completion,
+    Decisions,
     Generate,
-    Message,
-    Observation,
+    Phase,
     Pool,
     Question,
-    Request,
+    QuestionRecord,
     Statistics,
-    Stop,
     StopReason,
+    Strategy,
 )
 from pipeline.core.seeds import request_seed
-from pipeline.strategies.asc import p_majority_lasts
-from pipeline.strategies.dsc_paper import Difficulty, Split
-from pipeline.strategies.dsc_phases import Greedy, Judge, Ranking, Settle, Wave
-from pipeline.strategies.dsc_ranking import batches, ranking_prompt
-from pipeline.strategies.samples import Profile, Samples, ask, stop, stop_on_vote, tell
+from pipeline.core.thinking import after_thinking
+from pipeline.strategies.samples import Profile, Samples
+from pipeline.strategies.self_consistency import p_majority_lasts
 from pipeline.strategies.sequential import MOST, check_budget, check_unit
 
 Task = Literal["rank", "judge", "window", "judged", "greedy", "all", "first", "one_by_one"]
@@ -42,19 +44,14 @@ samples one by one."""
 RANKING_CHAIN, GREEDY_CHAIN = 1, 2
 """Chains of the parallel pool beside the samples, which stand in chain 0."""
 
+PAPER_WINDOW = 5
+"""Samples by which the paper's variant judges a question."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DSCState:
-    """One question in one phase."""
-
-    task: Task
-    samples: Samples
-    first: int = 0
-    """Samples of the first window, where those that judged do not agree."""
+Facts = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DifficultyAdaptiveSelfConsistency:
+class DifficultyAdaptiveSelfConsistency(Strategy):
     """Rank questions by difficulty, sample the hard ones until they agree, answer the rest once.
 
     ``upstream``: the model ranks random batches of questions, `rankings` times; the mean place is
@@ -78,7 +75,6 @@ class DifficultyAdaptiveSelfConsistency:
     Without statistics a question is sampled as the first hard ones are (``paper``: `n` times).
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
     kind: ClassVar[str] = "dsc"
     default_rule: ClassVar[str] = "vote"
 
@@ -98,10 +94,6 @@ class DifficultyAdaptiveSelfConsistency:
     """Questions whose mean stop size pre-allocates the first window, >= 1."""
     waves: int = 8
     """Waves of each pass at most, in [1, 64]; the last takes all questions that are left."""
-    decoding: Decoding = Decoding()
-    prompts: Prompts = Prompts()
-    score: bool = True
-    """Whether samples are scored by the verifier."""
     profile: Profile = "upstream"
 
     def __post_init__(self) -> None:
@@ -145,65 +137,64 @@ class DifficultyAdaptiveSelfConsistency:
     def phases(self) -> tuple[Phase, ...]:
         """Rank, judge, sample, answer the rest; or (paper) all samples, then the split."""
         if self.profile == "paper":
-            return (Difficulty(strategy=self), Split(strategy=self))
-        judges = (Judge(strategy=self, wave=wave) for wave in range(self.waves))
-        waves = (Wave(strategy=self, wave=wave) for wave in range(self.waves))
-        rest = (Settle(strategy=self), Greedy(strategy=self))
-        return (Ranking(strategy=self), *judges, *waves, *rest)
+            return (Difficulty(strategy=self), Stage(strategy=self, name="split"))
+        return (
+            Ranking(strategy=self),
+            *(Judge(strategy=self, wave=wave, name=f"judge_{wave}") for wave in range(self.waves)),
+            *(Wave(strategy=self, wave=wave, name=f"wave_{wave}") for wave in range(self.waves)),
+            Stage(strategy=self, name="settle", task="judged"),
+            Stage(strategy=self, name="greedy", task="greedy", stream="greedy"),
+        )
 
-    def start(
-        self, question: Question, statistics: Statistics | None = None
-    ) -> tuple[DSCState, Action]:
-        """Begin what the statistics want of this question."""
+    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+        """Do what the statistics want of this question."""
         facts = {} if statistics is None else statistics.per_question
         known = facts.get(question.question_id, {})
         task: Task = known.get("task", "all" if self.profile == "paper" else "window")
-        state = DSCState(
-            task=task,
-            samples=Samples(question=question),
-            first=known.get("first", self.extend),
+        if task == "rank":
+            texts = [[facts[member]["text"] for member in batch] for batch in known["batches"]]
+            return self._ask_greedily(question, [ranking_prompt(each) for each in texts], task)
+        if task == "greedy":
+            return self._ask_greedily(question, [self.prompts.ask(question.text)], task)
+        return self._sample(question, task, known.get("first", self.extend))
+
+    def _ask_greedily(
+        self, question: Question, prompts: Sequence[tuple[Message, ...]], task: Task
+    ) -> Decisions:
+        greedy = task == "greedy"
+        requests = tuple(
+            self.request(
+                question,
+                messages,
+                pool=Pool.PARALLEL,
+                chain=GREEDY_CHAIN if greedy else RANKING_CHAIN,
+                sample=sample,
+                score=self.score and greedy,
+                greedy=True,
+            )
+            for sample, messages in enumerate(prompts)
         )
-        match task:
-            case "rank":
-                prompts = [
-                    ranking_prompt([facts[member]["text"] for member in batch])
-                    for batch in known["batches"]
-                ]
-                return self._ask_greedily(state, prompts, chain=RANKING_CHAIN, score=False)
-            case "greedy":
-                prompts = [self.prompts.ask(question.text)]
-                return self._ask_greedily(state, prompts, chain=GREEDY_CHAIN, score=self.score)
-            case "judge" | "judged" | "window":
-                return self._sample(state, self.extend)
-            case "all":
-                return self._sample(state, self.n)
-            case "first" | "one_by_one":
-                return self._sample(state, 1)
-            case _:
-                assert_never(task)
+        observations = yield Generate(requests)
+        replies = Samples(question, self)
+        replies.add(observations)
+        return replies.stop(StopReason.FINISHED)
 
-    def step(self, state: DSCState, observations: Sequence[Observation]) -> tuple[DSCState, Action]:
-        """Take in rankings or samples; stop, or sample on."""
-        task = state.task
-        told = tell(state.samples, observations, scored=task == "all")
-        action: Action
-        if task in ("rank", "greedy", "first"):
-            samples, action = stop(told, StopReason.FINISHED, told.had)
-        elif task != "all" and self.agree(told):
-            samples, action = self._stop(told, StopReason.AGREED)
-        elif told.drawn >= self.n:
-            samples, action = self._stop(told, StopReason.BUDGET)
-        elif task in ("judge", "judged"):
-            samples, action = self._stop(told, StopReason.FINISHED)
-        else:
-            state = replace(state, samples=told)
-            left = max(self.extend, state.first - told.drawn)
-            return self._sample(state, left if task == "window" else 1)
-        return replace(state, samples=samples), action
-
-    def agree(self, samples: Samples) -> bool:
-        """Whether sampling may end: the majority is likely enough to last."""
-        return self.agrees([samples.answers[position] for position in samples.had])
+    def _sample(self, question: Question, task: Task, first: int) -> Decisions:
+        """Sample until the answers agree, as far as the task goes."""
+        samples = Samples(question, self)
+        size = {"all": self.n, "first": 1, "one_by_one": 1}.get(task, self.extend)
+        while samples.drawn < self.n:
+            count = min(size, self.n - samples.drawn)
+            yield from samples.draw(count, needs_scores=task == "all")
+            if task == "first":
+                return samples.stop(StopReason.FINISHED)
+            if task != "all" and self.agrees(samples.answers):
+                return samples.stop_on_vote(StopReason.AGREED, self.profile, silent=True)
+            if task in ("judge", "judged") and samples.drawn < self.n:
+                return samples.stop_on_vote(StopReason.FINISHED, self.profile, silent=True)
+            if task == "window":
+                size = max(self.extend, first - samples.drawn)
+        return samples.stop_on_vote(StopReason.BUDGET, self.profile, silent=True)
 
     def agrees(self, answers: Sequence[str | None]) -> bool:
         """Whether the majority of these answers is likely enough to last."""
@@ -212,31 +203,296 @@ class DifficultyAdaptiveSelfConsistency:
         enough = len(answers) >= (2 if paper else 1) and v1 > 0
         return enough and p_majority_lasts(v1, v2) >= self.threshold
 
-    def _stop(self, samples: Samples, reason: StopReason) -> tuple[Samples, Stop]:
-        return stop_on_vote(samples, reason, profile=self.profile, silent=True)
 
-    def _sample(self, state: DSCState, count: int) -> tuple[DSCState, Action]:
-        samples, action = ask(state.samples, min(count, self.n - state.samples.drawn), self)
-        return replace(state, samples=samples), action
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage(Phase):
+    """A phase over the questions with one task; all that have one, where `task` is None."""
 
-    def _ask_greedily(
-        self, state: DSCState, prompts: Sequence[tuple[Message, ...]], *, chain: int, score: bool
-    ) -> tuple[DSCState, Action]:
-        question = state.samples.question
-        requests = tuple(
-            Request(
-                messages=messages,
-                max_tokens=question.token_limit(self.decoding),
-                temperature=0.0,
-                top_p=1.0,
-                sampling=self.decoding.sampling,
-                pool=Pool.PARALLEL,
-                chain=chain,
-                sample=sample,
-                seed=request_seed(question.seed, Pool.PARALLEL, chain, 0, sample),
-                score=score,
-            )
-            for sample, messages in enumerate(prompts)
+    strategy: DifficultyAdaptiveSelfConsistency
+    stream: str | None = "samples"
+    reads_texts: bool = False
+    task: Task | None = None
+
+    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+        """Whether the question has the task."""
+        facts = facts_of(statistics)
+        if self.task is None:
+            return question_id in facts
+        return bool(facts[question_id]["task"] == self.task)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking(Stage):
+    """Questions that lead batches ask the model to rank them."""
+
+    name: str = "rank"
+    stream: str | None = "rankings"
+    answers: bool = False
+    reads_texts: bool = True
+
+    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+        """Whether the question leads a batch."""
+        return bool(facts_of(statistics)[question_id]["batches"])
+
+    def fold(
+        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
+    ) -> Statistics:
+        """Order all questions by their mean place, 0 the easiest and 1 the hardest of a batch.
+
+        A ranking that does not name each question once is left out; a question without any counts
+        as of middling difficulty.
+        """
+        facts = facts_of(statistics)
+        places: dict[str, list[float]] = {question_id: [] for question_id in facts}
+        for leader, record in records.items():
+            for batch, observation in zip(
+                facts[leader]["batches"], record.completions, strict=False
+            ):
+                order = (
+                    parse_ranking(observation.text, len(batch))
+                    if isinstance(observation, Completion)
+                    else None
+                )
+                for place, member in enumerate(order or ()):
+                    places[batch[member]].append(place / (len(batch) - 1))
+        difficulty = {
+            question_id: math.fsum(seen) / len(seen) if seen else 0.5
+            for question_id, seen in places.items()
+        }
+        hardest_first = sorted(
+            facts, key=lambda question_id: (-difficulty[question_id], question_id)
         )
-        samples = replace(state.samples, open=len(requests))
-        return replace(state, samples=samples), Generate(requests)
+        return Statistics(
+            per_question={
+                question_id: {"task": "judge", "place": place}
+                for place, question_id in enumerate(hardest_first)
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge(Stage):
+    """A stretch of the questions, from the hardest on, judged by their first samples."""
+
+    wave: int
+    """0 is the hardest."""
+    answers: bool = False
+
+    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+        """Whether the question stands in this stretch and the hard part has not ended."""
+        known = facts_of(statistics)[question_id]
+        return bool(known["task"] == "judge" and known["place"] < _end(self.strategy, self.wave))
+
+    def fold(
+        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
+    ) -> Statistics:
+        """Note which agreed; once the hard part has ended, or all are judged, put it in order."""
+        facts = {question_id: dict(known) for question_id, known in facts_of(statistics).items()}
+        for question_id, record in records.items():
+            at_once = self.strategy.agrees(answers_of(record, self.strategy.extend))
+            facts[question_id].update(task="judged", at_once=at_once)
+        judged = sorted(
+            (known for known in facts.values() if known["task"] == "judged"),
+            key=lambda known: int(known["place"]),
+        )
+        start = _first_run([known["at_once"] for known in judged], self.strategy.judge_window)
+        waiting = [known for known in facts.values() if known["task"] == "judge"]
+        if start is None and waiting:
+            return Statistics(per_question=facts)
+        for known in waiting:
+            known["task"] = "greedy"
+        for rank, known in enumerate(reversed(judged[:start])):
+            known.update(task="window", rank=rank, first=self.strategy.extend)
+        return Statistics(per_question=facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave(Stage):
+    """A stretch of the hard part, from its easiest question on, sampled at the same time."""
+
+    wave: int
+    """0 is the easiest."""
+
+    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+        """Whether the question stands in this stretch."""
+        known = facts_of(statistics)[question_id]
+        return bool(known["task"] == "window" and _rank(known) < _end(self.strategy, self.wave))
+
+    def fold(
+        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
+    ) -> Statistics:
+        """Note the stop sizes and pre-allocate the next wave."""
+        facts = {question_id: dict(known) for question_id, known in facts_of(statistics).items()}
+        for question_id, record in records.items():
+            facts[question_id].update(task="done", size=self._stop_size(record))
+        done = sorted(
+            (known for known in facts.values() if known["task"] == "done"),
+            key=_rank,
+        )
+        first = self._first_window(done[-self.strategy.neighbours :])
+        for known in facts.values():
+            if known["task"] == "window":
+                known["first"] = first
+        return Statistics(per_question=facts)
+
+    def _stop_size(self, record: QuestionRecord) -> int:
+        """The least number of samples that agree; the budget where none does."""
+        n = self.strategy.n
+        sizes = range(1, len(record.completions) + 1)
+        return next((k for k in sizes if self.strategy.agrees(answers_of(record, k))), n)
+
+    def _first_window(self, before: Sequence[Mapping[str, Any]]) -> int:
+        """The mean stop size of the neighbours, rounded to a multiple of the extension."""
+        extend = self.strategy.extend
+        if not before:
+            return extend
+        mean: float = sum(known["size"] for known in before) / len(before)
+        return extend * max(1, round(mean / extend))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difficulty(Stage):
+    """The paper's variant draws every sample of every question to know how hard it is."""
+
+    name: str = "difficulty"
+    answers: bool = False
+
+    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+        """Every question takes part."""
+        return True
+
+    def fold(
+        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
+    ) -> Statistics:
+        """Split easy from medium by a binary search over the order of difficulty.
+
+        A question judged is the one in the middle with its easier neighbour: where both agree
+        within the first window, all questions up to it are easy. (The published search for hard
+        questions asks for 3 hits among these 2 and never finds any; it is left out.)
+        """
+        easiest_first = sorted(records, key=lambda key: (_difficulty(records[key]), key))
+        left, right = 0, len(easiest_first)
+        while left < right:
+            middle = (left + right) // 2
+            judged = easiest_first[max(0, middle - 1) : middle + 1]
+            if all(self._is_easy(records[question_id]) for question_id in judged):
+                left = middle + 1
+            else:
+                right = middle
+        return Statistics(
+            per_question={
+                question_id: {"task": "first" if place < left else "one_by_one", "place": place}
+                for place, question_id in enumerate(easiest_first)
+            }
+        )
+
+    def _is_easy(self, record: QuestionRecord) -> bool:
+        """Whether sampling in windows would stop after the first one.
+
+        As published: a budget of exactly one window stops there whatever the samples say, and
+        under a smaller one no question is easy.
+        """
+        n = self.strategy.n
+        if n <= PAPER_WINDOW:
+            return n == PAPER_WINDOW
+        return self.strategy.agrees(answers_of(record, PAPER_WINDOW))
+
+
+def facts_of(statistics: Statistics | None) -> Facts:
+    if statistics is None:
+        raise ConfigError("phases of dsc need the statistics of the phase before, got none")
+    return statistics.per_question
+
+
+def answers_of(record: QuestionRecord, first: int) -> list[str | None]:
+    """Of those among the `first` samples that were had."""
+    samples = record.completions[:first]
+    return [sample.answer for sample in samples if isinstance(sample, Completion)]
+
+
+def _rank(known: Mapping[str, Any]) -> int:
+    """Runs begun before there was a rank go on by place."""
+    return int(known.get("rank", known["place"]))
+
+
+def _end(strategy: DifficultyAdaptiveSelfConsistency, wave: int) -> float:
+    """Questions in all waves up to this one: `neighbours`, as many again, then doubling."""
+    return math.inf if wave == strategy.waves - 1 else strategy.neighbours * 2**wave
+
+
+def _first_run(flags: Sequence[bool], length: int) -> int | None:
+    """Where the first `length` consecutive flags begin; None where there are none."""
+    run = 0
+    for place, flag in enumerate(flags):
+        run = run + 1 if flag else 0
+        if run == length:
+            return place - length + 1
+    return None
+
+
+def _difficulty(record: QuestionRecord) -> float:
+    """1 - the mean verifier score; 1 where there is no score."""
+    scores = [
+        sample.score
+        for sample in record.completions
+        if isinstance(sample, Completion) and sample.score is not None
+    ]
+    return 1 - math.fsum(scores) / len(scores) if scores else 1.0
+
+
+def batches(questions: Sequence[Question], size: int, rankings: int) -> dict[str, dict[str, Any]]:
+    """Put every question into one random batch a ranking; the first of a batch asks about it.
+
+    Args:
+        questions: of one benchmark.
+        size: questions a batch at most. Batches of a ranking differ by at most one question.
+        rankings: how often every question is ranked.
+
+    Returns:
+        By question id: ``task`` ``rank``, its ``text``, and ``batches``, the id lists that it asks
+        about (none for most). The order is random by the questions' seeds, not by their places.
+    """
+    facts: dict[str, dict[str, Any]] = {
+        question.question_id: {"task": "rank", "text": question.text, "batches": []}
+        for question in questions
+    }
+    n_batches = -(-len(questions) // size)
+    for ranking in range(rankings):
+        shuffled = sorted(
+            questions, key=lambda q: (request_seed(q.seed, "ranking", 0, ranking, 0), q.question_id)
+        )
+        for first in range(n_batches):
+            batch = [question.question_id for question in shuffled[first::n_batches]]
+            if len(batch) > 1:  # a single question has no rank among others
+                facts[batch[0]]["batches"].append(batch)
+    return facts
+
+
+def ranking_prompt(texts: Sequence[str]) -> tuple[Message, ...]:
+    """Ask for the order of these questions, from easiest to hardest."""
+    listed = "\n\n".join(f"Q{number}: {text}" for number, text in enumerate(texts, start=1))
+    return (
+        Message(
+            "user",
+            f"Here are {len(texts)} questions. Do not answer them; compare how hard they are.\n\n"
+            f"{listed}\n\n"
+            "Order all of them from the easiest to the hardest. Reply with one line that begins "
+            f"with Ranking: and lists their labels, each of Q1 to Q{len(texts)} once, separated by "
+            "commas.",
+        ),
+    )
+
+
+def parse_ranking(text: str, size: int) -> tuple[int, ...] | None:
+    """The order that a reply gives: indices in [0, size), from easiest to hardest.
+
+    Read after the thinking: what stands after the last ``Ranking:``, or a line of it, as reasons
+    may follow; else any one line (a reply that answers Q1, Q2, ... in turn ranks nothing). None
+    where none of them names each question exactly once.
+    """
+    _, said, rest = after_thinking(text).rpartition("Ranking:")
+    for part in [rest] * bool(said) + rest.splitlines():
+        order = [int(label) - 1 for label in re.findall(r"\bQ(\d{1,6})\b", part)]
+        if sorted(order) == list(range(size)):
+            return tuple(order)
+    return None

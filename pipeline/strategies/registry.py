@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import fields
 from difflib import get_close_matches
@@ -10,17 +11,20 @@ from typing import Any, get_type_hints
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
 from pipeline.core.plugins import imported, is_place, names_of
+from pipeline.core.protocol import Strategy
 from pipeline.strategies import STRATEGIES
 
 GROUP = "markovscale.strategies"
 """The group of entry points in which a package names its strategies."""
 
 _KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_SHARED = ("decoding", "prompts", "score")
-"""Fields that every run gives to every strategy."""
+_HOW = (
+    "decide(question, statistics) that yields Generate(requests), receives their observations and "
+    "returns a Stop (docs/write-a-strategy.md)"
+)
 
 
-def strategy_class(kind: str) -> type[Any]:
+def strategy_class(kind: str) -> type[Strategy]:
     """The class of a kind: a registered name, an entry point or ``package.module:Class``.
 
     Raises:
@@ -44,15 +48,17 @@ def _missing(found: Any) -> str:
     """What a class lacks to be a strategy, in words; nothing where it is one."""
     if not isinstance(found, type):
         return f"a class, got {type(found).__name__}"
-    parameters = getattr(found, "__dataclass_params__", None)
-    if parameters is None or not parameters.frozen:
+    if not issubclass(found, Strategy):
+        if hasattr(found, "start") and hasattr(found, "step"):
+            return f"replace start and step by one generator {_HOW}"
+        return f"it must derive from pipeline.core.protocol.Strategy and have {_HOW}"
+    if "__dataclass_params__" not in vars(found):
         return "a dataclass(frozen=True), whose fields are its configuration"
-    for name in ("start", "step"):
-        if not callable(getattr(found, name, None)):
-            return f"it must have a method {name}"
-    for name in ("kind", "needs_score", "default_rule"):
-        if not hasattr(found, name):
-            return f"it must have a class attribute {name}"
+    if inspect.isabstract(found):
+        return f"it must have {_HOW}, or settings where it is a ChainStrategy"
+    for name in ("kind", "n"):
+        if not hasattr(found, name) and name not in {field.name for field in fields(found)}:
+            return f"it must have {name}"
     kind, rule = getattr(found, "kind", None), getattr(found, "default_rule", None)
     if not isinstance(kind, str) or kind in STRATEGIES or not _KIND.fullmatch(kind):
         return f"its kind must be a name of its own (letters, digits, . _ -), got {kind!r}"
@@ -61,10 +67,6 @@ def _missing(found: Any) -> str:
             f"its default_rule must be one of {', '.join(AnswerRule)}, or package.module:name of "
             f"your own, got {rule!r}"
         )
-    own = {field.name for field in fields(found)}
-    for name in _SHARED:
-        if name not in own:
-            return f"it must have a field {name}"
     try:
         get_type_hints(found)
     except (NameError, TypeError) as error:

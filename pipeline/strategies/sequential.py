@@ -1,7 +1,7 @@
 """One sequential chain: ask, show the model its previous answer, ask again, and when to stop.
 
-Base, MR-Thinking and the three MarkovScale variants are the same chain under different plans. All
-their transitions are in this file.
+Base, MR-Thinking and the three MarkovScale variants are the same chain under different settings, as
+is any rule of a user's own that derives from `ChainStrategy`.
 
 Counting: N is the number of completions drawn; round r = 0 is the first answer. The paper's rule
 is tested with i = r + 1 after round r was scored, so a gated question costs one completion.
@@ -9,60 +9,59 @@ is tested with i = r + 1 after round r was scored, so a gated question costs one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from abc import abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ProtocolError
-from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import (
-    Action,
     Belief,
     Completion,
-    Failure,
+    Decisions,
     Generate,
-    Message,
     Observation,
-    Pool,
     Question,
-    Request,
+    Statistics,
     Stop,
     StopReason,
-    check_observations,
+    Strategy,
 )
-from pipeline.core.seeds import request_seed
 from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.theory.markov import Regime, regime
 from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.stopping import STOP_RULES, StopRule
 
+MOST = 32_767
+"""Completions a question at most: positions among them take 16 bits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a chain decides by; made by each strategy from its own fields and the question."""
+class ChainSettings:
+    """What a chain decides by: the strategy's settings and what is believed of one question."""
 
     n: int
-    """Completions drawn at most."""
-    decoding: Decoding
-    prompts: Prompts
-    score: bool
+    """Completions at most."""
+    score: bool = True
     """Whether completions are scored."""
     score_every: int = 1
     """Rounds from one score to the next; the first and the last of the budget always have one."""
     gate: bool = False
     stop_rule: StopRule | None = None
-    rounds_before_stopping: int = 1
-    """Gate and stopping rule are first tested once this many completions were drawn."""
+    min_rounds: int = 1
+    """Completions before the gate and the stopping rule are first tested."""
     tau: float = 1.0
     sigma: float = 0.0
     gamma: float = 10.0
+    calibration: CalibrationMap | None = None
+    """What a score is worth as a chance of being right; None takes it as it is."""
     a: float | None = None
     b: float | None = None
     p0: float | None = None
     p0_source: str | None = None
     """``first_score`` where p0 is the score of round 0."""
-    calibration: CalibrationMap | None = None
-    """What a score is worth as a chance of being right; None takes it as it is."""
+    prior: BetaPosterior | None = None
+    """None makes it of p0 and gamma (Eq. 16)."""
     chain: int = 0
     """Which of several chains of the question this is; each has its own seeds."""
 
@@ -70,72 +69,178 @@ class Plan:
         """Whether the completion of a round is scored."""
         return self.score and (round % self.score_every == 0 or round == self.n - 1)
 
+    def tests(self, round: int) -> bool:
+        """Whether a round changes the belief and is tested."""
+        return self.scores(round) or not self.score
+
+
+class ChainBelief:
+    """What a chain believes of its question, round by round (Eq. 16 to 18)."""
+
+    def __init__(self, settings: ChainSettings) -> None:
+        self.settings = settings
+        self.p0 = settings.p0
+        self.path: tuple[float, ...] = ()
+        """Posterior mode after each round."""
+        self._posterior = settings.prior
+        if self._posterior is None and self.p0 is not None and settings.stop_rule is not None:
+            self._posterior = BetaPosterior.prior(p0_hat=self.p0, gamma=settings.gamma)
+
+    def update(self, round: int, completion: Completion) -> None:
+        """Add the score of a round (Eq. 17) and its mode (Eq. 18); without a score, keep both."""
+        settings, score = self.settings, completion.score
+        if not settings.tests(round):
+            self.path = (*self.path, *self.path[-1:])
+            return
+        if score is None:
+            return
+        if settings.calibration is not None:
+            score = settings.calibration(score)
+        if round == 0 and settings.p0_source == "first_score":
+            self.p0 = score
+            if settings.stop_rule is not None and self._posterior is None:
+                self._posterior = BetaPosterior.prior(p0_hat=score, gamma=settings.gamma)
+        if self._posterior is not None:
+            self._posterior = self._posterior.update(score)
+            self.path = (*self.path, self._posterior.map)
+
+    def is_gated(self) -> bool:
+        """Theorem 1: scaling is beneficial if and only if p0 < L + sigma."""
+        settings = self.settings
+        if self.p0 is None or settings.a is None or settings.b is None:
+            raise ProtocolError("the gate needs p0, a and b")
+        found = regime(p0=self.p0, a=settings.a, b=settings.b, sigma=settings.sigma)
+        return found is not Regime.BENEFICIAL
+
+    def is_confident(self, drawn: int) -> bool:
+        """Whether the stopping rule holds after so many completions."""
+        settings = self.settings
+        if settings.stop_rule is None:
+            return False
+        if settings.a is None or settings.b is None or not self.path:
+            raise ProtocolError("the stopping rule needs p0, a and b")
+        rule = STOP_RULES[settings.stop_rule]
+        return rule.holds(self.path[-1], drawn, a=settings.a, b=settings.b, plan=settings)
+
+    def stop(self, reason: StopReason, drawn: int) -> Stop:
+        """A stop on all rounds."""
+        settings = self.settings
+        believed = Belief(
+            p0=self.p0, p0_source=settings.p0_source, a=settings.a, b=settings.b, path=self.path
+        )
+        return Stop(reason=reason, rounds=tuple(range(drawn)), belief=believed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChainState:
-    """A chain between two rounds."""
+class ChainStrategy(Strategy):
+    """A chain whose every decision follows from its `settings`.
 
-    question: Question
-    plan: Plan
-    round: int = 0
-    """The round that was asked for and not yet told."""
-    p0: float | None = None
-    alpha: float | None = None
-    beta: float | None = None
-    path: tuple[float, ...] = ()
-    """Posterior mode after each round told."""
-    stopped: bool = False
+    Live runs and exact replay run `decide`; sweeps replay the settings as arrays, and a run under a
+    cap reads the expected gain of a chain from them.
+    """
 
+    pool_replayable: ClassVar[bool] = True
 
-def begin(
-    question: Question, plan: Plan, posterior: BetaPosterior | None = None
-) -> tuple[ChainState, Action]:
-    """Start a chain. `posterior` fixes the prior; else it is p0 and gamma of the plan (Eq. 16)."""
-    if posterior is None and plan.p0 is not None and plan.stop_rule is not None:
-        posterior = BetaPosterior.prior(p0_hat=plan.p0, gamma=plan.gamma)
-    state = ChainState(
-        question=question,
-        plan=plan,
-        p0=plan.p0,
-        alpha=None if posterior is None else posterior.alpha,
-        beta=None if posterior is None else posterior.beta,
-    )
-    return state, Generate((_request(state, plan.prompts.ask(question.text)),))
+    @abstractmethod
+    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+        """What the chain of a question decides by."""
 
-
-def advance(state: ChainState, observations: Sequence[Observation]) -> tuple[ChainState, Action]:
-    """Tell a chain its round; the order of the tests is that of `StopReason`."""
-    if state.stopped:
-        raise ProtocolError(f"a stopped chain takes no observations, got {len(observations)}")
-    plan = state.plan
-    scored = plan.scores(state.round) or not plan.score
-    needs_score = plan.stop_rule is not None or (plan.gate and plan.p0_source == "first_score")
-    check_observations(observations, 1, scored=needs_score and scored)
-    observation = observations[0]
-    match observation:
-        case Failure():
-            return _stop(state, StopReason.FAILED, drawn=state.round)
-        case Completion() if scored:
-            state = _believe(state, observation)
-        case Completion():  # the belief stands
-            state = replace(state, path=(*state.path, *state.path[-1:]))
-    drawn = state.round + 1
-    if plan.gate and drawn == plan.rounds_before_stopping and _is_gated(state):
-        return _stop(state, StopReason.GATED, drawn=drawn)
-    tested = plan.stop_rule is not None and scored and drawn >= plan.rounds_before_stopping
-    if tested and _is_confident(state):
-        return _stop(state, StopReason.CONFIDENT, drawn=drawn)
-    if drawn >= plan.n:
-        return _stop(state, StopReason.BUDGET, drawn=drawn)
-    state = replace(state, round=drawn)
-    previous = plan.prompts.fed_back(observation)
-    return state, Generate(
-        (_request(state, plan.prompts.ask_again(state.question.text, previous)),)
-    )
+    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+        """Ask, show the answer, ask again; the order of the tests is that of `StopReason`."""
+        settings = self.settings(question, statistics)
+        belief = ChainBelief(settings)
+        reads_p0 = settings.gate and settings.p0_source == "first_score"
+        needs_scores = settings.stop_rule is not None or reads_p0
+        revisions = Revisions(question, self, settings.chain)
+        for round in range(settings.n):
+            tested, drawn = settings.tests(round), round + 1
+            completion = yield from revisions.draw(
+                score=settings.scores(round), needs_scores=needs_scores and tested
+            )
+            if completion is None:
+                return belief.stop(StopReason.FAILED, round)
+            belief.update(round, completion)
+            if settings.gate and drawn == settings.min_rounds and belief.is_gated():
+                return belief.stop(StopReason.GATED, drawn)
+            if tested and drawn >= settings.min_rounds and belief.is_confident(drawn):
+                return belief.stop(StopReason.CONFIDENT, drawn)
+        return belief.stop(StopReason.BUDGET, settings.n)
 
 
-MOST = 32_767
-"""Completions a question at most: positions among them take 16 bits."""
+class Revisions:
+    """The rounds of one chain: the same requests for every strategy that draws them."""
+
+    def __init__(self, question: Question, strategy: Strategy, chain: int = 0) -> None:
+        self.question, self.strategy, self.chain = question, strategy, chain
+        self.completions: list[Completion] = []
+
+    @property
+    def answers(self) -> list[str | None]:
+        """Of the rounds; None where one has none."""
+        return [completion.answer for completion in self.completions]
+
+    def draw(
+        self, *, score: bool, needs_scores: bool = False
+    ) -> Generator[Generate, Sequence[Observation], Completion | None]:
+        """Ask plainly, or show the answer of the last round and ask again; None at a failure."""
+        prompts, text = self.strategy.prompts, self.question.text
+        if self.completions:
+            last = self.completions[-1]
+            messages = prompts.ask_again(text, prompts.fed_back(last.text, last.answer))
+        else:
+            messages = prompts.ask(text)
+        request = self.strategy.request(
+            self.question,
+            messages,
+            chain=self.chain,
+            round=len(self.completions),
+            score=score,
+        )
+        (observation,) = yield Generate((request,), needs_scores)
+        if not isinstance(observation, Completion):
+            return None
+        self.completions.append(observation)
+        return observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base(ChainStrategy):
+    """One completion with the same decoding as every other strategy (not greedy)."""
+
+    kind: ClassVar[str] = "base"
+    n: ClassVar[int] = 1
+
+    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+        """One round."""
+        return ChainSettings(n=1, score=self.score)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MRThinking(ChainStrategy):
+    """MR-Thinking (arXiv 2503.19855): a chain of `n` completions, each but the first shown the
+    answer before it."""
+
+    kind: ClassVar[str] = "mr_thinking"
+
+    n: int = 8
+    """Completions a question, >= 1."""
+    score_every: int = 1
+    """Rounds from one score to the next, >= 1: spares the verifier. The first round and the last of
+    the budget always have one."""
+    chain: int = 0
+    """Which of several independent chains of a question this is, >= 0."""
+
+    def __post_init__(self) -> None:
+        check_budget(self.n)
+        check_score_every(self.score_every)
+        if self.chain < 0:
+            raise ValueError(f"chain must be >= 0, got {self.chain!r}")
+
+    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+        """All rounds, whatever is believed."""
+        return ChainSettings(
+            n=self.n, score=self.score, score_every=self.score_every, chain=self.chain
+        )
 
 
 def check_budget(n: int) -> None:
@@ -156,81 +261,3 @@ def check_unit(name: str, value: float, *, low: float = 0.0) -> None:
     """Refuse a value outside [low, 1]."""
     if not low <= value <= 1:
         raise ValueError(f"{name} must be in [{low:g}, 1], got {value!r}")
-
-
-def chain_request(
-    question: Question,
-    decoding: Decoding,
-    messages: tuple[Message, ...],
-    *,
-    round: int,
-    score: bool,
-    chain: int = 0,
-) -> Request:
-    """The request of one round of a chain: the same for every strategy that asks for it."""
-    return Request(
-        messages=messages,
-        max_tokens=question.token_limit(decoding),
-        temperature=decoding.temperature,
-        top_p=decoding.top_p,
-        sampling=decoding.sampling,
-        pool=Pool.SEQUENTIAL,
-        chain=chain,
-        round=round,
-        seed=request_seed(question.seed, Pool.SEQUENTIAL, chain, round, 0),
-        score=score,
-    )
-
-
-def _request(state: ChainState, messages: tuple[Message, ...]) -> Request:
-    plan, round = state.plan, state.round
-    return chain_request(
-        state.question,
-        plan.decoding,
-        messages,
-        round=round,
-        score=plan.scores(round),
-        chain=plan.chain,
-    )
-
-
-def _believe(state: ChainState, completion: Completion) -> ChainState:
-    """Take a round's score into the belief (Eq. 17) and note the mode (Eq. 18)."""
-    plan, score = state.plan, completion.score
-    if plan.calibration is not None and score is not None:
-        score = plan.calibration(score)
-    if state.round == 0 and plan.p0_source == "first_score" and score is not None:
-        state = replace(state, p0=score)
-        if plan.stop_rule is not None and state.alpha is None:
-            prior = BetaPosterior.prior(p0_hat=score, gamma=plan.gamma)
-            state = replace(state, alpha=prior.alpha, beta=prior.beta)
-    if state.alpha is None or state.beta is None or score is None:
-        return state
-    posterior = BetaPosterior(state.alpha, state.beta).update(score)
-    return replace(
-        state, alpha=posterior.alpha, beta=posterior.beta, path=(*state.path, posterior.map)
-    )
-
-
-def _is_gated(state: ChainState) -> bool:
-    """Theorem 1: scaling is beneficial if and only if p0 < L + sigma."""
-    plan = state.plan
-    if state.p0 is None or plan.a is None or plan.b is None:
-        raise ProtocolError("the gate needs p0, a and b")
-    return regime(p0=state.p0, a=plan.a, b=plan.b, sigma=plan.sigma) is not Regime.BENEFICIAL
-
-
-def _is_confident(state: ChainState) -> bool:
-    plan = state.plan
-    if plan.stop_rule is None or plan.a is None or plan.b is None or not state.path:
-        raise ProtocolError("the stopping rule needs p0, a and b")
-    rule = STOP_RULES[plan.stop_rule]
-    return rule.holds(state.path[-1], state.round + 1, a=plan.a, b=plan.b, plan=plan)
-
-
-def _stop(state: ChainState, reason: StopReason, *, drawn: int) -> tuple[ChainState, Stop]:
-    plan = state.plan
-    belief = Belief(p0=state.p0, p0_source=plan.p0_source, a=plan.a, b=plan.b, path=state.path)
-    return replace(state, stopped=True), Stop(
-        reason=reason, rounds=tuple(range(drawn)), belief=belief
-    )

@@ -16,7 +16,7 @@ from pipeline.statistics.agreement import (
     count_votes,
     recent_leader,
 )
-from pipeline.strategies.asc import p_majority_lasts
+from pipeline.strategies.self_consistency import p_majority_lasts
 
 WEIGHTS = AgreementWeights(w=(1.7, 0.4, -0.3), v=(-1.0, 0.2, -0.3, 1.1, 0.9, 0.5, 0.3, -0.2))
 scores = hnp.arrays(np.float64, (5, 9), elements=st.one_of(st.floats(0, 1), st.just(np.nan)))

@@ -9,9 +9,11 @@ import pytest
 
 from pipeline.core.protocol import Completion, Failure, Stop, StopReason
 from pipeline.replay.exact import Replayed, drive
-from pipeline.strategies.atom_of_thoughts import AtomOfThoughts, Candidate, choose
-from pipeline.strategies.atom_prompts import (
+from pipeline.strategies.atom_of_thoughts import (
+    AtomOfThoughts,
+    Solution,
     SubQuestion,
+    choose,
     contract_prompt,
     ensemble_prompt,
     label_prompt,
@@ -156,7 +158,7 @@ def test_a_solution_that_cannot_be_had_fails_the_question(
 
 def test_choice_skips_candidates_without_an_answer() -> None:
     """They equal nothing; without any match the direct solution is taken as it is."""
-    candidates = [Candidate(position=p, answer=a, text="") for p, a in enumerate([None, "2", None])]
+    candidates = [Solution(position=p, answer=a, text="") for p, a in enumerate([None, "2", None])]
 
     assert choose(candidates, "2") is candidates[1]
     assert choose(candidates, None) is candidates[0]

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from pipeline.core.protocol import Failure, Generate, Observation, Stop, StopReason
-from pipeline.strategies.beacon import Beacon
+from pipeline.core.protocol import Failure, Stop, StopReason
+from pipeline.replay.exact import drive
+from pipeline.strategies.best_of_n import Beacon
 from pipeline.theory.gaussian_search import LEAST, goes_on, search_index
 from tests.generators import completion, question
 
@@ -96,17 +97,12 @@ def test_only_differences_in_units_of_the_cost_count(
 
 def played(beacon: Beacon, scores: list[float | None]) -> tuple[int, Stop]:
     """Samples drawn and the stop, given scores; None fails."""
-    state, action = beacon.start(question(0))
-    drawn = 0
-    while isinstance(action, Generate):
-        told: list[Observation] = []
-        for _ in action.requests:
-            score = scores[drawn]
-            told.append(Failure(error="engine: lost") if score is None else completion("1", score))
-            drawn += 1
-        state, action = beacon.step(state, told)
-    assert isinstance(action, Stop)
-    return drawn, action
+    told = iter(
+        Failure(error="engine: lost") if score is None else completion("1", score)
+        for score in scores
+    )
+    done = drive(beacon, question(0), lambda request: next(told))
+    return len(done.completions), done.stop
 
 
 def test_scores_without_spread_stop_at_the_third_sample() -> None:

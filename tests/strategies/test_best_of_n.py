@@ -8,7 +8,8 @@ import pytest
 
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.errors import ProtocolError
-from pipeline.core.protocol import Completion, Failure, StopReason
+from pipeline.core.protocol import Completion, Failure, Stop, StopReason
+from pipeline.replay.exact import drive
 from pipeline.strategies.best_of_n import BestOfN, aggregate
 from tests.generators import completion, question
 
@@ -30,12 +31,17 @@ def test_aggregations_of_step_scores(aggregation: Any, value: float) -> None:
 
 def chosen(strategy: BestOfN, drawn: list[Completion | Failure]) -> tuple[Any, ...]:
     """(rounds, position under prm_argmax)."""
-    state, _ = strategy.start(question())
-    _, stop = strategy.step(state, drawn)
-    assert stop.reason is StopReason.BUDGET  # type: ignore[union-attr]
-    answer = apply(AnswerRule.PRM_ARGMAX, drawn, stop)  # type: ignore[arg-type]
+    stop = played(strategy, drawn)
+    assert stop.reason is StopReason.BUDGET
+    answer = apply(AnswerRule.PRM_ARGMAX, drawn, stop)
     assert answer is not None
-    return stop.rounds, answer.position  # type: ignore[union-attr]
+    return stop.rounds, answer.position
+
+
+def played(strategy: BestOfN, drawn: list[Completion | Failure]) -> Stop:
+    """The stop on these samples."""
+    samples = iter(drawn)
+    return drive(strategy, question(), lambda request: next(samples)).stop
 
 
 A = completion("1", 0.6, step_scores=(0.9, 0.3))
@@ -74,19 +80,16 @@ def test_candidates_are_chosen(
 
 def test_all_failed_is_a_failure() -> None:
     """Nothing to choose from."""
-    strategy = BestOfN(n=2, aggregation="mean")
-    state, _ = strategy.start(question())
-    _, stop = strategy.step(state, [LOST, LOST])
+    stop = played(BestOfN(n=2, aggregation="mean"), [LOST, LOST])
 
-    assert (stop.reason, stop.rounds) == (StopReason.FAILED, ())  # type: ignore[union-attr]
+    assert (stop.reason, stop.rounds) == (StopReason.FAILED, ())
 
 
 def test_missing_step_scores_are_named() -> None:
     """An aggregation of its own needs the scores of the steps, and says of which observation."""
     strategy = BestOfN(n=2, aggregation="min")
-    state, _ = strategy.start(question())
 
     with pytest.raises(
         ProtocolError, match=r"observation 1 must carry step scores .* min, got None"
     ):
-        strategy.step(state, [A, completion("2", 0.5, step_scores=None)])
+        played(strategy, [A, completion("2", 0.5, step_scores=None)])

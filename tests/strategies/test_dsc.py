@@ -11,12 +11,11 @@ import pytest
 
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.errors import ConfigError
-from pipeline.core.phases import QuestionRecord, phases_of
 from pipeline.core.protocol import (
     Failure,
-    Generate,
     Observation,
     Question,
+    QuestionRecord,
     Request,
     Statistics,
     Stop,
@@ -26,11 +25,11 @@ from pipeline.replay.exact import Replayed, replay_phases
 from pipeline.strategies.dsc import (
     GREEDY_CHAIN,
     RANKING_CHAIN,
+    Difficulty,
     DifficultyAdaptiveSelfConsistency,
+    Ranking,
 )
-from pipeline.strategies.dsc_paper import Difficulty
-from pipeline.strategies.dsc_phases import Ranking, Wave
-from tests.generators import completion, question
+from tests.generators import completion, first_requests, question
 
 DSC = DifficultyAdaptiveSelfConsistency
 LOST = Failure(error="EngineError: lost")
@@ -258,12 +257,12 @@ def record(question_id: str, drawn: Sequence[Observation]) -> QuestionRecord:
 def test_phases_need_the_statistics_before_them() -> None:
     """A driver that lost them is told so."""
     with pytest.raises(ConfigError, match="phases of dsc need the statistics of the phase before"):
-        Wave(strategy=DSC(), wave=0).selects("q0", None)
+        DSC(waves=1).phases()[2].selects("q0", None)
 
 
 def test_phase_names_are_in_order() -> None:
     """Rank, judge, sample, greedy; or the paper's two."""
-    assert [phase.name for phase in phases_of(DSC(waves=2))] == [
+    assert [phase.name for phase in DSC(waves=2).phases()] == [
         "rank",
         "judge_0",
         "judge_1",
@@ -272,17 +271,15 @@ def test_phase_names_are_in_order() -> None:
         "settle",
         "greedy",
     ]
-    assert [phase.name for phase in phases_of(DSC(profile="paper"))] == ["difficulty", "split"]
+    assert [phase.name for phase in DSC(profile="paper").phases()] == ["difficulty", "split"]
 
 
 def test_without_statistics_a_question_is_sampled_in_windows() -> None:
     """As the first hard ones are, under either profile."""
-    _, upstream = DSC(n=8).start(question())
-    _, paper = DSC(n=8, profile="paper").start(question())
+    upstream = first_requests(DSC(n=8), question())
+    paper = first_requests(DSC(n=8, profile="paper"), question())
 
-    assert isinstance(upstream, Generate)
-    assert isinstance(paper, Generate)
-    assert (len(upstream.requests), len(paper.requests)) == (4, 8)
+    assert (len(upstream), len(paper)) == (4, 8)
 
 
 # The paper's variant. Scores make the order: question 0 is the hardest here too.

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pipeline.strategies.dsc_ranking import batches, parse_ranking, ranking_prompt
+from pipeline.strategies.dsc import batches, parse_ranking, ranking_prompt
 from tests.generators import question
 
 

@@ -18,7 +18,7 @@ from pipeline.replay.fast import FastReplay, replays_as_arrays
 from pipeline.replay.pool_rows import Digests
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.markovscale import MarkovScaleStar
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
 from pipeline.theory.stopping import StopRule
 from tests.generators import completion, question, scores
 from tests.pools import pool_question, pools
@@ -26,7 +26,7 @@ from tests.pools import pool_question, pools
 PRIORS = Priors(a=0.2, b=0.4, p0=0.3, p0_source="priors_file")
 
 
-def sparse() -> st.SearchStrategy[Strategy[Any]]:
+def sparse() -> st.SearchStrategy[Strategy]:
     """Every strategy that offers it, with any distance between two scores."""
     n, every = st.integers(1, 6), st.integers(1, 7)
     source = st.sampled_from(["auto", "first_score"])
@@ -45,7 +45,7 @@ def sparse() -> st.SearchStrategy[Strategy[Any]]:
     )
 
 
-def live(strategy: Strategy[Any], values: list[float]) -> Replayed:
+def live(strategy: Strategy, values: list[float]) -> Replayed:
     """Engines that score what they are asked to score."""
 
     def answer(request: Request) -> Observation:

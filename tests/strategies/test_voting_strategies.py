@@ -11,16 +11,19 @@ from scipy.integrate import quad
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.protocol import Completion, Failure, Observation, Question, Request, Strategy
 from pipeline.replay.exact import drive
-from pipeline.strategies.asc import AdaptiveConsistency, p_majority_lasts
-from pipeline.strategies.esc import EarlyStoppingSelfConsistency
-from pipeline.strategies.self_consistency import SelfConsistency
-from tests.generators import completion, question
+from pipeline.strategies.self_consistency import (
+    AdaptiveConsistency,
+    EarlyStoppingSelfConsistency,
+    SelfConsistency,
+    p_majority_lasts,
+)
+from tests.generators import completion, first_requests, question
 
 LOST = Failure(error="EngineError: lost")
 
 
 def run(
-    strategy: Strategy[Any], pool: Sequence[str | Observation | None]
+    strategy: Strategy, pool: Sequence[str | Observation | None]
 ) -> tuple[int, str, tuple[int, ...], str | None]:
     """(samples drawn, stop reason, rounds rested on, answer) over a pool of samples."""
     observations = [
@@ -211,10 +214,9 @@ def test_samples_share_one_prompt_and_differ_in_seed() -> None:
 
 def test_a_question_of_another_run_seed_draws_other_samples() -> None:
     """Seeds come from the question's seed."""
-    _, ours = SelfConsistency(n=1).start(question())
-    _, theirs = SelfConsistency(n=1).start(
-        Question(benchmark="made-up", question_id="q0", text="0 + 1?", seed=1)
-    )
+    other = Question(benchmark="made-up", question_id="q0", text="0 + 1?", seed=1)
+    (ours,) = first_requests(SelfConsistency(n=1), question())
+    (theirs,) = first_requests(SelfConsistency(n=1), other)
 
-    assert ours.requests[0].digest() == theirs.requests[0].digest()  # type: ignore[union-attr]
-    assert ours.requests[0].seed != theirs.requests[0].seed  # type: ignore[union-attr]
+    assert ours.digest() == theirs.digest()
+    assert ours.seed != theirs.seed
