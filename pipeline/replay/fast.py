@@ -26,7 +26,7 @@ from pipeline.replay.chain_arrays import NOT_APPLICABLE, ChainArrays
 from pipeline.statistics.agreement import NO_FORM, VOTE, Agreement, agreement, count_votes
 from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.chain_agreement import Agree, ChainASC
-from pipeline.strategies.markovscale import WarmUp
+from pipeline.strategies.markovscale import MarkovScaleT, WarmUp
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.stopping import STOP_RULES, StopRule
@@ -150,6 +150,10 @@ class FastReplay:
         known = self._statistics(strategy)
         settings_Q = [strategy.settings(q, known.get(q.benchmark)) for q in self.chains.question_Q]
         beliefs = _Beliefs.of(settings_Q)
+        if isinstance(strategy, MarkovScaleT) and len(set(beliefs.first_score_Q.tolist())) > 1:
+            raise ConfigError(
+                "p0 must be known of every question or of none, got a mixture: set p0_source"
+            )
         shared = [(*_SHARED(each), id(each.calibration)) for each in settings_Q]
         found = {
             key: self._calibrated(settings.calibration)._chained(settings, beliefs)
