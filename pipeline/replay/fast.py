@@ -27,7 +27,7 @@ from pipeline.statistics.agreement import NO_FORM, VOTE, Agreement, agreement, c
 from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.markovscale import MarkovScaleT, WarmUp
-from pipeline.strategies.sequential import ChainSettings, ChainStrategy
+from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThinking
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.stopping import STOP_RULES, StopRule
 
@@ -110,6 +110,8 @@ def replays_as_arrays(strategy: Strategy) -> bool:
         or getattr(strategy, "chain", 0)
     ):
         return False
+    if isinstance(strategy, MRThinking) and strategy.chain:
+        return False  # the arrays hold the first chain of each question
     *before, last = strategy.phases()
     own = (type(strategy).decide, type(strategy).prepare)
     return (
