@@ -104,11 +104,7 @@ def replays_as_arrays(strategy: Strategy) -> bool:
     all follow from their settings, after a warm-up at most."""
     if type(strategy) in VOTERS:
         return True
-    if (
-        not isinstance(strategy, ChainStrategy)
-        or strategy.score_every != 1
-        or getattr(strategy, "chain", 0)
-    ):
+    if not isinstance(strategy, ChainStrategy) or strategy.score_every != 1:
         return False
     if isinstance(strategy, MRThinking) and strategy.chain:
         return False  # the arrays hold the first chain of each question
