@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.table import Table
 
@@ -16,8 +18,10 @@ from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pool_plan import PoolPlan
 from pipeline.planning.run_plan import RunPlan, plan_of
-from pipeline.planning.sizing import gib
+from pipeline.planning.sizing import check_shape, gib
+from pipeline.report import words
 from pipeline.report.pilot_forecast import planned_from
+from pipeline.store.shipped import shipped_path
 from pipeline.store.yaml_text import write_yaml
 
 
@@ -153,7 +157,7 @@ def load_table(planned: RunPlan) -> Table:
             load.benchmark,
             f"{load.questions:,}",
             f"{load.completions:,.0f}",
-            f"{load.tokens / 1e6:,.1f} M",
+            _tokens(load.tokens),
             f"{load.chain_tokens:,.0f}",
         )
     table.add_row(
@@ -161,7 +165,7 @@ def load_table(planned: RunPlan) -> Table:
         "",
         f"{sum(load.questions for load in planned.loads):,}",
         f"{sum(load.completions for load in planned.loads):,.0f}",
-        f"{sum(load.tokens for load in planned.loads) / 1e6:,.1f} M",
+        _tokens(sum(load.tokens for load in planned.loads)),
         "",
     )
     return table
@@ -189,11 +193,49 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
     slowest = generating if planned.generate_h >= planned.chain_h else alone
     if planned.verify_h >= planned.chains_h:
         slowest = scoring
-    yield ", ".join(f"{name} takes {hours:,.1f} h" for name, hours in parts.items())
+    yield ", ".join(f"{name} takes {_time(hours)}" for name, hours in parts.items())
     yield (
-        f"about {planned.hours:,.1f} h, decided by {slowest.split(',')[0]}, "
-        f"and {planned.gpu_hours:,.0f} GPU hours on {planned.gpus:g} GPUs"
+        f"about {_time(planned.hours)}, decided by {slowest.split(',')[0]}, "
+        f"and {planned.gpu_hours:,.1f} GPU hours on {planned.gpus:g} GPUs; starting the engines "
+        "takes minutes more"
     )
+
+
+def check_model_folders(config: RunConfig) -> None:
+    """Checks models that are folders of this machine, before anything starts.
+
+    Raises:
+        ConfigError: where a folder does not exist, holds no config.json, or has another shape than
+            the configuration states.
+    """
+    if config.runtime.scripted is not None:
+        return
+    for role in ("generator", "verifier"):
+        model, pool = getattr(config.science, role), getattr(config.runtime, role)
+        if model is None or pool.endpoint is not None:
+            continue
+        where, folder = f"science.{role}.model", Path(shipped_path(model.model)).expanduser()
+        if not folder.is_dir():
+            if model.model.startswith(("/", ".", "~")) or model.model.count("/") > 1:
+                raise ConfigError(
+                    f"{where} must be a folder or a Hugging Face id, got {model.model}"
+                )
+            if Path(model.model).parts[0] == "models":
+                raise ConfigError(f"{where} must be a folder that exists, got {model.model}")
+            continue
+        try:
+            found = json.loads((folder / "config.json").read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{where} must hold a config.json, got {error}") from error
+        check_shape(model.shape, found)
+
+
+def _tokens(count: float) -> str:
+    return f"{count / 1e6:,.1f} M" if count >= 1e6 else f"{count:,.0f}"
+
+
+def _time(hours: float) -> str:
+    return f"{hours:,.1f} h" if hours >= 2 else words.duration(3600 * hours)
 
 
 def _unreached(pool: PoolPlan) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from jobs.cli import add_set_option, at_least, shipped_config
 from jobs.cluster import check_ray_folder
-from jobs.dry_run import print_dry_run
+from jobs.dry_run import check_model_folders, print_dry_run
 from jobs.priors import keep_predictions, predictor_of
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
 from pipeline.config.run import RunConfig, override_field
@@ -84,6 +84,7 @@ def opened_run(
     config = _config(arguments, shape)
     if arguments.pilot is not None and not arguments.dry_run:
         raise ConfigError("--pilot must be given with --dry-run: a run takes nothing from a pilot")
+    check_model_folders(config)
     if arguments.dry_run:
         print_dry_run(config, arguments.pilot)
         raise SystemExit(0)

@@ -118,3 +118,34 @@ def test_resuming_by_name_needs_a_name(tmp_path, capsys):
 
     assert status == 2
     assert "--resume-if-exists must come with --name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["science.generator.model=Qwen/Qwen3-30B-A3B"], "got the shape of deepseek-ai/"),
+        (["runtime.generator.engine.extra={pipeline_parallel_size: 2}"], "pipeline_parallel_size"),
+        (["science.generator.model=models/nope"], "must be a folder that exists, got models/nope"),
+        (
+            ["science.generator.model=/no/such"],
+            "must be a folder or a Hugging Face id, got /no/such",
+        ),
+        (["science.generator.model=models/tiny-generator"], "shape must be that of the model"),
+        (["science.generator.model=configs/base"], "must hold a config.json"),
+    ],
+)
+def test_a_plan_is_that_of_the_model_that_runs(settings, message, capsys):
+    """Another model's shape, uncounted parallelism and folders without a model are refused."""
+    sets = [part for one in settings for part in ("--set", one)]
+
+    assert evaluate.main(["--config", "configs/qwen-7b.yaml", *sets, "--dry-run"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_short_runs_are_planned_in_minutes(capsys):
+    """One small model on one card: no duration and no token count is rounded to 0.0."""
+    printed = dry_run(capsys, "--config", "configs/one-gpu.yaml")
+
+    assert "0.0 h" not in printed
+    assert "0.0 M" not in printed
+    assert "generator: 1 x Qwen/Qwen2.5-1.5B-Instruct" in printed

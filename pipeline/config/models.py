@@ -23,6 +23,8 @@ class ModelShape(Section):
     config.json.
     """
 
+    of: str | None = None
+    """The model that has these sizes: a plan for another model is refused. None is not checked."""
     layers: int = Field(ge=1)
     """Transformer blocks (``num_hidden_layers``)."""
     hidden: int = Field(ge=1)

@@ -181,6 +181,9 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
         for name, default in later.items():
             if science[section] is not None and science[section][name] == default:
                 del science[section][name]
+    for role in ("generator", "verifier"):
+        if science[role] is not None and science[role].get("shape") is not None:
+            science[role]["shape"].pop("of", None)
     if not science["answer_rules"]:
         del science["answer_rules"]  # it came later too
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}

@@ -220,6 +220,12 @@ def _fit(model: ModelConfig, pool: PoolConfig, plan: PlanConfig, where: str) -> 
             f"gpu_memory_utilization of a replica with num_gpus {pool.gpu_share:g} must be at most "
             f"that, got {pool.memory_share:g}"
         )
+    uncounted = sorted(name for name in pool.engine.extra if "parallel" in name)
+    if uncounted:
+        raise ConfigError(
+            f"runtime.plan counts engine.tensor_parallel_size alone, got {', '.join(uncounted)} in "
+            "engine.extra: leave runtime.plan out to run with it"
+        )
     gpu, overhead = GPUS[plan.gpu], round(plan.overhead_gib * GIB)
     fit = fitted(model, pool, gpu, overhead_bytes=overhead, where=where)
     least = least_tensor_parallel(model, pool, gpu, overhead_bytes=overhead, where=where)

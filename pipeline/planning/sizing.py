@@ -57,10 +57,15 @@ def shape_of(model: ModelConfig, where: str) -> ModelShape:
     """The shape that a configuration states.
 
     Raises:
-        ConfigError: if it states none.
+        ConfigError: if it states none, or that of another model.
     """
     if model.shape is None:
         raise ConfigError(f"{where}.shape must be given to see whether {model.model} fits")
+    if model.shape.of not in (None, model.model):
+        raise ConfigError(
+            f"{where}.shape must be that of {model.model}, got the shape of {model.shape.of}: set "
+            "its fields, or shape: null for a run without a plan"
+        )
     return model.shape
 
 
