@@ -32,6 +32,7 @@ GROUPS = {
     },
     "inspect runs": {
         "report": "write one HTML page for a run or several",
+        "show": "print one question of a run, round by round",
         "compare": "test strategies or runs against each other; rank backbones",
         "export": "write a run as logs, data sets or tables that others read",
         "forecast": "predict accuracy and cost of a whole run from a pilot",

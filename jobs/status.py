@@ -3,9 +3,10 @@
     python -m jobs.status runs/laptop-20260101-120000
     python -m jobs.status runs/laptop-20260101-120000 --watch
     python -m jobs.status runs/laptop-20260101-120000 --json
+    python -m jobs.status runs
 
 Reads the run directory alone (outcomes, counters, questions), needs no cluster, writes
-nothing. Exits with 0, or with 2 where it is no run directory. `state` of the JSON is `starting`,
+nothing. Of a folder of runs it prints a line for each, the newest last. Exits with 0, or with 2 where it is no run directory. `state` of the JSON is `starting`,
 `running`, `silent` (no news for two minutes), `stopped`, `capped` or `done`.
 """
 
@@ -15,7 +16,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -25,6 +26,7 @@ from rich.table import Table
 from jobs.cli import VerbParser, log_to_stderr, terminal
 from jobs.endings import in_one_line
 from pipeline.config.strategies import strategies_of
+from pipeline.core.errors import MarkovScaleError
 from pipeline.planning.admission import Pressure
 from pipeline.planning.phase_work import phase_count
 from pipeline.planning.run_caps import standing
@@ -32,6 +34,7 @@ from pipeline.report import words
 from pipeline.report.capped import first_words
 from pipeline.report.forecast import RunProgress, progress_of
 from pipeline.report.run_data import RunData, read_run
+from pipeline.store.storage import Folder
 
 _WIDE = 100  # columns of a terminal
 _LONGEST_S = 86_400.0
@@ -46,7 +49,7 @@ _PRESSURE: dict[str, str] = {
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("status", __doc__)
-    options.add_argument("run", metavar="RUN", help="run directory")
+    options.add_argument("run", metavar="RUN", help="run directory, or a folder of them")
     options.add_argument("--json", action="store_true", help="print one JSON object instead")
     options.add_argument(
         "--watch",
@@ -65,6 +68,9 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
     console = terminal()
+    if runs := _runs_within(arguments.run):
+        console.print(_index(runs, time.time()))
+        return 0
     while True:
         run = read_run(arguments.run)
         progress = progress_of(run)
@@ -79,6 +85,38 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.watch is None or state in ("done", "stopped", "capped"):
             return 0
         time.sleep(max(0.1, arguments.watch))
+
+
+def _runs_within(address: str) -> list[str]:
+    """Run directories of a folder that is none itself, by name; none of a run."""
+    folder = Folder(address.rstrip("/"))
+    if folder.has("config.json"):
+        return []
+    children = [folder.child(name) for name in folder.folders()]
+    return [child.address for child in children if child.has("config.json")]
+
+
+def _index(addresses: Sequence[str], now: float) -> Table:
+    """A line per run; one that cannot be read says why."""
+    table = Table()
+    for name in ("run", "state", "chains", "benchmarks", "generator"):
+        table.add_column(name, no_wrap=name in ("run", "state"))
+    for address in addresses:
+        try:
+            run = read_run(address)
+            progress = progress_of(run)
+        except MarkovScaleError as error:
+            table.add_row(address.rpartition("/")[2], "unreadable", "", str(error), "")
+            continue
+        science = run.config.science
+        table.add_row(
+            run.run_id,
+            _state(run, progress, now) + (" (synthetic)" if run.synthetic else ""),
+            f"{progress.done:,} of {progress.asked:,}",
+            ", ".join(source.name for source in science.benchmarks),
+            science.generator.model,
+        )
+    return table
 
 
 def _seconds(text: str) -> float:

@@ -4,6 +4,7 @@ The names below stay as they are (docs/api.md). Tables are `pyarrow.Table`; ``.t
 data frames of them.
 """
 
+from pipeline.api.evaluation import evaluate
 from pipeline.api.plots import (
     front,
     plot_accuracy,
@@ -12,13 +13,14 @@ from pipeline.api.plots import (
     plot_metrics,
     plot_rounds,
 )
-from pipeline.api.pools import fronts, open_pool, replay, sweep
+from pipeline.api.pools import fronts, open_pool, replay, strategies, sweep
 from pipeline.api.rounds import accuracy_by_round
 from pipeline.api.runs import Run, open_run
 
 __all__ = [
     "Run",
     "accuracy_by_round",
+    "evaluate",
     "front",
     "fronts",
     "open_pool",
@@ -29,5 +31,6 @@ __all__ = [
     "plot_metrics",
     "plot_rounds",
     "replay",
+    "strategies",
     "sweep",
 ]

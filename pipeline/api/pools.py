@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,9 @@ from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import Answers, answers_of
 from pipeline.replay.sweep import sweep as swept
 from pipeline.replay.sweep_table import sweep_table
+from pipeline.results.column import METHODS
 from pipeline.store.storage import Address
+from pipeline.strategies import STRATEGIES
 
 Rules = str | Mapping[str, Any] | Choose | Sequence[str | Mapping[str, Any] | Choose]
 """Answer rules of one's own, one or several: as in a configuration
@@ -40,6 +43,8 @@ Setting = str | Mapping[str, Any]
 
 _UNKNOWN = ("run", "attempt", "wasted_tokens", "tokens_unknown", "seconds")
 """Columns of outcomes that a replay over a pool says nothing on."""
+_SHARED = ("decoding", "prompts", "score")
+"""Fields that a run gives to every strategy."""
 
 
 def open_pool(path: Address, *, priors: Mapping[str, Any] | None = None) -> CompletionPool:
@@ -90,6 +95,7 @@ def replay(
             f"strategy must be as in a configuration, or an object of its class, got {strategy!r}"
         )
     else:
+        strategy = _as_drawn(strategy, pool)
         label, default = strategy.kind, rule_named(strategy.default_rule)
         rules = _rules(_config(["base"], answer_rules), pool, answer_rules)
         rules = rules if default in rules else (*rules, default)
@@ -166,6 +172,50 @@ def fronts(
     own += [one for one in control_settings(pool) if one not in own]
     result = swept(pool, own, seed=seed, rules=rules)
     return pa.Table.from_pylist(sweep_fronts(result), schema=FRONTS)
+
+
+def strategies() -> pa.Table:
+    """The strategies that a configuration, `replay` and `sweep` know by name.
+
+    Returns:
+        A row a strategy: ``kind``, ``method`` as papers write it, ``about``, ``needs_score`` (a
+        verifier), ``fields`` with their defaults as JSON.
+    """
+    rows = []
+    for kind, made in STRATEGIES.items():
+        settings = {
+            field.name: None if field.default is MISSING else field.default
+            for field in fields(made)
+            if field.name not in _SHARED
+        }
+        rows.append(
+            {
+                "kind": kind,
+                "method": METHODS.get(kind, kind),
+                "about": (made.__doc__ or "").partition("\n\n")[0].replace("\n    ", " "),
+                "needs_score": bool(made.needs_score),
+                "fields": json.dumps(settings, default=str),
+            }
+        )
+    return pa.Table.from_pylist(rows)
+
+
+def _as_drawn(strategy: Strategy[Any], pool: CompletionPool) -> Strategy[Any]:
+    """A strategy with decoding, prompts and score of the pool where it has its class's defaults:
+    other prompts ask for completions that the pool does not have."""
+    science = pool.science
+    drawn = {
+        "decoding": science.decoding,
+        "prompts": science.prompts,
+        "score": science.verifier is not None,
+    }
+    known = {field.name: field.default for field in fields(strategy)}  # type: ignore[arg-type]
+    changed = {
+        name: value
+        for name, value in drawn.items()
+        if name in known and getattr(strategy, name) == known[name]
+    }
+    return replace(strategy, **changed)  # type: ignore[type-var]  # strategies are dataclasses
 
 
 def _several(given: Any) -> list[Any]:

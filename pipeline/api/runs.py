@@ -19,7 +19,12 @@ from pipeline.export.tables import (
     outcome_rows_schema,
 )
 from pipeline.records.metric_columns import flat
+from pipeline.report.html import table
+from pipeline.report.questions import QuestionView, entries_of, find, views_of
+from pipeline.report.run_data import read_run
 from pipeline.store.storage import Address
+
+_MOST_CHARS = 200_000  # of a completion's text
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +79,32 @@ class Run:
     def questions(self) -> pa.Table:
         """A row a question: text, gold answer and priors."""
         return self.source.questions
+
+    def question(self, name: str | int) -> QuestionView:
+        """One question with every chain round by round, as the report shows it; prints as text.
+
+        Args:
+            name: its id, ``BENCHMARK/ID``, or its place in the run from 1.
+
+        Raises:
+            ConfigError: where there is no such question.
+        """
+        run = read_run(self.source.run.address)
+        [view] = views_of([run], [find(entries_of([run]), str(name))], _MOST_CHARS)
+        return view
+
+    def _repr_html_(self) -> str:
+        """The accuracies by the headline rules, for notebooks."""
+        header = ("benchmark", "strategy", "accuracy [95 %]", "tokens per question")
+        rows = [
+            (row["benchmark"], row["strategy"],
+             f"{row['accuracy']:.1%} [{row['low']:.1%}, {row['high']:.1%}]",
+             f"{row['tokens_per_question']:,.0f}")
+            for row in self.accuracies().to_pylist()
+            if row["headline"]
+        ]  # fmt: skip
+        made_up = " (SYNTHETIC)" if self.synthetic else ""
+        return table(header, rows, caption=f"{self.name}{made_up}")
 
     def metrics(self) -> pa.Table:
         """Counters over time, a row every ten seconds, all of docs/report.md that is a number.

@@ -151,7 +151,7 @@ class PoolQuestion:
         return lambda request: recording.find(request, digests.of(request))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompletionPool:
     """Everything that was collected from one backbone with one set of prompts."""
 
@@ -185,6 +185,13 @@ class CompletionPool:
             rounds, verdicts = question.more_chains[chain - 1]
             questions.append(replace(question, rounds=rounds, round_verdicts=verdicts))
         return replace(self, questions=tuple(questions))
+
+    def __repr__(self) -> str:
+        return (
+            f"CompletionPool({self.address!r}, {', '.join(self.benchmarks)}: "
+            f"{len(self.questions):,} questions, {self.rounds} rounds, {self.samples} samples each, "
+            f"of {self.science.generator.model})"
+        )
 
     @property
     def benchmarks(self) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ def intervals(rows: Sequence[Row], limits: Sequence[Row] = ()) -> alt.LayerChart
             x=x, tooltip=["name:N", *_interval_tips("accuracy", "accuracy", rows)]
         ),
     ]
-    return alt.layer(*layers).properties(height=alt.Step(26))
+    return alt.layer(*layers).properties(height=26 * len(rows))
 
 
 def bars(
@@ -220,7 +220,7 @@ def bars(
             tooltip=[f"{of}:N", f"{part}:N", alt.Tooltip(f"{value}:Q", format=",.0f")],
         )
     )
-    return found.properties(height=alt.Step(30) if across else 190)
+    return found.properties(height=30 * len({row[of] for row in rows}) if across else 190)
 
 
 def reliability(rows: Sequence[Row]) -> alt.LayerChart:

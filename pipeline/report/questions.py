@@ -111,6 +111,10 @@ class QuestionView:
     chains: list[ChainView]
 
     def __str__(self) -> str:
+        return self.written()
+
+    def written(self, *, texts: bool = False) -> str:
+        """All of it as text; with the completions, if they are wanted."""
         known = (("level", self.level), ("subject", self.subject), ("gold answer", self.gold))
         lines = [
             f"{self.benchmark}, question {self.number} ({self.question_id})",
@@ -118,7 +122,7 @@ class QuestionView:
             self.text,
         ]
         for chain in self.chains:
-            lines += ["", *_chain_lines(chain)]
+            lines += ["", *_chain_lines(chain, texts)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -382,7 +386,7 @@ def _chosen(cell: Cell, row: Seen) -> int | None:
     return found.position
 
 
-def _chain_lines(chain: ChainView) -> list[str]:
+def _chain_lines(chain: ChainView, texts: bool) -> list[str]:
     """A chain for the terminal."""
     lines = [
         f"{chain.strategy}: {chain.verdict}, answer {chain.answer or 'none'} by {chain.rule}, "
@@ -400,6 +404,8 @@ def _chain_lines(chain: ChainView) -> list[str]:
         if chain.notes and chain.notes[r]:
             parts.append(f"({chain.notes[r]})")
         lines.append("  ".join(parts))
+        if texts and chain.texts:
+            lines += [f"      | {line}" for line in chain.texts[r].splitlines()]
     return lines
 
 
