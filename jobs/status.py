@@ -6,8 +6,9 @@
     python -m jobs.status runs
 
 Reads the run directory alone (outcomes, counters, questions), needs no cluster, writes
-nothing. Of a folder of runs it prints a line for each, the newest last. Exits with 0, or with 2 where it is no run directory. `state` of the JSON is `starting`,
-`running`, `silent` (no news for two minutes), `stopped`, `capped` or `done`.
+nothing. Of a folder of runs it prints a line for each. Exits with 0, or with 2 where it is no run
+directory. `state` of the JSON is `starting`, `running`, `silent` (no news for two minutes),
+`stopped`, `capped` or `done`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,10 @@ import pytest
 
 from jobs.results import write_summary
 from pipeline import api
-from pipeline.core.errors import ConfigError
+from pipeline.core.decoding import Decoding
+from pipeline.core.errors import ConfigError, ReplayMissError
 from pipeline.records.run_dir import RunDir
+from pipeline.strategies import STRATEGIES
 from pipeline.strategies.sequential import MRThinking
 from tests.conftest import ROOT
 from tests.export_runs import RULES, RUNS, counted, told, whole
@@ -215,6 +217,74 @@ def test_rounds_of_a_run_and_of_a_pool_are_drawn(tmp_path: Path) -> None:
             assert names == set(table["benchmark"].to_pylist())
     assert len(drawn(api.plot_accuracy(run, "other"))) == 7
     assert drawn(api.plot_accuracy(run)) == drawn(api.plot_accuracy(run.accuracies()))
+
+
+def test_what_a_cell_of_a_notebook_shows_is_short(tmp_path: Path) -> None:
+    """A pool, a run and a question are shown in a few lines, whatever they hold."""
+    pool, run = api.open_pool(POOL), api.open_run(whole(tmp_path).address)
+    first = run.questions().to_pylist()[0]
+
+    assert len(repr(pool)) < 300
+    assert f"{len(pool.questions)} questions" in repr(pool)
+    assert len(repr(run)) < 300
+    assert run._repr_html_().count("<tr>") == 1 + sum(run.accuracies()["headline"].to_pylist())
+    for name in (first["question_id"], f"{first['benchmark']}/{first['question_id']}", 1):
+        shown = run.question(name)
+        assert (shown.number, shown.question_id) == (1, first["question_id"])
+        assert first["text"] in str(shown)
+    with pytest.raises(ConfigError, match="place from 1 to"):
+        run.question("nowhere")
+
+
+def test_an_object_is_replayed_as_the_pool_was_drawn() -> None:
+    """With its class's defaults it takes prompts and decoding of the pool, and decides as the same
+    setting by name; its own are kept."""
+    pool = api.open_pool(POOL)
+    by_name = api.replay({"kind": "mr_thinking", "n": 2}, pool)
+
+    assert api.replay(MRThinking(n=2), pool).equals(by_name)
+    other = MRThinking(n=2, decoding=Decoding(temperature=0.123))
+    with pytest.raises(ReplayMissError):
+        api.replay(other, pool)
+
+
+def test_strategies_are_listed_with_their_fields() -> None:
+    """Every kind, with the fields that a configuration may set and their defaults."""
+    listed = {row["kind"]: row for row in api.strategies().to_pylist()}
+
+    assert listed.keys() == STRATEGIES.keys()
+    assert (
+        json.loads(listed["markovscale_star"]["fields"])["n"] == STRATEGIES["markovscale_star"]().n
+    )
+    assert listed["markovscale_star"]["needs_score"]
+    assert all(row["about"] and "decoding" not in row["fields"] for row in listed.values())
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+from pipeline.strategies import STRATEGIES
+from pipeline.strategies.sequential import MRThinking
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mine(MRThinking):
+    kind: ClassVar[str] = "mine"
+"""
+
+
+def test_a_strategy_of_a_file_needs_no_installation(tmp_path: Path) -> None:
+    """`path/file.py:Class` is loaded from where it lies; a name that another module has, and a file
+    that is not there, are refused."""
+    pool = api.open_pool(POOL)
+    (tmp_path / "own_of_a_file.py").write_text(OWN)
+    (tmp_path / "json.py").write_text(OWN)
+    mine = api.replay({"kind": f"{tmp_path}/own_of_a_file.py:Mine", "n": 2}, pool)
+    known = api.replay({"kind": "mr_thinking", "n": 2}, pool)
+
+    assert mine["completion_tokens"].equals(known["completion_tokens"])
+    for file, says in (("json.py", "has the name of another module"), ("none.py", "No module")):
+        with pytest.raises(ConfigError, match=says):
+            api.replay({"kind": f"{tmp_path}/{file}:Mine", "n": 2}, pool)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda p: p.name)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from jobs import report as job
+from jobs import show
 from pipeline.core.protocol import Failure, Observation, Question, Request
 from pipeline.replay.sweep_table import SCHEMA as SWEEP
 from pipeline.report.forecast import progress_of
@@ -138,6 +139,24 @@ def test_a_question_says_why_it_stopped(page: str) -> None:
 
     assert any(re.match(r"Gated after 1 completion: p0 = 0\.\d+ \(first_score\)", w) for w in said)
     assert any(re.search(r"the stopping rule holds at i = \d+: λ\^i", w) for w in said)
+
+
+def test_one_question_is_printed_as_the_report_shows_it(
+    run: RunData, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`show` has the chains of the report, by id and by place, as text and as JSON."""
+    shown = data_of(page)["questions"][3]
+
+    assert show.main([run.run.address, "q3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == shown
+    assert show.main([run.run.address, "4", "--strategy", "early", "--text"]) == 0
+    printed = capsys.readouterr().out
+    [chain] = [chain for chain in shown["chains"] if "early" in chain["strategy"]]
+    assert chain["why"] in printed
+    assert chain["texts"][0].splitlines()[0] in printed
+    for wrong in ("nowhere", "0", "61"):
+        assert show.main([run.run.address, wrong]) == 2
+        assert "a place from 1 to 60" in capsys.readouterr().err
 
 
 def test_the_same_run_gives_the_same_report(run: RunData, page: str) -> None:

@@ -240,3 +240,20 @@ def test_warm_up_outcomes_are_not_final(tmp_path: Path) -> None:
     data = read_run(run.address)
 
     assert (data.chains_done, data.cells) == (0, ())
+
+
+def test_a_folder_of_runs_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per run with its state; a run that cannot be read says why, and stops no other."""
+    config = made_up_config(tmp_path, strategies=["base"])
+    write_run(config, "whole", question_rows(3, ["made-up"]), metrics=False)
+    write_run(config, "part", question_rows(3, ["made-up"]), done=1, metrics=False)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    (tmp_path / "other").mkdir()
+
+    assert job.main([str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("whole" in line and "done" in line and "3 of 3" in line for line in lines)
+    assert any("part" in line and "1 of 3" in line for line in lines)
+    assert any("broken" in line and "unreadable" in line for line in lines)
+    assert not any("other" in line for line in lines)

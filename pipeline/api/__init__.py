@@ -4,7 +4,6 @@ The names below stay as they are (docs/api.md). Tables are `pyarrow.Table`; ``.t
 data frames of them.
 """
 
-from pipeline.api.evaluation import evaluate
 from pipeline.api.plots import (
     front,
     plot_accuracy,
@@ -20,7 +19,6 @@ from pipeline.api.runs import Run, open_run
 __all__ = [
     "Run",
     "accuracy_by_round",
-    "evaluate",
     "front",
     "fronts",
     "open_pool",

@@ -189,8 +189,8 @@ class CompletionPool:
     def __repr__(self) -> str:
         return (
             f"CompletionPool({self.address!r}, {', '.join(self.benchmarks)}: "
-            f"{len(self.questions):,} questions, {self.rounds} rounds, {self.samples} samples each, "
-            f"of {self.science.generator.model})"
+            f"{len(self.questions):,} questions, {self.rounds} rounds and {self.samples} samples "
+            f"each, of {self.science.generator.model})"
         )
 
     @property

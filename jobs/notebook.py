@@ -1,4 +1,4 @@
-"""*evaluate*: a live run from Python, in a process of its own."""
+"""*evaluate*: a live run from Python, in a process of its own; ``markovscale.evaluate``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.api.runs import Run, open_run
+from pipeline.api import Run, open_run
 from pipeline.core.errors import MarkovScaleError
 from pipeline.store.storage import Address
 
-_PACKAGE = __name__.rpartition("pipeline.")[0]
+_PACKAGE = __name__.rpartition("jobs.")[0]
 """Empty in a checkout, ``markovscale.`` in a wheel."""
 _CAPPED = 3
 
@@ -38,7 +38,9 @@ def evaluate(
         command += ["--set", f"{field}={value if isinstance(value, str) else json.dumps(value)}"]
     command += [] if name is None else ["--name", name]
     address, last = None, ""
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=sys.stderr, text=True) as process:
+    with subprocess.Popen(  # noqa: S603  # our own verb
+        command, stderr=subprocess.PIPE, stdout=sys.stderr, text=True
+    ) as process:
         assert process.stderr is not None
         for line in process.stderr:
             print(line, end="", file=sys.stderr)
