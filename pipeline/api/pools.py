@@ -90,7 +90,7 @@ def replay(
         if len(built) != 1:
             raise ConfigError(f"a replay must have one setting, got {len(built)}: use sweep")
         label, strategy = built[0]
-    elif isinstance(strategy, type) or not hasattr(strategy, "start"):
+    elif isinstance(strategy, type) or not hasattr(strategy, "decide"):
         raise ConfigError(
             f"strategy must be as in a configuration, or an object of its class, got {strategy!r}"
         )
