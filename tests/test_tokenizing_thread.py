@@ -3,7 +3,9 @@ event loop would serve nobody, and tokenizers are not thread-safe."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +21,7 @@ from actors.engines.verifiers.writer import VllmWriter, Weighed
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.core.judging import Judge
 from pipeline.core.prompts import Message
-from pipeline.core.protocol import Request
+from pipeline.core.protocol import Failure, Request
 from pipeline.core.step_format import Turn
 
 
@@ -91,3 +93,65 @@ async def test_a_judge_tokenizes_in_the_thread_of_its_tokenizer(
     assert told == Weighed({"Yes": 0.0}, read=len(" Yes"))
     assert letters.threads
     assert letters.elsewhere == []
+
+
+class Slow(Letters):
+    """Takes its time for a long text; its copies are counted."""
+
+    copies = 0
+
+    def __deepcopy__(self, memo: Any) -> Slow:
+        Slow.copies += 1
+        other = Slow()
+        other.threads = self.threads
+        return other
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """A microsecond a letter."""
+        time.sleep(1e-6 * len(text))
+        return super().encode(text)
+
+    def get_vocab(self) -> dict[str, int]:
+        """Of one letter each."""
+        return {"a": 97}
+
+
+async def test_long_prompts_keep_neither_short_ones_nor_replies_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are tokenized in a thread of their own, with a tokenizer of their own; one that cannot
+    fit is refused by its characters without being tokenized at all."""
+    engine, slow = object.__new__(GeneratorEngine), Slow()
+    engine._tokenizing, engine._meter, engine._running = Tokenizing(), Meter(1), {}
+    engine._prompter = Prompter(slow, 1_000_000)
+
+    async def run(_: Any, prompt: Any, *rest: Any) -> Any:
+        made = SimpleNamespace(text="5", token_ids=[5], finish_reason="stop", logprobs=None)
+        return SimpleNamespace(outputs=[made], num_cached_tokens=0)
+
+    monkeypatch.setattr(engine, "_run", run)
+
+    async def answered(characters: int) -> tuple[float, Any]:
+        turn = Message("user", "a" * characters)
+        asked = Request(messages=(turn,), max_tokens=9, temperature=0.0, top_p=1.0)
+        began = time.monotonic()
+        call = GenerateCall(asked, session="s", request_id=str(characters), deadline_s=60)
+        return time.monotonic() - began, await engine.serve(call)
+
+    long = [asyncio.create_task(answered(900_000 + n)) for n in range(4)]
+    await asyncio.sleep(0.05)
+    began = time.monotonic()
+    _, short = await answered(10)
+    waited_s = time.monotonic() - began
+    pending = [task for task in long if not task.done()]
+    _, refused = await answered(2_000_000)
+    done = [answer for _, answer in await asyncio.gather(*long)]
+
+    assert isinstance(short, Generated)
+    assert len(pending) >= 3
+    assert waited_s < 0.9
+    assert isinstance(refused, Failure)
+    assert "2,000,000 characters, the context of 1,000,000 tokens holds at most" in refused.error
+    assert all(isinstance(answer, Generated) for answer in done)
+    assert (Slow.copies, slow.elsewhere) == (1, [])
+    assert sum(name.startswith("tokenize-long") for name in slow.threads) == 4

@@ -15,8 +15,9 @@ from functools import cache
 from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
-from actors.engines.prompting import Prompt, Prompter
+from actors.engines.prompting import Prompt, Prompter, characters_of
 from actors.engines.start_checks import check_prompts, context_of, generator_tokenizer
+from actors.engines.tokenizing import LONG
 from actors.engines.vllm_engine import VllmEngine
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.models import GeneratorModel
@@ -34,6 +35,8 @@ class GeneratorEngine(VllmEngine):
     """One vLLM engine. Its constructor loads the model and blocks until it can serve."""
 
     kind = "generator"
+    _long_prompter: Prompter | None = None
+    """Of the thread for long prompts; made when the first one comes."""
 
     def __init__(
         self, model: dict[str, Any], pool: dict[str, Any], samples: Sequence[GenerateCall] = ()
@@ -76,7 +79,7 @@ class GeneratorEngine(VllmEngine):
         """See `Engine.serve`."""
         request, request_id = call.request, call.request_id
         with self._meter.request():
-            prompt = await self._tokenizing.run(request_id, lambda: self._prompter.prompt(request))
+            prompt = await self._prompt(request, request_id)
             if isinstance(prompt, Failure):
                 self._meter.failed += 1
                 return prompt
@@ -87,6 +90,18 @@ class GeneratorEngine(VllmEngine):
                 return output
             # half a second of a long reply, in which the loop would take nothing from vLLM
             return await self._tokenizing.read(lambda: self._answer(prompt, output))
+
+    async def _prompt(self, request: Request, request_id: str) -> Prompt | Failure:
+        is_long = characters_of(request) >= LONG
+
+        def make() -> Prompt:
+            if not is_long:
+                return self._prompter.prompt(request)
+            if self._long_prompter is None:
+                self._long_prompter = self._prompter.copy()
+            return self._long_prompter.prompt(request)
+
+        return await self._tokenizing.run(request_id, make, is_long=is_long)
 
     def _answer(self, prompt: Prompt, output: Any) -> Generated | Failure:
         """What a final output of vLLM's comes to."""

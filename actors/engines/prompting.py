@@ -5,7 +5,9 @@ Needs a tokenizer and nothing else, so it serves any generator that takes token 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +55,13 @@ class Prompter:
         self._open_thinking = open_thinking
         self._reasoning = reasoning
         self._template = dict(template or {})
+        self._most_characters = most_characters(tokenizer, context)
+
+    def copy(self) -> Prompter:
+        """One with a tokenizer of its own, for another thread."""
+        other = copy(self)
+        other._tokenizer = deepcopy(self._tokenizer)
+        return other
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
@@ -69,6 +78,11 @@ class Prompter:
         check_text(request.assistant_prefix, "assistant_prefix")
         if not any(turn.content.strip() for turn in request.messages):
             raise ValueError("prompt must not be empty")
+        if (length := characters_of(request)) > self._most_characters:
+            raise ValueError(
+                f"prompt has {length:,} characters, the context of {self._context:,} tokens holds "
+                f"at most {self._most_characters:,}"
+            )
         turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
         text = rendered(self._tokenizer, turns, add_generation_prompt=True, **self._template)
         opened = opened_by(text, self._reasoning)
@@ -156,6 +170,20 @@ class Prompter:
             return places[count - 1] + 1
         # a mark of several tokens may have merged with its neighbours: count what reads like it
         return min(len(ids), len(self._ids(thinking)))
+
+
+def characters_of(request: Request) -> int:
+    """Characters of a request's prompt, without those of the chat template."""
+    return sum(len(turn.content) for turn in request.messages) + len(request.assistant_prefix)
+
+
+def most_characters(tokenizer: Any, context: float) -> float:
+    """Characters that a context can hold, were each token the longest of the vocabulary.
+
+    Text beyond that need not be tokenized to know that it does not fit.
+    """
+    vocabulary = getattr(tokenizer, "get_vocab", dict)()
+    return context * max(map(len, vocabulary), default=math.inf)
 
 
 def check_text(text: Any, what: str) -> None:

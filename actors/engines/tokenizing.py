@@ -1,4 +1,8 @@
-"""The thread in which an engine makes prompts and reads replies: tokenizers are not thread-safe."""
+"""*Tokenizing*: the threads in which an engine makes prompts and reads replies.
+
+Tokenizers are not thread-safe, so each thread has its own. Long prompts have a second thread: they
+take seconds, for which short ones and replies must not wait.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
 
 R = TypeVar("R")
+LONG = 50_000
+"""Characters from which a prompt is long: about a tenth of a second."""
 
 
 class Tokenizing:
@@ -18,13 +24,17 @@ class Tokenizing:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "tokenize")
+        self._long_thread = ThreadPoolExecutor(1, "tokenize-long")
         self._at_work: set[str] = set()
 
-    async def run(self, request_id: str, make: Callable[[], R]) -> R | Failure:
+    async def run(
+        self, request_id: str, make: Callable[[], R], *, is_long: bool = False
+    ) -> R | Failure:
         """What `make` returns; a `Failure` where it raises a ValueError, or was aborted."""
         self._at_work.add(request_id)
+        thread = self._long_thread if is_long else self._thread
         try:
-            made = await asyncio.get_running_loop().run_in_executor(self._thread, make)
+            made = await asyncio.get_running_loop().run_in_executor(thread, make)
         except ValueError as error:
             return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
         else:
@@ -46,4 +56,5 @@ class Tokenizing:
 
     def close(self) -> None:
         """Make no more prompts."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for thread in (self._thread, self._long_thread):
+            thread.shutdown(wait=False, cancel_futures=True)

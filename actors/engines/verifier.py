@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
 from actors.engines.engine_stats import EngineStats
-from actors.engines.prompting import check_text
+from actors.engines.prompting import check_text, most_characters
 from actors.engines.start_checks import context_of
 from actors.engines.verifiers.kind import Kind, Running, Scores, Solution
 from actors.engines.vllm_engine import VllmEngine
@@ -65,6 +65,7 @@ class VerifierEngine(VllmEngine):
         self._kind: Kind = resolve_name(KINDS[self._model.kind])(self._model, tokenizer)
         self._kind.check_pool(pool_config, context)
         self._context = context or sys.maxsize
+        self._most_characters = most_characters(tokenizer, self._context)
         for call in samples:
             self._check(call)
         arguments = vllm_setup.engine_args(self._model, pool_config, **self._kind.arguments())
@@ -153,6 +154,11 @@ class VerifierEngine(VllmEngine):
         """
         check_text(question, "question")
         check_text(reply, "reply")
+        if len(question) > self._most_characters:
+            raise ValueError(
+                f"question has {len(question):,} characters, the verifier's context of "
+                f"{self._context:,} tokens holds at most {self._most_characters:,}"
+            )
         steps = self._kind.split(reply)
         if not steps:
             return None
