@@ -4,11 +4,13 @@
     python -m benchmarks.chaos --quick     a short one
 
 Controllers, engine replicas, Ray's own processes and the driver (with all of Ray) are killed, or
-stopped by SIGSTOP and woken again; the driver is told to stop by SIGTERM; the disk is full for a
+stopped by SIGSTOP and woken again; controllers and replicas also hang for good (SIGSTOP and never
+woken), and must be replaced within the stated limit; the driver is told to stop by SIGTERM; the disk is full for a
 while, or slow and failing with EIO. Engines are scripted, on plain Ray actors. Afterwards an
 independent count (`benchmarks.chaos_count`) holds journal and outcomes against what the engines say
 they made and against the same chains computed undisturbed. The last line is the account as JSON;
-the exit status is 1 where anything was lost, doubled, made up, decided otherwise or left running.
+the exit status is 1 where anything was lost, doubled, made up, decided otherwise, left running or
+stuck beyond its limit.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +41,15 @@ from pipeline.records.run_dir import RunDir
 
 _NAME = "chaos"
 _WEIGHTS = {"controller": 4, "generator": 4, "verifier": 3, "driver": 1, "drain": 1, "ray": 1}
-_WEIGHTS |= {"hang": 6, "storage": 2, "full": 2}
-_QUICK = ("driver", "generator", "controller", "hang", "storage", "full", "verifier")
+_WEIGHTS |= {"hang": 6, "hung": 6, "storage": 2, "full": 2}
+_QUICK = ("driver", "generator", "controller", "hang", "hung", "storage", "full", "verifier")
 _HANGS = ("controller", "generator", "verifier", "driver", "gcs_server", "raylet")
+_HUNG = ("controller", "generator", "verifier")
 _LONG_HANG_S = 60.0
+_HEALTH_S = 10.0
+_HUNG_MOST_S = {"controller": 30.0, "generator": _HEALTH_S, "verifier": _HEALTH_S}
+"""After which a process that hangs is killed, by its kind; its successor may take `_STARTS_S`."""
+_STARTS_S = 60.0
 _START_S = 400.0
 _END_S = 3_600.0
 _ENDS = 4  # attempts that may still fail of what was killed last
@@ -89,12 +97,20 @@ class Chaos:
         self._family: set[psutil.Process] = set()
         self._hung_long = fault_s < _LONG_HANG_S / 6
         self.recovery_s: dict[str, list[float]] = {}
+        self.stuck = 0
+        """Processes that hung and were not replaced in time."""
         rounds = chains * _ROUNDS
         latency_s = 0.6 * seconds * _IN_FLIGHT / rounds  # kills take the rest of the time
         self._config = scripted_run(
             folder,
             size=chains // 2,
-            generator={"num_gpus": 0, "num_cpus": 0.1, "replicas": 2},
+            generator={
+                "num_gpus": 0,
+                "num_cpus": 0.1,
+                "replicas": 2,
+                "health_timeout_s": _HEALTH_S,
+            },
+            verifier={"num_gpus": 0, "num_cpus": 0.1, "health_timeout_s": _HEALTH_S},
             controllers={"actors": controllers, "num_cpus": 0.1, "in_flight": _IN_FLIGHT},
             scripted={"tokens_per_s": 55 / latency_s, "score_s": 0.05},
             runs=str(self.run.parent),
@@ -166,6 +182,8 @@ class Chaos:
                     return self._successor(job, name, began)
             case "hang":
                 self._hang(job)
+            case "hung":
+                self._hung(job)
             case "storage":
                 self._count("storage failing")
                 self.disk.fail(self._random.uniform(0.3, 1.0) * self._fault_s)
@@ -176,7 +194,7 @@ class Chaos:
                 pids = self._pids(job, kind)
                 if pids:
                     self._kill(self._random.choice(pids), f"{kind} killed")
-                    self._await_successor(job, kind, pids)
+                    self._await_successor(job, kind, pids, kind)
         return job
 
     def _hang(self, job: Job) -> None:
@@ -188,6 +206,18 @@ class Chaos:
         self._count(f"{kind} stopped for a while")
         with hanging(self._pids(job, kind)):
             time.sleep(seconds)
+
+    def _hung(self, job: Job) -> None:
+        """Stop a process for good; it must be replaced."""
+        kind = self._random.choice(_HUNG)
+        pids = self._pids(job, kind)
+        if not pids:
+            return
+        self._count(f"{kind} hung for good")
+        with hanging([self._random.choice(pids)]):
+            limit_s = _HUNG_MOST_S[kind] + _STARTS_S
+            replaced = self._await_successor(job, kind, pids, f"hung {kind}", limit_s)
+        self.stuck += job.running and not replaced
 
     def _successor(self, job: Job, kind: str, began: float) -> Job:
         """The next attempt, once this one has ended."""
@@ -215,13 +245,16 @@ class Chaos:
             return job.named(kind)
         return job.replicas(self.witness)[kind]
 
-    def _await_successor(self, job: Job, kind: str, before: list[int]) -> None:
+    def _await_successor(
+        self, job: Job, kind: str, before: list[int], what: str, limit_s: float = 15.0
+    ) -> bool:
         began = time.monotonic()
-        while job.running and time.monotonic() - began < 15:
+        while job.running and time.monotonic() - began < limit_s:
             if set(self._pids(job, kind)) - set(before):
-                self._note(kind, began)
-                return
+                self._note(what, began)
+                return True
             time.sleep(0.1)
+        return False
 
     def _note(self, kind: str, began: float) -> None:
         self.recovery_s.setdefault(kind, []).append(time.monotonic() - began)
@@ -234,7 +267,8 @@ class Chaos:
             "faults": sum(self.kills.values()),
             **counted.as_dict(),
             "left_running": len(left),
-            "right": counted.right and not left,
+            "stuck": self.stuck,
+            "right": counted.right and not left and not self.stuck,
             "injected": dict(self.kills),
             "exits": dict(self.exits),
             "attempts": len(RunDir.open(str(self.run)).attempts()),
@@ -243,6 +277,15 @@ class Chaos:
                 for kind, times in self.recovery_s.items()
             },
         }
+
+
+def _in_turn(faults: int | None, seed: int) -> list[str] | None:
+    """So many faults, of each kind as often as of any other, in a random order."""
+    if faults is None:
+        return None
+    kinds = [kind for _, kind in zip(range(faults), cycle(_WEIGHTS), strict=False)]
+    random.Random(seed).shuffle(kinds)  # noqa: S311 - no secret
+    return kinds
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -254,6 +297,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--every", type=float, default=5.0, help="mean seconds between faults")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--faults", type=int, help="of all kinds in turn, in place of --seconds")
     arguments = parser.parse_args(argv)
     if arguments.quick:
         arguments.chains, arguments.seconds, arguments.every = 60, 12.0, 0.5
@@ -265,7 +309,7 @@ def main(argv: list[str] | None = None) -> int:
             seconds=arguments.seconds,
             every_s=arguments.every,
             seed=arguments.seed,
-            victims=_QUICK if arguments.quick else None,
+            victims=_QUICK if arguments.quick else _in_turn(arguments.faults, arguments.seed),
             controllers=1 if arguments.quick else 2,
             fault_s=1.5 if arguments.quick else 15.0,
         )

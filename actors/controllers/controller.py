@@ -41,8 +41,7 @@ from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
 
-_HANGS_S = 180.0
-"""A controller whose event loop hangs for so long is killed; Ray starts another."""
+_HANGS_LEAST_S = 30.0
 _REPORT_EVERY_S = 1.0
 _ASK_MOST_EVERY_S = 0.02
 
@@ -149,7 +148,8 @@ class Controller:
         if gate is not None:
             renew = partial(self._keep_allotted, gate)
             self._tasks.append(supervised(renew, "the allotment of a controller"))
-        guard = ProcessGuard(_HANGS_S)
+        hangs_s = max(_HANGS_LEAST_S, runtime.generator.health_timeout_s)
+        guard = ProcessGuard(hangs_s)  # Ray starts another controller
         self._tasks.append(supervised(guard.beat_for_ever, "the heartbeat of a controller"))
         return self._chains
 

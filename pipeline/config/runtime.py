@@ -62,7 +62,8 @@ class PoolConfig(Section):
     start_timeout_s: float = Field(1800, gt=0)
     """How long a replica may take to load its model, others on its GPU that load first included."""
     health_timeout_s: float = Field(120, gt=0)
-    """A replica whose engine has work but makes no step for this long is replaced."""
+    """A replica whose engine has work but makes no step for this long is replaced, as is one whose
+    process hangs. Controllers that hang are after that of generators, and at least 30 s."""
     engine: EngineConfig = EngineConfig()
     endpoint: EndpointConfig | None = None
     """Servers that run already, in place of replicas: then nothing else of this section but
