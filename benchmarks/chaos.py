@@ -5,9 +5,8 @@
 
 Controllers, engine replicas, Ray's own processes and the driver (with all of Ray) are killed, or
 stopped by SIGSTOP and woken again; controllers and replicas also hang for good (SIGSTOP and never
-woken), and must be replaced within the stated limit; the driver is told to stop by SIGTERM; the disk
-is full for a
-while, or slow and failing with EIO. Engines are scripted, on plain Ray actors. Afterwards an
+woken), and must be replaced within the stated limit; the driver is told to stop by SIGTERM; the
+disk is full for a while, or slow and failing with EIO. Engines are scripted. Afterwards an
 independent count (`benchmarks.chaos_count`) holds journal and outcomes against what the engines say
 they made and against the same chains computed undisturbed. The last line is the account as JSON;
 the exit status is 1 where anything was lost, doubled, made up, decided otherwise, left running or
