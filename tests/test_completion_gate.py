@@ -17,9 +17,8 @@ from actors.controllers.journal_writer import JournalWriter
 from actors.routing.calls import Generated, Scored
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Completion, Question
-from pipeline.planning.allotment import Allotment
+from pipeline.planning.run_caps import ExpectedGain, TokenLeases
 from pipeline.planning.schedule import Forecast
-from pipeline.planning.sparing import Prospect
 from pipeline.records.journal import read_journal
 from pipeline.store.storage import Folder
 from pipeline.strategies.self_consistency import SelfConsistency
@@ -66,7 +65,7 @@ class Capped:
     """Chains of one controller under a cap."""
 
     def __init__(self, folder: Path, cap: float, in_flight: int = 64) -> None:
-        self.allotment = Allotment(1, cap)
+        self.allotment = TokenLeases(1, cap)
         self.wanted = asyncio.Event()
         self.gate = CompletionGate(self.wanted.set)
         self.generator = Generator()
@@ -89,8 +88,8 @@ class Capped:
             await self.wanted.wait()
             self.wanted.clear()
             gate, allotment = self.gate, self.allotment
-            held = gate.giving_back()
-            allotted = allotment.ask("c", gate.spent, held, wanting=gate.wanting)
+            held = gate.release()
+            allotted = allotment.renew("c", gate.spent, held, wanting=gate.wanting)
             gate.allot(allotted, allotment.left)
             await asyncio.sleep(0.002)
 
@@ -188,8 +187,8 @@ async def test_more_room_lets_go_on_what_waits(tmp_path: Path) -> None:
 async def test_a_chain_that_is_cancelled_while_it_waits_leaves_no_trace() -> None:
     """Its place is free, and the next one goes on."""
     gate = CompletionGate(lambda: None)
-    gate.expect("a", Prospect(0.5, 1, 10.0), "g", begun=False)
-    gate.expect("b", Prospect(0.5, 2, 10.0), "g", begun=False)
+    gate.register("a", ExpectedGain(0.5, 1, 10.0), "g", begun=False)
+    gate.register("b", ExpectedGain(0.5, 2, 10.0), "g", begun=False)
     first = asyncio.create_task(gate.start("a"))
     await asyncio.sleep(0)
     first.cancel()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -13,24 +13,28 @@ from hypothesis import strategies as st
 from pipeline.config.limits import LimitsConfig
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Completion, Priors, Question
-from pipeline.planning.allotment import Allotment
+from pipeline.core.protocol import Completion, Priors, Question, Statistics
 from pipeline.planning.phase_work import phase_work
 from pipeline.planning.run_caps import (
+    ExpectedGain,
     Spent,
+    TokenLeases,
+    expected_gain,
     most_tokens,
     reached,
+    select_under_budget,
     spent_in_time,
     standing,
     tails,
     tokens_left,
 )
 from pipeline.planning.schedule import Forecast
-from pipeline.planning.sparing import Prospect, going_on, prospect
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT
-from pipeline.strategies.sequential import Base, MRThinking
+from pipeline.strategies.sequential import Base, ChainSettings, ChainStrategy, MRThinking
 from pipeline.theory.markov import accuracy_after
+from pipeline.theory.posterior import BetaPosterior
+from pipeline.theory.stopping import StopRule
 
 
 def limits(**values: float) -> LimitsConfig:
@@ -159,7 +163,7 @@ def test_a_cap_is_passed_by_no_more_than_what_is_in_flight(
 ) -> None:
     """Whatever controllers do and in whatever order: what all spend is at most the cap and, of each
     controller, what was in flight when it had used up its own share."""
-    allotment = Allotment(controllers, cap)
+    allotment = TokenLeases(controllers, cap)
     spent, held = [0] * controllers, [0.0] * controllers
     over = [0] * controllers
     flying: list[list[int]] = [[] for _ in range(controllers)]
@@ -168,7 +172,7 @@ def test_a_cap_is_passed_by_no_more_than_what_is_in_flight(
         if what == "start" and spent[who] < held[who]:
             flying[who].append(tokens)
         elif what == "ask":
-            held[who] = allotment.ask(str(who), spent[who], held[who], wanting=True)
+            held[who] = allotment.renew(str(who), spent[who], held[who], wanting=True)
         if spent[who] < held[who]:
             over[who] = sum(flying[who])
         if what == "end" and flying[who]:
@@ -181,45 +185,46 @@ def test_a_cap_is_used_up_though_only_one_controller_has_work(
     cap: int, controllers: int, each: int
 ) -> None:
     """What the others do not need comes to it, and nobody waits for ever below the cap."""
-    allotment = Allotment(controllers, cap)
+    allotment = TokenLeases(controllers, cap)
     for idle in range(1, controllers):
-        assert allotment.ask(str(idle), 0, 0, wanting=False) == 0
+        assert allotment.renew(str(idle), 0, 0, wanting=False) == 0
     spent, held, asked = 0, 0.0, 0
     while spent < cap:
-        held = allotment.ask(
+        held = allotment.renew(
             "0", spent, min(held, spent + allotment.left / controllers), wanting=True
         )
         assert held > spent
         while spent < held:
             spent += each
         asked += 1
-    assert allotment.ask("0", spent, held, wanting=True) == spent
+    assert allotment.renew("0", spent, held, wanting=True) == spent
     assert asked <= 2 + controllers * math.log(cap + 1) + cap / each
 
 
 def test_what_a_controller_that_is_gone_held_is_free() -> None:
-    """But for what is counted of what it spent."""
-    allotment = Allotment(2, 100)
-    assert [allotment.ask(name, 0, 0, wanting=True) for name in "ab"] == [50, 50]
-    allotment.ask("a", 30, 50, wanting=True)
+    """But for what is counted of what it spent; until then not one token of it is."""
+    allotment = TokenLeases(2, 100)
+    assert [allotment.renew(name, 0, 0, wanting=True) for name in "ab"] == [50, 50]
+    assert allotment.renew("b", 50, 50, wanting=True) == 50
+    allotment.renew("a", 30, 50, wanting=True)
     allotment.end("a", 20)
 
     assert allotment.left == 80
-    assert allotment.ask("b", 50, 50, wanting=True) == 65
+    assert allotment.renew("b", 50, 50, wanting=True) == 65
 
 
 prospects = st.dictionaries(
     st.text("abcdef", min_size=1, max_size=4),
-    st.builds(Prospect, st.floats(0, 1), st.integers(1, 8), st.floats(1, 500)),
+    st.builds(ExpectedGain, st.floats(0, 1), st.integers(1, 8), st.floats(1, 500)),
     max_size=30,
 )
 
 
 @given(chains=prospects, left=st.floats(0, 5_000))
-def test_those_that_go_on_fit_what_is_left(chains: dict[str, Prospect], left: float) -> None:
+def test_those_that_go_on_fit_what_is_left(chains: dict[str, ExpectedGain], left: float) -> None:
     """All where all fit, one at least, and else a set that fits: none that was passed over is
     worth more than those taken and fits beside those that are worth more than it."""
-    taken = going_on(chains, left)
+    taken = select_under_budget(chains, left)
     need = sum(chains[name].tokens for name in taken)
 
     assert len(taken) >= min(1, len(chains))
@@ -227,7 +232,9 @@ def test_those_that_go_on_fit_what_is_left(chains: dict[str, Prospect], left: fl
     if sum(chain.tokens for chain in chains.values()) <= left:
         assert taken == chains.keys()
     for name in chains.keys() - taken:
-        before = sum(chains[o].tokens for o in taken if chains[o].worth >= chains[name].worth)
+        before = sum(
+            chains[o].tokens for o in taken if chains[o].per_token >= chains[name].per_token
+        )
         assert before + chains[name].tokens > left - 1e-6 or len(taken) == 1
 
 
@@ -245,24 +252,46 @@ def scored(*scores: float) -> list[Completion]:
     return [Completion(text="", score=score, completion_tokens=10) for score in scores]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mine(ChainStrategy):
+    """A user's chain rule."""
+
+    kind: ClassVar[str] = "mine"
+    n: int = 5
+
+    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+        """A prior of ten observations, and a and b of its own."""
+        return ChainSettings(
+            n=self.n, stop_rule=StopRule.PRINTED, a=0.1, b=0.3, prior=BetaPosterior(3.0, 7.0)
+        )
+
+
+def test_a_chain_rule_of_a_users_own_is_judged_like_ours() -> None:
+    """By the belief that its settings and the scores so far make."""
+    whole = Forecast(completions=5, tokens_each=20)
+    found = expected_gain(Mine(), asked(p0=0.3), None, whole, scored(1.0, 1.0))
+
+    assert found.gain == pytest.approx(accuracy_after(3, p0=0.4, a=0.1, b=0.3))
+
+
 def test_the_gain_of_a_chain_is_its_own_belief_at_its_stop() -> None:
     """Eq. 4 from p0 before anything was scored, from the present belief afterwards; 1/2 where the
     strategy believes nothing."""
     question, whole = asked(p0=0.3, a=0.1, b=0.3), Forecast(completions=5, tokens_each=20)
     gate, star = MarkovScaleT(n=5), MarkovScaleStar(n=5, gate=False, tau=1.0)
-    high = prospect(star, question, None, whole, scored(1.0, 1.0))
-    low = prospect(star, question, None, whole, scored(0.0, 0.0))
+    high = expected_gain(star, question, None, whole, scored(1.0, 1.0))
+    low = expected_gain(star, question, None, whole, scored(0.0, 0.0))
 
-    assert prospect(gate, question, None, whole) == Prospect(
+    assert expected_gain(gate, question, None, whole) == ExpectedGain(
         accuracy_after(4, p0=0.3, a=0.1, b=0.3), 5, 20
     )
-    assert prospect(gate, question, None, whole, scored(0.4)).rounds == 4
+    assert expected_gain(gate, question, None, whole, scored(0.4)).rounds == 4
     assert (high.rounds, high.each) == (3, 10)
     # of a prior of ten observations and two scores the mode is (0.3 10 + 2 - 1) / (12 - 2)
     assert high.gain == pytest.approx(accuracy_after(3, p0=0.4, a=0.1, b=0.3))
     assert low.gain == pytest.approx(accuracy_after(3, p0=0.2, a=0.1, b=0.3))
-    assert prospect(MRThinking(n=5), question, None, whole).gain == 0.5
-    assert prospect(star, asked(), None, whole).gain == 0.5  # it cannot begin
+    assert expected_gain(MRThinking(n=5), question, None, whole).gain == 0.5
+    assert expected_gain(star, asked(), None, whole).gain == 0.5  # it cannot begin
 
 
 def rows(golds: list[str | None], **more: Any) -> list[dict[str, Any]]:
@@ -324,7 +353,7 @@ def test_a_warm_up_is_worth_no_more_than_the_answer_that_it_leads_to() -> None:
 
 def test_prospects_are_rounds_times_tokens() -> None:
     """Worth is gain a token."""
-    chain = Prospect(0.5, 4, 25.0)
+    chain = ExpectedGain(0.5, 4, 25.0)
 
-    assert (chain.tokens, chain.worth) == (100.0, 0.005)
-    assert replace(chain, each=50.0).worth == 0.0025
+    assert (chain.tokens, chain.per_token) == (100.0, 0.005)
+    assert replace(chain, each=50.0).per_token == 0.0025

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Any
 
 from pipeline.planning.admission_bounds import shares
-from pipeline.planning.allotment import Allotment
+from pipeline.planning.run_caps import TokenLeases
 from pipeline.records.epochs import Epoch
 
 NAMESPACE = "markovscale"
@@ -51,7 +51,7 @@ class RunMonitor:
         self._controllers = 1
         self._told = asyncio.Condition()
         self._graces: list[float] = []
-        self._allotment = Allotment()
+        self._allotment = TokenLeases()
         self._left = math.inf
         self._to_come: dict[str, float] = {}
         self._reports: dict[str, dict[str, Any]] = {}
@@ -102,7 +102,7 @@ class RunMonitor:
         self, controller: str, spent: float, held: float, wanting: bool, to_come: float
     ) -> tuple[float, float]:
         """What a controller may have spent before it starts nothing more, and its share of what is
-        left; see `pipeline.planning.allotment.Allotment.ask`.
+        left; see `pipeline.planning.run_caps.TokenLeases.renew`.
 
         Args:
             controller: name of its epoch.
@@ -118,7 +118,7 @@ class RunMonitor:
             self._allotment.end(name, counted)
             del self._to_come[name]
         self._to_come[controller] = to_come
-        allotted = self._allotment.ask(controller, spent, held, wanting=wanting)
+        allotted = self._allotment.renew(controller, spent, held, wanting=wanting)
         left = min(self._allotment.left, self._left)
         return allotted, left / self._allotment.controllers
 

@@ -31,7 +31,7 @@ from actors.routing.calls import EnginePool
 from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
 from pipeline.core.protocol import Failure, Observation, Stop, StopReason, decisions
 from pipeline.planning.admission import held_tokens
-from pipeline.planning.sparing import prospect
+from pipeline.planning.run_caps import expected_gain
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.outcome import counted_verdict, outcome_of
 from pipeline.records.trajectory import Row
@@ -240,10 +240,10 @@ class Chains:
         """Where the run has caps, tell what a chain brings and takes from now on."""
         if self._gate is None or work.forecast is None:
             return
-        expected = prospect(
+        expected = expected_gain(
             work.strategy, work.question, work.statistics, work.forecast, drawn, work.later
         )
-        self._gate.expect(work.session, expected, work.question.benchmark, begun=bool(drawn))
+        self._gate.register(work.session, expected, work.question.benchmark, begun=bool(drawn))
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:
         epoch, sequence = self._journal.reached

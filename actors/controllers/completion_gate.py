@@ -1,7 +1,7 @@
 """Keeps a controller under the caps of its run: no completion starts without room for it.
 
-Ray-free. The run monitor says what the controller may spend (`pipeline.planning.allotment`); as a
-cap nears, the chains that go on are those of `pipeline.planning.sparing`.
+Ray-free. The run monitor says what the controller may spend (`pipeline.planning.run_caps`); as a
+cap nears, the chains that go on are those of `pipeline.planning.run_caps`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from actors.routing.calls import A, Call, EnginePool
 from pipeline.core.protocol import Failure
-from pipeline.planning.sparing import Prospect, going_on
+from pipeline.planning.run_caps import ExpectedGain, select_under_budget
 
 _OFTEN = 4  # chains a completion after which they are chosen anew
 _SEEN = 2  # the first to end are the shortest: fewer than this a completion in flight tell nothing
 
 
 class _AtWork(NamedTuple):
-    prospect: Prospect
+    prospect: ExpectedGain
     group: str
     begun: bool
 
@@ -55,7 +55,7 @@ class CompletionGate:
         """Completion tokens that the chains at work are expected to take still."""
         return sum(self._known(chain).tokens for chain in self._chains.values())
 
-    def giving_back(self) -> float:
+    def release(self) -> float:
         """The allotment, after what is not needed of it is given back."""
         self._allotted = min(self._allotted, self.spent + (self._left if self.wanting else 0.0))
         return self._allotted
@@ -71,7 +71,7 @@ class CompletionGate:
         self._choose()
         self._let_in()
 
-    def expect(self, chain: str, prospect: Prospect, group: str, *, begun: bool) -> None:
+    def register(self, chain: str, prospect: ExpectedGain, group: str, *, begun: bool) -> None:
         """Note what a chain that is at work brings and takes from now on.
 
         Args:
@@ -176,9 +176,9 @@ class CompletionGate:
             self._chosen = None
             return
         chains = {name: self._known(chain) for name, chain in self._chains.items()}
-        self._chosen = going_on(chains, self._left)
+        self._chosen = select_under_budget(chains, self._left)
 
-    def _known(self, chain: _AtWork) -> Prospect:
+    def _known(self, chain: _AtWork) -> ExpectedGain:
         """By what is known of the length of completions now."""
         made, number = self._seen.get(chain.group, (0, 0))
         if chain.begun or number <= _SEEN * self._flying:

@@ -224,7 +224,7 @@ class Controller:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wanted.wait(), _REPORT_EVERY_S)
                 self._wanted.clear()
-                held = gate.giving_back()
+                held = gate.release()
                 spent = (gate.spent, held, gate.wanting, gate.to_come)
                 with contextlib.suppress(ray.exceptions.ActorUnavailableError):  # asked again soon
                     gate.allot(*await self._watch.allot.remote(name, *spent))

@@ -17,8 +17,8 @@ from pipeline.core.protocol import (
     Statistics,
     Strategy,
 )
+from pipeline.planning.run_caps import expected_gain
 from pipeline.planning.schedule import forecast
-from pipeline.planning.sparing import prospect
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.records.questions import question_of
@@ -61,7 +61,7 @@ def phase_work(
     tokens_left: float = math.inf,
 ) -> list[Row]:
     """The rows of a phase that have no outcome yet, longest expected chain first; where the caps of
-    the run do not let all of them end, those worth most first (`pipeline.planning.sparing`).
+    the run do not let all of them end, those worth most first (`pipeline.planning.run_caps`).
 
     Args:
         statistics: by (strategy, phase name), then by benchmark.
@@ -91,8 +91,10 @@ def phase_work(
             whole = expected.completions if current.answers else strategy.n
             later = max(0, whole - expected.completions)
             if not math.isinf(tokens_left):
-                believed = prospect(current.strategy, question, of_benchmark, expected, later=later)
-                worth.append(believed.worth)
+                believed = expected_gain(
+                    current.strategy, question, of_benchmark, expected, later=later
+                )
+                worth.append(believed.per_token)
             rows.append(
                 {
                     **row,

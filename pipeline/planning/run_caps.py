@@ -1,7 +1,8 @@
-"""What a run has spent over all its attempts, against its caps.
+"""Caps of a run: what it has spent, how controllers share the rest, and which chains go on.
 
 Tokens are those of completions and of their lost tries. GPU hours and wall hours are read off the
 counters of each attempt (``spent`` of a row of metrics). Pure: whoever calls has clock and files.
+As a cap nears, the chains go on that gain most right answers for the tokens they take.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from itertools import accumulate
 from typing import Any
 
 from pipeline.config.limits import LimitsConfig
+from pipeline.core.errors import MarkovScaleError
+from pipeline.core.protocol import Completion, Observation, Question, Statistics, Strategy
+from pipeline.planning.schedule import Forecast
 from pipeline.records.trajectory import Row
+from pipeline.strategies.sequential import ChainBelief, ChainStrategy
+from pipeline.theory.markov import accuracy_after
+
+_UNKNOWN = 0.5  # gain of a chain of which nothing is believed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +121,155 @@ def spent_in_time(metrics: Sequence[Row], gpus: Mapping[str, float]) -> Spent:
             noted = {"gpu_s": held * wall_s, "wall_s": wall_s}
         found += Spent(gpu_s=noted["gpu_s"], wall_s=noted["wall_s"])
     return found
+
+
+class TokenLeases:
+    """Divides what is left under a cap on tokens among controllers that know only what they spend.
+
+    Each controller holds a lease on a number of tokens, counted from its start, and starts a
+    completion only while it has spent less. Leases that are not spent never add up to more than
+    what is left, so the cap is exceeded by no more than what each controller had in flight when it
+    had spent its own. A controller gives back what it does not need when it renews.
+
+    Args:
+        controllers: how many there are at a time, >= 1.
+        cap: tokens of all controllers together; inf is no cap. It may be moved.
+    """
+
+    def __init__(self, controllers: int = 1, cap: float = math.inf) -> None:
+        self.controllers, self.cap = controllers, cap
+        self._spent: dict[str, float] = {}
+        self._held: dict[str, float] = {}
+
+    @property
+    def spent(self) -> float:
+        """Tokens that all controllers have spent, as far as they said."""
+        return sum(self._spent.values())
+
+    @property
+    def left(self) -> float:
+        """What is left under the cap, >= 0."""
+        return max(0.0, self.cap - self.spent)
+
+    def renew(self, controller: str, spent: float, held: float, *, wanting: bool) -> float:
+        """The tokens that a controller may have spent before it must start no completion.
+
+        Args:
+            controller: its name.
+            spent: tokens that it has spent.
+            held: its lease as it knows it, after it has given back what it does not need.
+            wanting: whether it has completions to begin, or chains that may want some.
+        """
+        if math.isinf(self.cap):
+            return math.inf
+        self._spent[controller], self._held[controller] = spent, max(held, spent)
+        if wanting:
+            free = self.cap - sum(self._held.values())
+            share = spent + self.left / self.controllers
+            self._held[controller] += max(0.0, min(share - self._held[controller], free))
+        return self._held[controller]
+
+    def end(self, controller: str, spent: float) -> None:
+        """End the lease of a controller that is gone; `spent` is all that counts of it."""
+        self._spent[controller] = self._held[controller] = spent
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedGain:
+    """What a chain is expected to gain and to cost from now on.
+
+    A chain that does not come to its stop has no answer that counts, so its gain is the chance
+    that its answer is right when it stops: by the strategy's own a, b and present belief p_t it is
+    L + lambda^k (p_t - L) after the k rounds that are expected still to come (Eq. 4; for a chain
+    that has not begun p_t is p0 and round 0 is one of the completions to come). Where a strategy
+    believes nothing it is 1/2. No gold answer is known here.
+    """
+
+    gain: float
+    """P(its answer is right when it stops), in [0, 1]."""
+    rounds: int
+    """Completions still to come, >= 1."""
+    each: float
+    """Tokens of one, > 0."""
+
+    @property
+    def tokens(self) -> float:
+        """Completion tokens still to come, > 0."""
+        return self.rounds * self.each
+
+    @property
+    def per_token(self) -> float:
+        """Gain a token."""
+        return self.gain / self.tokens
+
+
+def expected_gain(
+    strategy: Strategy,
+    question: Question,
+    statistics: Statistics | None,
+    forecast: Forecast,
+    drawn: Sequence[Observation] = (),
+    later: int = 0,
+) -> ExpectedGain:
+    """The expected gain of a chain that has drawn so much.
+
+    Args:
+        strategy: of the chain.
+        question: its question; there is no gold answer in it.
+        statistics: what the strategy was started with.
+        forecast: what the whole chain is expected to take.
+        drawn: observations so far, in request order.
+        later: completions of later phases, where only their stop is an answer.
+    """
+    made = sum(isinstance(observation, Completion) for observation in drawn)
+    rounds = max(1, forecast.completions - made)
+    try:
+        gain = _gain(strategy, question, statistics, drawn, rounds + later)
+    except MarkovScaleError:  # it cannot begin, and will say so itself
+        gain = _UNKNOWN
+    return ExpectedGain(gain, rounds + later, forecast.remaining(drawn) / rounds)
+
+
+def select_under_budget(chains: Mapping[str, ExpectedGain], left: float) -> frozenset[str]:
+    """Select the chains that may ask for their next completion, by name; one at least.
+
+    In the order of their gain a token, equal ones as they stand, each is taken whose tokens still
+    to come fit what is left beside those of the chains taken before.
+
+    Args:
+        chains: all that are at work.
+        left: completion tokens that may still be spent, >= 0.
+    """
+    order = sorted(chains, key=lambda name: -chains[name].per_token)
+    taken: set[str] = set()
+    for name in order:
+        if chains[name].tokens <= left:
+            left -= chains[name].tokens
+            taken.add(name)
+    return frozenset(taken or order[:1])
+
+
+def _gain(
+    strategy: Strategy,
+    question: Question,
+    statistics: Statistics | None,
+    drawn: Sequence[Observation],
+    rounds: int,
+) -> float:
+    if not isinstance(strategy, ChainStrategy):
+        return _UNKNOWN
+    belief = ChainBelief(strategy.settings(question, statistics))
+    for round, seen in enumerate(drawn):
+        if isinstance(seen, Completion):
+            belief.update(round, seen)
+    a, b = belief.settings.a, belief.settings.b
+    if a is None or b is None:
+        return _UNKNOWN
+    if belief.path:
+        return accuracy_after(rounds, p0=belief.path[-1], a=a, b=b)
+    if belief.p0 is None:
+        return _UNKNOWN
+    return accuracy_after(len(drawn) + rounds - 1, p0=belief.p0, a=a, b=b)
 
 
 def tails(work: Sequence[Row]) -> list[float]:
