@@ -209,7 +209,7 @@ def test_what_a_controller_that_is_gone_held_is_free() -> None:
     allotment.renew("a", 30, 50, wanting=True)
     allotment.end("a", 20)
 
-    assert allotment.left == 80
+    assert allotment.left == 30
     assert allotment.renew("b", 50, 50, wanting=True) == 65
 
 
