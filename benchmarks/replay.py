@@ -30,8 +30,7 @@ from pipeline.core.protocol import Strategy
 from pipeline.replay.chain_arrays import chain_arrays
 from pipeline.replay.fast import FastReplay
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine, sweep
-from pipeline.replay.sweep_table import sweep_table
+from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine, sweep, sweep_table
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT

@@ -4,7 +4,7 @@
     python -m jobs.sweep --pool RUN --config configs/sweeps/small.yaml --choose-on TRAINING_RUN
 
 Reads a pool (a run of ``jobs.collect``, or its export) and the grids of a YAML file
-(`pipeline.config.sweep`); writes a Parquet table (`pipeline.replay.sweep_table`), by default where
+(`pipeline.config.sweep`); writes a Parquet table (`pipeline.replay.sweep`), by default where
 ``jobs.report`` looks for it, and prints the chosen settings and those that stand alone. Values
 chosen on the other half of the questions, on another pool, and on the very questions that they are
 judged on are told apart by ``chosen_on``. Beside it stand the fronts (`pipeline.replay.fronts`):
@@ -33,11 +33,9 @@ from pipeline.config.strategies import rules_of
 from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
-from pipeline.replay.front_families import control_settings, sweep_fronts
-from pipeline.replay.fronts import SCHEMA
+from pipeline.replay.fronts import SCHEMA, control_settings, sweep_fronts
 from pipeline.replay.pools import CompletionPool, names_of, read_pool
-from pipeline.replay.sweep import SweepResult, sweep
-from pipeline.replay.sweep_table import sweep_table
+from pipeline.replay.sweep import SweepResult, sweep, sweep_table
 from pipeline.report.fronts import fronts_name
 from pipeline.store.storage import Folder
 
@@ -88,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
             read_pool(arguments.choose_on), config, arguments.features, rules
         )
     fronts = sweep_fronts(result)
-    own = replace(result, tallies=result.tallies[: len(settings)])
+    own = replace(result, settings=result.settings[: len(settings)])
     table = sweep_table(own, config.choose, others)
     folder.write_table(name, table)
     beside = fronts_name(name)
@@ -98,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
         print_fronts(fronts)
     print(
         f"{len(settings):,} settings over {len(pool.questions):,} questions: {out}, fronts "
-        f"({len(result.tallies) - len(settings):,} more settings, of the controls): {beside}"
+        f"({len(result.settings) - len(settings):,} more settings, of the controls): {beside}"
     )
     return 0
 

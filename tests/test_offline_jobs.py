@@ -23,7 +23,7 @@ from pipeline.config.run import RunConfig
 from pipeline.config.sweep import SweepConfig, grid
 from pipeline.core.errors import ConfigError
 from pipeline.replay.pools import read_pool
-from pipeline.replay.sweep_table import SCHEMA
+from pipeline.replay.sweep import SCHEMA
 
 GRIDS = """
 strategies:

@@ -315,11 +315,11 @@ def test_arrays_and_state_machine_agree_on_own_rules(pool):
     result = swept(pool, settings_, rules=rules)
 
     assert result.rules == rules
-    for tally in result.tallies:
-        exact = judged_by_state_machine(pool, tally.strategy, rules=rules)
-        np.testing.assert_array_equal(tally.judged.verdict_RQ, exact.verdict_RQ)
+    for one in result.settings:
+        exact = judged_by_state_machine(pool, one.strategy, rules=rules)
+        np.testing.assert_array_equal(one.judged.verdict_RQ, exact.verdict_RQ)
         np.testing.assert_array_equal(rights(exact, rules[6]), rights(exact, AnswerRule.LAST))
-        assert tally.applicable_R == exact.applicable_R
+        assert one.judged.applicable_R == exact.applicable_R
 
 
 @given(drawn=st.lists(observations(), max_size=6))

@@ -78,7 +78,7 @@ def test_a_pool_is_collected_deepened_and_swept(tmp_path: Path) -> None:
     ]
     pool = with_priors(after, after.science.priors.model_copy(update={"a": 0.06, "b": 0.19}))
     result = sweep(pool, strategies)
-    assert [tally.questions_G.sum() for tally in result.tallies] == [6] * len(strategies)
+    assert [len(one.judged.tokens_Q) for one in result.settings] == [6] * len(strategies)
 
 
 def _as_drawn(science: Any) -> dict[str, Any]:

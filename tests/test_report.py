@@ -16,7 +16,7 @@ import pytest
 from jobs import report as job
 from jobs import show
 from pipeline.core.protocol import Failure, Observation, Question, Request
-from pipeline.replay.sweep_table import SCHEMA as SWEEP
+from pipeline.replay.sweep import SCHEMA as SWEEP
 from pipeline.report.forecast import progress_of
 from pipeline.report.page import Report, report_page
 from pipeline.report.questions import browser_data, entries_of

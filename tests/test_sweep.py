@@ -18,12 +18,13 @@ from pipeline.replay.fast import FastReplay
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import (
     RULES,
+    SCHEMA,
     half_of,
     judged_by_arrays,
     judged_by_state_machine,
     sweep,
+    sweep_table,
 )
-from pipeline.replay.sweep_table import SCHEMA, sweep_table
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.self_consistency import EarlyStoppingSelfConsistency

@@ -25,8 +25,7 @@ from pipeline.paper.fronts import agree_weights, fronts_of, policies
 from pipeline.paper.settings import Maker
 from pipeline.predictors.agreement_training import fit_agreement
 from pipeline.replay.chain_arrays import RIGHT
-from pipeline.replay.front_families import budgets, control_settings, named, sweep_fronts
-from pipeline.replay.fronts import MARKS, SCHEMA
+from pipeline.replay.fronts import MARKS, SCHEMA, budgets, control_settings, named, sweep_fronts
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import judged_by_state_machine, rights, sweep
 from pipeline.report.fronts import fronts_name, fronts_section, read_fronts
@@ -160,7 +159,7 @@ def test_a_new_chain_strategy_is_swept_as_deep_as_the_chains(pool: str) -> None:
     settings = [("stable", Stable(n=n, **shared(read))) for n in (2, 4, 8)]
     result = sweep(read, [*control_settings(read), *settings])
     assert "stable (last)" in {row["family"] for row in sweep_fronts(result)}
-    for tally, (_, strategy) in zip(result.tallies[-3:], settings, strict=True):
+    for tally, (_, strategy) in zip(result.settings[-3:], settings, strict=True):
         exact = judged_by_state_machine(read, strategy)
         np.testing.assert_array_equal(tally.judged.completions_Q, exact.completions_Q)
         np.testing.assert_array_equal(tally.judged.verdict_RQ, exact.verdict_RQ)

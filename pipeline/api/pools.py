@@ -24,12 +24,11 @@ from pipeline.predictors.sweep_priors import with_priors
 from pipeline.records.outcome import TOKEN_KINDS, can_apply, counted_verdict, has_failed, outcome_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases
-from pipeline.replay.front_families import control_settings, sweep_fronts
 from pipeline.replay.fronts import SCHEMA as FRONTS
+from pipeline.replay.fronts import control_settings, sweep_fronts
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
-from pipeline.replay.sweep import Answers, answers_of
+from pipeline.replay.sweep import Answers, answers_of, sweep_table
 from pipeline.replay.sweep import sweep as swept
-from pipeline.replay.sweep_table import sweep_table
 from pipeline.results.column import METHODS
 from pipeline.store.storage import Address
 from pipeline.strategies import STRATEGIES
@@ -132,7 +131,7 @@ def sweep(
         answer_rules: of one's own, beside the shipped ones; None: those of the pool's run.
 
     Returns:
-        A row a setting, benchmark and answer rule (`pipeline.replay.sweep_table.SCHEMA`): accuracy
+        A row a setting, benchmark and answer rule (`pipeline.replay.sweep.SCHEMA`): accuracy
         in [0, 1] with its 95 % interval, completion tokens a question.
 
     Raises:

@@ -16,7 +16,7 @@ from pipeline.answers.answer_rules import Rule
 from pipeline.export.samples import Sample, samples
 from pipeline.export.source import LIBRARY, Cell, Source, hub_dataset, packed
 from pipeline.records.outcome import has_failed
-from pipeline.replay.sweep_table import settings_of
+from pipeline.replay.sweep import settings_of
 from pipeline.store.storage import Folder
 from pipeline.store.streams import Lines, writing
 

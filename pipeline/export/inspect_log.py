@@ -18,7 +18,7 @@ from pipeline.export.samples import Sample, samples
 from pipeline.export.source import LIBRARY, Cell, Source, hub_dataset, packed
 from pipeline.records.outcome import TOKEN_KINDS, has_failed
 from pipeline.records.trajectory import Row
-from pipeline.replay.sweep_table import settings_of
+from pipeline.replay.sweep import settings_of
 from pipeline.store.storage import Folder
 from pipeline.store.streams import archive
 

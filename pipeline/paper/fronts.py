@@ -18,8 +18,7 @@ from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import JUDGED, TUNED, Choice, fixed
 from pipeline.paper.settings import SAMPLERS
 from pipeline.predictors.agreement_training import fitted_on_chains
-from pipeline.replay.front_families import GAMMAS, TAUS, THRESHOLDS, budgets, in_words
-from pipeline.replay.fronts import Row, front_rows
+from pipeline.replay.fronts import GAMMAS, TAUS, THRESHOLDS, Row, budgets, front_rows, in_words
 from pipeline.replay.sweep import HALVES, rights
 from pipeline.results.column import METHODS, Column
 from pipeline.statistics.agreement import AgreementWeights

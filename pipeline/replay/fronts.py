@@ -1,4 +1,5 @@
-"""The table of fronts: accuracy at every budget of each family, against the controls.
+"""The table of fronts: accuracy at every budget of each family, and against the controls that are
+always there.
 
 ``measure`` says what a row is; `against` names the control of a difference.
 
@@ -15,12 +16,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from pipeline.answers.answer_rules import AnswerRule, Rule, rule_named
+from pipeline.config.science import ScienceConfig
 from pipeline.core.arrays import FloatArray, IntArray
+from pipeline.core.protocol import Strategy
+from pipeline.replay.pools import CompletionPool
+from pipeline.replay.sweep import HALVES, Setting, SweepResult, rights, settings_of
 from pipeline.statistics.fronts import (
     LEAST_QUESTIONS,
     Family,
@@ -32,6 +39,7 @@ from pipeline.statistics.fronts import (
     mean_over,
 )
 from pipeline.statistics.intervals import Interval
+from pipeline.strategies import STRATEGIES
 
 SCHEMA = pa.schema(
     [
@@ -170,3 +178,127 @@ def _share(interval: Interval) -> Row:
         "low": max(0.0, interval.low),
         "high": min(1.0, interval.high),
     }
+
+
+CONTROLS = ("chain_asc", "mr_thinking", "markovscale_star")
+"""Kinds that are always there; each is read by vote."""
+THRESHOLDS = (0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+TAUS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
+GAMMAS = (1.0, 10.0)
+
+
+def budgets(depth: int) -> list[int]:
+    """2, 3, 4, 6, 8, 12, ... and the depth of the pool itself."""
+    grid = {n for k in range(depth.bit_length()) for n in (2**k, 3 * 2**k)} | {depth}
+    return [n for n in sorted(grid) if 1 < n <= depth]
+
+
+def control_settings(pool: CompletionPool) -> list[tuple[str, Strategy]]:
+    """Base and the grids of the controls, as far as the pool can replay them: MarkovScale^* needs
+    scores, a and b."""
+    if pool.rounds < 2:
+        return []
+    made: list[tuple[str, Strategy]] = [("base", _make("base", pool.science))]
+    for n in budgets(pool.rounds):
+        made.append(("mr_thinking", _make("mr_thinking", pool.science, n=n)))
+        for threshold in THRESHOLDS:
+            made.append(("chain_asc", _make("chain_asc", pool.science, n=n, threshold=threshold)))
+        if _believes(pool):
+            for tau in TAUS:
+                for gamma in GAMMAS:
+                    star = _make("markovscale_star", pool.science, n=n, tau=tau, gamma=gamma)
+                    made.append(("markovscale_star", star))
+    return made
+
+
+def _believes(pool: CompletionPool) -> bool:
+    priors = [question.question.priors for question in pool.questions]
+    known = all(prior.a is not None and prior.b is not None for prior in priors)
+    first_scores = {prior.p0 is None for prior in priors}
+    return pool.science.verifier is not None and known and len(first_scores) == 1
+
+
+def _make(kind: str, science: ScienceConfig, **values: Any) -> Strategy:
+    names = {field.name for field in fields(STRATEGIES[kind])}
+    shared = {
+        "decoding": science.decoding,
+        "prompts": science.prompts,
+        "score": science.verifier is not None,
+    }
+    made: Strategy = STRATEGIES[kind](
+        **{name: value for name, value in shared.items() if name in names}, **values
+    )
+    return made
+
+
+def sweep_fronts(result: SweepResult) -> list[Row]:
+    """The rows of all benchmarks of a sweep that has `control_settings` among its settings."""
+    base = next((one for one in result.settings if one.strategy.kind == "base"), None)
+    if base is None:
+        return []
+    rows: list[Row] = []
+    for b, benchmark in enumerate(result.benchmarks):
+        at = result.group_Q // HALVES == b
+        families = [
+            family_of(name, settings, rule, at)
+            for (name, rule), settings in _grouped(result).items()
+        ]
+        known = [f for f in families if not np.isnan(f.right_SQ).all(axis=1).any()]
+        rows += front_rows(
+            benchmark,
+            known,
+            family_of("base", [base], AnswerRule.LAST, at),
+            result.group_Q[at] % HALVES,
+            [named(kind, AnswerRule.VOTE) for kind in CONTROLS],
+        )
+    return rows
+
+
+def named(label: str, rule: Rule) -> str:
+    """How a family is written."""
+    return f"{label} ({rule.value})"
+
+
+def _grouped(result: SweepResult) -> dict[tuple[str, Rule], list[Setting]]:
+    """Settings of one label by its own rule, and those of the controls by vote too."""
+    groups: dict[tuple[str, Rule], list[Setting]] = {}
+    for setting in result.settings:
+        kind = setting.strategy.kind
+        rules = {rule_named(setting.strategy.default_rule)}
+        if setting.label in CONTROLS:
+            rules.add(AnswerRule.VOTE)
+        for rule in sorted(rules, key=str):
+            if kind != "base" and setting.judged.applicable_R[result.rules.index(rule)]:
+                groups.setdefault((named(setting.label, rule), rule), []).append(setting)
+    return groups
+
+
+def family_of(name: str, settings: Sequence[Setting], rule: Rule, at: Any) -> Family:
+    """Settings read by one rule, over some of the questions."""
+    return Family(
+        name=name,
+        settings=tuple(in_words([setting.strategy for setting in settings])),
+        right_SQ=np.array([rights(setting.judged, rule)[at] for setting in settings]),
+        tokens_SQ=np.array([setting.judged.tokens_Q[at] for setting in settings], np.float64),
+    )
+
+
+def in_words(strategies: Sequence[Strategy]) -> list[str]:
+    """Each setting in words: the fields in which it differs from the others, N always."""
+    known = [settings_of(strategy) for strategy in strategies]
+    names = [
+        name
+        for name in known[0]
+        if name == "n" or any(one.get(name) != known[0][name] for one in known)
+    ]
+    return [
+        ", ".join(f"{_SAID.get(n, n)} {_value(one.get(n))}" for n in names) or strategy.kind
+        for one, strategy in zip(known, strategies, strict=True)
+    ]
+
+
+_SAID = {"n": "N", "tau": "τ", "gamma": "γ", "sigma": "σ"}
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

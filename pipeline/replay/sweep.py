@@ -1,22 +1,28 @@
-"""Sweeps: what many settings of a strategy would have answered over one pool, and their cost.
+"""*sweep*: what many settings of strategies would have answered over one pool, and their cost.
 
 Chains are replayed as arrays (`pipeline.replay.fast`), every other strategy by the state machine.
-A setting is judged on all questions; values that are tuned are chosen on one half of the questions
-and judged on the other (`pipeline.replay.sweep_table`).
+`sweep_table` has every setting, and apart from them the chosen ones. ``chosen_on`` separates what
+may not be mixed: null for a setting of the grid; ``held_out`` where the tuned fields were chosen on
+the other half of the questions (both halves are judged so, and added); ``test`` where they were
+chosen on the very questions that they are judged on, which is too good; or the name of another pool
+on which they were chosen.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.answers.answer_rules import RULES, Rule, apply
-from pipeline.core.arrays import FloatArray, IntArray
+from pipeline.answers.answer_rules import RULES, Rule, apply, rule_named
+from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import (
     Completion,
@@ -32,6 +38,7 @@ from pipeline.replay.chain_arrays import (
     NO_ANSWER,
     NO_VERDICT,
     RIGHT,
+    UNGRADED,
     WRONG,
     ChainArrays,
     chain_arrays,
@@ -41,10 +48,12 @@ from pipeline.replay.exact import RecordingKind, check_replayable, replay_phases
 from pipeline.replay.fast import Decisions, FastReplay, replays_as_arrays
 from pipeline.replay.pool_rows import Digests
 from pipeline.replay.pools import CompletionPool
+from pipeline.results.column import HELD_OUT, TEST
+from pipeline.statistics.intervals import wilson
 from pipeline.strategies.chain_agreement import Agree
+from pipeline.theory.stopping import STOP_RULES
 
 HALVES = 2
-_VERDICTS = 4
 
 Int8Array = NDArray[np.int8]
 
@@ -63,19 +72,12 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """Counts of one setting by group, a group being a benchmark's half."""
+class Setting:
+    """One setting of a sweep, and what it made of every question."""
 
     label: str
     strategy: Strategy
-    applicable_R: tuple[bool, ...]
-    verdicts_RGV: IntArray
-    """Questions by rule, group and verdict code."""
-    tokens_G: IntArray
-    completions_G: IntArray
-    questions_G: IntArray
     judged: Judged
-    """Question by question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ class SweepResult:
     benchmarks: tuple[str, ...]
     """Group g is half g % 2 of benchmark g // 2."""
     group_Q: IntArray
-    tallies: tuple[Tally, ...]
+    settings: tuple[Setting, ...]
     rules: tuple[Rule, ...] = RULES
     """That every setting was read by: the shipped ones, then those of one's own."""
 
@@ -119,10 +121,10 @@ def sweep(
     for label, strategy in settings:
         check_replayable(strategy, RecordingKind.POOL)
         deepest = depth_of(pool, strategy)
-        if strategy_n(strategy) > deepest:
+        if strategy.n > deepest:
             raise ConfigError(
                 f"n of {label} must be at most {deepest}, the depth of the pool, "
-                f"got {strategy_n(strategy)}: deepen it with jobs.collect --resume"
+                f"got {strategy.n}: deepen it with jobs.collect --resume"
             )
     group_Q = np.array(
         [
@@ -132,13 +134,13 @@ def sweep(
         dtype=np.int64,
     )
     judge = _Judge(pool, tuple(rules))
-    tallies = []
+    made = []
     for done, (label, strategy) in enumerate(settings, 1):
-        tallies.append(_tally(label, strategy, judge(strategy), group_Q, len(pool.benchmarks)))
+        made.append(Setting(label=label, strategy=strategy, judged=judge(strategy)))
         if progress is not None:
             progress(done)
     return SweepResult(
-        benchmarks=pool.benchmarks, group_Q=group_Q, tallies=tuple(tallies), rules=tuple(rules)
+        benchmarks=pool.benchmarks, group_Q=group_Q, settings=tuple(made), rules=tuple(rules)
     )
 
 
@@ -148,11 +150,6 @@ def depth_of(pool: CompletionPool, strategy: Strategy) -> int:
     first = strategy.phases()[0].strategy
     asked = next(decisions(first, question, strategy.prepare([question])))
     return pool.rounds if asked[0].pool is Pool.SEQUENTIAL else pool.samples
-
-
-def strategy_n(strategy: Strategy) -> int:
-    """Completions a question at most."""
-    return strategy.n
 
 
 class _Judge:
@@ -273,27 +270,172 @@ def _answered(answers: Answers, asked: Question, request: Request) -> Observatio
     return answers[asked.benchmark, asked.question_id](request)
 
 
-def _tally(
-    label: str, strategy: Strategy, judged: Judged, group_Q: IntArray, n_benchmarks: int
-) -> Tally:
-    groups = HALVES * n_benchmarks
-    counts = [
-        np.bincount(group_Q * _VERDICTS + verdict_Q, minlength=groups * _VERDICTS)
-        for verdict_Q in judged.verdict_RQ
+ALL, CROSS_FIT = "all", "cross_fit"
+
+_OF_RULES = tuple(dict.fromkeys(name for rule in STOP_RULES.values() for name in rule.settings))
+_TUNABLE = (*_OF_RULES, "sigma", "stop_rule", "gate", "stopping", "window", "p0_source")
+_NOT_SETTINGS = ("decoding", "prompts", "score")
+
+SCHEMA = pa.schema(
+    [
+        pa.field("strategy", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("n", pa.int32(), nullable=False),
+        *(pa.field(name, pa.float64()) for name in _OF_RULES),
+        pa.field("sigma", pa.float64()),
+        pa.field("stop_rule", pa.string()),
+        pa.field("gate", pa.bool_()),
+        pa.field("stopping", pa.bool_()),
+        pa.field("window", pa.int32()),
+        pa.field("p0_source", pa.string()),
+        pa.field("settings", pa.string(), nullable=False),  # all fields, JSON
+        pa.field("answer_rule", pa.string(), nullable=False),
+        pa.field("headline", pa.bool_(), nullable=False),  # whether it is the strategy's own rule
+        pa.field("benchmark", pa.string(), nullable=False),
+        pa.field("split", pa.string(), nullable=False),
+        pa.field("chosen_on", pa.string()),
+        pa.field("questions", pa.int64(), nullable=False),
+        pa.field("right", pa.int64(), nullable=False),
+        pa.field("graded", pa.int64(), nullable=False),
+        pa.field("ungraded", pa.int64(), nullable=False),
+        pa.field("accuracy", pa.float64()),
+        pa.field("low", pa.float64()),
+        pa.field("high", pa.float64()),
+        pa.field("tokens_per_question", pa.float64(), nullable=False),
+        pa.field("completions_per_question", pa.float64(), nullable=False),
     ]
-    return Tally(
-        label=label,
-        strategy=strategy,
-        applicable_R=judged.applicable_R,
-        verdicts_RGV=np.array(counts).reshape(len(judged.rules), groups, _VERDICTS),
-        tokens_G=_sums(group_Q, judged.tokens_Q, groups),
-        completions_G=_sums(group_Q, judged.completions_Q, groups),
-        questions_G=np.bincount(group_Q, minlength=groups),
-        judged=judged,
+)
+
+Row = dict[str, Any]
+
+
+def settings_of(strategy: Strategy) -> dict[str, Any]:
+    """The fields of a strategy that are settings, JSON-able; of fitted numbers no origin."""
+    names = [f.name for f in fields(strategy) if f.name not in _NOT_SETTINGS]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
+    values = {name: getattr(strategy, name) for name in names}
+    plain = {k: asdict(v) if is_dataclass(v) else v for k, v in values.items()}  # type: ignore[arg-type]
+    for value in plain.values():
+        if isinstance(value, dict):
+            value.pop("origin", None)
+    return plain
+
+
+def sweep_table(
+    result: SweepResult, choose: Sequence[str], others: dict[str, SweepResult] | None = None
+) -> pa.Table:
+    """Every setting on every benchmark under every rule, and the chosen ones.
+
+    Args:
+        result: over the pool.
+        choose: fields that are tuned.
+        others: the same settings over other pools, by the name to put into ``chosen_on``.
+    """
+    rows: list[Row] = []
+    for b, benchmark in enumerate(result.benchmarks):
+        halves = [result.group_Q == HALVES * b + half for half in range(HALVES)]
+        everywhere = halves[0] | halves[1]
+        for r, rule in enumerate(result.rules):
+            for setting in result.settings:
+                if setting.judged.applicable_R[r]:
+                    rows.append(_row([(setting, everywhere)], rule, benchmark, ALL, None))
+            for group in _alternatives(result.settings, choose, r):
+                rows += _chosen(group, rule, benchmark, halves)
+                for name, other in (others or {}).items():
+                    whole = np.ones(len(other.group_Q), np.bool_)
+                    place = best_of([other.settings[place] for place, _ in group], rule, whole)
+                    picked = group[place][1]
+                    rows.append(_row([(picked, everywhere)], rule, benchmark, ALL, name))
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _alternatives(
+    settings: Sequence[Setting], choose: Sequence[str], r: int
+) -> Iterable[list[tuple[int, Setting]]]:
+    """Settings, with their places, that differ in tuned fields alone; at least two of them."""
+    groups: dict[str, list[tuple[int, Setting]]] = {}
+    for place, setting in enumerate(settings):
+        if setting.judged.applicable_R[r]:
+            values = settings_of(setting.strategy).items()
+            fixed = {name: value for name, value in values if name not in choose}
+            key = json.dumps([setting.label, fixed])
+            groups.setdefault(key, []).append((place, setting))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _chosen(
+    group: list[tuple[int, Setting]], rule: Rule, benchmark: str, halves: list[BoolArray]
+) -> list[Row]:
+    settings = [setting for _, setting in group]
+    rows = []
+    if all(half_Q.any() for half_Q in halves):
+        judged = [
+            (settings[best_of(settings, rule, other)], mine)
+            for mine, other in (halves, halves[::-1])
+        ]
+        rows.append(_row(judged, rule, benchmark, CROSS_FIT, HELD_OUT))
+    everywhere = halves[0] | halves[1]
+    best = settings[best_of(settings, rule, everywhere)]
+    rows.append(_row([(best, everywhere)], rule, benchmark, ALL, TEST))
+    return rows
+
+
+def best_of(settings: Sequence[Setting], rule: Rule, at_Q: BoolArray) -> int:
+    """Place of the setting most accurate on some questions; of equals the one with fewest tokens,
+    the first."""
+
+    def key(place: int) -> tuple[float, int]:
+        judged = settings[place].judged
+        right_Q = rights(judged, rule)[at_Q]
+        known_Q = right_Q[~np.isnan(right_Q)]
+        accuracy = float(known_Q.mean()) if len(known_Q) else 0.0
+        return -accuracy, int(judged.tokens_Q[at_Q].sum())
+
+    return min(range(len(settings)), key=key)
+
+
+def _row(
+    judged: list[tuple[Setting, BoolArray]],
+    rule: Rule,
+    benchmark: str,
+    split: str,
+    chosen_on: str | None,
+) -> Row:
+    """One row from settings and the questions that each is judged on."""
+    strategies = [setting.strategy for setting, _ in judged]
+    settings = [settings_of(strategy) for strategy in strategies]
+    verdict_Q = np.concatenate(
+        [one.judged.verdict_RQ[one.judged.rules.index(rule), at_Q] for one, at_Q in judged]
     )
-
-
-def _sums(group_Q: IntArray, values_Q: IntArray, groups: int) -> IntArray:
-    sums = np.zeros(groups, np.int64)
-    np.add.at(sums, group_Q, values_Q)
-    return sums
+    questions, right, wrong = (
+        len(verdict_Q), int(np.sum(verdict_Q == RIGHT)), int(np.sum(verdict_Q == WRONG))
+    )  # fmt: skip
+    interval = wilson(right, right + wrong) if right + wrong else None
+    both = {
+        name: value if all(s[name] == value for s in settings) else [s[name] for s in settings]
+        for name, value in settings[0].items()
+    }
+    same = {name: None if isinstance(both.get(name), list) else both.get(name) for name in _TUNABLE}
+    return {
+        "strategy": judged[0][0].label,
+        "kind": strategies[0].kind,
+        "n": strategies[0].n,
+        **same,
+        "settings": json.dumps(both),
+        "answer_rule": rule.value,
+        "headline": rule == rule_named(strategies[0].default_rule),
+        "benchmark": benchmark,
+        "split": split,
+        "chosen_on": chosen_on,
+        "questions": questions,
+        "right": right,
+        "graded": right + wrong,
+        "ungraded": int(np.sum(verdict_Q == UNGRADED)),
+        "accuracy": interval and interval.value,
+        "low": interval and interval.low,
+        "high": interval and interval.high,
+        **{
+            f"{what}_per_question": sum(int(getattr(one.judged, f"{what}_Q")[at_Q].sum())
+                                        for one, at_Q in judged) / questions
+            for what in ("tokens", "completions")
+        },
+    }  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.records.table_rows import rows_with
-from pipeline.replay.sweep_table import SCHEMA
+from pipeline.replay.sweep import SCHEMA
 from pipeline.report import charts, words
 from pipeline.report.html import Child, Html, figure, table
 from pipeline.results.column import METHODS
@@ -25,12 +25,12 @@ _MOST_LINES = 8
 
 
 def sweep_rows(swept: pa.Table, where: str) -> list[Row]:
-    """Rows of a sweep (`pipeline.replay.sweep_table`).
+    """Rows of a sweep (`pipeline.replay.sweep`).
 
     Raises:
         DataError: naming the columns that are missing.
     """
-    what = "a sweep must have the columns of pipeline.replay.sweep_table"
+    what = "a sweep must have the columns of pipeline.replay.sweep"
     return [*rows_with(swept, SCHEMA, what, where)]
 
 
