@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from actors.controllers.grading import Grader, GradingPool, answer_for
 from jobs.cli import VerbParser, at_least, log_to_stderr, terminal
 from jobs.endings import in_one_line
 from pipeline.answers import Verdict
+from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.core.errors import DataError
 from pipeline.records.journal import checked, counting, read_columns
 from pipeline.records.questions import read_questions
@@ -68,7 +69,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     log_to_stderr(arguments.level)
     run = RunDir.open(arguments.run)
-    before = run.config().science.grader
+    science = run.config().science
+    before, kinds = science.grader, {s.name: s.graded_by for s in science.benchmarks}
     name = f"verdicts-{arguments.grader}.parquet"
     seen = _Agreement(arguments.examples)
     with (
@@ -76,8 +78,8 @@ def main(argv: list[str] | None = None) -> int:
         GradingPool(workers=arguments.workers) as pool,
     ):
         for rows in _completions(run):
-            old = _graded(pool, rows, before)
-            new = _graded(pool, rows, arguments.grader)
+            old = _graded(pool, rows, before, kinds)
+            new = _graded(pool, rows, arguments.grader, kinds)
             found = [
                 {column: row[column] for column in (*_KEY, "gold", "answer")}
                 | {"verdict_before": str(was), "verdict": str(now)}
@@ -130,9 +132,15 @@ def _first_of_each(parts: Iterable[pa.Table]) -> pa.Array:
     return pa.array(chosen)
 
 
-def _graded(pool: GradingPool, rows: Sequence[Row], grader: str) -> list[Verdict]:
-    pairs = [(row["gold"], answer_for(row["text"], grader)) for row in rows]
-    return list(pool.grade_many(pairs, grader))
+def _graded(
+    pool: GradingPool, rows: Sequence[Row], grader: str, kinds: Mapping[str, GraderSettings]
+) -> list[Verdict]:
+    futures = []
+    for row in rows:
+        settings = kinds.get(row["benchmark"], MATH)
+        answer = answer_for(row["text"], grader, settings)
+        futures.append(pool.submit(row["gold"], answer, grader, settings))
+    return [future.result() for future in futures]
 
 
 class _Agreement:

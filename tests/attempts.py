@@ -155,5 +155,5 @@ def _work(strategies: dict[str, Any], row: dict[str, Any]) -> Work:
     )
 
 
-async def _grade(gold: str, completion: Any) -> str:
+async def _grade(gold: str, completion: Any, *_: object) -> str:
     return "right" if completion.answer == gold else "wrong"

@@ -191,5 +191,5 @@ def _fold(
             )
 
 
-async def _grade(gold: str, completion: Completion) -> str:
+async def _grade(gold: str, completion: Completion, *_: object) -> str:
     return grade(gold, completion.answer).value

@@ -91,7 +91,7 @@ class BrokenVerifier:
         return Failure(error="verifier_nan: a score must be in [0, 1], got nan")
 
 
-async def grade(gold, completion):
+async def grade(gold, completion, *_: object):
     return "right" if completion.answer == gold else "wrong"
 
 

@@ -204,5 +204,5 @@ async def _run(engines: Engines, folder: Path) -> list[Any]:
     return [{k: v for k, v in (row or {}).items() if k not in when} for row in rows]
 
 
-async def _grade(gold: str, completion: Any) -> str:
+async def _grade(gold: str, completion: Any, *_: object) -> str:
     return "right" if completion.answer == gold else "wrong"

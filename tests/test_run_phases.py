@@ -91,7 +91,7 @@ async def _draw(
     return chains.counters.verdicts
 
 
-async def _grade(gold: str, completion: Completion) -> str:
+async def _grade(gold: str, completion: Completion, *_: object) -> str:
     return grade(gold, completion.answer).value
 
 

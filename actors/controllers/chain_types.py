@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.core.protocol import Completion, Observation, Question, Statistics, Stop, Strategy
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import QuestionKey
@@ -23,6 +24,8 @@ class Work:
     strategy: Strategy
     question: Question
     gold: str | None
+    grader: GraderSettings = MATH
+    """How its answers are read and graded."""
     level: str | None = None
     statistics: Statistics | None = None
     forecast: Forecast | None = None
@@ -54,7 +57,9 @@ class Work:
 class Grade(Protocol):
     """Judges one completion against the gold answer."""
 
-    def __call__(self, gold: str, completion: Completion) -> Awaitable[str]: ...
+    def __call__(
+        self, gold: str, completion: Completion, grader: GraderSettings
+    ) -> Awaitable[str]: ...
 
 
 class Journal(Protocol):

@@ -272,7 +272,7 @@ class Chains:
         """None for a failed request and for a question without gold."""
         if work.gold is None or isinstance(observation, Failure):
             return None
-        return await self._grade(work.gold, observation)
+        return await self._grade(work.gold, observation, work.grader)
 
     def _count_outcome(self, work: Work, row: Row) -> None:
         self.counters.stops[row["stop_reason"]] += 1

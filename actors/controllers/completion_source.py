@@ -15,7 +15,6 @@ from actors.controllers.chain_types import Counters, Journal, Lost, RunIdentity,
 from actors.controllers.completion_gate import CompletionGate
 from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
 from actors.routing.roles import GENERATOR, VERIFIER
-from pipeline.answers import extract
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Request
 from pipeline.core.text import encodable
@@ -155,7 +154,9 @@ class CompletionSource:
         text = encodable(made.text).replace("\0", "?")
         completion = Completion(
             text=text,
-            answer=extract(text),
+            answer=work.grader.answer_of(
+                text, work.question.text, cut=made.finish_reason == "length"
+            ),
             finish_reason=made.finish_reason,
             prompt_tokens=made.prompt_tokens,
             cached_prompt_tokens=made.cached_prompt_tokens,

@@ -30,6 +30,7 @@ from actors.engines.connect import clients_of
 from actors.routing.address import EnginesAddress
 from actors.routing.roles import GENERATOR
 from actors.routing.spans import spans
+from pipeline.answers.graders import GraderSettings
 from pipeline.config.strategies import headlines_of, own_rules_of, rules_of, strategies_of
 from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
@@ -117,6 +118,7 @@ class Controller:
         )
         self._journal.on_failure = self._fail
         self._grading = GradingPool(workers=runtime.grading_workers)
+        self._graders = {source.name: source.graded_by for source in science.benchmarks}
         models = {role: model.model for role, model in science.models.items()}
         pools = clients_of(self._engines, runtime.requests, models)
         self._generator = pools[GENERATOR]
@@ -164,6 +166,7 @@ class Controller:
             strategy=phase.strategy,
             question=question_of(row),
             gold=row["gold"],
+            grader=self._graders[benchmark],
             level=row["level"],
             statistics=known.get(benchmark),
             forecast=Forecast(
@@ -194,11 +197,11 @@ class Controller:
     def _note(self, trouble: str | None) -> None:
         self._trouble = trouble
 
-    async def _grade(self, gold: str, completion: Completion) -> str:
+    async def _grade(self, gold: str, completion: Completion, settings: GraderSettings) -> str:
         grader = self._config.science.grader
-        if grader == "paper":
+        if grader == "paper" and settings.kind == "math":
             return await self._grading.grade_reply(gold, completion.text, grader)
-        return await self._grading.grade(gold, completion.answer, grader)
+        return await self._grading.grade(gold, completion.answer, grader, settings)
 
     def _fail(self, error: JournalError | MemoryError) -> None:
         self._fatal = no_memory() if isinstance(error, MemoryError) else str(error)

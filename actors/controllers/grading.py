@@ -25,9 +25,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from actors.controllers.command_grader import run_command, run_function
 from actors.controllers.grading_worker import Judgement
-from pipeline.answers import ALL_LENIENCIES, Leniency, Verdict, extract
+from pipeline.answers import ALL_LENIENCIES, Leniency, Verdict
 from pipeline.answers.extract import last_box
+from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.answers.grading import Finding, find
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,7 @@ logger = logging.getLogger(__name__)
 _STARTUP_S = 60.0
 _PATIENCE = 1.8
 _MAX_CHARS = 20_000
+_REMEMBERED = 8_192
 _PLACE_CHARS = 400
 _PLACE_WORK = 250
 """What may be read and compared in place."""
@@ -82,50 +85,94 @@ class GradingPool:
         self._slot = threading.local()  # each thread of the executor owns one worker process
         self._workers: set[_Worker] = set()
         self._lock = threading.Lock()
+        self._known: dict[tuple[str, str, str, bool], Future[Verdict]] = {}
+        """Verdicts of workers, overruns included, that were asked for last."""
         self._closed = False
 
     async def grade(
-        self, gold: str, prediction: str | None, grader: str = Grader.MARKOVSCALE
+        self,
+        gold: str,
+        prediction: str | None,
+        grader: str = Grader.MARKOVSCALE,
+        settings: GraderSettings = MATH,
     ) -> Verdict:
         """The verdict on an extracted answer; replies go to `grade_reply`, which extracts."""
-        return await asyncio.wrap_future(self.submit(gold, prediction, grader))
+        return await asyncio.wrap_future(self.submit(gold, prediction, grader, settings))
 
     async def grade_reply(self, gold: str, text: str, grader: str = Grader.MARKOVSCALE) -> Verdict:
         """The verdict on a whole reply, from which each grader extracts as it does."""
         return await self.grade(gold, answer_for(text, grader), grader)
 
     def grade_many(
-        self, pairs: Iterable[tuple[str, str | None]], grader: str = Grader.MARKOVSCALE
+        self,
+        pairs: Iterable[tuple[str, str | None]],
+        grader: str = Grader.MARKOVSCALE,
+        settings: GraderSettings = MATH,
     ) -> list[Verdict]:
         """Verdicts on (gold, prediction) pairs, in their order; blocks until all are there."""
-        futures = [self.submit(gold, prediction, grader) for gold, prediction in pairs]
+        futures = [self.submit(gold, prediction, grader, settings) for gold, prediction in pairs]
         return [future.result() for future in futures]
 
     def submit(
-        self, gold: str, prediction: str | None, grader: str = Grader.MARKOVSCALE
+        self,
+        gold: str,
+        prediction: str | None,
+        grader: str = Grader.MARKOVSCALE,
+        settings: GraderSettings = MATH,
     ) -> Future[Verdict]:
-        """The verdict as a future, already done where exact comparison decides."""
+        """The verdict as a future, already done where exact comparison decides.
+
+        Args:
+            gold: the reference answer.
+            prediction: an extracted answer; None is WRONG.
+            grader: of mathematical answers; other kinds of `settings` know one grader each.
+            settings: the benchmark's grader.
+        """
         if self._closed:
             raise RuntimeError("the grading pool must be open, got a closed one")
         chosen = Grader(grader)
+        if settings.kind != "math":
+            return self._other_kind(gold, prediction, settings)
         if chosen is Grader.PAPER and prediction is not None:
             prediction = last_box(prediction) if "boxed" in prediction else prediction
         if prediction is None or not prediction.strip():
             return _done(Verdict.WRONG)
         if chosen is Grader.MARKOVSCALE:
-            verdict = self.in_place(gold, prediction)
+            gold = settings.in_points(gold)
+            verdict = self.in_place(gold, prediction, ordered=settings.ordered)
             if verdict is not None:
                 return _done(verdict)
         if len(gold) + len(prediction) > _MAX_CHARS:
             return _done(_verdict(Judgement.ERROR, chosen))
-        return self._executor.submit(self._judged, gold, prediction, chosen)
+        key = (chosen.value, gold, prediction, settings.ordered)
+        with self._lock:  # rounds of a chain ask the same again and again
+            known = self._known.get(key)
+            if known is None:
+                while len(self._known) >= _REMEMBERED:
+                    self._known.pop(next(iter(self._known)))
+                known = self._executor.submit(
+                    self._judged, gold, prediction, chosen, settings.ordered
+                )
+                self._known[key] = known
+        return known
 
-    def in_place(self, gold: str, prediction: str) -> Verdict | None:
+    def _other_kind(
+        self, gold: str, prediction: str | None, settings: GraderSettings
+    ) -> Future[Verdict]:
+        verdict = settings.settled(gold, prediction)
+        if verdict is not None or prediction is None:
+            return _done(verdict or Verdict.WRONG)
+        run = run_command if settings.kind == "command" else run_function
+        return self._executor.submit(run, settings, gold, prediction)
+
+    def in_place(self, gold: str, prediction: str, *, ordered: bool = False) -> Verdict | None:
         """The verdict of exact comparison within its budget; None where a worker may try more."""
         if len(gold) + len(prediction) > _PLACE_CHARS:
             return Verdict.RIGHT if gold.strip() == prediction.strip() else None
         try:
-            finding = find(gold, prediction, leniencies=self.leniencies, limit=_PLACE_WORK)
+            finding = find(
+                gold, prediction, leniencies=self.leniencies, limit=_PLACE_WORK, ordered=ordered
+            )
         except Exception:  # a fault of ours must not cost the chain, whose rounds are paid for
             logger.exception("could not compare %r with %r", gold, prediction)
             return None
@@ -160,12 +207,15 @@ class GradingPool:
         with self._lock:
             return sorted(worker.process.pid for worker in self._workers)
 
-    def _judged(self, gold: str, prediction: str, grader: Grader) -> Verdict:
+    def _judged(self, gold: str, prediction: str, grader: Grader, ordered: bool) -> Verdict:
         """Runs in a thread of the executor."""
         judgement = Judgement.ERROR
         worker = self._worker()
-        if worker is not None:
-            request = [grader.value, gold, prediction, sorted(self.leniencies)]
+        if worker is None:  # the next one may be had
+            with self._lock:
+                self._known.pop((grader.value, gold, prediction, ordered), None)
+        else:
+            request = [grader.value, gold, prediction, sorted(self.leniencies), ordered]
             answer = worker.ask(request, self.timeout_s)
             if answer is None:
                 self._discard(worker)
@@ -290,11 +340,11 @@ class _Worker:
                 continue
 
 
-def answer_for(text: str, grader: str) -> str | None:
+def answer_for(text: str, grader: str, settings: GraderSettings = MATH) -> str | None:
     """What of a whole reply a grader is shown."""
-    if Grader(grader) is Grader.PAPER:
+    if Grader(grader) is Grader.PAPER and settings.kind == "math":
         return last_box(text)
-    return extract(text)
+    return settings.answer_of(text)
 
 
 def _verdict(judgement: Judgement, grader: Grader) -> Verdict:

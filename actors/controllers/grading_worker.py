@@ -1,9 +1,9 @@
 """The process that `actors.controllers.grading` may kill: a computer algebra system behind a pipe.
 
 Run as ``python -m actors.controllers.grading_worker MEMORY_BYTES TIMEOUT_S``; reads one JSON
-request a line from standard input, ``[grader, gold, prediction, leniencies]``, and answers each
-with one line, a `Judgement` by value. It ends when its input does, so it does not outlive whoever
-started it, and a request that holds the interpreter is ended by a limit on processor time.
+request a line from standard input, ``[grader, gold, prediction, leniencies, ordered]``, and answers
+each with one line, a `Judgement` by value. It ends when its input does, so it does not outlive
+whoever started it, and a request that holds the interpreter is ended by a limit on processor time.
 
 For our own grader it compares as `pipeline.answers.find` does, with all the work that one answer
 may cost, and asks sympy about the pairs of expressions that are open then. sympy is given what was
@@ -47,13 +47,15 @@ class Judgement(StrEnum):
     """It raised, or ran out of memory."""
 
 
-def judge(grader: str, gold: str, prediction: str, leniencies: list[str]) -> Judgement:
+def judge(
+    grader: str, gold: str, prediction: str, leniencies: list[str], ordered: bool = False
+) -> Judgement:
     """The judgement on one pair; anything that goes wrong is ERROR."""
     try:
         if grader != OURS:
             return _math_verify(gold, prediction)
         rules = frozenset(map(Leniency, leniencies))
-        found = find(gold, prediction, leniencies=rules, prove=prove)
+        found = find(gold, prediction, leniencies=rules, prove=prove, ordered=ordered)
     except Exception:  # hostile input brings any error out of a library; ERROR reports it
         return Judgement.ERROR
     judgements = {Finding.RIGHT: Judgement.EQUAL, Finding.WRONG: Judgement.DIFFERENT}

@@ -243,5 +243,5 @@ def _key(ticket: Ticket) -> QuestionKey:
     return (ticket.model.label, question["benchmark"], question["question_id"])
 
 
-async def _no_gold(gold: str, completion: Completion) -> str:
+async def _no_gold(gold: str, completion: Completion, grader: object) -> str:
     raise AssertionError("a request has no gold answer")

@@ -18,6 +18,7 @@ from pipeline.answers.algebra.polynomial import PI, Work
 from pipeline.answers.units import DEGREE
 from pipeline.answers.values import (
     CONGRUENT,
+    IF,
     RATIO,
     SIDES,
     BaseNumeral,
@@ -80,7 +81,7 @@ class Numbers:
             if things:  # the same number of different things is not understood
                 open_ = not gold.unit.may_be(predicted.unit)
             elif DEGREE in units and {u.name for u in units if u} & {"celsius", "fahrenheit"}:
-                open_ = True
+                open_ = gold.unit == DEGREE  # 72 degrees may be of temperature
             elif gold.unit.dimension != predicted.unit.dimension:
                 return False
             else:
@@ -290,6 +291,11 @@ class Comparison(Numbers):
     def _lenient(self, gold: Value, predicted: Value) -> Decision:
         """Pairs of different kinds, each under its rule."""
         match gold, predicted:
+            case (ListOf(items=(Row(signs=signs), *_)), _) | (
+                _,
+                ListOf(items=(Row(signs=signs), *_)),
+            ) if IF in signs and not isinstance(gold, Equation):
+                return None
             case (Parts(), Parts()) | (Row(signs=("-",)), Row(signs=("-",))):
                 return False
             case (Parts() as parts, ListOf() | Sequence() as other) | (

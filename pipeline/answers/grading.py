@@ -131,6 +131,7 @@ def find(
     leniencies: frozenset[Leniency] = ALL_LENIENCIES,
     limit: int = FULL,
     prove: Prove | None = None,
+    ordered: bool = False,
 ) -> Finding:
     """As `grade`, saying what is open where nothing was decided.
 
@@ -140,6 +141,7 @@ def find(
         leniencies: the rules that are on.
         limit: units of work that reading and comparing may take each, about 1.5 microseconds long.
         prove: decides pairs of expressions that exact comparison leaves open.
+        ordered: whether bare lists are in order.
     """
     if prediction is None or not prediction.strip():
         return Finding.WRONG
@@ -167,6 +169,9 @@ def find(
         prove = None  # a computer algebra system takes variables as positive
     comparison = Comparison(leniencies, Work(limit), prove)
     try:
+        if ordered and isinstance(expected, ListOf) and isinstance(given, ListOf):
+            in_order = comparison.in_order(expected.items, given.items)
+            return {True: Finding.RIGHT, False: Finding.WRONG, None: Finding.UNPROVEN}[in_order]
         decision = comparison.equal(expected, given)
         numbers = isinstance(expected, Scalar) and isinstance(given, Scalar)
         if decision is False and numbers and Leniency.UNITS in leniencies:

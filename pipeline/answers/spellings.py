@@ -164,7 +164,7 @@ _END = r"\d(?:[\d,]{0,20}\d)?(?:\.\d{1,20})?(?: ?\\?%)?"
 _MONEY_SIGN = r"(?:\\?\$|\\text\{(?:euro|gbp|yen|rupee)\} ?)?"
 _SPAN = re.compile(
     rf"(?P<between>between )?(?:from )?(?P<low>{_MONEY_SIGN}{_END})"
-    r"(?P<after> ?(?:[A-Za-z]{2,12}|\\text ?\{[^{}]{1,20}\}))??"
+    r"(?P<after> ?(?:(?!or\b|and\b)[A-Za-z]{2,12}|\\text ?\{[^{}]{1,20}\}))??"
     r"\$? ?(?P<sign>--?|to|and|~|\\sim|\\text ?\{ ?(?:to|-|--) ?\})\$? ?"
     rf"(?P<high>{_MONEY_SIGN}{_END})"
     r"(?P<unit> ?(?:[A-Za-z]{2,12}(?:[ /][a-z]{1,12}){0,3}|\\text ?\{[^{}]{1,20}\}))?"

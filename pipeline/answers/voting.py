@@ -13,8 +13,12 @@ from functools import lru_cache
 
 from pipeline.answers import canonical
 
-_key = lru_cache(maxsize=16_384)(canonical)
-"""Strategies that test after every sample vote over the same answers again and again."""
+
+@lru_cache(maxsize=16_384)  # strategies vote over the same answers again and again
+def _key(answer: str) -> str:
+    """What equal answers share; a program votes for its own text."""
+    program = "\n" in answer and "\\" not in answer
+    return answer.strip() if program else canonical(answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.answers.graders import ASKS_FOR_A_LETTER
 from pipeline.benchmarks.fields import AnswerIs, Fields, concrete, names_of
 from pipeline.core.errors import DataError
 
@@ -127,7 +128,7 @@ def shuffled(count: int, seed: int, question_id: str) -> list[int]:
 def with_choices(question: str, texts: Sequence[str]) -> str:
     """A question with its lettered choices, and what is to be answered."""
     listed = "\n".join(f"{letter}) {text}" for letter, text in zip(LETTERS, texts, strict=False))
-    return f"{question}\n\n{listed}\n\nAnswer with the letter of the right choice."
+    return f"{question}\n\n{listed}\n\n{ASKS_FOR_A_LETTER}"
 
 
 def _split(text: str) -> list[str]:

@@ -152,6 +152,8 @@ def value_at(row: Mapping[str, Any], text: str) -> Any:
             if not may_miss:
                 raise DataError(f"a row must have {name} for {text!r}, got fields {sorted(row)}")
             value = ""
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = "\n".join(value)
         said.append(str(value).strip())
     filled = iter(said)
     return _PART.sub(lambda _: next(filled), text).strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks.fields import Fields
 
 
@@ -23,6 +24,7 @@ class Known:
     split: str = "test"
     revision: str | None = None
     """The commit that is read; None reads the newest."""
+    grader: GraderSettings = MATH
     mappings: tuple[Fields, ...] = (Fields(),)
     """Forms in which its rows circulate; the first whose names a row has is meant."""
 
@@ -42,6 +44,15 @@ _GPQA = Fields(
     answer_is="text",
     shuffle=True,
 )
+
+_UNIT_TESTS = GraderSettings(kind="command")
+_TEXT = GraderSettings(kind="text")
+_COMPLETE = (
+    "Complete the following Python function. Answer with the whole function in one code block."
+    "\n\n```python\n{prompt}\n```"
+)
+_WRITE = "{text}\n\nAnswer with Python code in one code block. It must pass:\n{test_list.0}"
+_WRITE_SANITIZED = _WRITE.replace("{text}", "{prompt}")
 
 KNOWN: dict[str, Known] = {
     "math500": Known(
@@ -159,6 +170,37 @@ PUBLISHED: dict[str, Known] = {
                 answer_is="letter",
             ),
         ),
+    ),
+    "humaneval": Known(
+        rows=164,
+        dataset="openai/openai_humaneval",
+        grader=_UNIT_TESTS,
+        mappings=(
+            Fields(question=_COMPLETE, answer="{test}\n\ncheck({entry_point})", id="task_id"),
+        ),
+    ),
+    "mbpp": Known(
+        rows=500,
+        dataset="google-research-datasets/mbpp",
+        grader=_UNIT_TESTS,
+        mappings=(
+            Fields(question=_WRITE, answer="{test_setup_code?}\n{test_list}", id="task_id"),
+            Fields(question=_WRITE_SANITIZED, answer="{test_list}", id="task_id"),
+        ),
+    ),
+    "simpleqa": Known(
+        rows=4326,
+        dataset="basicv8vc/SimpleQA",
+        grader=_TEXT,
+        mappings=(Fields(question="problem", answer="answer"),),
+    ),
+    "triviaqa": Known(
+        rows=17_944,
+        dataset="mandarjoshi/trivia_qa",
+        config="rc.nocontext",
+        split="validation",
+        grader=_TEXT,
+        mappings=(Fields(question="question", answer="answer", id="question_id"),),
     ),
     "gpqa": Known(
         rows=198,

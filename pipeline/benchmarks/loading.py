@@ -148,7 +148,13 @@ def _understood(
                 fields = meant_by(source, raw.row)
                 has_ids = has_id(raw.row, fields)
             result = item_of(
-                raw.row, source.name, fields, position, has_ids=has_ids, seed=source.seed or 0
+                raw.row,
+                source.name,
+                fields,
+                position,
+                has_ids=has_ids,
+                seed=source.seed or 0,
+                as_it_is=source.graded_by.reads_rows_as_they_are,
             )
             if result.question_id in seen:
                 raise DataError(

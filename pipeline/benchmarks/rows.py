@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -39,7 +40,14 @@ class Item:
 
 
 def item_of(
-    row: Row, benchmark: str, fields: Fields, position: int, *, has_ids: bool, seed: int = 0
+    row: Row,
+    benchmark: str,
+    fields: Fields,
+    position: int,
+    *,
+    has_ids: bool,
+    seed: int = 0,
+    as_it_is: bool = False,
 ) -> Item:
     """The item that a row holds.
 
@@ -50,6 +58,7 @@ def item_of(
         position: the row's place from 0 on: its id where the benchmark has none.
         has_ids: whether rows of this benchmark carry ids.
         seed: decides the order of choices that are to be shuffled.
+        as_it_is: whether gold answers are texts or programs, several in a list, not formulas.
 
     Raises:
         DataError: naming what must hold and what came; the caller adds where.
@@ -64,7 +73,9 @@ def item_of(
     question_id = _id_text(_chosen(row, fields, own, "id")) if has_ids else str(position)
     answer = _chosen(row, fields, own, "answer")
     listed = _choices(row, own)
-    if listed is None:
+    if as_it_is:
+        gold = _gold_as_it_is(answer)
+    elif listed is None:
         gold = _with_unit(_gold(answer, own), _optional(row, own.unit))
     else:
         labels, texts = choices_of(listed)
@@ -151,11 +162,27 @@ def _gold(answer: Any, fields: Fields) -> str:
     return gold_text(answer)
 
 
+def _gold_as_it_is(answer: Any) -> str:
+    """A gold answer that is text; several, or one with its aliases, as a JSON list."""
+    if isinstance(answer, dict):
+        answer = [answer.get("value"), *(answer.get("aliases") or ())]
+    if isinstance(answer, bool):
+        return "true" if answer else "false"
+    if isinstance(answer, list) and answer:
+        texts = [str(each).strip() for each in dict.fromkeys(answer) if each is not None]
+        return texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False)
+    if not isinstance(answer, str | int | float | Decimal) or not str(answer).strip():
+        raise DataError(f"an answer must be text, or a list of texts, got {answer!r}")
+    return str(answer).strip()
+
+
 def _with_unit(gold: str, unit: str | None) -> str:
     """A gold answer with the unit that stands in a field of its own."""
     said = (unit or "").replace("$", "").strip()
     is_list = "," in gold or ";" in gold
-    return gold if is_list or said.lower() in _NOTHING else f"{gold} {said}"
+    if is_list or said.lower() in _NOTHING:
+        return gold
+    return f"{gold} \\times {said}" if said.startswith("10^") else f"{gold} {said}"
 
 
 def _choices(row: Row, own: Fields) -> Any:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks.fields import Fields
 from pipeline.benchmarks.known import KNOWN as KNOWN
 from pipeline.benchmarks.known import PUBLISHED, known_of
@@ -51,6 +52,8 @@ class BenchmarkSource:
     """Of ``arithmetic`` and ``sums``: how many questions (100)."""
     split: Split | None = None
     """Of ``arithmetic`` and ``sums``: train, validation or test (test)."""
+    grader: GraderSettings | None = None
+    """How its answers are graded; None takes what the known benchmark has, else ``math``."""
     seed: int | None = None
     """Of generated ones: which questions (0). Of shuffled choices: their order (0)."""
 
@@ -94,6 +97,12 @@ class BenchmarkSource:
                 f"a benchmark must be one of {', '.join([*KNOWN, *GENERATED, *PUBLISHED])} "
                 f"or have a path, hf_dataset or loader, got {self.name!r}"
             )
+
+    @property
+    def graded_by(self) -> GraderSettings:
+        """The grader, where none is named that of the known benchmark."""
+        known = known_of(self.name)
+        return self.grader or (known.grader if known is not None else MATH)
 
     @property
     def is_generated(self) -> bool:
