@@ -21,12 +21,15 @@ import sys
 import time
 from collections.abc import Mapping
 
+from rich.table import Table
+
 from jobs.cli import VerbParser, at_least, log_to_stderr, terminal
 from jobs.endings import in_one_line
 from pipeline.benchmarks import BenchmarkSource, Item, load
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Pool
 from pipeline.imports.entries import Log
+from pipeline.imports.first_table import Row, first_table, over_pools
 from pipeline.imports.importer import (
     DISAGREEMENTS,
     MOST_DISAGREEMENTS,
@@ -43,6 +46,9 @@ from pipeline.imports.row_formats import (
     read_openai_batch,
     read_qwen_math,
 )
+from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.report.suitability_view import suitability_of_pool
+from pipeline.statistics.intervals import Interval
 from pipeline.store.log_files import LogFile, find_logs
 
 FORMATS: Mapping[str, tuple[str, ...]] = {
@@ -131,6 +137,7 @@ def main(argv: list[str] | None = None) -> int:
     logs = _read(arguments, files)
     options = _options(arguments)
     worst, made = 0.0, 0
+    tables: dict[str, dict[str, list[Row]]] = {}  # by benchmark and pool
     for part, log in logs.items():
         address = arguments.out.rstrip("/") + (f"/{_file_name(part)}" if part else "")
         try:
@@ -140,9 +147,22 @@ def main(argv: list[str] | None = None) -> int:
                 raise
             print(f"refused: {part}: {error}")
             continue
+        pool = read_pool(address)
         if arguments.level < logging.WARNING:
             _print(report, address)
+        for benchmark in pool.benchmarks:
+            of = pool.of_benchmarks((benchmark,))
+            rows = first_table(of)
+            if not part:
+                _print_table(benchmark, rows)
+                _print_chains(of)
+            if rows:
+                depth = f"{benchmark}, {report.drawn}"
+                tables.setdefault(depth, {})[address] = rows
         worst, made = max(worst, report.share_disagreeing), made + 1
+    for benchmark, found in tables.items():
+        if len(found) > 1:
+            _print_over(benchmark, found)
     seconds = time.perf_counter() - started
     print(f"{made} pool{'s' if made != 1 else ''}, {seconds:.0f} s: {arguments.out}")
     return 1 if worst > MOST_DISAGREEMENTS else 0
@@ -235,6 +255,66 @@ def _print(report: ImportReport, address: str) -> None:
         say(report.origin.sentence, soft_wrap=True)
     if report.table:
         _print_labels(report, address)
+
+
+def _print_table(benchmark: str, rows: list[Row]) -> None:
+    if not rows:
+        return
+    table = Table(title=f"{benchmark}: accuracy, and what it took", title_justify="left", box=None)
+    for name in ("", "accuracy", "minus reference", "completions", "saved", "tokens", "saved"):
+        table.add_column(name, justify="left" if not name else "right")
+    for row in rows:
+        reference = row.against is None
+        tokens = row.column.tokens
+        table.add_row(
+            row.method,
+            _share(row.column.accuracy),
+            "reference" if reference else _share(row.against, sign="+"),
+            f"{row.completions:.2f}",
+            "" if reference else _share(row.completions_saved),
+            "-" if tokens is None or not row.tokens_known else f"{tokens.value:,.0f}",
+            "" if reference else _share(row.tokens_saved),
+        )
+    terminal().print(table)
+
+
+def _share(value: Interval | None, sign: str = "") -> str:
+    """In percent with its interval."""
+    if value is None:
+        return "-"
+    ends = f"{100 * value.low:{sign}.1f}, {100 * value.high:{sign}.1f}"
+    return f"{100 * value.value:{sign}.1f} [{ends}]"
+
+
+def _print_chains(pool: CompletionPool) -> None:
+    """What the chains say of the choice of a strategy."""
+    found = suitability_of_pool(pool) if pool.rounds > 1 else None
+    for sentence in () if found is None else found.sentences():
+        terminal().print(sentence, soft_wrap=True)
+
+
+def _print_over(benchmark: str, tables: dict[str, list[Row]]) -> None:
+    """Means over pools, and the pools that lose and win most."""
+    table = Table(
+        title=f"{benchmark}: means over {len(tables)} pools", title_justify="left", box=None
+    )
+    names = ("", "pools", "accuracy", "minus reference", "worst pool", "best pool")
+    for name in (*names, "completions saved", "tokens saved (pools)"):
+        table.add_column(name, justify="left" if not name else "right")
+    for row in over_pools(tables):
+        table.add_row(
+            row.method,
+            str(row.pools),
+            f"{100 * row.accuracy:.2f}",
+            "reference" if row.worst is None else f"{100 * row.against:+.2f}",
+            "" if row.worst is None else _share(row.worst[1], sign="+"),
+            "" if row.best is None else _share(row.best[1], sign="+"),
+            "" if row.completions_saved is None else f"{row.completions_saved:.1%}",
+            ""
+            if row.tokens_saved is None
+            else f"{row.tokens_saved[0]:.1%} ({row.tokens_saved[1]})",
+        )
+    terminal().print(table)
 
 
 def _print_labels(report: ImportReport, address: str) -> None:

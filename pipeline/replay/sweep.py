@@ -133,7 +133,7 @@ def sweep(
         ],
         dtype=np.int64,
     )
-    judge = _Judge(pool, tuple(rules))
+    judge = Judge(pool, tuple(rules))
     made = []
     for done, (label, strategy) in enumerate(settings, 1):
         made.append(Setting(label=label, strategy=strategy, judged=judge(strategy)))
@@ -152,10 +152,10 @@ def depth_of(pool: CompletionPool, strategy: Strategy) -> int:
     return pool.rounds if asked[0].pool is Pool.SEQUENTIAL else pool.samples
 
 
-class _Judge:
+class Judge:
     """Replays a strategy over a pool, as arrays where it can."""
 
-    def __init__(self, pool: CompletionPool, rules: tuple[Rule, ...]) -> None:
+    def __init__(self, pool: CompletionPool, rules: tuple[Rule, ...] = RULES) -> None:
         self._pool, self._rules = pool, rules
         self._fast: FastReplay | None = None
         self._answers: Answers | None = None

@@ -57,7 +57,8 @@ class EarlyStoppingSelfConsistency(Strategy):
     (arXiv 2401.10480).
 
     A failed sample keeps its window from agreeing. "No answer" is a vote like any other, as in both
-    codes. A budget smaller than one window is a single window, which ``paper`` does not test.
+    codes, unless `no_answer_votes` is off: then it never wins, and keeps its window from agreeing.
+    A budget smaller than one window is a single window, which ``paper`` does not test.
 
     Profiles: ``upstream`` draws whole windows only (N = 8 draws 5), and a unanimous window answers
     alone, while without one all samples vote. ``paper`` draws the remainder too (without testing
@@ -73,11 +74,15 @@ class EarlyStoppingSelfConsistency(Strategy):
     window: int = 5
     """Samples a window, >= 1."""
     profile: Profile = "upstream"
+    no_answer_votes: bool = True
+    """Whether samples without an answer vote for none, as in the authors' code."""
 
     def __post_init__(self) -> None:
         check_budget(self.n)
         if self.window < 1:
             raise ValueError(f"window must be >= 1, got {self.window!r}")
+        if not self.no_answer_votes and self.profile == "paper":
+            raise ValueError("no_answer_votes must be on in the profile paper, got false")
 
     def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
         """Draw windows until one agrees or the budget does not allow another."""
@@ -93,10 +98,13 @@ class EarlyStoppingSelfConsistency(Strategy):
             size = min(self.window, self.n - samples.drawn)
             if size < self.window and not paper:
                 break
-        return samples.stop_on_vote(StopReason.BUDGET, self.profile, silent=True)
+        silent = self.no_answer_votes
+        return samples.stop_on_vote(StopReason.BUDGET, self.profile, silent=silent)
 
     def _agrees(self, samples: Samples, first: int) -> bool:
         window = [c.answer for position, c in samples.completions.items() if position >= first]
+        if not self.no_answer_votes and None in window:
+            return False
         votes = clusters(window, as_written=self.profile == "paper", silent=True)
         return len(window) == samples.drawn - first and len(votes) == 1
 

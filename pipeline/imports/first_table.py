@@ -1,0 +1,247 @@
+"""The first table of a pool: how many of its completions were needed, by which rule.
+
+Samples are judged against the vote over all of them, chains against MR-Thinking over all rounds.
+Values of one and of k of n samples are expectations over all subsets
+(`pipeline.statistics.sampling`), values of several chains the mean over them; intervals are over
+questions, each of which weighs the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from pipeline.answers import canonical
+from pipeline.answers.answer_rules import AnswerRule
+from pipeline.core.arrays import FloatArray
+from pipeline.core.protocol import Completion, Strategy
+from pipeline.replay.pools import CompletionPool, PoolQuestion
+from pipeline.replay.sweep import Judge, rights
+from pipeline.results.column import Column
+from pipeline.results.compare import compare
+from pipeline.statistics.intervals import Interval, mean_interval, share_saved
+from pipeline.statistics.sampling import maj_at_k, pass_at_k
+from pipeline.strategies import STRATEGIES
+
+_SMALL = 10
+"""Samples up to which ESC's window is half of 8; its authors' 5 fits no budget of 8."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One rule on all questions of a benchmark."""
+
+    method: str
+    column: Column
+    completions: float
+    """Mean a question."""
+    against: Interval | None = None
+    """Accuracy minus that of the reference."""
+    completions_saved: Interval | None = None
+    """Share of the reference's completions that it does without."""
+    tokens_saved: Interval | None = None
+    """Likewise; None where tokens are not known."""
+    tokens_known: bool = True
+
+
+def first_table(pool: CompletionPool) -> list[Row]:
+    """The rows of a pool of one benchmark: samples, then chains; the reference of each first.
+
+    A pool without graded questions has none.
+    """
+    rows: list[Row] = []
+    if not any(question.gold is not None for question in pool.questions):
+        return rows
+    if pool.samples:
+        rows += _rows(pool, list(_of_samples(pool)))
+    if pool.rounds > 1:
+        rows += _rows(pool, list(_of_chains(pool)))
+    return rows
+
+
+_Made = tuple[str, FloatArray, FloatArray, FloatArray]
+"""Method; right, completions and tokens by question."""
+
+
+def _rows(pool: CompletionPool, made: Sequence[_Made]) -> list[Row]:
+    """The first is the reference."""
+    benchmark, backbone = pool.benchmarks[0], pool.science.generator.model
+    known = pool.tokens != "none"
+    columns = [
+        Column(
+            backbone=backbone, benchmark=benchmark, method=method, kind="", n=None, rule="",
+            right_Q=right_Q, tokens_Q=tokens_Q,
+        )
+        for method, right_Q, _, tokens_Q in made
+    ]  # fmt: skip
+    rows = []
+    for (method, _, completions_Q, tokens_Q), column in zip(made, columns, strict=True):
+        found = None if column is columns[0] else compare(column, columns[0])
+        reference = made[0]
+        rows.append(
+            Row(
+                method=method,
+                column=column,
+                completions=float(np.mean(completions_Q)),
+                against=found and found.accuracy,
+                completions_saved=found and share_saved(completions_Q, reference[2]),
+                tokens_saved=share_saved(tokens_Q, reference[3]) if found and known else None,
+                tokens_known=known,
+            )
+        )
+    return rows
+
+
+def _of_samples(pool: CompletionPool) -> Iterator[_Made]:
+    n = pool.samples
+    window = 4 if n <= _SMALL else 5
+    judge = Judge(pool)
+    yield _judged(pool, judge, f"SC@{n}", "self_consistency", AnswerRule.VOTE, n=n)
+    each = np.array([_tokens(question, n) for question in pool.questions])
+    shares = [_shares(question) for question in pool.questions]
+    yield _drawn("single", [(share.right / share.n, 1) for share in shares], each / n)
+    for k in (2**power for power in range(1, 12)):
+        if k < n:
+            votes = [(maj_at_k(s.votes, k, abstained=s.silent), k) for s in shares]
+            yield _drawn(f"SC@{k}", votes, each * k / n)
+    yield _judged(pool, judge, "ASC 0.95", "asc", AnswerRule.VOTE, n=n, threshold=0.95)
+    for name, votes_too in (
+        (f"ESC w {window}", True),
+        (f"ESC w {window}, no answer silent", False),
+    ):
+        if n >= window:
+            yield _judged(
+                pool, judge, name, "esc", AnswerRule.VOTE,
+                n=n, window=window, no_answer_votes=votes_too,
+            )  # fmt: skip
+    if pool.science.verifier is not None:
+        vote = AnswerRule.PRM_WEIGHTED_VOTE
+        yield _judged(pool, judge, f"weighted vote@{n}", "self_consistency", vote, n=n)
+        best = AnswerRule.PRM_ARGMAX
+        yield _judged(pool, judge, f"Best-of-{n}", "self_consistency", best, n=n)
+    any_right = [(pass_at_k(share.n, share.right, share.n), n) for share in shares]
+    yield _drawn(f"pass@{n} (an oracle)", any_right, each)
+
+
+def _of_chains(pool: CompletionPool) -> Iterator[_Made]:
+    n = pool.rounds
+    settings: list[tuple[str, str, AnswerRule, dict[str, Any]]] = [
+        (f"MR-Thinking, last of {n}", "mr_thinking", AnswerRule.LAST, {"n": n}),
+        ("first round", "base", AnswerRule.LAST, {}),
+        (f"MR-Thinking, vote of {n}", "mr_thinking", AnswerRule.VOTE, {"n": n}),
+        ("Chain ASC 0.95", "chain_asc", AnswerRule.VOTE, {"n": n, "threshold": 0.95}),
+    ]
+    if "settled" in STRATEGIES:
+        settings.append(("settled", "settled", AnswerRule.LAST, {"n": n}))
+    parts = [pool.with_chain(chain) for chain in range(pool.chains)]
+    judges = [Judge(part) for part in parts]
+    for name, kind, rule, values in settings:
+        made = [
+            _judged(part, judge, name, kind, rule, **values)
+            for part, judge in zip(parts, judges, strict=True)
+        ]
+        means = [np.mean([one[at] for one in made], axis=0) for at in (1, 2, 3)]
+        yield name, means[0], means[1], means[2]
+
+
+def _judged(
+    pool: CompletionPool, judge: Judge, name: str, kind: str, rule: AnswerRule, **values: Any
+) -> _Made:
+    judged = judge(_strategy(pool, kind, values))
+    right_Q, tokens_Q = rights(judged, rule), judged.tokens_Q.astype(np.float64)
+    return name, right_Q, judged.completions_Q.astype(np.float64), tokens_Q
+
+
+def _strategy(pool: CompletionPool, kind: str, values: dict[str, Any]) -> Strategy[Any]:
+    science = pool.science
+    shared = {
+        "decoding": science.decoding,
+        "prompts": science.prompts,
+        "score": science.verifier is not None,
+    }
+    names = {field.name for field in fields(STRATEGIES[kind])}
+    made: Strategy[Any] = STRATEGIES[kind](**{**shared, **values} if "n" in names else shared)
+    return made
+
+
+def _drawn(name: str, values: Sequence[tuple[float, int]], tokens_Q: FloatArray) -> _Made:
+    right_Q = np.array([value for value, _ in values])
+    return name, right_Q, np.array([float(count) for _, count in values]), tokens_Q
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shares:
+    n: int
+    right: int
+    votes: list[tuple[int, bool]]
+    silent: int
+
+
+def _shares(question: PoolQuestion) -> _Shares:
+    """Votes for each distinct answer; failures and samples without an answer do not vote."""
+    votes: Counter[str] = Counter()
+    right: dict[str, bool] = {}
+    for entry, verdict in zip(question.samples, question.sample_verdicts, strict=True):
+        seen = entry.observation
+        if isinstance(seen, Completion) and seen.answer is not None:
+            form = canonical(seen.answer)
+            votes[form] += 1
+            right.setdefault(form, verdict == "right")
+    n = len(question.samples)
+    return _Shares(
+        n=n,
+        right=sum(verdict == "right" for verdict in question.sample_verdicts),
+        votes=[(count, right[form]) for form, count in votes.items()],
+        silent=n - sum(votes.values()),
+    )
+
+
+def _tokens(question: PoolQuestion, n: int) -> float:
+    had = [entry.observation for entry in question.samples[:n]]
+    return float(sum(seen.completion_tokens for seen in had if isinstance(seen, Completion)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverPools:
+    """A method over several pools, each of which weighs the same."""
+
+    method: str
+    pools: int
+    accuracy: float
+    against: float
+    worst: tuple[str, Interval] | None
+    """The pool that loses most against its reference."""
+    best: tuple[str, Interval] | None
+    completions_saved: float | None
+    tokens_saved: tuple[float, int] | None
+    """Mean, and over how many pools: those with tokens."""
+
+
+def over_pools(tables: dict[str, list[Row]]) -> list[OverPools]:
+    """Means over pools, by method in the order of the first table; by pool's name."""
+    methods = dict.fromkeys(row.method for rows in tables.values() for row in rows)
+    found = []
+    for method in methods:
+        of = {name: row for name, rows in tables.items() for row in rows if row.method == method}
+        accuracies = [row.column.accuracy for row in of.values()]
+        differences = {name: row.against for name, row in of.items() if row.against is not None}
+        saved = [row.completions_saved.value for row in of.values() if row.completions_saved]
+        tokens = [row.tokens_saved.value for row in of.values() if row.tokens_saved]
+        ordered = sorted(differences.items(), key=lambda item: item[1].value)
+        found.append(
+            OverPools(
+                method=method,
+                pools=len(of),
+                accuracy=float(np.mean([one.value for one in accuracies if one is not None])),
+                against=float(np.mean([one.value for one in differences.values()] or [0.0])),
+                worst=ordered[0] if ordered else None,
+                best=ordered[-1] if ordered else None,
+                completions_saved=mean_interval(saved).value if saved else None,
+                tokens_saved=(mean_interval(tokens).value, len(tokens)) if tokens else None,
+            )
+        )
+    return found
