@@ -6,8 +6,8 @@
     python -m jobs.collect --export RUN FOLDER              # one graded Parquet file, no engines
 
 Takes the configuration of any run: its benchmarks, prompts, decoding and models. For every question
-it draws a chain of R rounds (``sequential``) and K independent samples (``parallel``), scored by
-the verifier; all of them go through the same engines at the same time. Writes a run directory whose
+it draws a chain of R rounds (``sequential``; several with ``--chains``) and K independent samples
+(``parallel``), scored by the verifier; all go through the same engines at the same time. Writes a run directory whose
 journal is the pool. A resume with more rounds, samples or benchmarks draws only what is missing.
 The last lines say what the chains mean for the choice of a strategy.
 Exits as ``jobs.evaluate`` does.
@@ -43,6 +43,12 @@ def parser() -> argparse.ArgumentParser:
         "--samples", type=int, metavar="K", help="samples a question (64; on a resume, as before)"
     )
     options.add_argument(
+        "--chains",
+        type=int,
+        metavar="C",
+        help="independent chains a question (1; on a resume, as before)",
+    )
+    options.add_argument(
         "--export",
         nargs=2,
         metavar=("RUN", "FOLDER"),
@@ -70,7 +76,12 @@ def main(argv: list[str] | None = None) -> int:
             )
             print(f"{rows:,} completions of {source} written to {target}")
             return 0
-        shape = partial(make_collection, rounds=arguments.rounds, samples=arguments.samples)
+        shape = partial(
+            make_collection,
+            rounds=arguments.rounds,
+            samples=arguments.samples,
+            chains=arguments.chains,
+        )
         run, config, attempt = opened_run(arguments, shape)
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

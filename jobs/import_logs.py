@@ -6,10 +6,11 @@
 
 Reads Inspect's logs (``inspect``), samples of lm-evaluation-harness (``lm_eval``), NeMo-Skills'
 outputs (``nemo_skills``), OpenAI's and vLLM's batches (``openai_batch``), Qwen2.5-Math's results
-(``qwen_math``), the completion pools of OptScale (``optscale``), and any JSONL, JSON, CSV or
-Parquet by a map (docs/import.md). Answers are graded anew and compared with the log's labels; the
-first table of what the samples are worth follows. Needs no engine and no Ray. Exits with 0; with 1
-where more than 2 % of the labels differ from the verdicts; with 2 for input that does not fit.
+(``qwen_math``), the completion pools of OptScale (``optscale``), several pools of this project as
+one (``pool``), and any JSONL, JSON, CSV or Parquet by a map (docs/import.md). Answers are graded
+anew and compared with the log's labels; the first table of what the samples are worth follows.
+Needs no engine and no Ray. Exits with 0; with 1 where more than 2 % of the labels differ from the
+verdicts; with 2 for input that does not fit.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from pipeline.imports.importer import (
 from pipeline.imports.inspect_logs import PATTERNS, read_inspect
 from pipeline.imports.mapped import read_map, read_mapped
 from pipeline.imports.optscale import read_optscale
+from pipeline.imports.own_pools import read_own
 from pipeline.imports.row_formats import (
     read_lm_eval,
     read_nemo_skills,
@@ -57,6 +59,7 @@ FORMATS: Mapping[str, tuple[str, ...]] = {
     "nemo_skills": ("output-rs*.jsonl", "output*.jsonl"),
     "openai_batch": ("*.jsonl",),
     "optscale": ("*.json",),
+    "pool": (),
     "qwen_math": ("*.jsonl",),
 }
 """Formats, and the names of their files in a folder."""
@@ -90,8 +93,8 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--labels",
         choices=("both", "grade", "trust"),
-        default="both",
-        help="verdicts: grade anew and compare with the log's labels (both), grade, or trust them",
+        help="verdicts: grade anew and compare with the log's labels (both, the default), grade, "
+        "or trust them (the default for pools)",
     )
     options.add_argument(
         "--scorer", metavar="NAME", help="whose label counts: scorer of Inspect, filter of lm_eval"
@@ -133,8 +136,8 @@ def main(argv: list[str] | None = None) -> int:
     if (arguments.format is None) == (arguments.map is None):
         raise ConfigError("an import must have --format NAME or --map FILE, one of them")
     patterns = _ANY if arguments.format is None else FORMATS[arguments.format]
-    files = find_logs(arguments.logs, patterns)
-    logs = _read(arguments, files)
+    files = [] if arguments.format == "pool" else find_logs(arguments.logs, patterns)
+    logs = {"": read_own(arguments.logs)} if arguments.format == "pool" else _read(arguments, files)
     options = _options(arguments)
     worst, made = 0.0, 0
     tables: dict[str, dict[str, list[Row]]] = {}  # by benchmark and pool
@@ -213,7 +216,7 @@ def _options(arguments: argparse.Namespace) -> ImportOptions:
         rounds=arguments.rounds or None,
         samples=arguments.samples or None,
         ragged=arguments.ragged,
-        labels=arguments.labels,
+        labels=arguments.labels or ("trust" if arguments.format == "pool" else "both"),
         score_map=arguments.score_map,
         scores=arguments.scores,
         estimate_tokens=arguments.tokens == "estimate",

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from pipeline.config.collection import is_further_chain
 from pipeline.config.errors import described
 from pipeline.config.extends import place_of, read_extended
 from pipeline.config.runtime import RuntimeConfig
@@ -172,6 +173,8 @@ def _key(place: Any, part: str, name: str) -> str | int:
 
 def _fixed_science(config: RunConfig) -> dict[str, Any]:
     science = config.science.model_dump(mode="json")
+    entries = science["strategies"]
+    science["strategies"] = [entry for entry in entries if not is_further_chain(entry)]
     for entry in science["strategies"]:
         if entry["kind"] in POOL_OF:
             entry["fields"].pop("n", None)  # how deep a pool is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -149,7 +149,7 @@ def last_user_turn(messages: Any) -> str | None:
     return content_of(turns[-1].get("content")) if turns else None
 
 
-def renumbered(entries: Sequence[Entry]) -> list[Entry]:
+def renumbered(entries: Iterable[Entry]) -> list[Entry]:
     """Samples of several files as samples of one pool: each file's follow those before it."""
     counts: dict[tuple[str | None, str], int] = {}
     made = []
