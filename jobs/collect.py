@@ -7,8 +7,9 @@
 
 Takes the configuration of any run: its benchmarks, prompts, decoding and models. For every question
 it draws a chain of R rounds (``sequential``; several with ``--chains``) and K independent samples
-(``parallel``), scored by the verifier; all go through the same engines at the same time. Writes a run directory whose
-journal is the pool. A resume with more rounds, samples or benchmarks draws only what is missing.
+(``parallel``), scored by the verifier; all go through the same engines at the same time. Writes a
+run directory whose journal is the pool. A resume with more rounds, chains, samples or benchmarks
+draws only what is missing.
 The last lines say what the chains mean for the choice of a strategy.
 Exits as ``jobs.evaluate`` does.
 """

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from jobs.import_logs import main
+from pipeline.config.collection import make_collection
 from pipeline.core.prompts import first_box_compat
+from pipeline.core.protocol import Question
+from pipeline.imports.first_table import first_table
 from pipeline.imports.optscale import PROMPTS
 from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.strategies.mr_thinking import MRThinking
 
 LOGS = Path(__file__).parent / "logs"
 
@@ -497,3 +501,57 @@ def test_a_deflated_archive_of_an_unfinished_log_is_read(tmp_path):
             archive.writestr(f"samples/1_epoch_{epoch}.json", json.dumps(sample))
     pool = imported(tmp_path, path, "--format", "inspect")
     assert pool.questions[0].sample_verdicts == ("right", "right")
+
+
+def test_pools_of_other_seeds_become_one(tmp_path):
+    """Chains and samples add up; verdicts and prompts are kept."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder, ok in ((one, True), (two, False)):
+        rows = chain_rows()
+        for row in rows:
+            row["reply"] = row["reply"] if ok else "\\boxed{0}"
+            row["ok"] = row["ok"] and ok
+        folder.mkdir()
+        assert main([*mapped(folder, rows), "--out", str(folder / "pool")]) == 0
+    pool = imported(tmp_path, one / "pool", two / "pool", "--format", "pool")
+    assert (pool.chains, pool.rounds) == (2, 4)
+    assert {q.question.question_id: q.round_verdicts for q in pool.questions} == VERDICTS
+    assert pool.with_chain(1).questions[0].round_verdicts == ("wrong",) * 4
+
+
+def test_the_first_table_says_what_samples_were_worth(tmp_path, capsys):
+    """avg@4, maj@2 and pass@4 by hand: 7 of 12 right; two questions won by votes."""
+    pool = imported(tmp_path, nemo_files(tmp_path / "set"), "--format", "nemo_skills")
+    rows = {row.method: row for row in first_table(pool)}
+    assert rows["single"].column.right_Q.tolist() == [0.75, 0.75, 0.25]
+    assert rows["SC@4"].column.right_Q.tolist() == [1.0, 1.0, 0.0]
+    # pairs of q1 (4, 5, 4, 4): half of them are 4, 4; a tie goes either way
+    assert rows["SC@2"].column.right_Q[0] == pytest.approx(0.5 + 0.5 * 0.5)
+    assert rows["pass@4 (an oracle)"].column.right_Q.tolist() == [1.0, 1.0, 1.0]
+    assert rows["single"].completions_saved is not None
+    assert rows["single"].completions_saved.value == 0.75
+
+
+def test_values_of_several_chains_are_means_over_them(tmp_path):
+    """The last round of two chains, one right and one wrong, counts half."""
+    rows = [{**row, "seed": seed} for seed in (1, 2) for row in chain_rows()]
+    for row in rows:
+        if row["seed"] == 2 and row["step"] == 4:
+            row["reply"], row["ok"] = "\\boxed{0}", False
+    pool = imported(tmp_path, *mapped(tmp_path, rows, MAP + "chain: seed\n"))
+    table = {row.method: row for row in first_table(pool)}
+    assert table["MR-Thinking, last of 4"].column.right_Q.tolist() == [0.5, 0.0, 0.5]
+
+
+def test_a_collection_draws_several_chains_with_seeds_of_their_own():
+    """Labels, places and seeds; a resume keeps the number of chains, and may raise it."""
+    values: dict[str, Any] = {"science": {}}
+    for chains, expected in ((2, 2), (None, 2), (3, 3)):
+        make_collection(values, 8, 0, chains)
+        labels = [entry["label"] for entry in values["science"]["strategies"]]
+        assert labels == ["sequential", "sequential-1", "sequential-2"][:expected]
+    asked = Question(benchmark="b", question_id="1", text="?", seed=3)
+    requests = [MRThinking(n=2, chain=chain).start(asked)[1].requests[0] for chain in range(3)]
+    assert [request.address for request in requests] == [("sequential", c, 0, 0) for c in range(3)]
+    assert len({request.seed for request in requests}) == 3
+    assert len({request.digest() for request in requests}) == 1
