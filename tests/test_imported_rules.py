@@ -21,9 +21,11 @@ from pipeline.core.protocol import Completion
 from pipeline.replay.exact import replay_phases
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import answers_of
-from pipeline.strategies.asc import AdaptiveConsistency
-from pipeline.strategies.esc import EarlyStoppingSelfConsistency
-from pipeline.strategies.self_consistency import SelfConsistency
+from pipeline.strategies.self_consistency import (
+    AdaptiveConsistency,
+    EarlyStoppingSelfConsistency,
+    SelfConsistency,
+)
 
 QUESTIONS, SAMPLES = 60, 40
 

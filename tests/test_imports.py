@@ -16,7 +16,7 @@ from pipeline.core.protocol import Question
 from pipeline.imports.first_table import first_table
 from pipeline.imports.optscale import PROMPTS
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.strategies.mr_thinking import MRThinking
+from pipeline.strategies.sequential import MRThinking
 
 LOGS = Path(__file__).parent / "logs"
 
@@ -551,7 +551,7 @@ def test_a_collection_draws_several_chains_with_seeds_of_their_own():
         labels = [entry["label"] for entry in values["science"]["strategies"]]
         assert labels == ["sequential", "sequential-1", "sequential-2"][:expected]
     asked = Question(benchmark="b", question_id="1", text="?", seed=3)
-    requests = [MRThinking(n=2, chain=chain).start(asked)[1].requests[0] for chain in range(3)]
+    requests = [next(MRThinking(n=2, chain=chain).decide(asked))[0] for chain in range(3)]
     assert [request.address for request in requests] == [("sequential", c, 0, 0) for c in range(3)]
     assert len({request.seed for request in requests}) == 3
     assert len({request.digest() for request in requests}) == 1
