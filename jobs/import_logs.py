@@ -39,7 +39,7 @@ from pipeline.imports.importer import (
     import_log,
 )
 from pipeline.imports.inspect_logs import PATTERNS, read_inspect
-from pipeline.imports.mapped import read_map, read_mapped
+from pipeline.imports.mapped import LogMap, read_map, read_mapped
 from pipeline.imports.optscale import read_optscale
 from pipeline.imports.own_pools import read_own
 from pipeline.imports.row_formats import (
@@ -75,6 +75,13 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--format", choices=tuple(FORMATS), help="who wrote the logs")
     options.add_argument("--map", metavar="FILE", help="YAML file that says which field is what")
+    options.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="with --map: only rows whose field has this value (repeatable)",
+    )
     options.add_argument("--out", required=True, metavar="POOL", help="new folder of the pool")
     options.add_argument(
         "--gold", metavar="FILE", help="benchmark file with reference answers, by id or by text"
@@ -173,7 +180,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _read(arguments: argparse.Namespace, files: list[LogFile]) -> dict[str, Log]:
     if arguments.map is not None:
-        return read_mapped(files, read_map(arguments.map))
+        return read_mapped(files, _fields(arguments))
     match arguments.format:
         case "inspect":
             return {"": read_inspect(files, scorer=arguments.scorer)}
@@ -187,6 +194,16 @@ def _read(arguments: argparse.Namespace, files: list[LogFile]) -> dict[str, Log]
             return {"": read_qwen_math(files)}
         case _:
             return {"": read_optscale(files, pool=_pool(arguments))}
+
+
+def _fields(arguments: argparse.Namespace) -> LogMap:
+    fields = read_map(arguments.map)
+    for text in arguments.only:
+        name, given, value = text.partition("=")
+        if not given:
+            raise ConfigError(f"--only must be FIELD=VALUE, got {text!r}")
+        fields = fields.model_copy(update={"only": {**fields.only, name: value}})
+    return fields
 
 
 def _pattern(arguments: argparse.Namespace) -> re.Pattern[str] | None:

@@ -551,7 +551,8 @@ def test_a_collection_draws_several_chains_with_seeds_of_their_own():
         labels = [entry["label"] for entry in values["science"]["strategies"]]
         assert labels == ["sequential", "sequential-1", "sequential-2"][:expected]
     asked = Question(benchmark="b", question_id="1", text="?", seed=3)
-    requests = [next(MRThinking(n=2, chain=chain).decide(asked))[0] for chain in range(3)]
+    starts = [next(MRThinking(n=2, chain=chain).decide(asked)) for chain in range(3)]
+    requests = [start.requests[0] for start in starts]
     assert [request.address for request in requests] == [("sequential", c, 0, 0) for c in range(3)]
     assert len({request.seed for request in requests}) == 3
     assert len({request.digest() for request in requests}) == 1
