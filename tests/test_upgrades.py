@@ -1,0 +1,66 @@
+"""Parts of Ray and vLLM that are not public and used all the same: each fails here by its name."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from tests.conftest import ROOT
+
+_PRIVATE = re.compile(
+    r"ray\.(?:\w+\.)*_\w+(?:\.\w+)*|\bcontext\._\w+|_internal_kv_get|output_processor\.\w+"
+    r"|ray\.autoscaler\.\S+"
+)
+_USED = {
+    ("actors/driver/flow.py", "context._max_num_blocks_in_streaming_gen_buffer"),
+    ("actors/engines/capacity_check.py", "ray._private.ray_constants"),
+    ("actors/engines/capacity_check.py", "ray.autoscaler.v2.utils"),
+    ("actors/engines/capacity_check.py", "ray.autoscaler.v2.sdk"),
+    ("actors/engines/capacity_check.py", "_internal_kv_get"),
+    ("actors/engines/vllm_in_process.py", "output_processor.request_states"),
+}
+
+
+def test_no_other_private_part_is_used() -> None:
+    """A new one is listed here, with a test of its own below."""
+    found = {
+        (str(path.relative_to(ROOT)), use)
+        for folder in ("actors", "jobs", "pipeline")
+        for path in (ROOT / folder).rglob("*.py")
+        for use in _PRIVATE.findall(path.read_text("utf-8"))
+    }
+    used = {each for each in found if not each[1].startswith("ray.data._internal.progress")}
+
+    assert used == _USED
+
+
+def test_ray_data_limits_the_blocks_that_a_task_holds() -> None:
+    """`actors.driver.flow` lets a controller hold few of them."""
+    from ray.data import DataContext
+
+    assert isinstance(DataContext()._max_num_blocks_in_streaming_gen_buffer, int)
+
+
+def test_ray_says_whether_an_autoscaler_adds_nodes() -> None:
+    """`actors.engines.capacity_check` asks both versions of it."""
+    from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
+    from ray.autoscaler.v2.sdk import get_cluster_status
+    from ray.autoscaler.v2.utils import is_autoscaler_v2
+    from ray.experimental.internal_kv import _internal_kv_get
+
+    assert DEBUG_AUTOSCALING_STATUS
+    assert "fetch_from_server" in inspect.signature(is_autoscaler_v2).parameters
+    assert len(inspect.signature(get_cluster_status).parameters) >= 1
+    assert len(inspect.signature(_internal_kv_get).parameters) >= 1
+
+
+@pytest.mark.vllm
+def test_vllm_gives_the_output_of_a_request_to_its_queue() -> None:
+    """`actors.engines.vllm_in_process` puts its own in that place."""
+    from vllm.v1.engine.output_processor import OutputProcessor, RequestState
+
+    assert "self.request_states" in inspect.getsource(OutputProcessor.__init__)
+    assert "queue" in inspect.signature(RequestState.__init__).parameters
+    assert "queue.put(" in inspect.getsource(OutputProcessor.process_outputs)
