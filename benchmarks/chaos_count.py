@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.engines.generation_log import logged_generations
 from actors.engines.script_rules import Script, reply, rows, script_of
+from actors.engines.scripted import logged_generations
 from pipeline.answers import extract
 from pipeline.config.strategies import strategies_of
 from pipeline.core import prm

@@ -25,9 +25,9 @@ from typing import Any
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, tune_gc
 from actors.controllers.journal_writer import JournalWriter
-from actors.engines.connect import clients_of
-from actors.routing.address import EnginesAddress, PoolAddress
-from actors.routing.roles import ROLES
+from actors.engines.hosts import clients_of
+from actors.routing.calls import ROLES
+from actors.routing.transport import EnginesAddress, PoolAddress
 from benchmarks.machine import described
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.runtime import RequestConfig

@@ -78,7 +78,7 @@ def _endpoint(url: str, wanted: int, at_once: int) -> dict[str, float]:
 
 
 def _measured(runtime: dict[str, Any], wanted: int, at_once: int) -> dict[str, float]:
-    from actors.engines.connect import clients_of
+    from actors.engines.hosts import clients_of
     from actors.engines.launch import start_pools
     from actors.routing.calls import GenerateCall, Generated
     from pipeline.benchmarks.arithmetic import questions

@@ -42,7 +42,7 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
         alone: one at a time.
         prompt: of each.
     """
-    from actors.engines.connect import clients_of
+    from actors.engines.hosts import clients_of
     from actors.routing.calls import GenerateCall
     from pipeline.config.runtime import RequestConfig
     from pipeline.core.prompts import Message

@@ -29,8 +29,7 @@ from benchmarks.resume import _peak_mib
 from benchmarks.workload import Job
 from jobs.results import write_summary
 from pipeline.config.run import RunConfig
-from pipeline.records.outcome import SCHEMA
-from pipeline.records.outcome_files import write_outcomes
+from pipeline.records.outcome import SCHEMA, write_outcomes
 from pipeline.records.run_dir import RunDir
 
 _ROWS_A_FILE = 5_000

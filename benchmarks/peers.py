@@ -140,7 +140,7 @@ def actor_a_question(config: dict[str, Any], work: Sequence[Job], slots: int) ->
     import ray
 
     from actors.engines.launch import start_pools
-    from actors.routing.address import NAMESPACE
+    from actors.routing.transport import NAMESPACE
     from jobs.cluster import start_ray
     from pipeline.config.run import RunConfig
 

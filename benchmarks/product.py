@@ -14,7 +14,7 @@ import ray
 from actors.driver.driver import Attempt
 from actors.engines.engine_stats import Meter
 from actors.engines.launch import Engines, start_engines
-from actors.routing.address import NAMESPACE
+from actors.routing.transport import NAMESPACE
 from benchmarks.workload import ROUNDS, Job
 from jobs.cluster import start_ray
 from pipeline.config.run import RunConfig

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from pipeline.store.shipped import INSTALLED, PROJECT
+from pipeline.store.local import INSTALLED, PROJECT
 
 _CONFIGS = PROJECT / "configs"
 _LOGGERS = ("markovscale",) if INSTALLED else ("pipeline", "actors", "jobs")

@@ -14,7 +14,7 @@ from typing import Any
 from actors.cluster.process_guard import ProcessGuard
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import ConfigError, MarkovScaleError
-from pipeline.store.shipped import INSTALLED, PROJECT
+from pipeline.store.local import INSTALLED, PROJECT
 
 _CONNECT_S = 30.0
 _SAYS_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])

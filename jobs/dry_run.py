@@ -21,7 +21,7 @@ from pipeline.planning.run_plan import RunPlan, plan_of
 from pipeline.planning.sizing import check_shape, gib
 from pipeline.report import words
 from pipeline.report.pilot_forecast import planned_from
-from pipeline.store.shipped import shipped_path
+from pipeline.store.local import shipped_path
 from pipeline.store.yaml_text import write_yaml
 
 

@@ -73,8 +73,8 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
         return EXIT_RESUMABLE
 
     from actors.driver.driver import Attempt
+    from actors.driver.limits import RunCappedError
     from actors.driver.signals import RunInterruptedError, Signals
-    from actors.driver.spending import RunCappedError
     from jobs.progress import Progress
     from jobs.results import write_summary
 

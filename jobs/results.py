@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
-from pipeline.records.outcome_files import FINAL, final_rows
+from pipeline.records.outcome import FINAL, final_rows
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
 from pipeline.report.capped import Capped, NotRun, not_run

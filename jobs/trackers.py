@@ -20,8 +20,8 @@ from typing import Any, Protocol
 
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, MarkovScaleError
-from pipeline.records.metric_columns import flat
 from pipeline.records.run_dir import RunDir
+from pipeline.records.side_files import flat
 from pipeline.report.page import Report, write_report
 from pipeline.report.run_data import read_run
 from pipeline.store.storage import Folder

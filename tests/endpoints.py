@@ -8,8 +8,8 @@ from typing import Any
 
 from actors.engines.endpoint_transport import EndpointTransport
 from actors.engines.launch import Engines, start_engines
-from actors.routing.address import PoolAddress
 from actors.routing.client import EngineClient
+from actors.routing.transport import PoolAddress
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.prompts import Message

@@ -20,10 +20,9 @@ from actors.engines.engine_host import engine_of
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.engines.scripted import Held, ScriptedEngine
-from actors.routing.address import PoolAddress
 from actors.routing.calls import A, Answer, Call, GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.router import RouterStats
-from actors.routing.transport import ReplicaLostError
+from actors.routing.transport import PoolAddress, ReplicaLostError
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Failure, Request

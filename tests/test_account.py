@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from actors.driver.stats_poller import StatsPoller
+from actors.driver.admission_control import StatsPoller
 from actors.engines.engine_stats import Meter
 
 

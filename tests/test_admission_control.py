@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.driver.admission_control import AdmissionControl
-from actors.driver.stats_poller import Stats, StatsPoller
+from actors.driver.admission_control import AdmissionControl, Stats, StatsPoller
 from actors.engines.engine_stats import Meter
-from actors.routing.address import EnginesAddress
+from actors.routing.transport import EnginesAddress
 from pipeline.config.runtime import RuntimeConfig
 
 SLOTS = 100

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.driver.driver import Attempt
-from actors.driver.spending import RunCappedError
+from actors.driver.limits import RunCappedError
 from benchmarks.running import scripted_run
 from jobs.results import write_summary
 from pipeline.benchmarks import load

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from actors.engines.call_server import CallServer
-from actors.engines.connect import clients_of
+from actors.engines.hosts import clients_of
 from actors.engines.in_process import ProcessCall, ProcessTransport
 from actors.engines.script_rules import gold
-from actors.routing.address import EnginesAddress, PoolAddress
 from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient, grace_s
-from actors.routing.transport import NoReplicaError
+from actors.routing.transport import EnginesAddress, NoReplicaError, PoolAddress
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import EngineDeadError, ErrorKind
 from pipeline.core.prompts import Message

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.driver.metrics import RunMetrics
+from actors.driver.metric_rows import RunMetrics
 from tests.conftest import ROOT
 from tests.test_run_metrics import ROW, Meters, Series
 

@@ -16,7 +16,7 @@ import pytest
 
 from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
-from actors.routing.credentials import credentials_of
+from actors.routing.http_connections import credentials_of
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.core.protocol import Failure
 from pipeline.core.text import visible

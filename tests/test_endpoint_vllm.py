@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.engines.connect import clients_of
+from actors.engines.hosts import clients_of
 from actors.engines.launch import Engines
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.runtime import RequestConfig

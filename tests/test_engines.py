@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.cluster.run_monitor import NAMESPACE
-from actors.engines.connect import clients_of
 from actors.engines.engine_stats import EngineStats
+from actors.engines.hosts import clients_of
 from actors.engines.launch import Engines, start_pools
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient

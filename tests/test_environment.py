@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from actors.cluster.environment import environment_of
+from actors.driver.driver import environment_of
 
 
 def test_the_cluster_is_told_in_plain_facts() -> None:

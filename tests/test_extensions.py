@@ -13,15 +13,12 @@ import pytest
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
-from actors.driver.admission_control import AdmissionControl
-from actors.driver.stats_poller import StatsPoller
-from actors.engines.connect import clients_of
+from actors.driver.admission_control import AdmissionControl, StatsPoller
 from actors.engines.engine_stats import Meter
-from actors.engines.hosts import HOSTS, Hosting, hosting_of
+from actors.engines.hosts import HOSTS, Hosting, clients_of, hosting_of
 from actors.engines.launch import Engines, start_pools
-from actors.routing.address import EnginesAddress
-from actors.routing.calls import GenerateCall
-from actors.routing.roles import ROLES, Role
+from actors.routing.calls import ROLES, GenerateCall, Role
+from actors.routing.transport import EnginesAddress
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig

@@ -13,8 +13,8 @@ from actors.controllers.chains import Chains
 from actors.controllers.controller import Controller
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.in_process import ProcessTransport
-from actors.routing.address import PoolAddress
 from actors.routing.client import EngineClient
+from actors.routing.transport import PoolAddress
 from pipeline.benchmarks.arithmetic import questions
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.decoding import Decoding

@@ -12,12 +12,11 @@ import ray
 from actors.cluster.run_monitor import RunMonitor
 from actors.cluster.storage_retry import StorageError, with_retries
 from actors.controllers.chain_types import Counters
-from actors.driver.abort_policy import AbortPolicy
+from actors.driver.admission_control import StatsPoller
 from actors.driver.driver import Attempt
+from actors.driver.limits import AbortPolicy, RunCappedError, Spending
 from actors.driver.metric_rows import MetricRows
 from actors.driver.signals import RunInterruptedError, Signals, answer, stop_grace_s
-from actors.driver.spending import RunCappedError, Spending
-from actors.driver.stats_poller import StatsPoller
 from actors.engines.engine_stats import Meter
 from jobs.results import write_summary
 from pipeline.config.runtime import RuntimeConfig

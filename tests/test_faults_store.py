@@ -15,7 +15,7 @@ from pipeline.core.errors import DataError
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import read_journal
 from pipeline.records.outcome import SCHEMA as OUTCOMES
-from pipeline.records.outcome_files import read_outcomes, write_outcomes
+from pipeline.records.outcome import read_outcomes, write_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.segments import in_order, segment_of, write_segment
 from pipeline.store.storage import Folder
@@ -186,7 +186,7 @@ async def test_a_recording_that_cannot_be_read_fails_no_question(tmp_path):
     """It is read in a thread of its own, and what goes wrong there ends the run, not a chain."""
     from actors.controllers.chain_types import RunIdentity
     from actors.controllers.chains import Chains
-    from actors.controllers.recordings import Recordings
+    from actors.controllers.completion_source import Recordings
 
     threads = []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.engines.engine_stats import Meter
 from actors.engines.generator import GeneratorEngine
-from actors.engines.tokenizing import Tokenizing
+from actors.engines.prompting import Tokenizing
 
 
 class Llm:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import ray
 
-from actors.engines.connect import clients_of
+from actors.engines.hosts import clients_of
 from actors.engines.launch import Engines, admitted, start_pools
 from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
@@ -58,7 +58,7 @@ def pids(engines: Engines) -> dict[str, int]:
     """Process of each replica."""
     import ray
 
-    from actors.routing.address import NAMESPACE
+    from actors.routing.transport import NAMESPACE
 
     names = engines.address.pools["generator"].at["replicas"]
     actors = [ray.get_actor(name, namespace=NAMESPACE) for name in names]

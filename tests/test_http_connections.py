@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from actors.routing.credentials import Credentials
-from actors.routing.http_connections import HttpConnections
+from actors.routing.http_connections import Credentials, HttpConnections
 from pipeline.config.endpoint import EndpointConfig
 
 _REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

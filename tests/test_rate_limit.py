@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.routing.rate_limit import RateLimit
+from actors.engines.endpoint_transport import RateLimit
 
 
 class Clock:

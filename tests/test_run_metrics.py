@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.driver.metrics import RunMetrics
+from actors.driver.metric_rows import RunMetrics
 
 ROW: dict[str, Any] = {
     "rounds": 10,

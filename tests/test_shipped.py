@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.records.questions import read_priors
-from pipeline.store.shipped import shipped_path
+from pipeline.store.local import shipped_path
 from tests.conftest import ROOT
 
 PRIORS = "models/tiny-generator/priors.json"

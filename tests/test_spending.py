@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.driver.spending import RunCappedError, Spending
+from actors.driver.limits import RunCappedError, Spending
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.records.run_dir import RunDir
 from tests.live import config_of, create

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from actors.engines import templates, vllm_setup, vllm_start
+from actors.engines import vllm_setup, vllm_start
 from actors.engines.actor_host import not_started
 from actors.engines.engine_host import start_failure
 from actors.engines.generator import GeneratorEngine
-from actors.engines.templates import rendered, within
-from actors.engines.tokenizing import Tokenizing
+from actors.engines.prompting import Tokenizing, rendered, within
 from actors.engines.verifier import VerifierEngine
 from actors.routing.calls import GenerateCall, ScoreCall
 from pipeline.config.models import GeneratorModel, VerifierModel
@@ -97,7 +96,7 @@ def test_a_template_that_loops_is_ended(tmp_path: Any, monkeypatch: pytest.Monke
     """Within the limit of time, by name; the thread goes on to the next prompt."""
     path = tmp_path / "t.jinja"
     path.write_text(LOOP)
-    monkeypatch.setattr(templates, "LIMIT_S", 0.3)
+    monkeypatch.setattr("actors.engines.prompting.TEMPLATE_LIMIT_S", 0.3)
     began = time.monotonic()
     with pytest.raises(ConfigError, match=r"turns of user, got: it took over 0.3 s$"):
         generator(USER, chat_template=str(path))

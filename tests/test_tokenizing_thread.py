@@ -14,8 +14,7 @@ import pytest
 from actors.engines import vllm_calls
 from actors.engines.engine_stats import Meter
 from actors.engines.generator import GeneratorEngine
-from actors.engines.prompting import Prompter
-from actors.engines.tokenizing import Tokenizing
+from actors.engines.prompting import Prompter, Tokenizing
 from actors.engines.verifiers.kind import Running
 from actors.engines.verifiers.writer import VllmWriter, Weighed
 from actors.routing.calls import GenerateCall, Generated

@@ -14,11 +14,8 @@ import yaml
 from actors.engines import vllm_start
 from actors.engines.verifier import VerifierEngine
 from actors.engines.verifiers.generative import Generative
-from actors.engines.verifiers.needs import special_tokens
-from actors.engines.verifiers.one_column import OneColumn
-from actors.engines.verifiers.qwen_prm import QwenPrm
-from actors.engines.verifiers.step_reader import Prompt, StepReader
-from actors.engines.verifiers.token_pair import TokenPair
+from actors.engines.verifiers.kind import special_tokens
+from actors.engines.verifiers.step_reader import OneColumn, Prompt, QwenPrm, StepReader, TokenPair
 from actors.routing.calls import ScoreCall
 from pipeline.config.models import VerifierModel
 from pipeline.config.profiles import PROFILES

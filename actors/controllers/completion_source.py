@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import Counters, Journal, Lost, RunIdentity, Work
 from actors.controllers.completion_gate import CompletionGate
-from actors.routing.calls import EnginePool, GenerateCall, ScoreCall
-from actors.routing.roles import GENERATOR, VERIFIER
+from actors.controllers.journal_writer import JournalError
+from actors.routing.calls import GENERATOR, VERIFIER, EnginePool, GenerateCall, ScoreCall
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Request
 from pipeline.core.text import encodable
@@ -189,3 +190,31 @@ class CompletionSource:
                 counters.verifier_tokens += observation.verifier_tokens
             case Failure():
                 counters.last_error = observation.error
+
+
+class Recordings:
+    """Recordings of questions, read in a thread of their own.
+
+    Args:
+        find: what is recorded of a question; it reads files.
+    """
+
+    def __init__(self, find: Callable[[Work], Recording | None]) -> None:
+        self._find = find
+        self._thread = ThreadPoolExecutor(1, "recordings")
+
+    async def of(self, work: Work) -> Recording | None:
+        """What is recorded of a question; None where nothing is.
+
+        Raises:
+            JournalError: where it cannot be read, which is no failure of the question.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._find, work)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise JournalError(
+                f"what is recorded of {work.session} must be readable, got {error}"
+            ) from error

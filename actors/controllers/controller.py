@@ -23,13 +23,13 @@ from actors.cluster.storage_retry import GIVE_UP_S, with_retries
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, tune_gc
 from actors.controllers.completion_gate import CompletionGate
+from actors.controllers.completion_source import Recordings
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter, no_memory
-from actors.controllers.recordings import Recordings
-from actors.engines.connect import clients_of
-from actors.routing.address import EnginesAddress
-from actors.routing.roles import GENERATOR
+from actors.engines.hosts import clients_of
+from actors.routing.calls import GENERATOR
 from actors.routing.spans import spans
+from actors.routing.transport import EnginesAddress
 from pipeline.answers.graders import GraderSettings
 from pipeline.config.strategies import headlines_of, own_rules_of, rules_of, strategies_of
 from pipeline.core.protocol import Completion, Statistics

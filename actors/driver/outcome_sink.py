@@ -12,7 +12,7 @@ from ray.data import Datasink
 
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.cluster.storage_retry import with_retries
-from pipeline.records.outcome_files import write_outcomes
+from pipeline.records.outcome import write_outcomes
 from pipeline.records.run_dir import RunDir
 from pipeline.store.storage import fresh_token
 

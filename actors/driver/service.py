@@ -15,10 +15,9 @@ import ray
 from ray import serve
 
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
-from actors.driver.abort_policy import RunFailedError
-from actors.driver.admission_control import AdmissionControl
+from actors.driver.admission_control import AdmissionControl, StatsPoller
+from actors.driver.limits import RunFailedError
 from actors.driver.signals import Signals, stop_grace_s, watching
-from actors.driver.stats_poller import StatsPoller
 from actors.engines.capacity_check import require_room, require_room_for
 from actors.engines.launch import Engines, start_engines
 from actors.serving.deployment import DEPLOYMENT, EndpointPlan, EndpointReplica

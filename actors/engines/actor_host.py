@@ -13,7 +13,7 @@ from actors.engines import vllm_setup
 from actors.engines.engine_host import EngineHost, engine_fields
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
-from actors.routing.address import NAMESPACE, PoolAddress
+from actors.routing.transport import NAMESPACE, PoolAddress
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineError
 

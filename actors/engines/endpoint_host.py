@@ -17,11 +17,10 @@ from actors.engines.chat_wire import Found
 from actors.engines.endpoint_transport import WIRES, Wire, answer_of, look_at
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
-from actors.routing.address import PoolAddress
+from actors.routing.calls import VERIFIER
 from actors.routing.chat_server import ChatServer
-from actors.routing.credentials import credentials_of
-from actors.routing.http_connections import HttpConnections
-from actors.routing.roles import VERIFIER
+from actors.routing.http_connections import HttpConnections, credentials_of
+from actors.routing.transport import PoolAddress
 from pipeline.config.models import GeneratorModel
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Failure

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.engines.reply_forms import choice_of, confidence_in
+from actors.engines.chat_wire import choice_of, confidence_in
 from actors.routing.chat_server import ChatServer, Sent
 from pipeline.core.errors import ConfigError, EngineError, ErrorKind
 

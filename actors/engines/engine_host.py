@@ -18,8 +18,7 @@ from actors.cluster.process_guard import ProcessGuard
 from actors.engines.call_server import CallServer
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
-from actors.routing.calls import A, Call
-from actors.routing.roles import ROLES
+from actors.routing.calls import ROLES, A, Call
 from pipeline.core.errors import ConfigError, EngineDeadError, EngineError
 from pipeline.core.protocol import Failure
 
@@ -116,7 +115,7 @@ class EngineHost:
 
     Args:
         replica: its name.
-        role: of `actors.routing.roles.ROLES`.
+        role: of `actors.routing.calls.ROLES`.
         model: fields of the model's configuration.
         pool: fields of `PoolConfig`.
         scripted: settings of a scripted engine in place of a real one.

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from actors.cluster.process_guard import ProcessGuard
 from actors.engines import vllm_setup, vllm_start
-from actors.engines.start_checks import generator_tokenizer
-from actors.engines.templates import rendered
+from actors.engines.prompting import rendered
+from actors.engines.vllm_setup import generator_tokenizer
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.predictors.features import table_of
-from pipeline.store.shipped import shipped_path
+from pipeline.store.local import shipped_path
 
 
 class FeatureActor:

@@ -15,10 +15,9 @@ from functools import cache
 from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup
-from actors.engines.prompting import Prompt, Prompter, characters_of
-from actors.engines.start_checks import check_prompts, context_of, generator_tokenizer
-from actors.engines.tokenizing import LONG
+from actors.engines.prompting import LONG, Prompt, Prompter, characters_of
 from actors.engines.vllm_engine import VllmEngine
+from actors.engines.vllm_setup import check_prompts, context_of, generator_tokenizer
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig

@@ -6,15 +6,16 @@ A new host is a class that takes a `PoolSpec` (`Host`), a transport
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any, NamedTuple, Protocol
 
 from actors.engines.engine_stats import EngineStats
 from actors.engines.script_rules import script_of
-from actors.routing.address import PoolAddress
 from actors.routing.calls import Call
-from actors.routing.transport import Transport
+from actors.routing.client import EngineClient
+from actors.routing.transport import EnginesAddress, PoolAddress, Transport
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 
@@ -24,7 +25,7 @@ class PoolSpec:
     """What a host is asked to start."""
 
     role: str
-    """Of `actors.routing.roles.ROLES`."""
+    """Of `actors.routing.calls.ROLES`."""
     model: ModelConfig
     pool: PoolConfig
     runtime: RuntimeConfig
@@ -119,3 +120,22 @@ def hosting_of(runtime: RuntimeConfig, role: str) -> Hosting:
     if runtime.scripted is not None and script_of(runtime.scripted).in_process:
         return HOSTS["process"]
     return HOSTS["actors"]
+
+
+def clients_of(
+    engines: EnginesAddress, settings: RequestConfig, models: Mapping[str, str] | None = None
+) -> dict[str, EngineClient]:
+    """By role, clients of the engines that `actors.engines.launch.start_engines` described.
+
+    Must be called on the event loop that will use them.
+
+    Args:
+        engines: where they are.
+        settings: of requests.
+        models: their names by role, for traces.
+    """
+    named = models or {}
+    return {
+        role: EngineClient(transport_to(address, settings), settings, role, named.get(role, role))
+        for role, address in engines.pools.items()
+    }

@@ -8,11 +8,9 @@ from typing import Any, Generic
 
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
-from actors.routing.address import PoolAddress
-from actors.routing.calls import A, Call
-from actors.routing.roles import ROLES
+from actors.routing.calls import ROLES, A, Call
 from actors.routing.router import RouterStats
-from actors.routing.transport import ReplicaLostError
+from actors.routing.transport import PoolAddress, ReplicaLostError
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import EngineDeadError
 from pipeline.core.protocol import Failure

@@ -12,9 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.engines.chat_wire import Found
+from actors.engines.chat_wire import Found, text_of, usage_of
 from actors.engines.prompting import check_text
-from actors.engines.reply_forms import text_of, usage_of
 from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.models import VerifierModel

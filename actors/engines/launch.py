@@ -10,9 +10,8 @@ from typing import Any
 from actors.engines.capacity_check import waited_for
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import Host, PoolSpec, started
-from actors.routing.address import EnginesAddress
-from actors.routing.calls import Call, GenerateCall, ScoreCall
-from actors.routing.roles import GENERATOR, ROLES, VERIFIER
+from actors.routing.calls import GENERATOR, ROLES, VERIFIER, Call, GenerateCall, ScoreCall
+from actors.routing.transport import EnginesAddress
 from pipeline.config.models import ModelConfig
 from pipeline.config.runtime import PoolConfig, RuntimeConfig
 from pipeline.config.science import ScienceConfig
@@ -29,7 +28,7 @@ class Engines:
     hosts: dict[str, Host]
     """By role."""
     address: EnginesAddress
-    """What controllers need to reach them (`actors.engines.connect.clients_of`)."""
+    """What controllers need to reach them (`actors.engines.hosts.clients_of`)."""
 
     def stats(self) -> dict[str, list[EngineStats]]:
         """Of every replica that answers, by role."""

@@ -1,22 +1,126 @@
-"""Chat templates: from a request to its prompt's token ids, and from generated ids to a reply.
+"""*Prompter* and *Tokenizing*: from requests to token ids, and from generated ids to replies.
 
-Needs a tokenizer and nothing else, so it serves any generator that takes token ids.
+Needs a tokenizer and nothing else, so it serves any generator that takes token ids. Tokenizers are
+not thread-safe, so each thread has its own. Long prompts have a second thread: they take seconds,
+for which short ones and replies must not wait. Chat templates are code of strangers: they are
+rendered within a limit of time, and refused by name.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import math
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy, deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from actors.engines.templates import rendered
 from actors.routing.calls import Generated
 from pipeline.core.confidence import Confidence
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure, Request
 from pipeline.core.thinking import MARKS, Reasoning, opened_by, parts
+
+R = TypeVar("R")
+TEMPLATE_LIMIT_S = 30.0
+
+
+def rendered(tokenizer: Any, turns: Sequence[Mapping[str, str]], **variables: Any) -> str:
+    """The text that a tokenizer's chat template makes of a conversation.
+
+    Raises:
+        ValueError: what the template says or does wrong, and for which turns.
+    """
+    try:
+        text: str = within(
+            TEMPLATE_LIMIT_S,
+            lambda: tokenizer.apply_chat_template(list(turns), tokenize=False, **variables),
+        )
+    except Exception as error:
+        roles = ", ".join(turn["role"] for turn in turns)
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"the chat template must take turns of {roles}, got: {why}") from error
+    return text
+
+
+class _TooLongError(BaseException):
+    """Raised inside what takes too long; no ``except Exception`` there may stop it."""
+
+
+def within(seconds: float, call: Callable[[], R]) -> R:
+    """What `call` returns; Python code that takes longer is interrupted.
+
+    Raises:
+        TimeoutError: where it was.
+    """
+    thread, lock, over = threading.get_ident(), threading.Lock(), False
+
+    def interrupt() -> None:
+        with lock:
+            if not over:
+                raised = ctypes.py_object(_TooLongError)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
+
+    timer = threading.Timer(seconds, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        try:
+            return call()
+        finally:
+            with lock:
+                over = True
+            timer.cancel()
+    except _TooLongError:
+        raise TimeoutError(f"it took over {seconds:g} s") from None
+
+
+LONG = 50_000
+"""Characters from which a prompt is long: about a tenth of a second."""
+
+
+class Tokenizing:
+    """Makes one prompt after the other. A request that is aborted meanwhile gets no further."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "tokenize")
+        self._long_thread = ThreadPoolExecutor(1, "tokenize-long")
+        self._at_work: set[str] = set()
+
+    async def run(
+        self, request_id: str, make: Callable[[], R], *, is_long: bool = False
+    ) -> R | Failure:
+        """What `make` returns; a `Failure` where it raises a ValueError, or was aborted."""
+        self._at_work.add(request_id)
+        thread = self._long_thread if is_long else self._thread
+        try:
+            made = await asyncio.get_running_loop().run_in_executor(thread, make)
+        except ValueError as error:
+            return Failure.of(ErrorKind.BAD_REQUEST, error, completion_tokens=0)
+        else:
+            if request_id in self._at_work:
+                return made
+            return Failure.of(ErrorKind.ABORTED, "before it began", completion_tokens=0)
+        finally:
+            self._at_work.discard(request_id)
+
+    async def read(self, make: Callable[[], R]) -> R:
+        """What `make` returns, of a reply that is complete: there is nothing to abort any more."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, make)
+
+    def abort(self, request_id: str) -> bool:
+        """Whether the request's prompt was being made; it goes no further."""
+        held = request_id in self._at_work
+        self._at_work.discard(request_id)
+        return held
+
+    def close(self) -> None:
+        """Make no more prompts."""
+        for thread in (self._thread, self._long_thread):
+            thread.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,39 @@ import asyncio
 import math
 import os
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from actors.cluster.concurrency_limit import Limit
 from actors.engines.engine_stats import EngineStats, Meter
-from actors.engines.generation_log import GenerationLog
 from actors.engines.script_rules import Fault, confidence, reply, rows, script_of
 from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from pipeline.core import prm
 from pipeline.core.errors import EngineDeadError, ErrorKind, VerifierError
 from pipeline.core.protocol import Failure
+
+
+class GenerationLog:
+    """What a generator made, written down as it is made: ``seed tokens`` a line."""
+
+    def __init__(self, folder: str) -> None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        path = Path(folder) / f"{os.getpid()}-{uuid.uuid4().hex[:8]}.txt"
+        self._file = path.open("ab", buffering=0)  # a line is in the kernel once it is written
+
+    def note(self, seed: int, tokens: int) -> None:
+        """Write down a completion, or the part of one that was made."""
+        self._file.write(f"{seed} {tokens}\n".encode())
+
+
+def logged_generations(folder: str) -> list[tuple[int, int]]:
+    """(seed, tokens) of everything that all generators of a folder made."""
+    files = sorted(Path(folder).glob("*.txt"))
+    lines = [line.split() for path in files for line in path.read_bytes().splitlines()]
+    return [(int(seed), int(tokens)) for seed, tokens in lines]
 
 
 class Held:

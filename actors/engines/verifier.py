@@ -17,9 +17,9 @@ from typing import Any
 from actors.engines import vllm_calls, vllm_setup
 from actors.engines.engine_stats import EngineStats
 from actors.engines.prompting import check_text, most_characters
-from actors.engines.start_checks import context_of
 from actors.engines.verifiers.kind import Kind, Running, Scores, Solution
 from actors.engines.vllm_engine import VllmEngine
+from actors.engines.vllm_setup import context_of
 from actors.routing.calls import ScoreCall, Scored
 from pipeline.config.models import VerifierModel
 from pipeline.config.profiles import VerifierKind
@@ -29,9 +29,9 @@ from pipeline.core.errors import ConfigError, ErrorKind, VerifierError
 from pipeline.core.protocol import Failure
 
 KINDS: dict[VerifierKind, str] = {
-    "qwen_prm": "actors.engines.verifiers.qwen_prm:QwenPrm",
-    "token_pair": "actors.engines.verifiers.token_pair:TokenPair",
-    "one_column": "actors.engines.verifiers.one_column:OneColumn",
+    "qwen_prm": "actors.engines.verifiers.step_reader:QwenPrm",
+    "token_pair": "actors.engines.verifiers.step_reader:TokenPair",
+    "one_column": "actors.engines.verifiers.step_reader:OneColumn",
     "generative": "actors.engines.verifiers.generative:Generative",
 }
 """``module:class`` of each kind, made with the model's configuration and its tokenizer."""

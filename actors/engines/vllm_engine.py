@@ -9,7 +9,7 @@ from typing import Any
 
 from actors.engines import vllm_calls, vllm_setup, vllm_start
 from actors.engines.engine_stats import EngineStats, Meter
-from actors.engines.tokenizing import Tokenizing
+from actors.engines.prompting import Tokenizing
 from actors.routing.calls import Call
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ErrorKind

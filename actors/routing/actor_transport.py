@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable, Collection
 
 import ray
 
-from actors.routing.address import NAMESPACE, PoolAddress
 from actors.routing.bundles import BundledCall, Link, Pace
 from actors.routing.calls import A, Call
 from actors.routing.router import RouterStats, policy_of
-from actors.routing.transport import NoReplicaError
+from actors.routing.transport import NAMESPACE, NoReplicaError, PoolAddress
 from pipeline.config.runtime import RequestConfig
 
 logger = logging.getLogger(__name__)

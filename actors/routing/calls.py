@@ -1,15 +1,17 @@
 """The calls that engines serve, as values: what is asked, what is answered, what the try costs.
 
 A new kind of call is a subclass of `Call`, of `Answer` where it answers something new, and a line
-of `actors.routing.roles`.
+of `actors.routing.calls`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from pipeline.config.runtime import RequestConfig
 from pipeline.core.confidence import Confidence
 from pipeline.core.protocol import Failure, Request
 
@@ -105,3 +107,37 @@ class EnginePool(Protocol):
         raised.
         """
         ...
+
+
+GENERATOR, VERIFIER = "generator", "verifier"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """A kind of model call and the engines that serve it."""
+
+    call: type[Call[Any]]
+    deadline_s: Callable[[RequestConfig], float]
+    """Which setting limits one try."""
+    engine: str
+    """``module:class``, made with the fields of its model and of its `PoolConfig`
+    (`actors.engines.engine_host.Engine`); imported in the replica alone."""
+    scripted: str
+    """``module:class`` of the scripted engine, made with ``runtime.scripted``."""
+
+
+ROLES = {
+    GENERATOR: Role(
+        call=GenerateCall,
+        deadline_s=lambda requests: requests.deadline_s,
+        engine="actors.engines.generator:GeneratorEngine",
+        scripted="actors.engines.scripted:ScriptedGenerator",
+    ),
+    VERIFIER: Role(
+        call=ScoreCall,
+        deadline_s=lambda requests: requests.score_deadline_s,
+        engine="actors.engines.verifier:VerifierEngine",
+        scripted="actors.engines.scripted:ScriptedVerifier",
+    ),
+}
+"""By name, in the order in which pools are started."""

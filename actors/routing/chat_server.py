@@ -18,8 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from actors.routing.credentials import Credentials
-from actors.routing.http_connections import HttpConnections, HttpReply
+from actors.routing.http_connections import Credentials, HttpConnections, HttpReply
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
 from pipeline.core.text import one_line

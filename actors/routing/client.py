@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.routing.bundles import fresh_id
-from actors.routing.calls import A, Call
-from actors.routing.roles import ROLES
+from actors.routing.calls import ROLES, A, Call
 from actors.routing.spans import spans
 from actors.routing.transport import NoReplicaError, Placed, ReplicaLostError, Transport
 from pipeline.config.runtime import RequestConfig

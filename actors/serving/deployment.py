@@ -14,8 +14,8 @@ from starlette.applications import Starlette
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.controllers.chain_types import RunIdentity
 from actors.controllers.chains import tune_gc
-from actors.engines.connect import clients_of
-from actors.routing.address import EnginesAddress
+from actors.engines.hosts import clients_of
+from actors.routing.transport import EnginesAddress
 from actors.serving.answering import Answering
 from actors.serving.app import Endpoint
 from actors.serving.priors_actor import priors_by

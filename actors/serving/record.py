@@ -22,8 +22,7 @@ from pipeline.config.strategies import rules_of
 from pipeline.core.errors import ConfigError
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import counting
-from pipeline.records.outcome import schema_of
-from pipeline.records.outcome_files import write_outcomes
+from pipeline.records.outcome import schema_of, write_outcomes
 from pipeline.records.questions import SCHEMA as QUESTIONS
 from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir, rows_of

@@ -26,7 +26,7 @@ from pipeline.planning.capacity import pool_ask, reading_ask
 from pipeline.predictors.features import FeatureCache, digest_of, messages_of
 from pipeline.predictors.heads import Backbone
 from pipeline.records.trajectory import Row
-from pipeline.store.shipped import shipped_path
+from pipeline.store.local import shipped_path
 from pipeline.store.storage import Folder, resolve, sha256
 
 logger = logging.getLogger(__name__)

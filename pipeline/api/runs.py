@@ -18,7 +18,7 @@ from pipeline.export.tables import (
     outcome_row,
     outcome_rows_schema,
 )
-from pipeline.records.metric_columns import flat
+from pipeline.records.side_files import flat
 from pipeline.report.html import table
 from pipeline.report.questions import QuestionView, entries_of, find, views_of
 from pipeline.report.run_data import read_run
@@ -109,7 +109,7 @@ class Run:
     def metrics(self) -> pa.Table:
         """Counters over time, a row every ten seconds, all of docs/report.md that is a number.
 
-        What is nested has dotted names (`pipeline.records.metric_columns`).
+        What is nested has dotted names (`pipeline.records.side_files`).
         """
         rows = [flat(row) for row in self.source.run.metrics()]
         names = list(dict.fromkeys(name for row in rows for name in row))

@@ -18,10 +18,10 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Strategy
-from pipeline.records.facts import environments
 from pipeline.records.outcome import counted_verdict, final_outcomes
 from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.side_files import environments
 from pipeline.records.trajectory import Row
 from pipeline.report.summary import summarise, summed
 

@@ -15,9 +15,8 @@ from pipeline.core.errors import DataError
 from pipeline.core.protocol import Priors, Question
 from pipeline.core.seeds import question_seed
 from pipeline.records.trajectory import Row
-from pipeline.store.local import is_file, read_text
+from pipeline.store.local import is_file, read_text, shipped_path
 from pipeline.store.row_files import read_rows
-from pipeline.store.shipped import shipped_path
 from pipeline.store.storage import Folder
 
 SCHEMA = pa.schema(

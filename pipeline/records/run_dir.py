@@ -7,7 +7,7 @@
 ``journal/``           segments of completions (`pipeline.records.journal`)
 ``statistics/``        what was learnt between phases, one JSON a phase
 ``work/``              the rows of each phase and attempt, and what was recorded for them before
-``outcomes/``          one row a question and strategy (`pipeline.records.outcome_files`)
+``outcomes/``          one row a question and strategy (`pipeline.records.outcome`)
 ``metrics/``           counters over time: JSON lines, compressed, in parts that stay as they are
 ``summary.json``       the result
 =====================  ==============================================================
@@ -37,12 +37,11 @@ from pipeline.records.attempts import (
     refuse_attempt,
 )
 from pipeline.records.journal import Corrupt, fences_of, set_aside_corrupt
-from pipeline.records.outcome import schema_of
-from pipeline.records.outcome_files import set_aside_torn, standing
+from pipeline.records.outcome import schema_of, set_aside_torn, standing
 from pipeline.records.run_journal import RunJournal
 from pipeline.records.trajectory import Row
-from pipeline.store.lines import lines_of, packed_lines, unpacked_lines
 from pipeline.store.storage import Folder, check_name, is_local, json_bytes, resolve
+from pipeline.store.streams import lines_of, packed_lines, unpacked_lines
 
 
 @dataclass(frozen=True, slots=True)

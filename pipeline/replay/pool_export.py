@@ -11,10 +11,10 @@ from pipeline.config.answer_rules import DEFAULT
 from pipeline.config.science import ScienceConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Feedback
-from pipeline.records.facts import environments
 from pipeline.records.questions import QUESTIONS_FILE, read_questions
 from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import read_segment
+from pipeline.records.side_files import environments
 from pipeline.records.trajectory import SCHEMA, table_of
 from pipeline.replay.pool_rows import POOL_TABLE, without_texts
 from pipeline.replay.pools import (

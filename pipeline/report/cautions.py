@@ -8,10 +8,9 @@ from typing import Any
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_rules_of
-from pipeline.records.facts import notes
-from pipeline.records.outcome import columns_of, has_failed
-from pipeline.records.outcome_files import FINAL
+from pipeline.records.outcome import FINAL, columns_of, has_failed
 from pipeline.records.run_dir import RunDir
+from pipeline.records.side_files import notes
 from pipeline.records.trajectory import Seen
 
 _SLACK = 32  # tokens of the marks, and of the words with which an engine ends a thought

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.protocol import Strategy
-from pipeline.records.facts import summary
+from pipeline.records.side_files import summary
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.comparison import accuracy
 from pipeline.report.run_data import Cell, RunData

@@ -15,8 +15,7 @@ import numpy as np
 
 from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.core.protocol import Strategy
-from pipeline.records.outcome import BILL, counted_verdict, has_failed
-from pipeline.records.outcome_files import FINAL
+from pipeline.records.outcome import BILL, FINAL, counted_verdict, has_failed
 from pipeline.records.trajectory import Row
 from pipeline.statistics.intervals import wilson
 from pipeline.theory.estimate import COUNTED, estimate_table

@@ -57,3 +57,22 @@ def read_text(path: str) -> str:
 def package_text(package: str, *names: str) -> str:
     """A text file that lies in a package of ours."""
     return files(package).joinpath(*names).read_text(encoding="utf-8")
+
+
+PROJECT = Path(__file__).resolve().parents[2]
+"""The checkout; of an installed wheel the package `markovscale`."""
+
+INSTALLED = __name__.startswith("markovscale.")
+"""Whether this is an installed wheel (deploy/wheel.py), not a checkout."""
+
+
+_FOLDERS = ("configs", "data", "models")
+
+
+def shipped_path(path: str) -> str:
+    """`path`, or what ships with the project under that name where nothing is at `path`:
+    ``models/tiny-generator`` and ``data/pools/sums`` are found from every working directory."""
+    if path.split("/")[0] not in _FOLDERS or Path(path).exists():
+        return path
+    own = PROJECT / path
+    return str(own) if own.exists() else path

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 
 from pipeline.core.errors import DataError
 from pipeline.store.atomic import appearing, check_writable, make_durable, make_folder
+from pipeline.store.local import shipped_path
 from pipeline.store.parquet import NO_PARQUET, first_line, no_parquet, parquet_bytes, parquet_table
-from pipeline.store.shipped import shipped_path
 
 _READ_AT_ONCE = 16
 _GCS_PATIENCE_S = 30

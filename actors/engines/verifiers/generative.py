@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from actors.engines.templates import rendered
-from actors.engines.verifiers.kind import Running, Scores, Solution
-from actors.engines.verifiers.needs import (
+from actors.engines.prompting import rendered
+from actors.engines.verifiers.kind import (
     LANGUAGE_MODELS,
+    Running,
+    Scores,
+    Solution,
     has_of,
     refused,
     special_tokens,

@@ -15,9 +15,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from actors.engines import vllm_calls, vllm_setup
-from actors.engines.templates import rendered
-from actors.engines.verifiers.kind import Running, Scores, Solution
-from actors.engines.verifiers.needs import Has, has_of, refused, special_tokens, token_of, unforged
+from actors.engines.prompting import rendered
+from actors.engines.verifiers.kind import (
+    LANGUAGE_MODELS,
+    Has,
+    Running,
+    Scores,
+    Solution,
+    has_of,
+    refused,
+    special_tokens,
+    token_of,
+    tokens_of,
+    told,
+    unforged,
+)
 from pipeline.config.models import VerifierModel
 from pipeline.config.runtime import PoolConfig
 from pipeline.core import prm
@@ -210,3 +222,94 @@ def _read_places(
         places.append(last if form.read == "at" else first - 1)
         token = last
     return places
+
+
+_ONE = ("ForRewardModel", "ForPrmModel")  # always of one column, whatever their labels say
+_CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
+
+
+class OneColumn(StepReader):
+    """See the module."""
+
+    def check(self, has: Has) -> None:
+        """A head that has the column."""
+        self._columns = 1 if has.ends_with(*_ONE) else has.labels
+        classifies = has.ends_with(*_ONE, *_CLASSIFIERS)
+        if not classifies or self.form.column >= self._columns:
+            raise refused(
+                self.model,
+                told(has),
+                f"a head with a column {self.form.column} (...ForRewardModel, ...ForPrmModel, "
+                "...ForSequenceClassification, ...ForTokenClassification)",
+            )
+        self._value_head = has.ends_with("ForPrmModel")
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Kind.arguments`."""
+        return {**super().arguments(), **(vllm_setup.value_head() if self._value_head else {})}
+
+    def overrides(self) -> dict[str, Any]:
+        """A value head has one label, which its config.json does not say."""
+        return {"num_labels": 1} if self._value_head else {}
+
+    def scores(self, rows: Sequence[Sequence[float]], n_steps: int) -> tuple[float, ...]:
+        """Of the column."""
+        return prm.column_scores(
+            rows,
+            n_steps,
+            columns=self._columns,
+            column=self.form.column,
+            temperature=self.form.temperature,
+        )
+
+
+class TokenPair(StepReader):
+    """See the module."""
+
+    def check(self, has: Has) -> None:
+        """A language model that has both tokens."""
+        if not has.ends_with(*LANGUAGE_MODELS):
+            raise refused(self.model, told(has), "a language model head (...ForCausalLM)")
+        pair = (self.form.bad or "", self.form.good or "")
+        self._pair = list(tokens_of(self.model, self.tokenizer, pair, "bad or good").values())
+
+    def overrides(self) -> dict[str, Any]:
+        """The classifier that vLLM makes of the head."""
+        return {
+            "classifier_from_token": self.tokenizer.convert_ids_to_tokens(self._pair),
+            "method": "no_post_processing",
+            "num_labels": 2,
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Kind.arguments`."""
+        return {**super().arguments(), "convert": "classify"}
+
+    def check_pool(self, pool: PoolConfig, context: int | None) -> None:
+        """See `Kind.check_pool`: a head that is spread over GPUs has no GPU with both rows."""
+        super().check_pool(pool, context)
+        if (gpus := pool.engine.tensor_parallel_size) != 1:
+            raise ConfigError(
+                "tensor_parallel_size of the verifier must be 1 for kind token_pair, whose two "
+                f"tokens vLLM looks for on each GPU, got {gpus}"
+            )
+
+    def scores(self, rows: Sequence[Sequence[float]], n_steps: int) -> tuple[float, ...]:
+        """P(good) among the two."""
+        return prm.pair_scores(rows, n_steps, temperature=self.form.temperature)
+
+
+class QwenPrm(StepReader):
+    """See the module."""
+
+    activation = True
+
+    def check(self, has: Has) -> None:
+        """A head of two labels."""
+        if has.ends_with(*LANGUAGE_MODELS) or has.labels != 2:
+            needed = "a head of 2 labels, such as Qwen2ForProcessRewardModel,"
+            raise refused(self.model, told(has), needed)
+
+    def scores(self, rows: Sequence[Sequence[float]], n_steps: int) -> tuple[float, ...]:
+        """P(right)."""
+        return prm.step_scores(rows, n_steps)
