@@ -21,12 +21,12 @@ import numpy as np
 from pipeline.answers.answer_rules import AnswerRule, Rule
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError, DataError, ProtocolError
-from pipeline.core.protocol import Statistics, StopReason, Strategy
+from pipeline.core.protocol import Question, Statistics, StopReason, Strategy
 from pipeline.replay.chain_arrays import NOT_APPLICABLE, ChainArrays
 from pipeline.statistics.agreement import NO_FORM, VOTE, Agreement, agreement, count_votes
 from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.chain_agreement import Agree, ChainASC
-from pipeline.strategies.markovscale import MarkovScaleT, WarmUp
+from pipeline.strategies.markovscale import WarmUp
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThinking
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.stopping import STOP_RULES, StopRule
@@ -146,16 +146,27 @@ class FastReplay:
             return self._voted(strategy)
         assert isinstance(strategy, ChainStrategy)  # by `replays_as_arrays`
         known = self._statistics(strategy)
-        settings_Q = [strategy.settings(q, known.get(q.benchmark)) for q in self.chains.question_Q]
+
+        def settings(questions: Sequence[Question]) -> list[ChainSettings]:
+            return [strategy.settings(q, known.get(q.benchmark)) for q in questions]
+
+        names = vars(type(strategy)).get("belief_fields")  # of this class, which has its `settings`
+        if names is not None:
+            of_benchmarks = ((name, each.a, each.b) for name, each in known.items())
+            key = (type(strategy), *(getattr(strategy, name) for name in names), *of_benchmarks)
+            beliefs = self._keep(key, lambda: _Beliefs.of(settings(self.chains.question_Q)))
+            if len(set(beliefs.first_score_Q.tolist())) > 1:
+                raise ConfigError(
+                    "p0 must be known of every question or of none, got a mixture: set p0_source"
+                )
+            (first,) = settings(self.chains.question_Q[:1])
+            return self._calibrated(first.calibration)._chained(first, beliefs)
+        settings_Q = settings(self.chains.question_Q)
         beliefs = _Beliefs.of(settings_Q)
-        if isinstance(strategy, MarkovScaleT) and len(set(beliefs.first_score_Q.tolist())) > 1:
-            raise ConfigError(
-                "p0 must be known of every question or of none, got a mixture: set p0_source"
-            )
         shared = [(*_SHARED(each), id(each.calibration)) for each in settings_Q]
         found = {
-            key: self._calibrated(settings.calibration)._chained(settings, beliefs)
-            for key, settings in dict(zip(shared, settings_Q, strict=True)).items()
+            key: self._calibrated(each.calibration)._chained(each, beliefs)
+            for key, each in dict(zip(shared, settings_Q, strict=True)).items()
         }
         if len(found) == 1:
             return next(iter(found.values()))

@@ -39,6 +39,7 @@ class MarkovScaleT(ChainStrategy):
     """MarkovScale^t: one completion where p0 >= L + sigma, else the whole budget (Section 4.1)."""
 
     kind: ClassVar[str] = "markovscale_t"
+    belief_fields: ClassVar[tuple[str, ...]] = ("p0_source",)
     default_rule: ClassVar[str] = "prm_argmax"
 
     n: int = 8
@@ -91,6 +92,7 @@ class MarkovScaleStar(MarkovScaleT):
     """MarkovScale^*: gate, then stop once the posterior says so (Algorithm 1)."""
 
     kind: ClassVar[str] = "markovscale_star"
+    belief_fields: ClassVar[tuple[str, ...]] = ("p0_source",)
 
     tau: float = 0.95
     """Confidence asked for, in [0, 1]."""
@@ -139,6 +141,7 @@ class MarkovScale0(ChainStrategy):
     """
 
     kind: ClassVar[str] = "markovscale_0"
+    belief_fields: ClassVar[tuple[str, ...]] = ("alpha0", "beta0")
     default_rule: ClassVar[str] = "prm_argmax"
     needs_score: ClassVar[bool] = True
 

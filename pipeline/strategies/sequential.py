@@ -140,6 +140,10 @@ class ChainStrategy(Strategy):
     """
 
     pool_replayable: ClassVar[bool] = True
+    belief_fields: ClassVar[tuple[str, ...] | None] = None
+    """Fields on which a question's p0, a, b and prior depend, where all its other settings are the
+    same for every question: strategies of a sweep with equal ones then share arrays. None is right
+    for all settings, and slower."""
 
     @abstractmethod
     def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
@@ -208,6 +212,7 @@ class Base(ChainStrategy):
     """One completion with the same decoding as every other strategy (not greedy)."""
 
     kind: ClassVar[str] = "base"
+    belief_fields: ClassVar[tuple[str, ...]] = ()
     n: ClassVar[int] = 1
 
     def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
@@ -221,6 +226,7 @@ class MRThinking(ChainStrategy):
     answer before it."""
 
     kind: ClassVar[str] = "mr_thinking"
+    belief_fields: ClassVar[tuple[str, ...]] = ()
 
     n: int = 8
     """Completions a question, >= 1."""
