@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr
-from jobs.code_checks import asks_aside, differs_elsewhere, told
+from jobs.code_checks import differs_elsewhere, find_impure_call, told
 from jobs.endings import in_one_line
 from pipeline.answers.answer_rules import OwnRule, chooses_alike, chooses_of_those
 from pipeline.config.answer_rules import AnswerRuleEntry
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         chooses_of_those(rule)
         print("ok  chooses one of the completions that it is given, or none")
-        _refuse(asks_aside(lambda: chooses_of_those(rule)))
+        _refuse(find_impure_call(lambda: chooses_of_those(rule)))
         print("ok  asks neither clock nor random numbers nor files")
         digest = chooses_alike(rule)
         print("ok  chooses alike when asked again")

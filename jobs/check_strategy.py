@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr
-from jobs.code_checks import asks_aside, differs_elsewhere, told
+from jobs.code_checks import differs_elsewhere, find_impure_call, told
 from jobs.endings import in_one_line
 from pipeline.config.errors import described
 from pipeline.config.run import override_field
@@ -106,7 +106,7 @@ def _seeds(strategy: Strategy) -> None:
 
 def _pure(strategy: Strategy) -> None:
     drive = _everywhere(contract.stops_within_its_budget)
-    aside = asks_aside(lambda: drive(strategy))
+    aside = find_impure_call(lambda: drive(strategy))
     if aside is not None:
         raise contract.ContractError(aside)
 

@@ -29,7 +29,7 @@ _NOW = ("now", "today", "utcnow")
 _ENVIRONMENT = type(os.environ).__getitem__.__code__
 
 
-def asks_aside(drive: Callable[[], object]) -> str | None:
+def find_impure_call(drive: Callable[[], object]) -> str | None:
     """The first call of something that no decision may rest on, in words; None where none is."""
     with suppress(Exception):  # what else is amiss is found by other checks
         drive()  # imports within functions are done by now

@@ -16,7 +16,7 @@ from pipeline.core.protocol import (
 )
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy
-from pipeline.theory.markov import accuracy_after, rounds_to_reach, stop_as_printed
+from pipeline.theory.markov import accuracy_after, eq12_holds, rounds_to_reach
 from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.stopping import StopRule
 
@@ -121,7 +121,7 @@ def test_the_printed_rule_counts_i_from_one(tau: float) -> None:
     posterior, i = BetaPosterior.prior(p0_hat=p0, gamma=10), 0
     while True:
         i, posterior = i + 1, posterior.update(score)
-        if stop_as_printed(i, p_map=posterior.map, a=a, b=b, tau=tau):
+        if eq12_holds(i, p_map=posterior.map, a=a, b=b, tau=tau):
             break
 
     assert (stop.reason, stop.rounds) == (StopReason.CONFIDENT, tuple(range(i)))

@@ -11,12 +11,12 @@ from pipeline.theory.markov import (
     Regime,
     accuracy_after,
     benefit,
+    eq12_holds,
     regime,
     rounds_to_reach,
     rounds_to_reach_array,
     second_eigenvalue,
     stationary_accuracy,
-    stop_as_printed,
 )
 
 CORNERS = (0.0, 1.0, 0.5, 0.25, 0.1, 0.9, 1e-3, 1 - 1e-3, 1e-9, 1 - 1e-12)
@@ -262,7 +262,7 @@ def test_the_printed_test_asks_whether_the_chain_started_at_the_mode_is_there_by
     assume(a + b == 0 or abs(reached - tau) > 1e-9)
     assume(a + b == 0 or a + b > 1e-3)
 
-    assert stop_as_printed(i, p_map=p_map, a=a, b=b, tau=tau) is (reached >= tau)
+    assert eq12_holds(i, p_map=p_map, a=a, b=b, tau=tau) is (reached >= tau)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_the_printed_test_of_a_chain_that_never_moves_compares_the_mode(
 ) -> None:
     """At a = b = 0 both printed sides are 0, so the mode itself is compared with tau."""
 
-    assert [i for i in (1, 2, 3) if stop_as_printed(i, p_map=0.95, a=0, b=0, tau=tau)] == stops
+    assert [i for i in (1, 2, 3) if eq12_holds(i, p_map=0.95, a=0, b=0, tau=tau)] == stops
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, math.inf, -math.inf])
@@ -289,7 +289,7 @@ def test_a_probability_out_of_range_is_refused_by_name(name: str, bad: float) ->
         lambda: regime(**values),
         lambda: rounds_to_reach(0.5, **values),
         lambda: rounds_to_reach_array([0.5, 0.6], **values),
-        lambda: stop_as_printed(1, p_map=values["p0"], a=values["a"], b=values["b"], tau=0.5),
+        lambda: eq12_holds(1, p_map=values["p0"], a=values["a"], b=values["b"], tau=0.5),
     ):
         with pytest.raises(ValueError, match=message.replace("p0", "(p0|p_map)")):
             call()
@@ -303,7 +303,7 @@ def test_a_threshold_or_margin_that_is_not_finite_is_refused_by_name(bad: float)
     with pytest.raises(ValueError, match=rf"^tau must be finite, got {bad!r}$"):
         rounds_to_reach_array([0.5, bad], p0=0.5, a=0.1, b=0.2)
     with pytest.raises(ValueError, match=rf"^tau must be finite, got {bad!r}$"):
-        stop_as_printed(1, p_map=0.5, a=0.1, b=0.2, tau=bad)
+        eq12_holds(1, p_map=0.5, a=0.1, b=0.2, tau=bad)
     with pytest.raises(ValueError, match=rf"^sigma must be finite, got {bad!r}$"):
         regime(p0=0.5, a=0.1, b=0.2, sigma=bad)
     with pytest.raises(ValueError, match=rf"^sigma must be finite, got {bad!r}$"):

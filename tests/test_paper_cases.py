@@ -14,10 +14,10 @@ from pipeline.core.protocol import Completion
 from pipeline.strategies.sequential import ChainBelief, ChainSettings
 from pipeline.theory.markov import (
     accuracy_after,
+    eq12_holds,
     rounds_to_reach,
     second_eigenvalue,
     stationary_accuracy,
-    stop_as_printed,
 )
 from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.stopping import StopRule
@@ -176,10 +176,10 @@ def test_above_l_the_printed_rule_gets_harder_and_then_cannot_hold(a: float, b: 
 
     assert np.all(np.diff(needed) > 0)
     for i, mode in enumerate(needed, start=1):
-        assert stop_as_printed(i, p_map=1.0, a=a, b=b, tau=tau) is (i <= last)
+        assert eq12_holds(i, p_map=1.0, a=a, b=b, tau=tau) is (i <= last)
         if mode <= 1 - 1e-9:
-            assert stop_as_printed(i, p_map=mode + 1e-9, a=a, b=b, tau=tau)
-            assert not stop_as_printed(i, p_map=mode - 1e-9, a=a, b=b, tau=tau)
+            assert eq12_holds(i, p_map=mode + 1e-9, a=a, b=b, tau=tau)
+            assert not eq12_holds(i, p_map=mode - 1e-9, a=a, b=b, tau=tau)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.1, 0.3), (0.02, 0.06), (0.054, 0.38)])
@@ -189,16 +189,16 @@ def test_below_l_the_printed_rule_comes_true_by_itself(a: float, b: float) -> No
     tau = 0.9 * limit
     first = math.ceil(math.log((limit - tau) / limit) / math.log(kept))
 
-    assert stop_as_printed(first, p_map=0.0, a=a, b=b, tau=tau)
-    assert not stop_as_printed(first - 1, p_map=0.0, a=a, b=b, tau=tau)
-    assert stop_as_printed(1, p_map=limit + 1e-9, a=a, b=b, tau=tau)
+    assert eq12_holds(first, p_map=0.0, a=a, b=b, tau=tau)
+    assert not eq12_holds(first - 1, p_map=0.0, a=a, b=b, tau=tau)
+    assert eq12_holds(1, p_map=limit + 1e-9, a=a, b=b, tau=tau)
 
 
 def test_at_the_default_tau_a_fast_chain_is_never_stopped_as_printed() -> None:
     """a = 0.054, b = 0.38, tau = 0.95: lambda (1 - L) < tau - L, so every question runs to N."""
 
     assert not any(
-        stop_as_printed(i, p_map=mode, a=0.054, b=0.38, tau=0.95)
+        eq12_holds(i, p_map=mode, a=0.054, b=0.38, tau=0.95)
         for i in range(1, 65)
         for mode in (0.5, 0.9, 0.99, 1.0)
     )

@@ -22,7 +22,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from pipeline.answers.voting import Cluster, clusters, leader
 from pipeline.core.errors import ConfigError
-from pipeline.core.plugins import imported, is_place, names_of, short_name
+from pipeline.core.plugins import is_import_path, load_object, names_of, short_name
 from pipeline.core.protocol import Completion, Observation, Stop
 
 GROUP = "markovscale.answer_rules"
@@ -114,13 +114,13 @@ class OwnRule:
 
 def module_of(rule: OwnRule) -> str:
     """The module that its code is in."""
-    if is_place(rule.kind):
+    if is_import_path(rule.kind):
         return rule.kind.partition(":")[0]
     return str(_found(rule.kind).__module__)
 
 
 def _found(kind: str) -> Any:
-    found = imported(kind, GROUP)
+    found = load_object(kind, GROUP)
     if found is not None:
         return found
     known = names_of(GROUP)

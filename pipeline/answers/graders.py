@@ -18,7 +18,7 @@ from pipeline.answers.grading import Finding, canonical, find
 from pipeline.answers.spellings import as_words, letters
 from pipeline.answers.verdict import Verdict
 from pipeline.core.errors import ConfigError
-from pipeline.core.plugins import imported, is_place
+from pipeline.core.plugins import is_import_path, load_object
 from pipeline.core.thinking import after_thinking
 
 KINDS = ("math", "choices", "text", "command")
@@ -58,7 +58,7 @@ class GraderSettings:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS and not is_place(self.kind):
+        if self.kind not in KINDS and not is_import_path(self.kind):
             raise ValueError(
                 f"grader.kind must be one of {', '.join(KINDS)} or package.module:function, "
                 f"got {self.kind!r}"
@@ -117,7 +117,7 @@ class GraderSettings:
         Raises:
             ConfigError: where it cannot be imported or called.
         """
-        found = imported(self.kind, "")
+        found = load_object(self.kind, "")
         if not callable(found):
             raise ConfigError(f"a grader must be a function, got {self.kind!r}")
         return found  # type: ignore[no-any-return]  # a user's own

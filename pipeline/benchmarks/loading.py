@@ -13,7 +13,7 @@ from pipeline.benchmarks.known import KNOWN, known_of
 from pipeline.benchmarks.rows import Item, has_id, item_of
 from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.core.errors import DataError
-from pipeline.core.plugins import imported
+from pipeline.core.plugins import load_object
 from pipeline.store.row_files import RawRow, Row, find_file, read_rows
 
 GROUP = "markovscale.benchmarks"
@@ -196,7 +196,7 @@ def _generated(source: BenchmarkSource) -> Iterator[RawRow]:
 
 def _own(loader: str) -> Iterator[RawRow]:
     """Rows of a user's own function."""
-    made = imported(loader, GROUP)
+    made = load_object(loader, GROUP)
     if not callable(made):
         raise DataError(f"loader must be a function, package.module:function, got {loader!r}")
     number = 0

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipeline.answers.answer_rules import GROUP, AnswerRule, OwnRule
 from pipeline.config.schema import Section, merged_fields
-from pipeline.core.plugins import is_place, names_of, short_name
+from pipeline.core.plugins import is_import_path, names_of, short_name
 
 DEFAULT = "default"
 """The headline rule that is each strategy's own."""
@@ -92,7 +92,11 @@ def listed(values: Any) -> Any:
         return values  # the list says what is wrong with it
     if headline in [entry.label for entry in own]:
         return values
-    if isinstance(headline, str) and not is_place(headline) and headline not in names_of(GROUP):
+    if (
+        isinstance(headline, str)
+        and not is_import_path(headline)
+        and headline not in names_of(GROUP)
+    ):
         return values
     for entry in own:
         if entry.kind == headline:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.config.numbers import check_numbers
 from pipeline.core.judging import Judge
-from pipeline.core.plugins import imported
+from pipeline.core.plugins import load_object
 from pipeline.core.step_format import StepFormat
 
 GROUP = "markovscale.verifier_profiles"
@@ -152,7 +152,7 @@ def _named(kind: VerifierKind, name: Any) -> dict[str, Any]:
     if not isinstance(name, str):
         raise ValueError(f"like must be the name of a profile, got {name!r}")
     if name not in PROFILES[kind]:
-        own = imported(name, GROUP)
+        own = load_object(name, GROUP)
         if isinstance(own, Mapping):
             return dict(own)
         if own is not None:

@@ -23,7 +23,7 @@ from pipeline.config.errors import described
 from pipeline.config.numbers import check_numbers
 from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.core.errors import ConfigError
-from pipeline.core.plugins import is_place
+from pipeline.core.plugins import is_import_path
 from pipeline.core.protocol import Pool, Strategy
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.registry import strategy_class
@@ -98,7 +98,7 @@ def rules_of(science: ScienceConfig) -> tuple[Rule, ...]:
     defaults = [getattr(strategy_class(kind), "default_rule", None) for kind in kinds]
     own = [entry.rule for entry in science.answer_rules]
     try:
-        places = [d for d in defaults if isinstance(d, str) and is_place(d)]
+        places = [d for d in defaults if isinstance(d, str) and is_import_path(d)]
         found = tuple(dict.fromkeys([*own, *(AnswerRuleEntry(kind=d).rule for d in places)]))
         check_labels(found)
     except ValidationError as error:

@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.core.errors import ConfigError
 
 
-def is_place(name: str) -> bool:
+def is_import_path(name: str) -> bool:
     """Whether a name says where code is: ``package.module:Name`` or ``path/file.py:Name``."""
     return ":" in name
 
@@ -21,7 +21,7 @@ def short_name(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def imported(name: str, group: str) -> Any:
+def load_object(name: str, group: str) -> Any:
     """What a name stands for; None where it is neither a place nor an entry point of `group`.
 
     Raises:
@@ -29,7 +29,7 @@ def imported(name: str, group: str) -> Any:
             one name to different code.
     """
     place = name
-    if not is_place(name):
+    if not is_import_path(name):
         found = sorted({point.value for point in entry_points(group=group) if point.name == name})
         if not found:
             return None

@@ -35,7 +35,7 @@ with one answer differently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
+class ReplayedStrategy:
     """One strategy over a run."""
 
     source: str
@@ -49,7 +49,7 @@ def replay_other(
     strategies: Mapping[str, Strategy],
     priors: PriorsConfig = _NO_PRIORS,
     rules: Sequence[Rule] = RULES,
-) -> dict[str, Rival]:
+) -> dict[str, ReplayedStrategy]:
     """Replay strategies over what a run's own strategies drew.
 
     Each is replayed over the completions of one strategy of the run: the first, in the order of its
@@ -70,20 +70,20 @@ def replay_other(
     keys = [(s.label, q.benchmark, q.question_id) for s in sources for q in questions]
     columns = (*QUESTION_KEY, *_GRADED, "round_verdicts")
     graded = ByQuestion(run.outcomes(columns=columns))
-    found: dict[str, Rival] = {}
+    found: dict[str, ReplayedStrategy] = {}
     with laid_out(run.journal, keys) as drawn:
         labels = list(dict.fromkeys(label for label, _, _ in drawn.keys))
         for label, strategy in strategies.items():
             check_replayable(strategy, RecordingKind.POOL)
             miss: ReplayMissError | None = None
             for source in labels:
-                over = _Over(run.run_id, source, drawn, graded, rules)
+                over = _Source(run.run_id, source, drawn, graded, rules)
                 try:
                     outcomes = over.outcomes(label, strategy, questions)
                 except ReplayMissError as error:
                     miss = miss or error
                     continue
-                found[label] = Rival(source=source, outcomes=outcomes)
+                found[label] = ReplayedStrategy(source=source, outcomes=outcomes)
                 break
             else:
                 raise ReplayMissError(
@@ -93,7 +93,7 @@ def replay_other(
     return found
 
 
-class _Over:
+class _Source:
     """What one strategy of a run drew, a question at a time."""
 
     def __init__(
@@ -130,7 +130,7 @@ class _Over:
         for row in self._graded.get(self._key(question), ()):
             told = zip(*(row[name] for name in _GRADED), strict=True)
             for marks, verdict in zip(told, row["round_verdicts"], strict=True):
-                verdicts |= dict.fromkeys(_less_and_less(marks), verdict)
+                verdicts |= dict.fromkeys(_fewer_marks(marks), verdict)
         return outcome_of(
             run=self._run,
             attempt=0,
@@ -148,7 +148,7 @@ class _Over:
         )
 
 
-def _less_and_less(marks: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def _fewer_marks(marks: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     """All marks of a completion, then fewer: a score may not have been asked for."""
     return (marks[:end] for end in range(len(marks), 0, -1))
 
@@ -157,7 +157,7 @@ def _verdict(seen: Observation, verdicts: Mapping[tuple[Any, ...], str | None]) 
     if not isinstance(seen, Completion):
         return None
     marks = (seen.answer, seen.completion_tokens, seen.score)
-    return next((verdicts[each] for each in _less_and_less(marks) if each in verdicts), None)
+    return next((verdicts[each] for each in _fewer_marks(marks) if each in verdicts), None)
 
 
 def _asked(row: Row, priors: PriorsConfig) -> Question:

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
-from pipeline.core.plugins import imported, is_place, names_of
+from pipeline.core.plugins import is_import_path, load_object, names_of
 from pipeline.core.protocol import Strategy
 from pipeline.strategies import STRATEGIES
 
@@ -32,7 +32,7 @@ def strategy_class(kind: str) -> type[Strategy]:
     """
     if kind in STRATEGIES:
         return STRATEGIES[kind]
-    found = imported(kind, GROUP)
+    found = load_object(kind, GROUP)
     if found is None:
         known = [*STRATEGIES, *names_of(GROUP)]
         raise ConfigError(
@@ -62,7 +62,7 @@ def _missing(found: Any) -> str:
     kind, rule = getattr(found, "kind", None), getattr(found, "default_rule", None)
     if not isinstance(kind, str) or kind in STRATEGIES or not _KIND.fullmatch(kind):
         return f"its kind must be a name of its own (letters, digits, . _ -), got {kind!r}"
-    if isinstance(rule, str) and rule not in set(AnswerRule) and not is_place(rule):
+    if isinstance(rule, str) and rule not in set(AnswerRule) and not is_import_path(rule):
         return (
             f"its default_rule must be one of {', '.join(AnswerRule)}, or package.module:name of "
             f"your own, got {rule!r}"

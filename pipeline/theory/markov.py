@@ -156,7 +156,7 @@ def regime(*, p0: float, a: float, b: float, sigma: float = 0.0) -> Regime:
     return Regime.BENEFICIAL if distance > 0 else Regime.DETRIMENTAL
 
 
-def stop_as_printed(i: int, *, p_map: float, a: float, b: float, tau: float) -> bool:
+def eq12_holds(i: int, *, p_map: float, a: float, b: float, tau: float) -> bool:
     """Algorithm 1's test: lambda^i ((a+b) p_map - b) >= (a+b) tau - b (Eq. 12).
 
     Args:

@@ -20,9 +20,9 @@ import numpy as np
 from pipeline.core.arrays import BoolArray, FloatArray
 from pipeline.theory.markov import (
     accuracy_after,
+    eq12_holds,
     rounds_to_reach,
     second_eigenvalue,
-    stop_as_printed,
 )
 
 _TOLERANCE = 1e-12
@@ -102,8 +102,8 @@ class Printed(Rule):
     """`StopRule.PRINTED` (Eq. 12)."""
 
     def holds(self, p_map: float, drawn: int, *, a: float, b: float, plan: Settings) -> bool:
-        """See `pipeline.theory.markov.stop_as_printed`."""
-        return stop_as_printed(drawn, p_map=p_map, a=a, b=b, tau=plan.tau)
+        """See `pipeline.theory.markov.eq12_holds`."""
+        return eq12_holds(drawn, p_map=p_map, a=a, b=b, tau=plan.tau)
 
     def prepared(self, map_QT: FloatArray, a_Q: FloatArray, b_Q: FloatArray, n: int) -> FloatArray:
         """(Q, N): the left side."""
