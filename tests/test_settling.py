@@ -69,6 +69,14 @@ def test_equal_rounds_worth_is_the_first_run_whose_gain_is_not_worth_its_price(
     assert u == 1 or chain.gain(p, u - 1) > price - 1e-9
 
 
+@pytest.mark.parametrize("s", [0.001, 0.05, 0.5, 0.95])
+def test_the_product_is_continuous_where_its_formula_changes(s):
+    """At 0.999 the product of all factors and the asymptotic formula agree to 1e-4."""
+    slow = remaining(s, 0.99900001)
+
+    assert slow == pytest.approx(remaining(s, 0.999), rel=1e-2, abs=1e-12)
+
+
 @pytest.mark.parametrize(("name", "value"), [("a", 1.1), ("b", -0.1), ("kept", 0.0)])
 def test_values_out_of_range_are_refused_by_name(name, value):
     """A chain is checked when it is made."""

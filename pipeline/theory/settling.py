@@ -39,19 +39,22 @@ By = Literal["round", "run"]
 """What the chance of a change falls with: the round (S) or the run of equal verdicts (U)."""
 
 _STEPS = 60
-_LEAST = 1e-17  # factors nearer to 1 than this change nothing
+_SLOW = 0.999
+_DIGITS = 39.0  # factors nearer to 1 than exp(-39) change nothing
 
 
 def remaining(s: float, kept: float) -> float:
     """(s; kept)_inf = prod_{i>=0} (1 - s kept^i): the share of the distance to L that is never
-    covered; 0 where `kept` is 1 and s > 0."""
-    if kept >= 1:
-        return 1.0 if s == 0 else 0.0
-    product, size = 1.0, s
-    while abs(size) > _LEAST and product:
-        product *= 1 - size
-        size *= kept
-    return product
+    covered; 0 where `kept` is 1 and s > 0. Above 0.999 by Euler and Maclaurin's formula."""
+    if s == 0 or kept >= 1 or (kept > _SLOW and s >= 1):
+        return float(s == 0)
+    decay = -math.log(kept)
+    if kept > _SLOW:
+        from scipy.special import spence  # here, since a verb's --help imports this module
+
+        return math.exp(-float(spence(1 - s)) / decay + math.log1p(-s) / 2)
+    terms = max(1, math.ceil((math.log(s) + _DIGITS) / decay))
+    return float(np.prod(1 - s * kept ** np.arange(terms)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,26 +217,12 @@ def fit_settling(chains: Chains, by: By, *, draws: int = 400, seed: int = 0) -> 
     """Fit S or U by maximum likelihood from the counts of transitions.
 
     Half a change and half a stay are added to each state at its first r or u, as Jeffreys' prior
-    adds them to H.
+    adds them to H (`settling_draws`).
 
     Raises:
         ValueError: where no transition is known.
     """
-    right_QT = label_matrix(chains)
-    counted = changes(right_QT, by)
-    if not counted.trials_QXK.any():
-        raise ValueError("chains must have a transition between known labels, got none")
-    rng = np.random.default_rng(seed)
-    weight_DQ = np.vstack([np.ones(len(right_QT)), rng.exponential(size=(draws, len(right_QT)))])
-    theta_D3 = _fitted(
-        np.tensordot(weight_DQ, counted.trials_QXK, 1),
-        np.tensordot(weight_DQ, counted.changed_QXK, 1),
-    )
-    value_D3 = np.exp(theta_D3)
-    first_Q = right_QT[:, 0]
-    known = ~np.isnan(first_Q)
-    weight_DK = weight_DQ[:, known]
-    start_D = (weight_DK @ first_Q[known] + 0.5) / (weight_DK.sum(axis=1) + 1.0)
+    value_D3, start_D = settling_draws(chains, by, draws=draws, seed=seed)
     found = [Settling(a=a, b=b, kept=kept, by=by) for a, b, kept in value_D3.tolist()]
     limit_D = np.array([c.limit(p) for c, p in zip(found, start_D.tolist(), strict=True)])
     a, b, kept = (draws_interval(float(v[0]), v[1:], level=0.95) for v in value_D3.T)
@@ -246,8 +235,44 @@ def fit_settling(chains: Chains, by: By, *, draws: int = 400, seed: int = 0) -> 
     )
 
 
+def settling_draws(
+    chains: Chains, by: By, *, draws: int = 400, seed: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    """(D, 3) a, b and kept, and (D,) p0: the fit, then draws of the Bayesian bootstrap.
+
+    A draw weighs every question with a unit exponential, and half an observation of each kind as if
+    it were as many.
+
+    Raises:
+        ValueError: where no transition is known.
+    """
+    right_QT = label_matrix(chains)
+    counted = changes(right_QT, by)
+    if not counted.trials_QXK.any():
+        raise ValueError("chains must have a transition between known labels, got none")
+    rng = np.random.default_rng(seed)
+    weight_DQ = np.vstack([np.ones(len(right_QT)), rng.exponential(size=(draws, len(right_QT)))])
+    prior_D32 = np.concatenate(
+        [np.full((1, 3, 2), 0.5), rng.standard_gamma(0.5, size=(draws, 3, 2)) + 1e-6]
+    )
+    theta_D3 = _fitted(
+        np.tensordot(weight_DQ, counted.trials_QXK, 1),
+        np.tensordot(weight_DQ, counted.changed_QXK, 1),
+        prior_D32[:, :2],
+    )
+    first_Q = right_QT[:, 0]
+    known = ~np.isnan(first_Q)
+    right_D = weight_DQ[:, known] @ first_Q[known] + prior_D32[:, 2, 0]
+    start_D = right_D / (weight_DQ[:, known].sum(axis=1) + prior_D32[:, 2].sum(axis=1))
+    return np.exp(theta_D3), start_D
+
+
 def _fitted(
-    trials_DXK: FloatArray, changed_DXK: FloatArray, *, homogeneous: bool = False
+    trials_DXK: FloatArray,
+    changed_DXK: FloatArray,
+    prior_DX2: FloatArray | None = None,
+    *,
+    homogeneous: bool = False,
 ) -> FloatArray:
     """(D, 3): log a, log b, log kept of largest likelihood, by Newton's method.
 
@@ -255,8 +280,9 @@ def _fitted(
     so there is one maximum; one with `kept` above 1 is moved to 1.
     """
     trials, changed = trials_DXK.copy(), changed_DXK.copy()
-    trials[:, :, 0] += 1.0
-    changed[:, :, 0] += 0.5
+    prior = np.full((*trials.shape[:2], 2), 0.5) if prior_DX2 is None else prior_DX2
+    trials[:, :, 0] += prior.sum(axis=2)
+    changed[:, :, 0] += prior[:, :, 0]
     pooled_D2 = np.log(changed.sum(axis=2) / trials.sum(axis=2))
     theta = np.column_stack([pooled_D2, np.full(len(trials), -1e-3)])
     flat = np.column_stack([pooled_D2, np.zeros(len(trials))])
@@ -281,12 +307,12 @@ def _fitted(
         for _ in range(30):  # halve until the likelihood rises
             new = theta + size[:, None] * step
             risen = _likelihood(new, trials, changed)
-            worse = ~(risen >= value - 1e-12)
+            worse = ~(risen >= value - 1e-9 * np.abs(value))
             if not worse.any():
                 break
             size = np.where(worse, size / 2, size)
         new = np.where(worse[:, None], theta, new)
-        done = np.max(np.abs(new - theta)) < 1e-10
+        done = np.max(np.abs(new - theta)) < 1e-7
         theta, value = new, np.where(worse, value, risen)
         if done:
             break
@@ -474,6 +500,7 @@ def fit_mixed(right_QT: FloatArray, counted: Changes) -> MixedSettling:
         np.array(start),
         method="L-BFGS-B",
         bounds=[(-12, 12), (-12, 12), (-8, 8), (-12, 12), (-12, 12), (-8, 12)],
+        options={"ftol": 1e-7, "maxiter": 60},
     )
     return made(found.x)
 

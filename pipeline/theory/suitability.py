@@ -1,8 +1,10 @@
-"""Which kind of strategy suits a generator and its verifier, told from recorded chains.
+"""Which kind of strategy suits a generator and its verifier, by diagnostics of recorded chains.
 
-Three questions: does the verifier tell the answers of one question apart, do rounds forget as the
-two-state chain says, and is the accuracy curve as noisy as that chain makes it. Each comes with one
-sentence on what it means for the choice of a strategy.
+Does the verifier tell the answers of one question apart? Do a and b stay the same over rounds
+(drift), after a change (order) and over questions (mixture), as the two-state chain assumes? Which
+of the chains H, S, U and RU (`pipeline.theory.settling`) predicts the later rounds best? Each
+finding comes with one sentence on what it means for the choice of a strategy. In simulated worlds
+without a finding its sentence is printed in at most 5 % of cases (tests/test_suitability.py).
 
 Axes: Q questions, T rounds, S parallel samples.
 """
@@ -19,15 +21,23 @@ from numpy.typing import NDArray
 from pipeline.core.arrays import FloatArray
 from pipeline.statistics.calibration import roc_auc
 from pipeline.statistics.intervals import Interval
+from pipeline.theory.diagnostics import homogeneity_test
 from pipeline.theory.markov import accuracy_after
+from pipeline.theory.settling import ChainComparison, SettlingFit, compare_chains, fit_settling
+from pipeline.theory.transitions import Transitions
 
 LAGS = (1, 2, 4, 8)
 LEAST_QUESTIONS = 20
 """Fewer questions, or questions with both right and wrong answers, tell nothing."""
 _DRAWS = 400
+_NULL_DRAWS = 1_000
 _LEAST_ROUNDS = 6
 _APART, _BLIND, _STILL = 0.65, 0.6, 0.9
 _SURE = 0.05
+_CLOSE = 0.1
+"""Correlations within this of the chain's are as the chain says."""
+_INDEPENDENT = 0.1
+"""Rounds whose neighbours correlate less are all but independent draws."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +69,32 @@ class Suitability:
     """Variance of the accuracy curve around the fitted chain's, over what such a chain gives."""
     curve_chance: float | None
     """Chance that such a chain gives no more than that."""
+    drift: tuple[float, float]
+    """p-values of the tests that a, and that b, are the same in all rounds."""
+    order: Interval | None
+    """P(change | the round before was a change) - P(change | it was not), from the same state: 0 in
+    a two-state chain. 99 %, clustered by question."""
+    models: ChainComparison | None
+    """None with fewer than four rounds."""
+    settling: SettlingFit | None
+    """U, fitted to all rounds; None without transitions."""
+    stationary_accuracy: float
+    """b / (a + b) of pooled counts: the mean accuracy of the rounds, and no prediction."""
+
+    @property
+    def settles(self) -> bool:
+        """Whether changes die out: a or b drift, and U predicts later rounds better than H."""
+        return self.drifts and self.models is not None and self.models.gain["U"].low > 0
+
+    @property
+    def drifts(self) -> bool:
+        """Whether a or b change over rounds, at 5 % for the two together."""
+        return min(self.drift) < _SURE / 2
+
+    @property
+    def differs(self) -> bool:
+        """Whether questions have chains of their own: RU predicts later rounds better than U."""
+        return self.models is not None and self.models.over["RU"].low > 0
 
     @property
     def tells_apart(self) -> bool | None:
@@ -72,9 +108,10 @@ class Suitability:
         """What each diagnostic means for the choice of a strategy."""
         said = [
             _of_verifier(self.auc_within, self.auc_pooled, self.tells_apart),
-            _of_lags(self.lags, self.samples),
+            *_of_chains(self),
+            _of_curve(self.curve_variance, self.curve_chance),
         ]
-        return (*filter(None, [*said, _of_curve(self.curve_variance, self.curve_chance)]),)
+        return (*filter(None, said),)
 
 
 def suitability(
@@ -108,6 +145,8 @@ def suitability(
         (lag, _correlation(_lagged(right_QT, lag), seed)) for lag in LAGS if lag < right_QT.shape[1]
     ]
     variance, chance = _curve_variance(right_QT, a, b) or (None, None)
+    drift = homogeneity_test(_by_round(right_QT), draws=_NULL_DRAWS, seed=seed)
+    moves = bool(known.any())
     return Suitability(
         questions=len(kept),
         rounds=right_QT.shape[1],
@@ -121,7 +160,49 @@ def suitability(
         samples=_correlation(_paired_samples(_matrix(samples)), seed) if samples else None,
         curve_variance=variance,
         curve_chance=chance,
+        drift=(drift.a.p_value, drift.b.p_value),
+        order=_order(right_QT),
+        models=compare_chains(right_QT),
+        settling=fit_settling(right_QT, "run", seed=seed) if moves else None,
+        stationary_accuracy=b / (a + b) if a + b else float("nan"),
     )
+
+
+def _by_round(right_QT: FloatArray) -> list[Transitions]:
+    before, after = right_QT[:, :-1], right_QT[:, 1:]
+    counts = [
+        [int(np.sum((before[:, r] == x) & (after[:, r] == y))) for x in (1, 0) for y in (1, 0)]
+        for r in range(before.shape[1])
+    ]
+    return [
+        Transitions(right_right=rr, right_wrong=rw, wrong_right=wr, wrong_wrong=ww)
+        for rr, rw, wr, ww in counts
+    ]
+
+
+def _order(right_QT: FloatArray) -> Interval | None:
+    """See `Suitability.order`: Mantel and Haenszel's difference over the two states, its variance
+    from the questions' influences."""
+    x, y, z = right_QT[:, :-2], right_QT[:, 1:-1], right_QT[:, 2:]
+    known = ~np.isnan(x) & ~np.isnan(y) & ~np.isnan(z)
+    top, weight, influence = 0.0, 0.0, np.zeros(len(right_QT))
+    for state in (1, 0):
+        at = known & (y == state)
+        moved, stayed = at & (x != y), at & (x == y)
+        n1, n0 = int(moved.sum()), int(stayed.sum())
+        if not n1 or not n0:
+            continue
+        changes = np.where(known, z != y, False)
+        p1, p0 = float(changes[moved].mean()), float(changes[stayed].mean())
+        share = n1 * n0 / (n1 + n0)
+        top, weight = top + share * (p1 - p0), weight + share
+        apart = np.where(moved, (changes - p1) / n1, np.where(stayed, -(changes - p0) / n0, 0.0))
+        influence += share * apart.sum(axis=1)
+    if weight == 0:
+        return None
+    half = 2.576 * float(np.sqrt(np.sum(influence**2))) / weight
+    value = top / weight
+    return Interval(value=value, low=value - half, high=value + half, level=0.99)
 
 
 def _matrix(rows: Sequence[Sequence[float | None]]) -> FloatArray:
@@ -271,43 +352,93 @@ def _of_verifier(
     )
 
 
-def _of_lags(lags: Sequence[LagCorrelation], samples: Interval | None) -> str | None:
-    if not lags or lags[-1].lag == 1:  # that is how the chain was fitted
-        return None
-    last = lags[-1]
-    told = (
-        f"rightness {last.lag} rounds apart correlates {_with_ends(last.observed)}, the fitted "
-        f"chain says {_two(last.chain)}"
-    )
-    beside = "" if samples is None else f", independent samples {_two(samples.value)}"
-    if min(lags[0].chain, last.chain, last.observed.value) > _STILL:
-        return (
-            f"Answers hardly ever change from right to wrong or back ({told}{beside}): revising "
-            f"changes little; prefer base, or independent samples."
+def _of_chains(found: Suitability) -> list[str]:
+    """What drift, order, mixture and the comparison of chains mean."""
+    lags = found.lags
+    if lags and min(lags[0].chain, lags[-1].chain, lags[-1].observed.value) > _STILL:
+        return [
+            "Answers hardly ever change from right to wrong or back: revising changes little; "
+            "prefer base, or independent samples."
+        ]
+    said = []
+    if found.settles and found.settling is not None and found.models is not None:
+        fit, gain = found.settling, found.models.gain["U"]
+        said.append(
+            f"Changes die out: after u equal rounds a change is q^u as likely, q "
+            f"{_with_ends(fit.kept)} (later rounds are predicted {gain.value:+.0f} nats "
+            f"[{gain.low:+.0f}, {gain.high:+.0f}] better than by one a and b). There is no L: the "
+            f"chain freezes at L_U = {_with_ends(fit.limit)}, not at b/(a+b) = "
+            f"{_two(found.stationary_accuracy)}. Read it by last or the recent vote, and stop when "
+            f"answers repeat (settled)."
         )
-    if last.observed.low > max(last.chain, 0.0) + 0.1:
-        return (
-            f"A question stays easy or hard over its rounds ({told}{beside}): a and b do not "
-            f"forecast late rounds; prefer chain_asc, which stops on agreement."
+    elif found.drifts:
+        said.append(
+            f"a or b change over the rounds (p = {found.drift[0]:.2g} and {found.drift[1]:.2g}): "
+            f"there is no L, and neither the gate nor the stopping rule holds; where accuracy "
+            f"rises, read by last or the recent vote."
         )
-    if last.observed.high > max(last.chain, 0.0) + 0.2:
-        return (
+    if found.differs and found.models is not None:
+        over = found.models.over["RU"]
+        said.append(
+            f"Questions differ: some stay easy or hard over their rounds (one random effect a "
+            f"question predicts later rounds {over.value:+.0f} nats [{over.low:+.0f}, "
+            f"{over.high:+.0f}] better{_beside(found)}). One a and b say nothing of a single "
+            f"question; stop on agreement (chain_expected_agreement, chain_asc)."
+        )
+    if not said and found.order is not None and not found.order.low <= 0 <= found.order.high:
+        said.append(
+            f"Order matters: right after a change another one is {_with_ends(found.order)} more "
+            f"likely than after an equal round; a two-state chain says 0, so its forecasts of late "
+            f"rounds are off; stop on agreement."
+        )
+    return said or _of_no_finding(found)
+
+
+def _of_no_finding(found: Suitability) -> list[str]:
+    if not found.lags or found.lags[-1].lag == 1:  # that is how the chain was fitted
+        return []
+    first, last = found.lags[0], found.lags[-1]
+    if last.observed.high > max(last.chain, 0.0) + _CLOSE:
+        return [
             f"Too few questions to say whether rounds forget as the two-state chain says "
-            f"({told}{beside}): draw more before you rely on its gate and stopping rule."
-        )
+            f"({_told(last)}{_beside(found)}): draw more before you rely on its gate and stopping "
+            f"rule."
+        ]
+    if abs(first.chain) < _INDEPENDENT and first.observed.high < 2 * _INDEPENDENT:
+        return [
+            f"Rounds are all but independent draws ({_told(first)}): the posterior has no rounds "
+            f"to forecast, and L is the mean accuracy; stop on agreement, or on the verifier where "
+            f"it tells answers apart."
+        ]
+    return [
+        f"Nothing tells these rounds from one two-state chain ({_told(last)}{_beside(found)}): its "
+        f"gate and stopping rule can be used; L is the mean accuracy of the rounds."
+    ]
+
+
+def _told(lag: LagCorrelation) -> str:
     return (
-        f"Rounds forget as the two-state chain says ({told}{beside}): what its gate and "
-        f"stopping rule assume holds."
+        f"rightness {lag.lag} round{'s' if lag.lag > 1 else ''} apart correlates "
+        f"{_with_ends(lag.observed)}, the fitted chain says {_two(lag.chain)}"
     )
+
+
+def _beside(found: Suitability) -> str:
+    samples = found.samples
+    return "" if samples is None else f"; independent samples correlate {_two(samples.value)}"
 
 
 def _of_curve(ratio: float | None, chance: float | None) -> str | None:
     if ratio is None or chance is None:
         return None
-    end = ": questions differ, and late rounds are better forecast by the mean of earlier ones"
+    end = ""
+    if chance < _SURE:
+        end = ": questions differ, and late rounds are better forecast by the mean of earlier ones"
+    elif chance > 1 - _SURE / 2:
+        end = ": its level moves as no such chain's does, and a and b do not forecast it"
     return (
         f"Accuracy varies over rounds {ratio:.2f} times as much as the two-state chain expects"
-        f"{end if chance < _SURE else ''}."
+        f"{end}."
     )
 
 
