@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from benchmarks.simulated_chains import Chains, of_priors, of_questions, two_states
 from pipeline.core.arrays import FloatArray
-from pipeline.planning.pilot import changes_of, forecast_accuracy, forecast_tokens
+from pipeline.planning.pilot import forecast_accuracy, forecast_chains, forecast_tokens
 from pipeline.statistics.intervals import Interval
 
 POOLS = ("data/pools/arithmetic", "data/pools/sums")
@@ -176,13 +176,7 @@ def _one_pilot(
 ) -> list[dict[str, float]]:
     pilot_QR, tokens_pilot_QR = right_QR[drawn_Q, :rounds], tokens_QR[drawn_Q, :rounds]
     of = int((~drawn_Q).sum())
-    accuracies = forecast_accuracy(
-        pilot_QR.sum(axis=0).astype(int).tolist(),
-        len(pilot_QR),
-        [*(depth - 1 for depth in DEPTHS), *lots],
-        of=of,
-        changes=changes_of(pilot_QR),
-    )
+    accuracies = forecast_chains(pilot_QR, [*(d - 1 for d in DEPTHS), *lots], of=of)
     at, near = accuracies[: len(DEPTHS)], accuracies[len(DEPTHS) :]
     found = []
     for depth, accuracy, lot, by_lot in zip(DEPTHS, at, lots, near, strict=True):

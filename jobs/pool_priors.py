@@ -8,7 +8,7 @@ import posixpath
 from pipeline.config.science import PriorsConfig
 from pipeline.predictors.features import template_digest
 from pipeline.predictors.heads import load_predictor
-from pipeline.predictors.sweep_priors import question_rows, with_priors
+from pipeline.predictors.priors import question_rows, with_priors
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.pools import CompletionPool, is_export, names_of
 

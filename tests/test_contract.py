@@ -52,6 +52,10 @@ from pipeline.strategies import STRATEGIES
 from tests.generators import Answerer, answerers, completion, question
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "agree": [{"repeat": 2}],
+    "settled": [{"repeat": None, "score_at_least": 0.5, "discount": 0.0}, {"min_rounds": 3}],
+    "chain_expected_agreement": [{"discount": 0.8}, {"price": 0.05, "alpha": 2.0}],
+    "expected_agreement": [{"batch": 3}, {"budget": 2.0}],
     "markovscale_t": [{"p0_source": "first_score"}],
     "markovscale_star": [
         {"stop_rule": "forecast"},

@@ -119,12 +119,33 @@ def chain_strategies() -> st.SearchStrategy[Strategy]:
             n=n,
             tau=scores() | st.sampled_from([0.6, 0.8]),
             vote_threshold=scores() | st.sampled_from([0.9, 1.0]),
+            repeat=st.sampled_from([None, 2, 3]),
             weights=st.sampled_from(
                 [
                     None,
                     AgreementWeights(w=(1.5, 2.0, -0.5), v=(-0.5, 0.1, 0, 1, 0.4, 0.6, 0.2, -0.1)),
+                    AgreementWeights(
+                        w=(1, 1, -0.1, 0.3, 1, -0.2),
+                        v=(-2, 0.6, -1.5, -1.8, -2, 0.5, 0.5, 2.5, 0.8, -1.5),
+                    ),
+                    AgreementWeights(w=(1, 1, -0.1), v=(-1, 0.9, -1.3, -0.1, -1.5, 0.3)),
                 ]
             ),
+        ),
+        st.builds(
+            cls["settled"],
+            n=n,
+            repeat=st.sampled_from([None, 2, 3, 4]),
+            score_at_least=st.none() | scores(),
+            min_rounds=st.integers(1, 4),
+            discount=st.sampled_from([0.0, 0.5, 0.8, 1.0]),
+        ),
+        st.builds(
+            cls["chain_expected_agreement"],
+            n=n,
+            price=st.sampled_from([0.0, 0.001, 0.01, 0.05]),
+            alpha=st.sampled_from([0.5, 1.0]),
+            discount=st.sampled_from([0.8, 1.0]),
         ),
     )
 

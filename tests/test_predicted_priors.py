@@ -26,8 +26,7 @@ from pipeline.predictors.heads import (
     PredictorCard,
     save_predictor,
 )
-from pipeline.predictors.priors import kept_predictions, priors_note, with_predictions
-from pipeline.predictors.sweep_priors import with_priors
+from pipeline.predictors.priors import kept_predictions, priors_note, with_predictions, with_priors
 from pipeline.predictors.targets import Head
 from pipeline.strategies.markovscale import MarkovScaleStar
 from tests.generators import completion, question

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.predictors.sweep_priors import with_priors
+from pipeline.predictors.priors import with_priors
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.pools import read_pool
 from pipeline.replay.run import replay_run

@@ -20,7 +20,7 @@ from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
 from pipeline.export.tables import outcome_rows_schema
-from pipeline.predictors.sweep_priors import with_priors
+from pipeline.predictors.priors import with_priors
 from pipeline.records.outcome import TOKEN_KINDS, can_apply, counted_verdict, has_failed, outcome_of
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases

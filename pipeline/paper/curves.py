@@ -14,6 +14,7 @@ from pipeline.replay.chain_arrays import (
     RIGHT,
     WRONG,
 )
+from pipeline.replay.sweep import HALVES
 from pipeline.statistics.intervals import Interval, draws_interval, mean_interval, wilson
 from pipeline.theory.estimate import (
     Bounds,
@@ -88,12 +89,48 @@ def convergence(made: Evaluation) -> Convergence | None:
         tokens=_means(chains.tokens_QD[:, 1 : len(observed) + 1]),
         fit=fit,
         fitted=_fitted(made, fit, observed[0].value, len(observed)),
-        forecast=_means(_forecast(made, len(observed))),
+        forecast=_forecast_intervals(made, len(observed)),
     )
 
 
 def _means(values_QR: Any) -> tuple[Interval, ...]:
     return tuple(mean_interval(column) for column in np.asarray(values_QR, float).T.tolist())
+
+
+def _forecast_intervals(made: Evaluation, rounds: int) -> tuple[Interval, ...]:
+    """Means of `_forecast`. Where a and b were counted on the other half of the questions the
+    intervals hold their error too: whole questions of both halves are weighed at random. A
+    predictor's a and b are taken as they are."""
+    value_R = _forecast(made, rounds).mean(axis=0)
+    if made.believed.p0_source != "first_score":
+        return _means(_forecast(made, rounds))
+    table = np.array(
+        [
+            (c.labels[0] is True, c.labels[0] is False, n.right_wrong, n.right_right,
+             n.wrong_right, n.wrong_wrong)
+            for c in chains_of(made)
+            for n in (count(c.labels),)
+        ],
+        dtype=float,
+    )  # fmt: skip
+    half_Q = made.believed.half_Q
+    weight_DQ = np.random.default_rng(SEED).exponential(size=(_DRAWS, len(table)))
+    prior = prior_weights((0.5,) * 4, _DRAWS, SEED)
+    curve_DR = np.zeros((_DRAWS, rounds))
+    for half in range(HALVES):
+        own, other = half_Q == half, half_Q != half
+        first = weight_DQ[:, own] @ table[own, :2]
+        moves = weight_DQ[:, other] @ table[other, 2:] + prior
+        p0_D, a_D, b_D = (
+            each[:, 0] / each.sum(axis=1) for each in (first, moves[:, :2], moves[:, 2:])
+        )
+        share = float(table[own, :2].sum() / table[:, :2].sum())
+        for r in range(rounds):
+            curve_DR[:, r] += share * np.asarray(accuracy_after(r, p0=p0_D, a=a_D, b=b_D))
+    return tuple(
+        draws_interval(float(value), drawn_D)
+        for value, drawn_D in zip(value_R, curve_DR.T, strict=True)
+    )
 
 
 def _fitted(made: Evaluation, fit: ChainEstimate, p0: float, rounds: int) -> tuple[Interval, ...]:

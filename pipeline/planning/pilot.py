@@ -1,11 +1,11 @@
 """What a whole run will bring and cost, forecast from a pilot: accuracy by round, tokens.
 
-The accuracy of a round is read as p_r = p0 + g (1 - lambda^r): the two-state chain's curve (Eq. 5)
-with gain g = L - p0. Around it lies noise of variance w p (1 - p) / n whose autocorrelation is
-lambda^k, as a chain's is, w being the share of a question's variance that changes over the
-rounds; the rest stays with the question. Rounds k apart then differ in 2 w (1 - lambda^k)
-p (1 - p) of the questions, which tells slow chains from questions that never change
-(`changes_of`). Lengths settle likewise. docs/forecast.md says what was decided when.
+From chains (`forecast_chains`) the forecast is that of S, the chain whose changes die out, with an
+interval that lets questions differ. Where only counts by round are known (`forecast_accuracy`), the
+accuracy of a round is read as p_r = p0 + g (1 - lambda^r): the two-state chain's curve (Eq. 5) with
+gain g = L - p0. Around it lies noise of variance w p (1 - p) / n whose autocorrelation is lambda^k,
+as a chain's is, w being the share of a question's variance that changes over the rounds. Lengths
+settle likewise.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from scipy import stats
 from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError
 from pipeline.statistics.intervals import Interval
+from pipeline.theory.settling import changes, fit_mixed, settling_draws
 
 LEVEL = 0.9
+_NORMAL = 1.645  # half a 90 % interval, in standard deviations
 START = (0.5, 0.5)
 """Mean and deviation of p0: hardly any belief."""
 GAIN = (0.1, 0.4)
@@ -55,33 +57,20 @@ class _Curves:
     """p (1 - p) of the pilot."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Of pairs of revisions of a question half the share that differ, over p (1 - p) of all."""
-
-    share_2: FloatArray
-    """Of neighbours, w (1 - lambda); of all pairs, w (1 - the mean of lambda^k over them)."""
-    cov_22: FloatArray
-    """Of its errors."""
-    revisions: int
-
-
 def forecast_accuracy(
     right_R: Sequence[int],
     questions: int,
     rounds: Sequence[int],
     *,
     of: int | None = None,
-    changes: Changes | None = None,
 ) -> list[Interval]:
-    """Accuracy after each of `rounds`, with its 90 % interval.
+    """Accuracy after each of `rounds`, with its 90 % interval, from counts by round alone.
 
     Args:
         right_R: right answers of the pilot after each round, each in [0, questions].
         questions: of the pilot, at least 10.
         rounds: to forecast; 0 is the first answer.
         of: how many other questions of the same kind; None: of the pilot's own questions.
-        changes: of single questions, where they were recorded (`changes_of`).
 
     Raises:
         ConfigError: with too few questions, or counts that cannot be.
@@ -92,7 +81,7 @@ def forecast_accuracy(
             f"a pilot must have at least {LEAST_QUESTIONS} questions and counts of right answers "
             f"in [0, questions], got {questions} questions and {[int(k) for k in right_R]}"
         )
-    curves = _curves(np.asarray(right_R, np.float64) / questions, questions, changes)
+    curves = _curves(np.asarray(right_R, np.float64) / questions, questions)
     found = []
     for r in rounds:
         slope_K = 1 - curves.eigenvalue_K**r
@@ -108,41 +97,57 @@ def forecast_accuracy(
     return found
 
 
-def changes_of(right_QT: FloatArray) -> Changes | None:
-    """How often rightness changes between revisions.
+def forecast_chains(
+    right_QR: FloatArray, rounds: Sequence[int], *, of: int, draws: int = 400, seed: int = 0
+) -> list[Interval]:
+    """Accuracy of other questions after each of `rounds`, with its 90 % interval, from chains.
+
+    The forecast is that of S, whose changes die out by the round (`pipeline.theory.settling`):
+    fitted to the transitions, its limit lies between p0 and b / (a + b). The interval holds the
+    error of the fit (Bayesian bootstrap over questions), the lot of the other questions, and half
+    the distance to the forecast of RU, which lets questions differ.
 
     Args:
-        right_QT: 1 right, 0 wrong; round 0 is left out: it is no revision.
+        right_QR: 1 right, 0 wrong, of the pilot's questions by round; at least 10 of them.
+        rounds: to forecast; 0 is the first answer.
+        of: how many other questions of the same kind.
+        draws: of the bootstrap.
+        seed: of the bootstrap.
 
-    Returns:
-        The two shares with the jackknife's covariance over questions, and beside it the error of
-        one pair of neighbours, since where none differs the jackknife knows none; None where they
-        cannot be told: fewer than three rounds or 10 questions, or nothing that varies.
+    Raises:
+        ConfigError: with too few questions.
     """
-    later = right_QT[:, 1:]
-    n, revisions = later.shape
-    if revisions < 2 or n < LEAST_QUESTIONS:
-        return None
-    mean_Q = later.mean(axis=1)
-    total = float(mean_Q.mean() * (1 - mean_Q.mean()))
-    if total == 0:
-        return None
-    own_Q2 = np.column_stack(
-        [
-            (later[:, 1:] != later[:, :-1]).mean(axis=1) / 2,
-            mean_Q * (1 - mean_Q) * revisions / (revisions - 1),
-        ]
-    )
-    mean_without_Q = (mean_Q.sum() - mean_Q) / (n - 1)
-    scale_Q = np.maximum(mean_without_Q * (1 - mean_without_Q), 1e-9)
-    without_Q2 = (own_Q2.sum(axis=0) - own_Q2) / (n - 1) / scale_Q[:, None]
-    apart_Q2 = without_Q2 - without_Q2.mean(axis=0)
-    one_pair = 1 / (2 * n * (revisions - 1) * total)
-    return Changes(
-        share_2=own_Q2.mean(axis=0) / total,
-        cov_22=(n - 1) / n * apart_Q2.T @ apart_Q2 + one_pair**2 * np.eye(2),
-        revisions=revisions,
-    )
+    if len(right_QR) < LEAST_QUESTIONS:
+        raise ConfigError(
+            f"a pilot must have at least {LEAST_QUESTIONS} questions, got {len(right_QR)}"
+        )
+    if right_QR.shape[1] == 1:
+        share = forecast_share(int(right_QR.sum()), len(right_QR), of)
+        return [share for _ in rounds]
+    value_D3, p_D = settling_draws(right_QR, "round", draws=draws, seed=seed)
+    a_D, b_D, kept_D = value_D3.T
+    last, size_D, curve_RD = max(rounds), np.ones_like(p_D), [p_D]
+    for _ in range(last):
+        p_D = p_D + size_D * (b_D - (a_D + b_D) * p_D)
+        size_D = size_D * kept_D
+        curve_RD.append(p_D)
+    mixed_R = fit_mixed(right_QR, changes(right_QR, "run")).curve(last + 1)
+    found = []
+    for r in rounds:
+        value, drawn = float(curve_RD[r][0]), curve_RD[r][1:]
+        apart = (value - float(mixed_R[r])) / 2
+        other = apart**2 + value * (1 - value) / of
+        ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        below, above = (np.hypot(end - value, _NORMAL * np.sqrt(other)) for end in ends)
+        found.append(
+            Interval(
+                value=value,
+                low=max(0.0, value - float(below)),
+                high=min(1.0, value + float(above)),
+                level=LEVEL,
+            )
+        )
+    return found
 
 
 def forecast_share(right: int, questions: int, of: int) -> Interval:
@@ -232,7 +237,7 @@ def _noise(tokens_QR: FloatArray, length_R: FloatArray) -> float:
     return max(of_rounds, float(np.sum(rest_QR**2) / freedom / len(whole)))
 
 
-def _curves(share_R: FloatArray, questions: int, changes: Changes | None) -> _Curves:
+def _curves(share_R: FloatArray, questions: int) -> _Curves:
     middle = float((share_R.mean() * questions + 0.5) / (questions + 1))
     scale = middle * (1 - middle)
     eigenvalue_K, within_K = (
@@ -241,13 +246,6 @@ def _curves(share_R: FloatArray, questions: int, changes: Changes | None) -> _Cu
     differ = np.log(1 - ONE_CHAIN) - np.log(len(_GRID)) + stats.beta.logpdf(within_K, *WITHIN)
     log_K = np.where(within_K == 1, np.log(ONE_CHAIN), differ)
     log_K = log_K + stats.beta.logpdf(eigenvalue_K, *EIGENVALUE)
-    if changes is not None:
-        k = np.arange(1, changes.revisions)
-        pairs = changes.revisions - k
-        kept_K = eigenvalue_K[:, None] ** k @ pairs / pairs.sum()
-        expected_K2 = within_K[:, None] * (1 - np.column_stack([eigenvalue_K, kept_K]))
-        error_22 = changes.cov_22 + 0.01**2 * np.eye(2)  # less than half a step of the grid
-        log_K = log_K + stats.multivariate_normal.logpdf(expected_K2, changes.share_2, error_22)
     prior_mean = np.array([START[0], GAIN[0]])
     prior_precision = np.diag([START[1] ** -2, GAIN[1] ** -2])
     means, covs = np.empty((len(log_K), 2)), np.empty((len(log_K), 2, 2))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from pipeline.core.arrays import FloatArray
 from pipeline.predictors.targets import Head, Target
-from pipeline.statistics.calibration import reliability
 
 _FLOOR = 1e-6  # of a predicted probability, so that no loss is infinite
 
@@ -87,6 +86,8 @@ def report_head(
     gain_low, gain_high = _ratio_ends(losses_constant - losses, weights)
     brier = brier_constant = ece = None
     if head is not Head.TOKENS:
+        from pipeline.statistics.calibration import reliability  # it imports scipy
+
         outcomes = np.concatenate(
             [np.arange(n) < k for k, n in zip(successes, trials, strict=True)]
         )

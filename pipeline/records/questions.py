@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -58,12 +58,29 @@ def questions_table(
         DataError: naming the priors file and what in it cannot be.
     """
     known = read_priors(priors.file) if priors.file else {}
+    items = list(items)
+    _check_matches(known, items, priors.file)
     limits = max_tokens or {}
     rows = [
         {**_row(item, run_seed, priors, known), "max_tokens": limits.get(item.benchmark)}
         for item in items
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def _check_matches(
+    known: Mapping[tuple[str | None, str | None], Any], items: Sequence[Item], path: str | None
+) -> None:
+    """Refuse a priors file whose questions are none of the run's."""
+    keys = {(item.benchmark, item.question_id) for item in items}
+    ids = {question_id for _, question_id in keys}
+    rows = [key for key in known if key != (None, None)]
+    if rows and items and not any(k in keys or (k[0] is None and k[1] in ids) for k in rows):
+        benchmarks = ", ".join(dict.fromkeys(item.benchmark for item in items))
+        raise DataError(
+            f"science.priors.file must name questions of {benchmarks}, got {len(rows):,} others, "
+            f"such as {rows[0]}, in {path}"
+        )
 
 
 def read_questions(folder: Folder) -> pa.Table:

@@ -23,15 +23,25 @@ from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError, DataError, ProtocolError
 from pipeline.core.protocol import Question, Statistics, StopReason, Strategy
 from pipeline.replay.chain_arrays import NOT_APPLICABLE, ChainArrays
-from pipeline.statistics.agreement import NO_FORM, VOTE, Agreement, agreement, count_votes
+from pipeline.statistics.agreement import (
+    NO_FORM,
+    VOTE,
+    Agreement,
+    agreement,
+    count_votes,
+    recent_leader,
+    runs,
+)
 from pipeline.statistics.calibration_maps import CalibrationMap
-from pipeline.strategies.chain_agreement import Agree, ChainASC
+from pipeline.strategies.chain_agreement import Agree, ChainASC, Settled
+from pipeline.strategies.expected_agreement import ChainExpectedAgreement
 from pipeline.strategies.markovscale import WarmUp
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThinking
+from pipeline.theory.expected_agreement import first_stop
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.stopping import STOP_RULES, StopRule
 
-VOTERS = (ChainASC, Agree)
+VOTERS = (ChainASC, Agree, Settled, ChainExpectedAgreement)
 """Other chains that are replayed as arrays; a derived class may decide otherwise."""
 
 REASONS = (
@@ -144,6 +154,10 @@ class FastReplay:
             )
         if isinstance(strategy, ChainASC | Agree):
             return self._voted(strategy)
+        if isinstance(strategy, Settled):
+            return self._settled(strategy)
+        if isinstance(strategy, ChainExpectedAgreement):
+            return self._expected(strategy)
         assert isinstance(strategy, ChainStrategy)  # by `replays_as_arrays`
         known = self._statistics(strategy)
 
@@ -210,11 +224,45 @@ class FastReplay:
         found: Agreement = self._keep(
             ("agreement", weights), lambda: agreement(form_QT, self.chains.score_QT, weights)
         )
-        tests = {"agreed": _first(voted_QT & (lasts_QT >= strategy.vote_threshold))}
+        agreed_QT = lasts_QT >= strategy.vote_threshold
+        if strategy.repeat is not None:
+            agreed_QT = agreed_QT | (self._runs() >= strategy.repeat)
+        tests = {"agreed": _first(voted_QT & agreed_QT)}
         if strategy.weights is not None:
             tests["confident"] = _first(voted_QT & (found.probability_QT >= strategy.tau))
         decided = self._stopped(strategy.n, **tests)
-        return replace(decided, position_RQ=self._positions(found, decided.drawn_Q))
+        return replace(decided, position_RQ=self._positions(found.leading_QT, decided.drawn_Q))
+
+    def _runs(self) -> IntArray:
+        return self._keep("runs", lambda: runs(self.chains.form_QT))
+
+    def _elected(self, decided: Decisions, discount: float) -> Decisions:
+        """Read by the discounted vote."""
+        form_QT = self.chains.form_QT
+        leading_QT = self._keep(("recent", discount), lambda: recent_leader(form_QT, discount))
+        return replace(decided, position_RQ=self._positions(leading_QT, decided.drawn_Q))
+
+    def _settled(self, strategy: Settled) -> Decisions:
+        chains, tests = self.chains, dict[str, IntArray]()
+        late_QT = (chains.form_QT != NO_FORM) & (
+            np.arange(chains.n_rounds) >= strategy.min_rounds - 1
+        )
+        if strategy.score_at_least is not None:
+            self._check_scores(strategy.n, np.ones(len(late_QT), np.bool_))
+            tests["confident"] = _first(late_QT & (chains.score_QT >= strategy.score_at_least))
+        if strategy.repeat is not None:
+            tests["agreed"] = _first(late_QT & (self._runs() >= strategy.repeat))
+        return self._elected(self._stopped(strategy.n, **tests), strategy.discount)
+
+    def _expected(self, strategy: ChainExpectedAgreement) -> Decisions:
+        n, price, alpha = strategy.n, strategy.price, strategy.alpha
+        drawn_Q = self._keep(
+            ("expected", n, price, alpha),
+            lambda: first_stop(self.chains.form_QT, n, price, alpha),
+        )
+        agreed_Q = np.where(drawn_Q < n, drawn_Q - 1, _NEVER)
+        decided = self._stopped(n, agreed=agreed_Q)
+        return decided if strategy.discount == 1.0 else self._elected(decided, strategy.discount)
 
     def _stopped(self, n: int, **first_Q: IntArray) -> Decisions:
         """The earliest of the rounds after which each test holds first, by reason."""
@@ -226,11 +274,11 @@ class FastReplay:
         last_Q = rounds.min(axis=0)
         return Decisions(drawn_Q=np.where(reason_Q == 0, last_Q, last_Q + 1), reason_Q=reason_Q)
 
-    def _positions(self, found: Agreement, drawn_Q: IntArray) -> dict[Rule, IntArray]:
+    def _positions(self, leading_QT: IntArray, drawn_Q: IntArray) -> dict[Rule, IntArray]:
         """The round that each shipped rule answers from: of those that gave the leading answer."""
         chains, rows = self.chains, np.arange(len(drawn_Q))
         last_Q = np.maximum(drawn_Q - 1, 0)
-        leading_Q = found.leading_QT[rows, last_Q]
+        leading_Q = leading_QT[rows, last_Q]
         rounds = np.arange(chains.n_rounds)
         ours_QT = (chains.form_QT == leading_Q[:, None]) & (rounds < drawn_Q[:, None])
         scored_QT = ours_QT & ~np.isnan(chains.score_QT)

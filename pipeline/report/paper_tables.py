@@ -15,7 +15,7 @@ from pipeline.report.run_data import Cell
 from pipeline.report.tables import Entry, Table
 from pipeline.results.column import METHODS, Column
 
-_BEYOND = ("chain_asc", "agree")
+_BEYOND = ("chain_asc", "agree", "settled", "chain_expected_agreement", "expected_agreement")
 """Strategies that the paper does not have; they stand in its tables only where they were run."""
 _VARIANTS = ("mr_thinking", "markovscale_t", "markovscale_star", "markovscale_0")
 

@@ -19,8 +19,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.planning.pilot import (
     LEAST_QUESTIONS,
     LEVEL,
-    changes_of,
-    forecast_accuracy,
+    forecast_chains,
     forecast_share,
     forecast_tokens,
 )
@@ -200,13 +199,7 @@ def _of_chain(cell: Cell, of: int, most: int) -> list[Forecast]:
     right_QR = labels_QR[~np.isnan(labels_QR).any(axis=1)]
     pilot = len(right_QR)
     depths = doubling(most)
-    accuracies = forecast_accuracy(
-        right_QR.sum(axis=0).astype(int).tolist(),
-        pilot,
-        [depth - 1 for depth in depths],
-        of=of,
-        changes=changes_of(right_QR),
-    )
+    accuracies = forecast_chains(right_QR, [depth - 1 for depth in depths], of=of)
     return [
         Forecast(
             benchmark=cell.benchmark,

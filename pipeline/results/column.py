@@ -28,6 +28,9 @@ METHODS = {
     "dsc": "DSC",
     "chain_asc": "Chain ASC",
     "agree": "Agree",
+    "settled": "Settled",
+    "chain_expected_agreement": "Expected Agreement, rounds",
+    "expected_agreement": "Expected Agreement",
     "budget_forcing": "Budget Forcing",
     "atom_of_thoughts": "Atom of Thoughts",
 }

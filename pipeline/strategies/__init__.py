@@ -4,8 +4,9 @@ from pipeline.core.protocol import Strategy
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
 from pipeline.strategies.best_of_n import Beacon, BestOfN
 from pipeline.strategies.budget_forcing import BudgetForcing
-from pipeline.strategies.chain_agreement import Agree, ChainASC
+from pipeline.strategies.chain_agreement import Agree, ChainASC, Settled
 from pipeline.strategies.dsc import DifficultyAdaptiveSelfConsistency
+from pipeline.strategies.expected_agreement import ChainExpectedAgreement, ExpectedAgreement
 from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.self_consistency import (
     AdaptiveConsistency,
@@ -22,6 +23,9 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "markovscale_0": MarkovScale0,
     "chain_asc": ChainASC,
     "agree": Agree,
+    "settled": Settled,
+    "chain_expected_agreement": ChainExpectedAgreement,
+    "expected_agreement": ExpectedAgreement,
     "best_of_n": BestOfN,
     "beacon": Beacon,
     "self_consistency": SelfConsistency,

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.answers.voting import clusters, forms, top_two
 from pipeline.core.protocol import Decisions, Question, Statistics, Stop, StopReason, Strategy
-from pipeline.statistics.agreement import VOTE, AgreementWeights, agreement
+from pipeline.statistics.agreement import VOTE, AgreementWeights, agreement, recent_leader, runs
 from pipeline.strategies.self_consistency import p_majority_lasts
 from pipeline.strategies.sequential import Revisions, check_budget, check_unit
 
@@ -81,10 +81,14 @@ class Agree(Strategy):
     the answer is the vote's and `vote_threshold` alone stops, as `chain_asc` does. A completion
     without a score counts as one of 1/2."""
 
+    repeat: int | None = None
+    """Equal answers in a row that are enough whatever the weights say, >= 2; None for never."""
+
     def __post_init__(self) -> None:
         check_budget(self.n)
         check_unit("tau", self.tau)
         check_unit("vote_threshold", self.vote_threshold)
+        check_repeat(self.repeat)
 
     def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
         """Revise until one answer is probably right or the budget is spent."""
@@ -103,9 +107,88 @@ class Agree(Strategy):
             if self.weights is not None and found.probability_QT[0, -1] >= self.tau:
                 reason = StopReason.CONFIDENT
                 break
-            if found.lasts_QT[0, -1] >= self.vote_threshold:
+            repeats = self.repeat is not None and runs(np.array([form]))[0, -1] >= self.repeat
+            if found.lasts_QT[0, -1] >= self.vote_threshold or repeats:
                 reason = StopReason.AGREED
                 break
         # where nothing has an answer, the stop rests on all rounds, and every rule finds none
         rounds = tuple(round for round, number in enumerate(form) if number == leading)
         return Stop(reason=reason, rounds=rounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled(Strategy):
+    """Revise until the last `repeat` answers are equal, or one scores at least `score_at_least`;
+    the answer is that of the discounted vote.
+
+    For chains whose changes die out it is the optimal rule at a constant belief (docs/math.md). A
+    round without an answer breaks the run. With `repeat` null and `discount` 0 it only asks whether
+    the verifier is satisfied with the last answer. The stop rests on the rounds that gave the
+    elected answer, so every answer rule returns it.
+    """
+
+    kind: ClassVar[str] = "settled"
+    default_rule: ClassVar[str] = "vote"
+    pool_replayable: ClassVar[bool] = True
+
+    n: int = 8
+    """Completions a question at most, >= 1."""
+    repeat: int | None = 3
+    """Equal answers in a row that end a chain, >= 2; None for never."""
+    score_at_least: float | None = None
+    """Score of an answer that ends a chain, in [0, 1]; None for never."""
+    min_rounds: int = 1
+    """Completions before the tests begin, >= 1."""
+    discount: float = 0.8
+    """Factor on earlier votes at every round with an answer, in [0, 1]: 1 is the plain vote, 0 the
+    last answer."""
+
+    def __post_init__(self) -> None:
+        check_budget(self.n)
+        check_repeat(self.repeat)
+        check_unit("discount", self.discount)
+        if self.score_at_least is not None:
+            check_unit("score_at_least", self.score_at_least)
+        if self.min_rounds < 1:
+            raise ValueError(f"min_rounds must be >= 1, got {self.min_rounds!r}")
+
+    @property
+    def needs_score(self) -> bool:
+        """Only the test of scores does."""
+        return self.score_at_least is not None
+
+    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+        """Revise until the chain has settled or the budget is spent."""
+        chain = Revisions(question, self)
+        reason = StopReason.BUDGET
+        while len(chain.completions) < self.n:
+            last = yield from chain.draw(score=self.score, needs_scores=self.needs_score)
+            if last is None:
+                reason = StopReason.FAILED
+                break
+            if len(chain.completions) < self.min_rounds or last.answer is None:
+                continue
+            least = self.score_at_least
+            if least is not None and last.score is not None and last.score >= least:
+                reason = StopReason.CONFIDENT
+                break
+            if self.repeat is not None:
+                run = runs(np.array([forms(chain.answers)]))[0, -1]
+                if run >= self.repeat:
+                    reason = StopReason.AGREED
+                    break
+        return elected(chain, reason, self.discount)
+
+
+def elected(chain: Revisions, reason: StopReason, discount: float) -> Stop:
+    """A stop on the rounds that gave the answer with the greatest discounted vote; on all rounds
+    where none has an answer."""
+    form = forms(chain.answers)
+    leader = int(recent_leader(np.array([form]), discount)[0, -1]) if form else -1
+    return Stop(reason=reason, rounds=tuple(r for r, each in enumerate(form) if each == leader))
+
+
+def check_repeat(repeat: int | None) -> None:
+    """Refuse a run of fewer than two answers."""
+    if repeat is not None and repeat < 2:
+        raise ValueError(f"repeat must be >= 2 or null, got {repeat!r}")

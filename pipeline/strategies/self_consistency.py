@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scipy.special import betainc
-
 from pipeline.answers.voting import clusters, top_two
 from pipeline.core.protocol import Decisions, Question, Statistics, StopReason, Strategy
 from pipeline.strategies.samples import Profile, Samples
@@ -157,4 +155,6 @@ def p_majority_lasts(v1: int, v2: int) -> float:
     By the regularised incomplete beta function, which neither under- nor overflows for large
     counts: P(X > 1/2) = I_{1/2}(v2 + 1, v1 + 1).
     """
+    from scipy.special import betainc  # here, since a verb's --help imports this module
+
     return float(betainc(v2 + 1, v1 + 1, 0.5))

@@ -20,8 +20,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import scipy
-from scipy import special
 
 from pipeline.core.arrays import FloatArray
 
@@ -77,13 +75,17 @@ def _ends(k: int) -> tuple[float, float]:
 
 def _gain(z: FloatArray, df: int) -> FloatArray:
     """E (u - z)^+ for u of Student's t, df > 1."""
+    from scipy import special, stats  # here, since a verb's --help imports this module
+
     return np.asarray(
-        (df + z**2) / (df - 1) * scipy.stats.t.pdf(z, df) - z * special.stdtr(df, -z), np.float64
+        (df + z**2) / (df - 1) * stats.t.pdf(z, df) - z * special.stdtr(df, -z), np.float64
     )
 
 
 def _later(k: int, z_Z: FloatArray, next_Z: FloatArray, gain_ZC: FloatArray) -> FloatArray:
     """(Z, C): E r G_{k+1}(z', c / r), u at the middles of equally likely parts."""
+    from scipy import special
+
     u_U = special.stdtrit(k - 1, (np.arange(_U) + 0.5) / _U)
     r_U = np.sqrt((k + 2) * (k - 1 + u_U**2)) / (k + 1)
     new_ZU = (np.maximum(z_Z[:, None], u_U) - u_U / (k + 1)) / r_U

@@ -346,7 +346,7 @@ class ChainComparison:
     log_likelihood: dict[str, float]
     """Of the later transitions given the earlier, by `MODELS`, in nats."""
     gain: dict[str, Interval]
-    """Over H, with 95 % intervals over questions."""
+    """Over H, with 99 % intervals over questions."""
     over: dict[str, Interval]
     """Gain of RU over U: what one more random effect a question adds."""
     q: float
@@ -395,9 +395,9 @@ def compare_chains(chains: Chains) -> ChainComparison | None:
 
 
 def _sum_of(value_Q: FloatArray) -> Interval:
-    half = 1.96 * float(np.sqrt(len(value_Q) * np.var(value_Q, ddof=1)))
+    half = 2.576 * float(np.sqrt(len(value_Q) * np.var(value_Q, ddof=1)))
     total = float(value_Q.sum())
-    return Interval(value=total, low=total - half, high=total + half)
+    return Interval(value=total, low=total - half, high=total + half, level=0.99)
 
 
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
@@ -429,8 +429,8 @@ class MixedSettling:
         """Of the first answers and what was counted."""
         return float(_log_mean(self._start(right_QT) + self._moves(counted)).sum())
 
-    def curve(self, right_QT: FloatArray, rounds: int) -> FloatArray:
-        """(rounds,): mean accuracy of questions that start as these did, z unknown."""
+    def curve(self, rounds: int) -> FloatArray:
+        """(rounds,): mean accuracy of other questions."""
         p_Z = _expit(self.first + self.first_spread * _NODES)
         curves = np.array(
             [

@@ -9,15 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.statistics import (
-    calibrate,
-    fit_isotonic,
-    fit_platt,
-    reliability,
-    roc_auc,
-    wilson,
-)
+from pipeline.statistics.calibration import calibrate, fit_isotonic, fit_platt, reliability, roc_auc
 from pipeline.statistics.calibration_maps import IsotonicMap, PlattMap
+from pipeline.statistics.intervals import wilson
 
 scored = st.lists(
     st.tuples(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.booleans()), min_size=1, max_size=30

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pipeline.statistics import Interval, beta_interval, clopper_pearson, wilson
-from pipeline.statistics.intervals import clopper_pearson_bounds, draws_interval, wilson_bounds
+from pipeline.statistics.intervals import (
+    Interval,
+    beta_interval,
+    clopper_pearson,
+    clopper_pearson_bounds,
+    draws_interval,
+    wilson,
+    wilson_bounds,
+)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.statistics import Difference, holm, mcnemar, paired_difference
+from pipeline.statistics.paired import Difference, holm, mcnemar, paired_difference
 
 
 @pytest.mark.parametrize(

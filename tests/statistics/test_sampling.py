@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.statistics import maj_at_k, pass_at_k
+from pipeline.statistics.sampling import maj_at_k, pass_at_k
 
 
 def first_of_the_largest(samples: tuple[int | None, ...]) -> int | None:

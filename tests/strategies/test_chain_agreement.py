@@ -1,6 +1,7 @@
 """Chains that stop on their answers: chain_asc tests votes, agree weighs scores too."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.config.run import RunConfig
 from pipeline.core.protocol import Failure, StopReason, decisions
+from pipeline.replay.exact import replay_each
 from pipeline.statistics.agreement import VOTE, AgreementWeights
-from pipeline.strategies.chain_agreement import Agree, ChainASC
+from pipeline.strategies.chain_agreement import Agree, ChainASC, Settled
+from pipeline.strategies.expected_agreement import ChainExpectedAgreement, ExpectedAgreement
 from pipeline.strategies.self_consistency import AdaptiveConsistency
 from pipeline.strategies.sequential import MRThinking
 from tests.generators import completion, question
@@ -132,3 +135,113 @@ def test_weights_given_as_a_file_are_read_into_the_configuration(tmp_path):
     assert read.science_digest() != config({"w": [2, 2, 3], "v": [0] * 8}).science_digest()
     with pytest.raises(Exception, match="weights must be a readable JSON file"):
         config(str(tmp_path / "none.json"))
+
+
+def drawn_and_answer(strategy, text, score=0.5):
+    """Completions told and the answer by vote; - is a completion without an answer."""
+    told = [completion(answer=None if c == "-" else c, score=score) for c in text]
+    stop, drawn, _ = played(strategy, told)
+    return drawn, apply(AnswerRule.VOTE, told[:drawn], stop).answer
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "expected"),
+    [
+        ({}, "AAAAAAAA", (3, "A")),
+        ({}, "ABBBAAAA", (4, "B")),
+        ({}, "ABABBBBB", (6, "B")),
+        ({}, "AABBBBBB", (5, "B")),
+        ({}, "ABCDEFGH", (8, "H")),
+        ({"discount": 1.0}, "ABCDEFGH", (8, "A")),
+        ({"repeat": 2}, "ABBBAAAA", (3, "B")),
+        ({"repeat": 2}, "ABABBBBB", (5, "B")),
+        ({"repeat": 2}, "AABBBBBB", (2, "A")),
+        ({"n": 4}, "ABBC", (4, "B")),
+        ({"n": 6}, "ABCABC", (6, "C")),
+        ({"n": 6, "discount": 1.0}, "ABCABC", (6, "A")),
+        ({}, "AB-BBBBB", (6, "B")),
+        ({"repeat": 2}, "AB-BBBBB", (5, "B")),
+        ({}, "A-AAAAAA", (5, "A")),
+        ({"repeat": 2}, "A-AAAAAA", (4, "A")),
+        ({"min_rounds": 5}, "AAAAAAAA", (5, "A")),
+        ({"repeat": None}, "AAAAAAAA", (8, "A")),
+        ({"repeat": None, "score_at_least": 0.5, "discount": 0.0}, "-ABAAAAA", (2, "A")),
+    ],
+)
+def test_settled_stops_on_equal_answers_and_reads_recent_ones(settings, text, expected):
+    """Rounds drawn and the answer of known sequences."""
+    assert drawn_and_answer(Settled(**settings), text) == expected
+
+
+@pytest.mark.parametrize("kind", [ExpectedAgreement, ChainExpectedAgreement])
+@pytest.mark.parametrize(
+    ("price", "text", "expected"),
+    [
+        (0.001, "AAAAAAAA", (3, "A")),
+        (0.001, "ABBBAAAA", (7, "A")),
+        (0.001, "ABABBBBB", (6, "B")),
+        (0.001, "AABBBBBB", (6, "B")),
+        (0.001, "AB-BBBBB", (6, "B")),
+        (0.001, "A-AAAAAA", (5, "A")),
+        (0.001, "--------", (8, None)),
+        (0.01, "AAAAAAAA", (2, "A")),
+        (0.01, "ABBBAAAA", (4, "B")),
+        (0.01, "AABBBBBB", (2, "A")),
+        (0.05, "AAAAAAAA", (1, "A")),
+    ],
+)
+def test_expected_agreement_stops_where_an_answer_is_not_worth_its_price(
+    kind, price, text, expected
+):
+    """Over samples and over rounds: completions drawn and the answer of known sequences."""
+    assert drawn_and_answer(kind(n=8, price=price), text) == expected
+
+
+def test_a_budget_is_spent_in_waves_on_the_questions_of_the_greatest_index():
+    """Of 16 questions with a budget of 2 each, unanimous ones get no more than they need, divided
+    ones the rest, and no more than 32 samples are drawn in all."""
+    questions = [replace(question(n), benchmark="s") for n in range(16)]
+    asked = []
+
+    def answer(of, request):
+        asked.append((of.question_id, request.address))
+        divided = int(of.question_id[1:]) % 2
+        return completion(answer=str(request.sample % 3) if divided else "1")
+
+    strategy = ExpectedAgreement(n=8, budget=2.0)
+    found = {name: stop for _, name, stop in replay_each(strategy, questions, answer)}
+    sizes = {name: len(replayed.stop.rounds) for name, replayed in found.items()}
+
+    assert sum(sizes.values()) == len(set(asked)) == 32
+    assert min(sizes.values()) >= 1
+    halves = [sum(sizes[f"q{n}"] for n in range(first, 16, 2)) for first in (0, 1)]
+    assert halves[1] > halves[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (Settled, "repeat", 1),
+        (Settled, "score_at_least", 1.1),
+        (Settled, "min_rounds", 0),
+        (Agree, "repeat", 1),
+        (ExpectedAgreement, "n", 33),
+        (ExpectedAgreement, "price", 1.0),
+        (ExpectedAgreement, "alpha", 0.0),
+        (ExpectedAgreement, "batch", 0),
+        (ExpectedAgreement, "budget", 0.5),
+        (ChainExpectedAgreement, "discount", -0.1),
+    ],
+)
+def test_settings_out_of_range_are_refused_by_name(kind, field, value):
+    """Each names the field and what must hold."""
+    with pytest.raises(ValueError, match=field):
+        kind(**{field: value})
+
+
+def test_agree_stops_on_repeated_answers_where_asked_to():
+    """`repeat` ends a chain whatever the weights say."""
+    told = [completion(answer="1", score=0.1)] * 8
+    stop, drawn, _ = played(Agree(n=8, tau=1.0, vote_threshold=1.0, repeat=2), told)
+
+    assert (stop.reason, drawn) == (StopReason.AGREED, 2)
