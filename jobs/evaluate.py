@@ -2,6 +2,7 @@
 
     python -m jobs.evaluate --config configs/laptop.yaml
     python -m jobs.evaluate --config configs/laptop.yaml --set science.strategy.tau=0.9
+    python -m jobs.evaluate --config FILE --strategy auto --pilot runs/pilot
     python -m jobs.evaluate --resume runs/laptop-20260101-120000
     ray job submit --address URL --working-dir . -- python -m jobs.evaluate --config FILE
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from jobs.cli import VerbParser, log_to_stderr
@@ -45,6 +47,12 @@ def parser() -> argparse.ArgumentParser:
         choices=tuple(TRACKERS),
         help="also tell an experiment tracker: configuration, progress, accuracies, report",
     )
+    options.add_argument(
+        "--strategy",
+        choices=("auto",),
+        help="auto: the strategy that the pilot of --pilot speaks for (docs/strategies.md), in "
+        "place of those of the configuration",
+    )
     return options
 
 
@@ -54,11 +62,36 @@ def main(argv: list[str] | None = None) -> int:
     log_to_stderr(arguments.level)
     try:
         tracker = tracker_of(arguments.tracker)
-        run, config, attempt = opened_run(arguments)
+        run, config, attempt = opened_run(arguments, advised(arguments))
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return execute(run, config, attempt, tracker)
+
+
+def advised(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] | None:
+    """What puts the strategy of ``--strategy auto`` into a configuration; None without it.
+
+    Raises:
+        ConfigError: without a pilot, or with one that cannot be read.
+    """
+    if arguments.strategy is None:
+        return None
+    if arguments.pilot is None:
+        raise ConfigError("--strategy auto must come with --pilot RUN: a run or an exported pool")
+    from jobs.forecast import read_pilot
+    from pipeline.report.suitability_view import suitability_of
+    from pipeline.theory.suitability import advice
+
+    found = advice(suitability_of(read_pilot(arguments.pilot).cells))
+    logger.info("%s", found.sentence)
+    arguments.pilot = arguments.pilot if arguments.dry_run else None
+
+    def shape(values: dict[str, Any]) -> None:
+        science = values.setdefault("science", {})
+        science["strategies"] = [{"kind": found.kind, "label": "auto", **found.settings}]
+
+    return shape
 
 
 def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | None = None) -> int:

@@ -3,17 +3,20 @@
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from jobs import evaluate
 from jobs.collect import print_suitability
+from pipeline.core.errors import ConfigError
 from pipeline.replay.pools import read_pool
 from pipeline.report.page import Report, report_page
 from pipeline.report.run_data import read_run
 from pipeline.report.suitability_view import contrast, suitability_of, suitability_of_pool
 from pipeline.statistics.intervals import Interval
-from pipeline.theory.suitability import Suitability, suitability
+from pipeline.theory.suitability import LagCorrelation, Suitability, advice, suitability
 from tests.report_runs import made_up_config, question_rows, write_run
 
 
@@ -112,3 +115,39 @@ def test_a_pool_says_what_its_run_says() -> None:
     assert (found.questions, found.rounds) == (len(pool.questions), pool.rounds)
     assert found.samples is not None
     assert again == replace(found, samples=None)
+
+
+def test_the_advice_follows_what_the_pilot_shows() -> None:
+    """A verifier that tells answers apart, a level that rises, one that does not, chains that stay
+    and no chains at all each speak for another strategy."""
+    seen = world(sees=True)
+    blind = world(sees=False)
+    rising = replace(blind, rise=Interval(value=0.1, low=0.05, high=0.15))
+    stays = [LagCorrelation(lag=1, observed=Interval(value=0.95, low=0.9, high=1), chain=0.95)]
+
+    assert (advice(seen).kind, advice(seen).settings) == ("settled", {"score_at_least": 0.8})
+    assert (advice(rising).kind, advice(rising).settings) == ("settled", {})
+    assert advice(replace(blind, rise=Interval(value=0, low=-0.1, high=0.1))).kind == (
+        "chain_expected_agreement"
+    )
+    assert advice(replace(blind, lags=tuple(stays))).kind == "base"
+    assert advice(None).kind == "expected_agreement"
+
+
+def test_a_run_takes_the_strategy_that_its_pilot_speaks_for(tmp_path: Path) -> None:
+    """`--strategy auto` needs a pilot, and puts what it advises in place of the strategies."""
+    config = made_up_config(tmp_path)
+    write_run(config, "run", question_rows(60, ["made-up"]))
+    pilot = f"{config.runtime.runs}/run"
+    found = suitability_of(read_run(pilot).cells)
+    arguments = evaluate.parser().parse_args(["--strategy", "auto", "--pilot", pilot])
+    shape = evaluate.advised(arguments)
+    values: dict[str, Any] = {"science": {"strategies": ["base"]}}
+
+    assert shape is not None
+    shape(values)
+    [entry] = values["science"]["strategies"]
+    assert entry == {"kind": advice(found).kind, "label": "auto", **advice(found).settings}
+    assert evaluate.advised(evaluate.parser().parse_args([])) is None
+    with pytest.raises(ConfigError, match="--strategy auto must come with --pilot"):
+        evaluate.advised(evaluate.parser().parse_args(["--strategy", "auto"]))

@@ -32,6 +32,8 @@ LEAST_QUESTIONS = 20
 _DRAWS = 400
 _NULL_DRAWS = 1_000
 _LEAST_ROUNDS = 6
+_FEW_ROUNDS = 3
+"""So few rounds say nothing of a strategy."""
 _APART, _BLIND, _STILL = 0.65, 0.6, 0.9
 _SURE = 0.05
 _CLOSE = 0.1
@@ -80,6 +82,10 @@ class Suitability:
     """U, fitted to all rounds; None without transitions."""
     stationary_accuracy: float
     """b / (a + b) of pooled counts: the mean accuracy of the rounds, and no prediction."""
+    rise: Interval
+    """Accuracy of the later half of the rounds minus that of the first, 95 %."""
+    score_split: float | None
+    """The score at which right and wrong completions are told apart best (Youden's index)."""
 
     @property
     def settles(self) -> bool:
@@ -111,7 +117,62 @@ class Suitability:
             *_of_chains(self),
             _of_curve(self.curve_variance, self.curve_chance),
         ]
+        if self.rounds > _FEW_ROUNDS:
+            said.append(advice(self).sentence)
         return (*filter(None, said),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """The strategy that a pilot speaks for (the table of docs/strategies.md)."""
+
+    kind: str
+    settings: dict[str, float | int]
+    """Fields of the strategy that differ from its defaults."""
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """In words."""
+        fields = "".join(f", {name}: {value:g}" for name, value in self.settings.items())
+        return f"Advice: {{kind: {self.kind}{fields}}}, since {self.why}."
+
+
+def advice(found: Suitability | None) -> Advice:
+    """Which strategy suits, given what a pilot shows.
+
+    Args:
+        found: of its chains; None where it has samples alone, or too few chains.
+    """
+    if found is None:
+        return Advice(
+            kind="expected_agreement",
+            settings={},
+            why="the pilot has no chains to judge revising by, and samples need no verifier",
+        )
+    lags = found.lags
+    if lags and min(lags[0].chain, lags[-1].chain, lags[-1].observed.value) > _STILL:
+        return Advice(kind="base", settings={}, why="revising hardly ever changes an answer")
+    if found.tells_apart and found.score_split is not None:
+        return Advice(
+            kind="settled",
+            settings={"score_at_least": round(found.score_split, 4)},
+            why="the verifier tells the answers of one question apart, so a satisfied verifier "
+            "ends a chain; with 50 labelled questions or more, compare agree (jobs.train)",
+        )
+    if found.rise.low > 0:
+        return Advice(
+            kind="settled",
+            settings={},
+            why=f"accuracy rises over the rounds ({_points(found.rise)}) and the verifier is no "
+            f"help: recent answers count more, and equal ones end a chain",
+        )
+    return Advice(
+        kind="chain_expected_agreement",
+        settings={},
+        why=f"accuracy does not rise over the rounds ({_points(found.rise)}) and the verifier is "
+        f"no help: all rounds vote alike",
+    )
 
 
 def suitability(
@@ -165,7 +226,31 @@ def suitability(
         models=compare_chains(right_QT),
         settling=fit_settling(right_QT, "run", seed=seed) if moves else None,
         stationary_accuracy=b / (a + b) if a + b else float("nan"),
+        rise=_rise(right_QT),
+        score_split=_score_split(score_QT, right_QT),
     )
+
+
+def _rise(right_QT: FloatArray) -> Interval:
+    later_QT = right_QT[:, (right_QT.shape[1] + 1) // 2 :]
+    known_Q = ~np.isnan(right_QT[:, 0]) & ~np.isnan(later_QT).all(axis=1)
+    if known_Q.sum() < 2:
+        return Interval(value=0.0, low=-1.0, high=1.0)
+    gain_Q = np.nanmean(later_QT[known_Q], axis=1) - right_QT[known_Q, 0]
+    value, half = float(gain_Q.mean()), 1.96 * float(gain_Q.std(ddof=1) / np.sqrt(len(gain_Q)))
+    return Interval(value=value, low=value - half, high=value + half)
+
+
+def _score_split(score_QT: FloatArray, right_QT: FloatArray) -> float | None:
+    use = ~np.isnan(score_QT) & ~np.isnan(right_QT)
+    score, right = score_QT[use], right_QT[use] == 1
+    if not right.any() or right.all():
+        return None
+    at = np.unique(score)
+    right_above, wrong_above = (
+        1 - np.searchsorted(np.sort(score[kind]), at) / kind.sum() for kind in (right, ~right)
+    )
+    return float(at[(right_above - wrong_above).argmax()])
 
 
 def _by_round(right_QT: FloatArray) -> list[Transitions]:
@@ -444,6 +529,11 @@ def _of_curve(ratio: float | None, chance: float | None) -> str | None:
 
 def _with_ends(interval: Interval) -> str:
     return f"{_two(interval.value)} [{_two(interval.low)}, {_two(interval.high)}]"
+
+
+def _points(interval: Interval) -> str:
+    low, value, high = (100 * x for x in (interval.low, interval.value, interval.high))
+    return f"{value:+.1f} points [{low:+.1f}, {high:+.1f}]"
 
 
 def _two(value: float) -> str:
