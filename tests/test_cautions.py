@@ -16,6 +16,8 @@ from jobs.run_options import opened_run
 from jobs.tables import print_summary
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
+from pipeline.records.run_dir import RunDir
+from pipeline.report.cautions import cautions
 from pipeline.report.page import Report, report_page
 from pipeline.report.run_data import read_run
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
@@ -172,3 +174,24 @@ def test_a_resume_takes_golds_whose_commas_an_earlier_version_left_out(tmp_path:
     again = opened_run(evaluate.parser().parse_args(["--resume", run.address]))
 
     assert again[2] == 2
+
+
+@pytest.mark.parametrize(("p0", "reason"), [(0.9, "gated"), (0.2, "budget")])
+def test_a_gate_that_decides_alike_for_all_is_named_with_its_numbers(
+    tmp_path: Path, p0: float, reason: str
+) -> None:
+    """Where it stopped all chains or none the sentence gives mean p0 and L; where it stopped some
+    there is none."""
+    config = made_up_config(tmp_path, strategies=["markovscale_t"])
+    row: dict[str, Any] = {
+        **{"strategy": "markovscale_t", "benchmark": "made-up", "stop_reason": reason},
+        **{"p0": p0, "a": 0.1, "b": 0.3, "thinking_tokens": 0, "completions": 1},
+    }
+    write_run(config, "run", question_rows(2, ["made-up"]))
+    run = RunDir.open(f"{config.runtime.runs}/run")
+    [said] = cautions(run, config, [row] * 30)
+    mixed = [{**row, "stop_reason": "gated" if i % 2 else "budget"} for i in range(60)]
+
+    assert f"stopped {30 if reason == 'gated' else 0} of 30 chains of made-up" in said
+    assert f"mean p0 is {p0:.3f}, L 0.750" in said
+    assert cautions(run, config, mixed) == ()

@@ -7,11 +7,13 @@ from typing import Any
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import own_rules_of
+from pipeline.config.strategies import own_rules_of, strategies_of
+from pipeline.core.protocol import StopReason
 from pipeline.records.outcome import FINAL, columns_of, has_failed
 from pipeline.records.run_dir import RunDir
 from pipeline.records.side_files import notes
 from pipeline.records.trajectory import Seen
+from pipeline.strategies.markovscale import MarkovScaleT
 
 _SLACK = 32  # tokens of the marks, and of the words with which an engine ends a thought
 
@@ -19,7 +21,12 @@ _SLACK = 32  # tokens of the marks, and of the words with which an engine ends a
 def read_for_cautions(config: RunConfig) -> tuple[str, ...]:
     """The columns of final outcomes that `cautions` looks at."""
     own = own_rules_of(config.science)
-    return (*FINAL, "error", "stop_reason", *columns_of((AnswerRule.LAST, *own))) if own else FINAL
+    columns = [*FINAL]
+    if own:
+        columns += ["error", "stop_reason", *columns_of((AnswerRule.LAST, *own))]
+    if _gated(config):
+        columns += ["strategy", "benchmark", "stop_reason", "p0", "a", "b"]
+    return tuple(dict.fromkeys(columns))
 
 
 def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[str, ...]:
@@ -29,8 +36,11 @@ def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[
     budget, own = config.science.decoding.thinking_budget, own_rules_of(config.science)
     chains = over = 0
     unread = dict.fromkeys(own, 0)
-    for row in outcomes if own or budget is not None else ():
+    gated, gates = _gated(config), dict[tuple[str, str], list[Seen]]()
+    for row in outcomes if own or budget is not None or gated else ():
         chains += 1
+        if gated and row["strategy"] in gated:
+            gates.setdefault((row["strategy"], row["benchmark"]), []).append(row)
         if budget is not None:
             over += row["thinking_tokens"] > row["completions"] * (budget + _SLACK)
         if own and row["verdict_last"] is not None and not has_failed(row):
@@ -40,6 +50,7 @@ def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[
         *warnings,
         *left_out(skipped),
         *_over_budget(budget, over, chains),
+        *filter(None, (_gate(*key, rows) for key, rows in gates.items())),
         *(
             f"answer rule {rule} ({rule.told()}) could not be applied to {count:,} of {chains:,} "
             "chains (it raised, or had nothing to read), which are left out under it"
@@ -72,4 +83,35 @@ def _over_budget(budget: int | None, over: int, chains: int) -> tuple[str, ...]:
         f"the engine ignored the thinking budget of {budget:,} tokens: {over:,} of "
         f"{chains:,} chains thought longer; name what ends the thinking in "
         "science.generator.reasoning, or set vLLM's reasoning_parser",
+    )
+
+
+_LEAST_CHAINS, _NEARLY = 20, 0.05
+
+
+def _gated(config: RunConfig) -> frozenset[str]:
+    """Labels of the strategies that have a gate."""
+    return frozenset(
+        label
+        for label, strategy in strategies_of(config.science).items()
+        if isinstance(strategy, MarkovScaleT) and getattr(strategy, "gate", True)
+    )
+
+
+def _gate(name: str, benchmark: str, rows: Sequence[Seen]) -> str | None:
+    """A sentence where the gate stopped nearly all chains, or nearly none."""
+    known = [row for row in rows if None not in (row["p0"], row["a"], row["b"])]
+    stopped = sum(row["stop_reason"] == StopReason.GATED for row in known)
+    share = stopped / len(known) if known else 0.5
+    if len(known) < _LEAST_CHAINS or _NEARLY < share < 1 - _NEARLY:
+        return None
+    limits = [row["b"] / (row["a"] + row["b"]) for row in known if row["a"] + row["b"]]
+    limit = f"{sum(limits) / len(limits):.3f}" if limits else "not defined (a = b = 0)"
+    p0 = sum(row["p0"] for row in known) / len(known)
+    end = "nothing was spared"
+    if share > 0.5:
+        end = "the method is Base there; check that a, b and p0 were fitted on such questions"
+    return (
+        f"the gate of {name} stopped {stopped:,} of {len(known):,} chains of {benchmark}: mean p0 "
+        f"is {p0:.3f}, L {limit}: {end}"
     )
