@@ -165,7 +165,10 @@ def intervals(rows: Sequence[Row], limits: Sequence[Row] = ()) -> alt.LayerChart
     layers = []
     if limits:
         dashes = alt.StrokeDash(
-            "name:N", title=None, scale=alt.Scale(range=[[3, 4], [1, 0], [8, 3]])
+            "name:N",
+            title=None,
+            scale=alt.Scale(range=[[3, 4], [1, 0], [8, 3]]),
+            legend=alt.Legend(columns=1),
         )
         rule = alt.Chart(_data(limits)).mark_rule(strokeWidth=2, color="gray")
         layers.append(

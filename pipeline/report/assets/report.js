@@ -173,7 +173,7 @@
     answer.append(make("bdi", chain.answer ?? "none"), `. ${chain.tokens.toLocaleString("en")} completion tokens.`);
     section.append(title, make("p", chain.why, { class: "why", dir: "auto" }), answer);
     if (chain.scores.filter((score) => score !== null).length > 1) {
-      const picture = make("div", null, { class: "beliefs" });
+      const picture = make("div", null, { class: "vega beliefs" });
       const rounds = chain.names.map((_, r) => ({ round: r, score: chain.scores[r], belief: chain.beliefs[r] ?? null, tau: chain.tau, verdict: MARKS[chain.marks[r]] }));
       section.append(picture);
       requestAnimationFrame(() => drawChart(picture, { ...chart, datasets: { rounds } }));
