@@ -183,9 +183,8 @@ def test_a_strategy_may_bring_its_rule(project):
     page = (ROOT / "docs" / "write-a-strategy.md").read_text("utf-8")
     code = re.search(r"```python\n(.*?)```", page, re.S)[1]
     stable = project / "early" / "stable.py"
-    stable.write_text(
-        code.replace('default_rule: ClassVar[str] = "last"', f'default_rule = "{TWICE}"')
-    )
+    field = "    n: int = 8"
+    stable.write_text(code.replace(field, f'    default_rule = "{TWICE}"\n{field}'))
     pool = str(project / "pool")
     write_synthetic_pool(pool, questions=24, rounds=4, samples=0)
 
@@ -199,9 +198,7 @@ def test_a_strategy_may_bring_its_rule(project):
     headlines = {row["answer_rule"] for row in table.to_pylist() if row["headline"]}
     assert headlines == {"first_twice"}
     assert replayed["answer_first_twice"].null_count < 24
-    stable.write_text(
-        code.replace('default_rule: ClassVar[str] = "last"', 'default_rule = "x.y:vote"')
-    )
+    stable.write_text(code.replace(field, f'    default_rule = "x.y:vote"\n{field}'))
     del sys.modules["early.stable"]
     with pytest.raises(ConfigError, match="'vote', which is shipped"):
         config_of(strategies=["early.stable:Stable"])
