@@ -90,9 +90,9 @@ def _evaluations(arguments: argparse.Namespace) -> list[Evaluation]:
     """
     found: dict[tuple[str, str], Evaluation] = {}
     for address in arguments.pool:
-        pool = read_pool(address)
-        if not pool.rounds:
-            raise ConfigError(f"--pool must have chains, {address} has samples only")
+        pool = read_pool(address).comparable()
+        if pool.imported is not None:
+            print(f"{address}: {pool.imported.sentence}")
         backbone = pool.science.generator.model
         if arguments.predictor is not None:
             priors = PriorsConfig(predictor=arguments.predictor)
@@ -101,7 +101,8 @@ def _evaluations(arguments: argparse.Namespace) -> list[Evaluation]:
             if (backbone, benchmark) in found:
                 raise ConfigError(
                     f"pools must differ in backbone or benchmark, {benchmark} of {backbone} is in "
-                    f"{found[backbone, benchmark].pool.address} and in {address}"
+                    f"{found[backbone, benchmark].pool.address} and in {address}: chains and "
+                    "samples of other seeds become one pool by markovscale import --format pool"
                 )
             part = pool.of_benchmarks((benchmark,))
             if arguments.predictor is None:

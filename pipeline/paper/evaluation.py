@@ -20,7 +20,7 @@ TESTED = "_on_test"
 """Ending of names whose tau was chosen on the questions that they are judged on."""
 
 _SYMBOLS = {"tau": "τ", "gamma": "γ", "sigma": "σ", "p0_source": "p0 from", "stop_rule": "rule"}
-_UNSAID = {"n", "decoding", "prompts", "score", "score_every", "batch", "weighted", "weights"}
+_UNSAID = {"n", "chain", "decoding", "prompts", "score", "score_every", "batch", "weighted", "weights"}
 _OFF = {"gate": "no gate", "stopping": "no stopping"}
 
 Place = tuple[str, int | None]
@@ -64,7 +64,9 @@ class Evaluation:
     def column(self, **fields: Any) -> Column:
         """A column of this benchmark and backbone; from the pool, with nothing tuned, unless
         said otherwise."""
-        shared = {"source": self.pool.address, "tuned": "", "chosen_on": None} | fields
+        told = "" if self.pool.tokens == "recorded" else f" (tokens are {self.pool.counted})"
+        source = f"{self.pool.address}{told}"
+        shared = {"source": source, "tuned": "", "chosen_on": None} | fields
         return Column(backbone=self.backbone, benchmark=self.benchmark, **shared)
 
     def scored(

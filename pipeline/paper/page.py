@@ -9,6 +9,7 @@ from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import BEST_RULE, Evaluation
 from pipeline.paper.figures import accuracy_figure, bounds_figure, convergence_figure
 from pipeline.paper.settings import TAUS
+from pipeline.replay.pools import CompletionPool
 from pipeline.report import words
 from pipeline.report.fronts import Row, fronts_section
 from pipeline.report.html import (
@@ -89,6 +90,8 @@ def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bo
         h("a", "Skip to the result", href="#result", cls="skip"),
         banner(h("b", "SYNTHETIC"), f"Scripted engines made {', '.join(synthetic)}; no model "
                "answered.", made_up=True) if synthetic else None,
+        *(banner(h("b", "IMPORTED"), f"{pool.address}: {pool.imported.sentence}. Columns of tokens "
+                 f"hold {pool.counted}.") for pool in _imported(groups)),
         h("header", h("h1", "The paper's evaluation"),
           h("p", "; ".join(group.made.title for group in groups)), cls="top wide"),
         contents(parts),
@@ -108,6 +111,12 @@ def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bo
         h("footer", "Made by markovscale paper from recorded pools; it holds no link to the "
           "network."),
     )  # fmt: skip
+
+
+def _imported(groups: Sequence[Group]) -> list[CompletionPool]:
+    """The imported pools, each once."""
+    pools = {g.made.pool.address: g.made.pool for g in groups if g.made.pool.imported is not None}
+    return list(pools.values())
 
 
 def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:

@@ -63,6 +63,9 @@ class Replays:
     chains: ChainArrays
     calibrated: bool = False
     """Whether scores went through a map fitted on the other half."""
+    further: tuple[Replays, ...] = ()
+    """The same questions with further chains: values of chains are means over all of them. Settings
+    are chosen on the first."""
     _fast: dict[str, FastReplay] = field(default_factory=dict)
     _judged: dict[tuple[str, Strategy], Judged] = field(default_factory=dict)
     _answers: Answers = field(default_factory=dict)
@@ -74,6 +77,9 @@ class Replays:
         replays = cls(believed, make, chains)
         tuned = replace(chains, question_Q=tuple(q.question for q in believed.tuned.questions))
         replays._fast = {JUDGED: FastReplay(chains), TUNED: FastReplay(tuned)}
+        replays.further = tuple(
+            cls.of(believed.with_chain(chain), make) for chain in range(1, believed.judged.chains)
+        )
         return replays
 
     def with_calibrated_scores(self) -> Replays:
@@ -116,12 +122,22 @@ class Replays:
         return judged_by_state_machine(self.believed.judged, strategy, self._answers)
 
     def right(self, choice: Choice) -> FloatArray:
-        """(Q,) 1 right, 0 wrong, nan where nobody can say."""
-        return np.asarray(self._merged([rights(self.judged(s), rule) for s, rule in choice.picked]))
+        """(Q,) 1 right, 0 wrong, nan where nobody can say; the share of right ones of several
+        chains."""
+        own = np.asarray(self._merged([rights(self.judged(s), rule) for s, rule in choice.picked]))
+        return self._mean(own, [one.right(choice) for one in self._further(choice)])
 
     def tokens(self, choice: Choice) -> FloatArray:
         """(Q,) completion tokens."""
-        return np.asarray(self._merged([self.judged(s).tokens_Q for s, _ in choice.picked]), float)
+        own = np.asarray(self._merged([self.judged(s).tokens_Q for s, _ in choice.picked]), float)
+        return self._mean(own, [one.tokens(choice) for one in self._further(choice)])
+
+    def _further(self, choice: Choice) -> tuple[Replays, ...]:
+        """The replays of further chains, for strategies that read chains."""
+        return self.further if replays_as_arrays(choice.picked[0][0]) else ()
+
+    def _mean(self, own_Q: FloatArray, further: Sequence[FloatArray]) -> FloatArray:
+        return np.mean([own_Q, *further], axis=0) if further else own_Q
 
     def drawn(self, choice: Choice) -> IntArray:
         """(Q,) completions."""

@@ -176,6 +176,27 @@ class CompletionPool:
         """Chains a question; 0 where none were drawn."""
         return 1 + min(len(q.more_chains) for q in self.questions) if self.rounds else 0
 
+    @property
+    def counted(self) -> str:
+        """What columns of tokens count for this pool (`comparable`)."""
+        return {
+            "recorded": "completion tokens",
+            "estimated": "completion tokens, estimated",
+            "none": "completions, as no tokens are recorded",
+        }[self.tokens]
+
+    def comparable(self) -> CompletionPool:
+        """This pool as strategies are compared over it: where it has no chains, the first samples
+        are chains of one round; where it has no tokens, each completion counts as one."""
+        if self.rounds and self.tokens != "none":
+            return self
+        questions = self.questions
+        if self.tokens == "none":
+            questions = tuple(_counted(question) for question in questions)
+        if not self.rounds:
+            questions = tuple(_with_first_round(question) for question in questions)
+        return replace(self, rounds=max(1, self.rounds), questions=questions)
+
     def with_chain(self, chain: int) -> CompletionPool:
         """This pool with one of its chains, from 0, in place of the first."""
         if chain == 0:
@@ -212,6 +233,29 @@ class CompletionPool:
                 )
         kept = tuple(q for q in self.questions if not names or q.question.benchmark in names)
         return replace(self, questions=kept)
+
+
+def _with_first_round(question: PoolQuestion) -> PoolQuestion:
+    """With its first sample, which answers the same prompt, as a chain of one round."""
+    first = tuple(
+        replace(e, address=(Pool.SEQUENTIAL.value, 0, 0, 0)) for e in question.samples[:1]
+    )
+    return replace(question, rounds=first, round_verdicts=question.sample_verdicts[:1])
+
+
+def _counted(question: PoolQuestion) -> PoolQuestion:
+    def one_each(entries: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
+        return tuple(
+            replace(entry, observation=replace(entry.observation, completion_tokens=1))
+            for entry in entries
+        )
+
+    return replace(
+        question,
+        rounds=one_each(question.rounds),
+        samples=one_each(question.samples),
+        more_chains=tuple((one_each(c), verdicts) for c, verdicts in question.more_chains),
+    )
 
 
 def read_pool(address: str, *, text: bool | None = None) -> CompletionPool:
