@@ -30,12 +30,12 @@ from jobs.pool_priors import predicted_pool
 from jobs.sweep_tables import print_fronts, print_sweep
 from pipeline.answers.answer_rules import Rule
 from pipeline.config.strategies import rules_of
-from pipeline.config.sweep import SweepConfig, grid, science_of
+from pipeline.config.sweep import SweepConfig, grid, possible_grid, science_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
 from pipeline.replay.fronts import SCHEMA, control_settings, sweep_fronts
-from pipeline.replay.pools import CompletionPool, names_of, read_pool
-from pipeline.replay.sweep import SweepResult, sweep, sweep_table
+from pipeline.replay.pools import CompletionPool, is_export, names_of, read_pool
+from pipeline.replay.sweep import SweepResult, fitting, sweep, sweep_table
 from pipeline.report.fronts import fronts_name
 from pipeline.store.storage import Folder
 
@@ -75,15 +75,24 @@ def main(argv: list[str] | None = None) -> int:
     out = arguments.out or f"{arguments.pool.rstrip('/')}/sweep.parquet"
     folder, name = Folder(posixpath.dirname(out) or "."), posixpath.basename(out)
     folder.prepare(name)
-    pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks)
-    settings = grid(config, pool.science)
+    pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks).comparable()
+    asked, unscored = _asked(config, pool)
+    settings, notes = fitting(pool, asked)
+    if unscored:
+        notes.append(f"left out, as the pool has no scores: {', '.join(unscored)}")
+    if pool.imported is not None:
+        notes = [f"{pool.imported.sentence}; columns of tokens hold {pool.counted}", *notes]
+    if pool.chains > 1:
+        notes.append(f"chains are the first of {pool.chains} of each question")
+    for note in notes:
+        print(note)
     rules = rules_of(science_of(config, pool.science))
     _check_held_out(settings, pool)
     result = _swept(pool, config, arguments.features, rules)
     others: dict[str, SweepResult] = {}
     if arguments.choose_on:
         others[_name(arguments.choose_on)] = _swept(
-            read_pool(arguments.choose_on), config, arguments.features, rules
+            read_pool(arguments.choose_on).comparable(), config, arguments.features, rules
         )
     fronts = sweep_fronts(result)
     own = replace(result, settings=result.settings[: len(settings)])
@@ -99,6 +108,16 @@ def main(argv: list[str] | None = None) -> int:
         f"({len(result.settings) - len(settings):,} more settings, of the controls): {beside}"
     )
     return 0
+
+
+def _asked(
+    config: SweepConfig, pool: CompletionPool
+) -> tuple[list[tuple[str, Strategy]], list[str]]:
+    """The settings, and the labels of those left out: a run refuses what needs scores that it does
+    not have, an export or import goes without."""
+    if is_export(pool.address):
+        return possible_grid(config, pool.science)
+    return grid(config, pool.science), []
 
 
 def _check_held_out(settings: Sequence[tuple[str, Strategy]], pool: CompletionPool) -> None:
@@ -135,7 +154,7 @@ def _swept(
 ) -> SweepResult:
     started = time.perf_counter()
     pool = predicted_pool(pool, config.priors, features)
-    settings = grid(config, pool.science)
+    settings, _ = fitting(pool, _asked(config, pool)[0])
     settings += [one for one in control_settings(pool) if one not in settings]
     result = sweep(pool, settings, seed=config.seed, rules=rules)
     seconds = time.perf_counter() - started

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from jobs.import_logs import main
+from jobs.paper import main as paper
+from jobs.sweep import main as sweep
+from pipeline.api import fronts
 from pipeline.config.collection import make_collection
 from pipeline.core.prompts import first_box_compat
 from pipeline.core.protocol import Question
@@ -556,3 +559,38 @@ def test_a_collection_draws_several_chains_with_seeds_of_their_own():
     assert [request.address for request in requests] == [("sequential", c, 0, 0) for c in range(3)]
     assert len({request.seed for request in requests}) == 3
     assert len({request.digest() for request in requests}) == 1
+
+
+def letters(kind: str) -> list[dict[str, Any]]:
+    """60 questions of multiple choice: four completions each, as rounds or as samples."""
+    return [
+        {"q": str(q), "gold": "ABCD"[q % 4], kind: at, "a": "ABCD"[(q + (q * at) % 3) % 4]}
+        for q in range(60)
+        for at in range(4)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["round", "sample"])
+def test_pools_of_one_kind_without_scores_and_tokens_fill_every_table(tmp_path, capsys, kind):
+    """Chains or samples alone, letters, four deep: the paper's evaluation, a sweep of its grid and
+    the fronts end well, say what they rest on, and count completions in place of tokens."""
+    text = f"question_id: q\ngold: gold\nanswer: a\n{kind}: {kind}\n"
+    pool = imported(tmp_path, *mapped(tmp_path, letters(kind), text))
+    out = tmp_path / "paper"
+    assert paper([f"--pool={tmp_path / 'pool'}", f"--out={out}"]) == 0
+    page = (out / "paper.html").read_text()
+    assert "imported from 1 file of format map" in page
+    assert "completions, as no tokens are recorded" in page
+    method = "Self-Consistency" if kind == "sample" else "MR-Thinking"
+    main_rows = (out / "main.csv").read_text().splitlines()
+    row = next(line for line in main_rows if f",{method},N = 4,{method}," in line)
+    assert "tokens are completions" in row
+
+    config = Path(__file__).parents[1] / "configs" / "sweeps" / "paper.yaml"
+    arguments = [f"--pool={tmp_path / 'pool'}", f"--config={config}"]
+    assert sweep([*arguments, f"--out={tmp_path / 'sweep.parquet'}"]) == 0
+    said = capsys.readouterr().out
+    assert "is cut to 4, the depth of the pool" in said
+    assert "left out, as the pool has no scores: " in said
+    assert "jobs.collect" not in said
+    assert fronts(pool).num_rows > 0

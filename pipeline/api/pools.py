@@ -27,7 +27,7 @@ from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, rep
 from pipeline.replay.fronts import SCHEMA as FRONTS
 from pipeline.replay.fronts import control_settings, sweep_fronts
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
-from pipeline.replay.sweep import Answers, answers_of, sweep_table
+from pipeline.replay.sweep import Answers, answers_of, fitting, sweep_table
 from pipeline.replay.sweep import sweep as swept
 from pipeline.results.column import METHODS
 from pipeline.store.storage import Address
@@ -137,11 +137,10 @@ def sweep(
     Raises:
         ConfigError: where a setting needs what the pool cannot give.
     """
-    config = _config(strategies, answer_rules)
+    config, pool = _config(strategies, answer_rules), pool.comparable()
     rules = _rules(config, pool, answer_rules)
-    return sweep_table(
-        swept(pool, grid(config, pool.science), seed=seed, rules=rules), _several(choose)
-    )
+    settings, _ = fitting(pool, grid(config, pool.science))
+    return sweep_table(swept(pool, settings, seed=seed, rules=rules), _several(choose))
 
 
 def fronts(
@@ -164,10 +163,12 @@ def fronts(
     Raises:
         ConfigError: where a setting needs what the pool cannot give.
     """
+    pool = pool.comparable()
     own, rules = list[tuple[str, Strategy]](), RULES
     if strategies:
         config = _config(strategies)
-        own, rules = grid(config, pool.science), _rules(config, pool, None)
+        own, _ = fitting(pool, grid(config, pool.science))
+        rules = _rules(config, pool, None)
     own += [one for one in control_settings(pool) if one not in own]
     result = swept(pool, own, seed=seed, rules=rules)
     return pa.Table.from_pylist(sweep_fronts(result), schema=FRONTS)

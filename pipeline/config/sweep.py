@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -12,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pipeline.answers.answer_rules import AnswerRule, chooses_of_those
 from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry
 from pipeline.config.errors import described
+from pipeline.config.models import VerifierModel
 from pipeline.config.run import override_field
 from pipeline.config.schema import Section, merged_fields
 from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
@@ -124,6 +126,25 @@ def grid(config: SweepConfig, science: ScienceConfig) -> list[tuple[str, Strateg
             (strategy,) = strategies_of(alone).values()
             built.append((entry.label or one.label, strategy))
     return built
+
+
+def possible_grid(
+    config: SweepConfig, science: ScienceConfig
+) -> tuple[list[tuple[str, Strategy]], list[str]]:
+    """As `grid`, without the settings that need scores where the pool has none, and their labels.
+
+    Raises:
+        ConfigError: as `grid`, and where nothing is left.
+    """
+    if science.verifier is not None:
+        return grid(config, science), []
+    scored = science.model_copy(update={"verifier": VerifierModel(model="none")})
+    made = grid(config, scored)
+    kept = [(label, strategy) for label, strategy in made if not strategy.needs_score]
+    left = list(dict.fromkeys(label for label, strategy in made if strategy.needs_score))
+    if not kept:
+        raise ConfigError(f"a pool must have scores for {', '.join(left)}, it has none")
+    return [(label, replace(cast(Any, strategy), score=False)) for label, strategy in kept], left
 
 
 def _entry(kind: str, values: dict[str, Any] | None = None) -> StrategyEntry:

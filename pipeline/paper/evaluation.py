@@ -20,7 +20,17 @@ TESTED = "_on_test"
 """Ending of names whose tau was chosen on the questions that they are judged on."""
 
 _SYMBOLS = {"tau": "τ", "gamma": "γ", "sigma": "σ", "p0_source": "p0 from", "stop_rule": "rule"}
-_UNSAID = {"n", "chain", "decoding", "prompts", "score", "score_every", "batch", "weighted", "weights"}
+_UNSAID = {
+    "n",
+    "chain",
+    "decoding",
+    "prompts",
+    "score",
+    "score_every",
+    "batch",
+    "weighted",
+    "weights",
+}
 _OFF = {"gate": "no gate", "stopping": "no stopping"}
 
 Place = tuple[str, int | None]

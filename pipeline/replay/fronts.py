@@ -195,10 +195,14 @@ def budgets(depth: int) -> list[int]:
 
 def control_settings(pool: CompletionPool) -> list[tuple[str, Strategy]]:
     """Base and the grids of the controls, as far as the pool can replay them: MarkovScale^* needs
-    scores, a and b."""
-    if pool.rounds < 2:
-        return []
+    scores, a and b; a pool of samples has the vote over them, of a fixed number and by ASC."""
     made: list[tuple[str, Strategy]] = [("base", _make("base", pool.science))]
+    if pool.rounds < 2:
+        for n in budgets(pool.samples) if pool.samples > 1 else ():
+            made.append(("self_consistency", _make("self_consistency", pool.science, n=n)))
+            for threshold in THRESHOLDS:
+                made.append(("asc", _make("asc", pool.science, n=n, threshold=threshold)))
+        return made if len(made) > 1 else []
     for n in budgets(pool.rounds):
         made.append(("mr_thinking", _make("mr_thinking", pool.science, n=n)))
         for threshold in THRESHOLDS:

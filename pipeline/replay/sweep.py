@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ from pipeline.replay.chain_arrays import (
 from pipeline.replay.exact import RecordingKind, check_replayable, replay_phases
 from pipeline.replay.fast import Decisions, FastReplay, replays_as_arrays
 from pipeline.replay.pool_rows import Digests
-from pipeline.replay.pools import CompletionPool
+from pipeline.replay.pools import CompletionPool, is_export
 from pipeline.results.column import HELD_OUT, TEST
 from pipeline.statistics.intervals import wilson
 from pipeline.strategies.chain_agreement import Agree
@@ -142,6 +142,40 @@ def sweep(
     return SweepResult(
         benchmarks=pool.benchmarks, group_Q=group_Q, settings=tuple(made), rules=tuple(rules)
     )
+
+
+def fitting(
+    pool: CompletionPool, settings: Sequence[tuple[str, Strategy]]
+) -> tuple[list[tuple[str, Strategy]], list[str]]:
+    """Settings that a pool is deep enough for, and what was changed, in words.
+
+    N is cut to the depth of a pool that nobody can deepen, an export or an import; a run's settings
+    stay as they are. Strategies of chains are left out where there are samples only.
+    """
+    if not is_export(pool.address):
+        return list(settings), []
+    kept: list[tuple[str, Strategy]] = []
+    cut: dict[str, int] = {}
+    without: dict[str, None] = {}
+    for label, strategy in settings:
+        try:
+            deepest = depth_of(pool, strategy) if strategy.pool_replayable else strategy.n
+        except ConfigError:  # a prior is missing
+            if pool.science.verifier is not None and pool.rounds > 1:
+                raise
+            deepest = 0
+        if not deepest or strategy.n > deepest == 1:
+            without[label] = None
+            continue
+        if strategy.n > deepest:
+            cut[label] = deepest
+            strategy = replace(cast(Any, strategy), n=deepest)
+        if (label, strategy) not in kept:
+            kept.append((label, strategy))
+    notes = [f"n of {label} is cut to {n}, the depth of the pool" for label, n in cut.items()]
+    if without:
+        notes.append(f"left out, as the pool has no chains, scores or priors: {', '.join(without)}")
+    return kept, notes
 
 
 def depth_of(pool: CompletionPool, strategy: Strategy) -> int:
