@@ -7,7 +7,8 @@ Chains (pools, or arrays ``GROUP_answer``, ``_right``, ``_tokens``, ``_logprob``
 family of settings is tuned on one half of the questions and judged on the other at equal
 completion tokens, over random halves; printed is the mean accuracy over budgets of 1.25 rounds up
 to the depth, minus that of chain_asc by vote, with the 95 % interval over questions. Weights of
-agree are fitted on the other half. Then some of the rules at n = 8 with fixed settings.
+agree are fitted on the other half. Then some of the rules at n = 8 with fixed settings, and of
+pools what a vote over d rounds of a chain and B - d fresh samples is worth.
 
 Samples (arrays ``answer`` and ``right`` of an .npz, one log or many): every family has one knob and
 no tuning; the recorded samples are put in random orders. Printed is the mean accuracy over budgets
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.answers.answer_rules import RULES, AnswerRule
+from pipeline.answers.voting import forms
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion, Priors, Question
 from pipeline.predictors.agreement_training import fitted_on_chains
@@ -42,7 +44,7 @@ from pipeline.replay.chain_arrays import (
     positions_by_depth,
 )
 from pipeline.replay.fast import FastReplay
-from pipeline.replay.pools import read_pool
+from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import judged_by_arrays, rights
 from pipeline.statistics.agreement import AgreementWeights, count_votes, recent_leader
 from pipeline.statistics.fronts import Family, fronts, interval_of
@@ -251,6 +253,35 @@ def fixed_settings(chains: ChainArrays, n: int) -> None:
         )
 
 
+def width_and_depth(pool: CompletionPool) -> None:
+    """Print what a vote over d rounds of the chain and B - d fresh samples is worth."""
+    form, right = [], []
+    for question in pool.questions:
+        rounds, samples = question.rounds[:16], question.samples[1:17]
+        seen = [e.observation for e in (*rounds, *samples)]
+        form.append(forms([c.answer if isinstance(c, Completion) else None for c in seen]))
+        verdicts = (*question.round_verdicts[:16], *question.sample_verdicts[1:17])
+        right.append([v == "right" for v in verdicts])
+    form_QT, right_QT = np.array(form), np.array(right, np.float64)
+    draws = np.random.default_rng(0).multinomial(
+        len(form_QT), np.ones(len(form_QT)) / len(form_QT), size=400
+    )
+    for size in (8, 16):
+        right_Q = {}
+        for depth in sorted({0, 2, 4, size // 2, size - 2, size}):
+            at = [*range(depth), *range(16, 16 + size - depth)]
+            voted = form_QT[:, at]
+            leader_Q = recent_leader(voted, 1.0)[:, -1]
+            first_Q = (voted == leader_Q[:, None]).argmax(axis=1)
+            judged_Q = right_QT[:, at][np.arange(len(voted)), first_Q]
+            right_Q[depth] = np.where(leader_Q >= 0, judged_Q, 0.0)
+        pure = right_Q[size]
+        print(f"  {size} completions, all of one chain: {100 * pure.mean():.1f} %")
+        for depth, own in list(right_Q.items())[:-1]:
+            gap_D = np.concatenate([[np.mean(own - pure)], draws @ (own - pure) / len(own)])
+            print(f"    {depth} rounds, {size - depth} samples: {_points(interval_of(gap_D))}")
+
+
 def sample_orders(
     answer_LQS: IntArray, right_LQS: IntArray, orders: int, seed: int
 ) -> tuple[IntArray, FloatArray]:
@@ -387,8 +418,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         data = np.load(path)
         names = sorted({name.removesuffix("_answer") for name in data if name.endswith("_answer")})
         groups += [(f"{path.name} {n}", lambda d=data, n=n: chains_of(d, n), 8) for n in names]
-    for pool in arguments.pool:
-        groups.append((pool, lambda p=pool: cut(chain_arrays(read_pool(p)), 16), 16))
+    pools = {pool: read_pool(pool) for pool in arguments.pool}
+    for name, pool in pools.items():
+        groups.append((name, lambda p=pool: cut(chain_arrays(p), 16), 16))
     for name, make, depth in groups:
         chains = make()
         started = time.perf_counter()
@@ -396,6 +428,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         chain_fronts(chains, depth, arguments.splits, arguments.seed)
         print("  fixed, n = 8:")
         fixed_settings(chains, 8)
+        if name in pools and pools[name].samples > 16:
+            width_and_depth(pools[name])
         print(f"  {time.perf_counter() - started:.1f} s", flush=True)
     for path in arguments.samples:
         data = np.load(path)

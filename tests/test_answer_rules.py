@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.answers.answer_rules import NOTHING, AnswerRule, Chosen, apply
+from pipeline.answers.answer_rules import (
+    NOTHING,
+    AnswerRule,
+    Chosen,
+    OwnRule,
+    apply,
+    chooses_alike,
+    chooses_of_those,
+)
+from pipeline.answers.recent_vote import RecentVote
+from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Failure, Observation, Stop, StopReason
 from tests.generators import completion, observations
 
@@ -129,3 +139,33 @@ def test_votes_weigh_by_log_probabilities_where_they_are_recorded() -> None:
     assert apply(by_entropy, drawn, rested) == Chosen(answer="1", position=0)
     assert apply(by_confidence, drawn[3:], stop([0, 1])) is None
     assert apply(by_entropy, [], stop([])) is None
+
+
+@pytest.mark.parametrize(
+    ("discount", "said", "position"),
+    [
+        (0.8, "ABBC", 1),
+        (0.0, "ABBC", 3),
+        (1.0, "ABCABC", 0),
+        (0.8, "ABCABC", 2),
+        (0.8, "A-", 0),
+        (0.8, "--", None),
+    ],
+)
+def test_the_recent_vote_weighs_later_rounds_more(
+    discount: float, said: str, position: int | None
+) -> None:
+    """0 is the last answer, 1 the plain vote; a round without an answer neither votes nor ages."""
+    told = [completion(answer=None if letter == "-" else letter) for letter in said]
+
+    assert RecentVote(discount)(told) == position
+
+
+def test_the_recent_vote_is_a_rule_by_its_place() -> None:
+    """A run reads it as any rule of one's own, with its settings checked."""
+    rule = OwnRule("recent_vote", "pipeline.answers.recent_vote:RecentVote", '{"discount": 0.5}')
+
+    chooses_of_those(rule)
+    assert chooses_alike(rule) == chooses_alike(rule, backwards=True)
+    with pytest.raises(ConfigError, match="discount must be in"):
+        OwnRule("r", "pipeline.answers.recent_vote:RecentVote", '{"discount": 2}').code()
