@@ -56,9 +56,10 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "settled": [{"repeat": None, "score_at_least": 0.5, "discount": 0.0}, {"min_rounds": 3}],
     "chain_expected_agreement": [{"discount": 0.8}, {"price": 0.05, "alpha": 2.0}],
     "expected_agreement": [{"batch": 3}, {"budget": 2.0}],
-    "markovscale_t": [{"p0_source": "first_score"}],
+    "markovscale_t": [{"p0_source": "first_score"}, {"chain": "settling"}],
     "markovscale_star": [
         {"stop_rule": "forecast"},
+        {"chain": "settling", "kept": 0.5, "price": 0.05},
         {"gate": False},
         {"p0_source": "first_score"},
     ],

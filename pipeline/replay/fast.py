@@ -39,6 +39,7 @@ from pipeline.strategies.markovscale import WarmUp
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThinking
 from pipeline.theory.expected_agreement import first_stop
 from pipeline.theory.markov import stationary_accuracy
+from pipeline.theory.settling import Settling
 from pipeline.theory.stopping import STOP_RULES, StopRule
 
 VOTERS = (ChainASC, Agree, Settled, ChainExpectedAgreement)
@@ -54,7 +55,9 @@ REASONS = (
 """What a chain can stop for, in the order in which it is tested; codes are positions here."""
 
 _NEVER = np.iinfo(np.int64).max
-_SHARED = attrgetter("n", "gate", "stop_rule", "min_rounds", "tau", "sigma", "gamma")
+_SHARED = attrgetter(
+    "n", "gate", "stop_rule", "min_rounds", "tau", "sigma", "gamma", "kept", "price"
+)
 _KEPT = 64  # intermediate arrays held at once, of Q x T numbers each
 _TOLERANCE = 1e-12
 
@@ -331,7 +334,12 @@ class FastReplay:
         """Theorem 1, as `pipeline.theory.markov.regime` decides it."""
         p0_Q = np.where(beliefs.first_score_Q, self.chains.score_QT[:, 0], beliefs.p0_Q)
         _check_known("gate", beliefs, beliefs.first_score_Q | ~np.isnan(beliefs.p0_Q))
-        limit_Q = np.asarray(stationary_accuracy(beliefs.a_Q, beliefs.b_Q))
+        if settings.kept is None:
+            limit_Q = np.asarray(stationary_accuracy(beliefs.a_Q, beliefs.b_Q))
+        else:
+            each = zip(beliefs.a_Q.tolist(), beliefs.b_Q.tolist(), p0_Q.tolist(), strict=True)
+            kept = settings.kept
+            limit_Q = np.array([Settling(a=a, b=b, kept=kept).limit(p0) for a, b, p0 in each])
         return np.asarray(~(limit_Q + settings.sigma - p0_Q > _TOLERANCE))  # nan, no L, is gated
 
     def _confident(self, settings: ChainSettings, rule: StopRule, beliefs: _Beliefs) -> BoolArray:
@@ -341,6 +349,8 @@ class FastReplay:
         _check_known("stopping rule", beliefs, known_Q)
         key = (beliefs.key, settings.gamma if made_Q.any() else None)
         map_QT = self._keep(("map", key), lambda: self._posterior_modes(beliefs, settings.gamma))
+        if settings.kept is not None:
+            return self._settling_hits(settings, beliefs, map_QT[:, : settings.n])
         asked = STOP_RULES[rule]
         prepared = self._keep(
             (rule, key, settings.n),
@@ -348,6 +358,17 @@ class FastReplay:
         )
         map_QN = map_QT[:, : settings.n]
         return asked.holds_QN(prepared, map_QN, beliefs.a_Q, beliefs.b_Q, settings)
+
+    def _settling_hits(
+        self, settings: ChainSettings, beliefs: _Beliefs, map_QN: FloatArray
+    ) -> BoolArray:
+        """(Q, N): whether the belief reaches tau, or one more round is not worth its price."""
+        assert settings.kept is not None
+        power_U = np.array([settings.kept**u for u in range(settings.n)])  # as Python rounds it
+        run_QN = np.maximum(self._runs()[:, : settings.n], 1)
+        total, fixed = (beliefs.a_Q + beliefs.b_Q)[:, None], beliefs.b_Q[:, None]
+        gain_QN = power_U[run_QN - 1] * (fixed - total * map_QN)
+        return np.asarray((map_QN >= settings.tau) | (gain_QN <= settings.price))
 
     def _posterior_modes(self, beliefs: _Beliefs, gamma: float) -> FloatArray:
         """(Q, T): Eq. 16 after each round; sums run round by round, as the updates do."""

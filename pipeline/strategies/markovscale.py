@@ -46,6 +46,11 @@ class MarkovScaleT(ChainStrategy):
     """Completions a question at most, >= 1."""
     sigma: float = 0.0
     """Margin of the gate, in [-1, 1]; the paper gives no value."""
+    chain: Literal["homogeneous", "settling"] = "homogeneous"
+    """The paper's chain, or U, whose changes die out (docs/math.md): a and b are then those of a
+    fresh answer, and the gate compares p0 with L_U."""
+    kept: float = 0.6
+    """q of U, in (0, 1]: how much less likely a change is after each equal round."""
     p0_source: P0Source = "auto"
     score_every: int = 1
     """Rounds from one score to the next, >= 1: spares the verifier. The first round and the last of
@@ -58,6 +63,8 @@ class MarkovScaleT(ChainStrategy):
         check_budget(self.n)
         check_score_every(self.score_every)
         check_unit("sigma", self.sigma, low=-1.0)
+        if not 0 < self.kept <= 1:
+            raise ValueError(f"kept must be in (0, 1], got {self.kept!r}")
 
     @property
     def needs_score(self) -> bool:
@@ -78,6 +85,7 @@ class MarkovScaleT(ChainStrategy):
             score=self.score,
             score_every=self.score_every,
             sigma=self.sigma,
+            kept=self.kept if self.chain == "settling" else None,
             calibration=self.calibration,
             a=a,
             b=b,
@@ -99,6 +107,10 @@ class MarkovScaleStar(MarkovScaleT):
     gamma: float = 10.0
     """Strength of the prior, > 0, in observations (Eq. 16)."""
     stop_rule: StopRule = StopRule.PRINTED
+    """Of the homogeneous chain."""
+    price: float = 0.01
+    """Of a round with ``chain: settling``, in [0, 1]: it stops where the belief reaches tau, or one
+    more round is not expected to bring as much."""
     gate: bool = True
     """Off for the ablation without scaling gating."""
     stopping: bool = True
@@ -107,6 +119,7 @@ class MarkovScaleStar(MarkovScaleT):
     def __post_init__(self) -> None:
         MarkovScaleT.__post_init__(self)
         check_unit("tau", self.tau)
+        check_unit("price", self.price)
         if not self.gamma > 0:
             raise ValueError(f"gamma must be > 0, got {self.gamma!r}")
 
@@ -124,6 +137,7 @@ class MarkovScaleStar(MarkovScaleT):
             stop_rule=self.stop_rule if self.stopping else None,
             tau=self.tau,
             gamma=self.gamma,
+            price=self.price,
         )
 
 

@@ -14,6 +14,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from pipeline.answers.voting import forms
 from pipeline.core.errors import ProtocolError
 from pipeline.core.protocol import (
     Belief,
@@ -27,11 +30,14 @@ from pipeline.core.protocol import (
     StopReason,
     Strategy,
 )
+from pipeline.statistics.agreement import runs
 from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.theory.markov import Regime, regime
 from pipeline.theory.posterior import BetaPosterior
+from pipeline.theory.settling import Settling
 from pipeline.theory.stopping import STOP_RULES, StopRule
 
+_TOLERANCE = 1e-12
 MOST = 32_767
 """Completions a question at most: positions among them take 16 bits."""
 
@@ -53,6 +59,11 @@ class ChainSettings:
     tau: float = 1.0
     sigma: float = 0.0
     gamma: float = 10.0
+    kept: float | None = None
+    """q of a chain whose changes die out (`pipeline.theory.settling`, U): the gate and the stopping
+    rule are then its own. None for the paper's chain."""
+    price: float = 0.0
+    """Of a round of such a chain: the accuracy that it must be expected to bring."""
     calibration: CalibrationMap | None = None
     """What a score is worth as a chance of being right; None takes it as it is."""
     a: float | None = None
@@ -82,6 +93,7 @@ class ChainBelief:
         self.p0 = settings.p0
         self.path: tuple[float, ...] = ()
         """Posterior mode after each round."""
+        self._answers: list[str | None] = []
         self._posterior = settings.prior
         if self._posterior is None and self.p0 is not None and settings.stop_rule is not None:
             self._posterior = BetaPosterior.prior(p0_hat=self.p0, gamma=settings.gamma)
@@ -89,6 +101,7 @@ class ChainBelief:
     def update(self, round: int, completion: Completion) -> None:
         """Add the score of a round (Eq. 17) and its mode (Eq. 18); without a score, keep both."""
         settings, score = self.settings, completion.score
+        self._answers.append(completion.answer)
         if not settings.tests(round):
             self.path = (*self.path, *self.path[-1:])
             return
@@ -109,6 +122,9 @@ class ChainBelief:
         settings = self.settings
         if self.p0 is None or settings.a is None or settings.b is None:
             raise ProtocolError("the gate needs p0, a and b")
+        if settings.kept is not None:
+            limit = Settling(a=settings.a, b=settings.b, kept=settings.kept).limit(self.p0)
+            return not limit + settings.sigma - self.p0 > _TOLERANCE
         found = regime(p0=self.p0, a=settings.a, b=settings.b, sigma=settings.sigma)
         return found is not Regime.BENEFICIAL
 
@@ -119,6 +135,11 @@ class ChainBelief:
             return False
         if settings.a is None or settings.b is None or not self.path:
             raise ProtocolError("the stopping rule needs p0, a and b")
+        if settings.kept is not None:
+            run = int(runs(np.array([forms(self._answers)]))[0, -1])
+            chain = Settling(a=settings.a, b=settings.b, kept=settings.kept)
+            gain = chain.gain(self.path[-1], max(run, 1))
+            return self.path[-1] >= settings.tau or gain <= settings.price
         rule = STOP_RULES[settings.stop_rule]
         return rule.holds(self.path[-1], drawn, a=settings.a, b=settings.b, plan=settings)
 

@@ -24,13 +24,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
-from pipeline.statistics.intervals import Interval, draws_interval
 from pipeline.theory.transitions import Label
+
+if TYPE_CHECKING:  # it imports scipy, which a verb's --help must not
+    from pipeline.statistics.intervals import Interval
 
 Chains = Sequence[Sequence[Label]] | FloatArray
 """Labels by round of each question, or a matrix of 1, 0 and nan."""
@@ -222,6 +224,8 @@ def fit_settling(chains: Chains, by: By, *, draws: int = 400, seed: int = 0) -> 
     Raises:
         ValueError: where no transition is known.
     """
+    from pipeline.statistics.intervals import draws_interval
+
     value_D3, start_D = settling_draws(chains, by, draws=draws, seed=seed)
     found = [Settling(a=a, b=b, kept=kept, by=by) for a, b, kept in value_D3.tolist()]
     limit_D = np.array([c.limit(p) for c, p in zip(found, start_D.tolist(), strict=True)])
@@ -395,6 +399,8 @@ def compare_chains(chains: Chains) -> ChainComparison | None:
 
 
 def _sum_of(value_Q: FloatArray) -> Interval:
+    from pipeline.statistics.intervals import Interval
+
     half = 2.576 * float(np.sqrt(len(value_Q) * np.var(value_Q, ddof=1)))
     total = float(value_Q.sum())
     return Interval(value=total, low=total - half, high=total + half, level=0.99)

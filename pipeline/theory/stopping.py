@@ -231,5 +231,10 @@ def why_stopped(
     number: Callable[[float, int], str],
 ) -> str:
     """`Rule.words` of a strategy's own rule, for the posterior modes after each round."""
+    if getattr(strategy, "chain", "homogeneous") == "settling":
+        return (
+            f"p_MAP = {number(path[-1], 3)} is at least τ = {strategy.tau:g}, or one more round of "
+            f"a chain whose changes die out is not expected to bring {strategy.price:g}"
+        )
     rule = STOP_RULES[strategy.stop_rule]
     return rule.words(path[-1], len(path), a=a, b=b, plan=strategy, number=number)

@@ -9,22 +9,23 @@ from hypothesis import strategies as st
 
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.config.run import RunConfig
-from pipeline.core.protocol import Failure, StopReason, decisions
+from pipeline.core.protocol import Failure, Priors, StopReason, decisions
 from pipeline.replay.exact import replay_each
 from pipeline.statistics.agreement import VOTE, AgreementWeights
 from pipeline.strategies.chain_agreement import Agree, ChainASC, Settled
 from pipeline.strategies.expected_agreement import ChainExpectedAgreement, ExpectedAgreement
+from pipeline.strategies.markovscale import MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.self_consistency import AdaptiveConsistency
 from pipeline.strategies.sequential import MRThinking
-from tests.generators import completion, question
+from tests.generators import PRIORS, completion, question
 
 SWAYED = AgreementWeights(w=(0.5, 3.0, 1.0), v=(0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0))
 answers = st.lists(st.sampled_from(["1", "2", "3", None]), min_size=8, max_size=8)
 
 
-def played(strategy, told):
+def played(strategy, told, priors=PRIORS):
     """(stop, rounds told, requests) of a strategy that is told these observations in turn."""
-    run = decisions(strategy, question())
+    run = decisions(strategy, question(priors=priors))
     requests = [*next(run)]
     for observation in told:
         try:
@@ -245,3 +246,37 @@ def test_agree_stops_on_repeated_answers_where_asked_to():
     stop, drawn, _ = played(Agree(n=8, tau=1.0, vote_threshold=1.0, repeat=2), told)
 
     assert (stop.reason, drawn) == (StopReason.AGREED, 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "settings", "reason", "drawn"),
+    [
+        ("AAAAAAAA", {}, StopReason.CONFIDENT, 5),
+        ("ABABABAB", {}, StopReason.BUDGET, 8),
+        ("AAAAAAAA", {"price": 0.5}, StopReason.CONFIDENT, 1),
+        ("AAAAAAAA", {"chain": "homogeneous"}, StopReason.BUDGET, 8),
+    ],
+)
+def test_a_settling_markovscale_stops_where_a_round_is_not_worth_its_price(
+    said, settings, reason, drawn
+):
+    """a .2, b .4, q .5 and a belief of .4 held there: gain .16 q^(u-1), so a price of .01 ends
+    five equal answers; answers that change keep it going, and the printed rule never stops."""
+    fields = {"chain": "settling", "kept": 0.5, "price": 0.01, "gate": False, "gamma": 1e6}
+    told = [completion(answer=letter, score=0.4) for letter in said]
+    priors = Priors(p0=0.4, p0_source="predictor", a=0.2, b=0.4)
+    stop, rounds, _ = played(MarkovScaleStar(**{**fields, **settings}), told, priors)
+
+    assert (stop.reason, rounds) == (reason, drawn)
+
+
+def test_a_settling_gate_compares_p0_with_where_the_chain_freezes():
+    """For p0 .7 L_U is .73 where L is .67: the paper's gate stops a chain that this one lets on."""
+    priors = Priors(p0=0.7, p0_source="predictor", a=0.2, b=0.4)
+    told = [completion(answer="A")] * 2
+    reasons = [
+        played(MarkovScaleT(n=2, chain=chain, kept=0.5), told, priors)[0].reason
+        for chain in ("homogeneous", "settling")
+    ]
+
+    assert reasons == [StopReason.GATED, StopReason.BUDGET]
