@@ -260,9 +260,9 @@ def test_agree_stops_on_repeated_answers_where_asked_to():
 def test_a_settling_markovscale_stops_where_a_round_is_not_worth_its_price(
     said, settings, reason, drawn
 ):
-    """a .2, b .4, q .5 and a belief of .4 held there: gain .16 q^(u-1), so a price of .01 ends
+    """a .2, b .4, q .5 and a belief of .4 held there: gain .16 q^(u-1), so a price of .0101 ends
     five equal answers; answers that change keep it going, and the printed rule never stops."""
-    fields = {"chain": "settling", "kept": 0.5, "price": 0.01, "gate": False, "gamma": 1e6}
+    fields = {"chain": "settling", "kept": 0.5, "price": 0.0101, "gate": False, "gamma": 1e6}
     told = [completion(answer=letter, score=0.4) for letter in said]
     priors = Priors(p0=0.4, p0_source="predictor", a=0.2, b=0.4)
     stop, rounds, _ = played(MarkovScaleStar(**{**fields, **settings}), told, priors)
