@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import re
 import sys
 import time
@@ -52,6 +53,8 @@ from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.report.suitability_view import suitability_of_pool
 from pipeline.statistics.intervals import Interval
 from pipeline.store.log_files import LogFile, find_logs
+from pipeline.theory.diagnostics import homogeneity_test
+from pipeline.theory.transitions import Chain, count_by_round, labels_of_verdicts
 
 FORMATS: Mapping[str, tuple[str, ...]] = {
     "inspect": PATTERNS,
@@ -307,8 +310,30 @@ def _share(value: Interval | None, sign: str = "") -> str:
 
 
 def _print_chains(pool: CompletionPool) -> None:
-    """What the chains say of the choice of a strategy."""
-    found = suitability_of_pool(pool) if pool.rounds > 1 else None
+    """a and b round by round, their drift, and what the chains say of the choice of a strategy."""
+    if pool.rounds < 2:
+        return
+    chains = [
+        Chain(
+            benchmark=question.question.benchmark,
+            question_id=question.question.question_id,
+            labels=labels_of_verdicts(verdicts),
+            level=question.level,
+        )
+        for question in pool.questions
+        for verdicts in (question.round_verdicts, *(each for _, each in question.more_chains))
+    ]
+    counted = count_by_round(chains)
+    if counted:
+        tested = homogeneity_test(counted)
+        for name, shares, test in (
+            ("a (right to wrong)", tested.a_by_round, tested.a),
+            ("b (wrong to right)", tested.b_by_round, tested.b),
+        ):
+            said = " ".join("-" if math.isnan(share) else f"{share:.3f}" for share in shares)
+            drift = f"   drift: p = {test.p_value:.4f}" if test.df else ""
+            terminal().print(f"{name} by round: {said}{drift}", soft_wrap=True)
+    found = suitability_of_pool(pool)
     for sentence in () if found is None else found.sentences():
         terminal().print(sentence, soft_wrap=True)
 
