@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from actors.engines.script_rules import Script, reply, rows, script_of
-from actors.engines.scripted import logged_generations
 from pipeline.answers import extract
 from pipeline.config.strategies import strategies_of
 from pipeline.core import prm
@@ -131,3 +130,10 @@ def count(run: RunDir, witness: Path) -> Count:
         journaled_tokens=journaled,
         unjournaled_tokens=engine_tokens - journaled,
     )
+
+
+def logged_generations(folder: str) -> list[tuple[int, int]]:
+    """(seed, tokens) of everything that all generators of a folder made."""
+    files = sorted(Path(folder).glob("*.txt"))
+    lines = [line.split() for path in files for line in path.read_bytes().splitlines()]
+    return [(int(seed), int(tokens)) for seed, tokens in lines]

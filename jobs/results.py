@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
+from pipeline.planning.run_caps import Capped
 from pipeline.records.outcome import FINAL, final_rows
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
-from pipeline.report.capped import Capped, NotRun, not_run
+from pipeline.report.capped import NotRun, not_run
 from pipeline.report.cautions import cautions, read_for_cautions
 from pipeline.report.endpoint_usage import endpoint_usage, judge_usage
 from pipeline.report.summary import FITTED, SUMMARY_VERSION, chain_fits, summarise, summed

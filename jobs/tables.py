@@ -14,7 +14,8 @@ from rich.text import Text
 
 from jobs.cli import terminal
 from pipeline.answers.answer_rules import RULES, AnswerRule
-from pipeline.report.capped import Capped, NotRun, first_words
+from pipeline.planning.run_caps import Capped
+from pipeline.report.capped import NotRun, first_words
 from pipeline.report.endpoint_usage import judge_words, usage_words
 from pipeline.report.token_audit import as_sentence
 from pipeline.report.utilisation_text import as_lines

@@ -80,9 +80,6 @@ def test_a_full_run_is_bound_by_the_generator() -> None:
             "requests": 200,
             "prompt_tokens": 2_000,
             "completion_tokens": 4_000,
-            "drafts": 0,
-            "draft_tokens": 0,
-            "accepted_tokens": 0,
         },
         "verifier": None,
         "slot_time": slot_time(used=0.95, control_plane=0.05),
@@ -250,15 +247,3 @@ def test_words() -> None:
         "a better split of the same GPUs: 3 generator and 1 verifier replicas, about 67% of the "
         "time",
     ]
-
-
-def test_what_was_drafted_is_told_where_anything_was() -> None:
-    """The share of drafted tokens that were accepted, and how many a draft brought."""
-    drafted = {"drafts": 10, "draft_tokens": 50, "accepted_tokens": 20}
-    plain = pool_report([row(10, 0, [stats(up=10, slot=9)])], GPUS)
-    told = pool_report([row(10, 0, [stats(up=10, slot=9, **drafted)])], GPUS)
-    assert plain is not None
-    assert told is not None
-
-    assert "drafted" not in as_lines(plain)[0]
-    assert "40% of drafted tokens accepted, 2.0 a draft" in as_lines(told)[0]

@@ -9,8 +9,9 @@ import pytest
 from jobs import report, status, suite
 from jobs.results import write_summary
 from jobs.tables import print_summary
+from pipeline.planning.run_caps import Capped
 from pipeline.records.run_dir import RunDir
-from pipeline.report.capped import Capped, first_words, not_run
+from pipeline.report.capped import first_words, not_run
 from pipeline.report.page import results_table
 from pipeline.report.run_data import read_run
 from tests.report_runs import made_up_config, metric_rows, question_rows, write_run

@@ -65,12 +65,12 @@ def test_an_outcome_counts_with_every_segment_before_it():
     torn = base_of([(old, 1), (new, 0)])
     taken = {new: base_of([(old, 0)])}
 
-    assert Fences(whole, {}).outcome_counts(old, 1)
-    assert not Fences(torn, {}).outcome_counts(old, 1)
-    assert Fences(whole, taken).outcome_counts(old, 0)
-    assert not Fences(whole, taken).outcome_counts(old, 1)
-    assert Fences(whole, taken).outcome_counts(new, 0)
-    assert not Fences(torn, taken).outcome_counts(new, 0)
+    assert Fences(whole, {}).whole_until(old) >= 1
+    assert Fences(torn, {}).whole_until(old) < 1
+    assert Fences(whole, taken).whole_until(old) >= 0
+    assert Fences(whole, taken).whole_until(old) < 1
+    assert Fences(whole, taken).whole_until(new) >= 0
+    assert Fences(torn, taken).whole_until(new) < 0
 
 
 class Life:
@@ -183,7 +183,7 @@ def test_whoever_wakes_up_the_fold_is_the_chain_of_an_outcome_that_counts(tmp_pa
     outcomes.append(last.outcome())
     answers, stop = folded(journal)
     fences = fences_of(journal)
-    counting = [o for o in outcomes if fences.outcome_counts(o[0], o[1])]
+    counting = [o for o in outcomes if o[1] <= fences.whole_until(o[0])]
 
     assert outcomes[-1] in counting
     assert stop is not None
@@ -205,8 +205,9 @@ def test_a_life_that_wakes_up_between_two_others_takes_nothing_back(tmp_path):
 
     assert third.drawn == first.drawn
     assert folded(journal)[0] == third.drawn
-    assert fences_of(journal).outcome_counts(*third.outcome()[:2])
-    assert not fences_of(journal).outcome_counts(life(2).name, 0)
+    epoch, sequence, *_ = third.outcome()
+    assert sequence <= fences_of(journal).whole_until(epoch)
+    assert fences_of(journal).whole_until(life(2).name) < 0
 
 
 async def test_a_writer_claims_its_epoch_before_its_first_outcome(tmp_path):
@@ -222,8 +223,8 @@ async def test_a_writer_claims_its_epoch_before_its_first_outcome(tmp_path):
     write_segment(journal, life(1), 1, [])  # the first life wakes up
 
     assert writer.reached == (life(2).name, 0)
-    assert not fences_of(journal).outcome_counts(life(1).name, 1)
-    assert fences_of(journal).outcome_counts(life(2).name, 0)
+    assert fences_of(journal).whole_until(life(1).name) < 1
+    assert fences_of(journal).whole_until(life(2).name) >= 0
 
 
 def test_the_base_of_an_epoch_is_read_from_its_first_whole_segment(tmp_path):

@@ -7,9 +7,8 @@ import pytest
 from jobs.run_options import add_run_options, opened_run
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
-from pipeline.records.journal import read_journal
+from pipeline.records.journal import journaled_tokens, read_journal
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.report.token_audit import journaled_tokens
 from tests.attempts import Engines, attempt, config_of, new_run, write_questions
 
 CHAIN = ("round_answers", "round_scores", "round_verdicts", "round_tokens", "stop_reason")

@@ -33,8 +33,6 @@ ROW: dict[str, Any] = {
                 "kv_usage": 0.25,
                 "preemptions": 1,
                 "max_num_seqs": 16,
-                "draft_tokens": 100,
-                "accepted_tokens": 60,
             }
         ]
     },
@@ -99,8 +97,6 @@ def test_totals_become_counters_and_states_gauges() -> None:
         "markovscale_replica_kv_usage": {("run-1", "generator", "g0"): 0.25},
         "markovscale_replica_preemptions": {("run-1", "generator", "g0"): 1},
         "markovscale_replica_max_num_seqs": {("run-1", "generator", "g0"): 16},
-        "markovscale_replica_draft_tokens": {("run-1", "generator", "g0"): 100},
-        "markovscale_replica_accepted_tokens": {("run-1", "generator", "g0"): 60},
     }
 
 

@@ -11,15 +11,15 @@ from actors.driver.admission_control import Stats
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import MarkovScaleError
 from pipeline.planning.run_caps import (
+    Capped,
     Spent,
     most_tokens,
     reached,
     spent_in_time,
     tokens_left,
 )
+from pipeline.records.journal import journaled_tokens
 from pipeline.records.run_dir import RunDir
-from pipeline.report.capped import Capped
-from pipeline.report.token_audit import journaled_tokens
 
 
 class RunCappedError(MarkovScaleError, RuntimeError):

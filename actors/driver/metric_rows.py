@@ -166,8 +166,6 @@ _REPLICA = {
     "waiting": "Sequences that wait for a place in a replica's batch",
     "kv_usage": "Share of a replica's KV cache in use",
     "preemptions": "Preemptions since a replica started",
-    "draft_tokens": "Tokens that a replica drafted ahead since it started",
-    "accepted_tokens": "Of the tokens drafted ahead, those that the model accepted",
     "max_num_seqs": "Places in a replica's batch",
 }
 _LIMITS = {

@@ -52,11 +52,6 @@ class EngineStats:
     """Of the engine: each adds a token to every sequence in the batch, or reads prompts."""
     request_s: float = 0.0
     """Integral over time of the requests in the replica, waiting ones included."""
-    drafts: int = 0
-    """Times that tokens were drafted ahead for a sequence (speculative decoding)."""
-    draft_tokens: int = 0
-    """Tokens drafted, of which the model accepted `accepted_tokens`."""
-    accepted_tokens: int = 0
     filled_s: float | None = None
     """From the first request taken until nine tenths of the slots were first in use; None where
     they never were."""
@@ -71,7 +66,6 @@ class Meter:
         self.requests = self.aborted = self.failed = 0
         self.prompt_tokens = self.completion_tokens = self.aborted_tokens = 0
         self.preemptions = self.steps = 0
-        self.drafts = self.draft_tokens = self.accepted_tokens = 0
         self.running = self.waiting = self.in_flight = 0
         self.kv_usage = 0.0
         self._clock = clock
@@ -160,9 +154,6 @@ class Meter:
             span_s=0.0 if self._first is None else self._last - self._first,
             steps=self.steps,
             request_s=self._request_s,
-            drafts=self.drafts,
-            draft_tokens=self.draft_tokens,
-            accepted_tokens=self.accepted_tokens,
             filled_s=_between(self._first, self._filled),
         )
 

@@ -37,13 +37,6 @@ class GenerationLog:
         self._file.write(f"{seed} {tokens}\n".encode())
 
 
-def logged_generations(folder: str) -> list[tuple[int, int]]:
-    """(seed, tokens) of everything that all generators of a folder made."""
-    files = sorted(Path(folder).glob("*.txt"))
-    lines = [line.split() for path in files for line in path.read_bytes().splitlines()]
-    return [(int(seed), int(tokens)) for seed, tokens in lines]
-
-
 class Held:
     """A request that a scripted engine works on."""
 

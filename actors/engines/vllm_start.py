@@ -63,13 +63,6 @@ def start(arguments: dict[str, Any], pool: PoolConfig, meter: Meter) -> Any:
                     scheduler_stats.num_waiting_reqs,
                     scheduler_stats.kv_cache_usage,
                 )
-                drafted = getattr(scheduler_stats, "spec_decoding_stats", None)
-                if drafted is not None:
-                    meter.count(
-                        drafts=drafted.num_drafts,
-                        draft_tokens=drafted.num_draft_tokens,
-                        accepted_tokens=drafted.num_accepted_tokens,
-                    )
 
         def log_engine_initialized(self) -> None:
             """Nothing to say."""

@@ -303,3 +303,17 @@ def standing(limits: Mapping[str, Mapping[str, float | None]]) -> str:
         f"cap {amount(name, of['cap'])}"
         for name, of in limits.items()
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capped:
+    """The cap of ``runtime.limits`` that ended a run, and what had been spent of it."""
+
+    name: str
+    spent: float
+    cap: float
+
+    @property
+    def words(self) -> str:
+        """Both in numbers."""
+        return f"{self.name} {amount(self.name, self.spent)} of {amount(self.name, self.cap)} spent"

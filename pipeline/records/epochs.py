@@ -126,15 +126,6 @@ class Fences:
             base is None or holds(base, epoch, sequence)
         )
 
-    def outcome_counts(self, epoch: str, sequence: int) -> bool:
-        """Whether an outcome rests on segments that all count.
-
-        Args:
-            epoch: of its writer.
-            sequence: the writer's last segment that was durable when the outcome was made.
-        """
-        return sequence <= self.whole_until(epoch)
-
     def _successor(self, epoch: str) -> Base | None:
         """The base of the newest epoch that succeeds this one.
 

@@ -207,6 +207,29 @@ def fences_of(journal: Folder, names: Iterable[str] | None = None) -> Fences:
     return Fences(base_of((epoch, sequence) for _, epoch, sequence in segments), bases)
 
 
+def journaled_tokens(journal: Folder) -> tuple[int, int]:
+    """Completion tokens of all rows of a journal, and those of them that do not count.
+
+    Failed requests and failed tries are in the first figure as far as engines knew their tokens.
+    Segments that cannot be read are left out.
+    """
+    fences = fences_of(journal)
+    journaled = discarded = 0
+    for name in journal.names():
+        place = segment_of(name)
+        if place is None:
+            continue
+        try:
+            table = journal.read_columns(name, ["completion_tokens", "wasted_tokens"])
+        except DataError:
+            continue
+        tokens = sum(int(pc.sum(column).as_py() or 0) for column in table.columns)
+        journaled += tokens
+        if not fences.counts(*place):
+            discarded += tokens
+    return journaled, discarded
+
+
 class Recording:
     """The recorded completions of one question under one strategy or pool.
 

@@ -6,25 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipeline.planning.run_caps import amount
+from pipeline.planning.run_caps import Capped
 from pipeline.theory.transitions import QuestionKey
 
 _EXAMPLES = 20
 _NAMED = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capped:
-    """The cap of ``runtime.limits`` that ended a run, and what had been spent of it."""
-
-    name: str
-    spent: float
-    cap: float
-
-    @property
-    def words(self) -> str:
-        """Both in numbers."""
-        return f"{self.name} {amount(self.name, self.spent)} of {amount(self.name, self.cap)} spent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

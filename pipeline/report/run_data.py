@@ -15,13 +15,14 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
+from pipeline.planning.run_caps import Capped
 from pipeline.records.outcome import can_apply, counted_verdict, final_rows
 from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir
 from pipeline.records.side_files import Facts, environments, summary
 from pipeline.records.table_rows import RowsTable, RowViews
 from pipeline.records.trajectory import Row, Seen
-from pipeline.report.capped import Capped, NotRun, not_run
+from pipeline.report.capped import NotRun, not_run
 from pipeline.report.cautions import cautions
 from pipeline.results.column import METHODS
 from pipeline.store.storage import is_local, resolve

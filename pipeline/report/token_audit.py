@@ -9,36 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow.compute as pc
-
-from pipeline.core.errors import DataError
-from pipeline.records.journal import fences_of
-from pipeline.records.segments import segment_of
+from pipeline.records.journal import journaled_tokens
 from pipeline.records.trajectory import Row
 from pipeline.store.storage import Folder
-
-
-def journaled_tokens(journal: Folder) -> tuple[int, int]:
-    """Completion tokens of all rows of a journal, and those of them that do not count.
-
-    Failed requests and failed tries are in the first figure as far as engines knew their tokens.
-    Segments that cannot be read are left out.
-    """
-    fences = fences_of(journal)
-    journaled = discarded = 0
-    for name in journal.names():
-        place = segment_of(name)
-        if place is None:
-            continue
-        try:
-            table = journal.read_columns(name, ["completion_tokens", "wasted_tokens"])
-        except DataError:
-            continue
-        tokens = sum(int(pc.sum(column).as_py() or 0) for column in table.columns)
-        journaled += tokens
-        if not fences.counts(*place):
-            discarded += tokens
-    return journaled, discarded
 
 
 def ledger(metrics: Sequence[Row], attempts: int, journal: Folder) -> dict[str, Any]:
