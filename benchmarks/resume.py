@@ -30,7 +30,7 @@ from benchmarks.product import questions_of, scripted_config
 from benchmarks.workload import Job
 from pipeline.config.run import RunConfig
 from pipeline.records.epochs import Epoch
-from pipeline.records.resume_index import RecordedWork
+from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import write_segment
 from pipeline.records.trajectory import SCHEMA, Row

@@ -23,8 +23,8 @@ from pipeline.planning.phase_work import phase_work
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import read_journal, set_aside_corrupt
 from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
+from pipeline.records.question_blocks import RecordedWork, write_recorded
 from pipeline.records.questions import question_of, questions_table
-from pipeline.records.resume_index import RecordedWork, write_recorded
 from pipeline.records.run_dir import RunDir, rows_of
 
 

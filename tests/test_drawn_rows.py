@@ -7,10 +7,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from pipeline.records import row_blocks
-from pipeline.records.drawn_rows import laid_out
+from pipeline.records import question_blocks
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import QUESTION_KEY, ByQuestion, read_journal
+from pipeline.records.question_blocks import journal_by_question
 from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import write_segment
 from pipeline.records.trajectory import SCHEMA, Row
@@ -65,9 +65,9 @@ def test_questions_have_the_rows_that_the_whole_journal_has_of_them(
             (folder / name).write_bytes(b"torn")
     whole = ByQuestion(read_journal(Folder(str(folder))).table)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_blocks, "_PART_BYTES", part)
-        patched.setattr(row_blocks, "_HELD_BYTES", held)
-        with laid_out(Folder(str(folder)), order[:20]) as drawn:
+        patched.setattr(question_blocks, "_PART_BYTES", part)
+        patched.setattr(question_blocks, "_HELD_BYTES", held)
+        with journal_by_question(Folder(str(folder)), order[:20]) as drawn:
             found = {key: drawn.rows(key) for key in drawn.keys}
 
     assert {key: rows for key, rows in found.items() if rows} == dict(whole)
@@ -79,8 +79,8 @@ def test_a_run_replays_alike_whatever_is_held(place: Path, monkeypatch: pytest.M
     """`replay_run` counts and compares the same with one block in memory."""
     run = RunDir.open(str(place))
     at_once = replay_run(run)
-    monkeypatch.setattr(row_blocks, "_PART_BYTES", 1)
-    monkeypatch.setattr(row_blocks, "_HELD_BYTES", 1)
-    monkeypatch.setattr(row_blocks, "_QUESTIONS", 1)
+    monkeypatch.setattr(question_blocks, "_PART_BYTES", 1)
+    monkeypatch.setattr(question_blocks, "_HELD_BYTES", 1)
+    monkeypatch.setattr(question_blocks, "_QUESTIONS", 1)
 
     assert replay_run(run) == at_once

@@ -243,7 +243,7 @@ def test_the_base_of_an_epoch_is_read_from_its_first_whole_segment(tmp_path):
 
 def test_a_life_goes_on_from_the_record_of_the_one_before(tmp_path):
     """It reads the phase's record and its own earlier lives, later also what it wrote itself."""
-    from pipeline.records.resume_index import RecordedWork, write_recorded
+    from pipeline.records.question_blocks import RecordedWork, write_recorded
     from tests.attempts import config_of, new_run
 
     run = new_run(config_of(tmp_path))
@@ -269,8 +269,8 @@ def test_what_is_laid_out_is_the_rows_of_the_questions_that_are_left(
 ):
     """In the order of the journal, and nothing of other questions, benchmarks or strategies; in one
     part or in many."""
-    from pipeline.records import row_blocks as module
-    from pipeline.records.resume_index import RecordedWork, write_recorded
+    from pipeline.records import question_blocks as module
+    from pipeline.records.question_blocks import RecordedWork, write_recorded
     from tests.attempts import config_of, new_run
 
     monkeypatch.setattr(module, "_PART_BYTES", part_bytes)

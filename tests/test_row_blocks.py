@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 
 from pipeline.core.errors import DataError
-from pipeline.records import row_blocks
+from pipeline.records import question_blocks
 from pipeline.records.journal import QUESTION_KEY, ByQuestion, without_retried
-from pipeline.records.row_blocks import Blocks, write_blocks
+from pipeline.records.question_blocks import Blocks, write_blocks
 from pipeline.records.trajectory import SCHEMA, table_of
 from pipeline.store.storage import Folder
 
@@ -46,8 +46,8 @@ def test_a_question_has_the_rows_that_the_whole_journal_has_of_it(
     expected = ByQuestion(whole)
     folder = Folder(str(tmp_path_factory.mktemp("blocks")))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_blocks, "_PART_BYTES", part)
-        patched.setattr(row_blocks, "_HELD_BYTES", held)
+        patched.setattr(question_blocks, "_PART_BYTES", part)
+        patched.setattr(question_blocks, "_HELD_BYTES", held)
         write_blocks(folder, tables, [("s", "b", name) for name in wanted])
         blocks = Blocks(folder)
         for name in [*wanted, *NAMES]:

@@ -25,7 +25,7 @@ from pipeline.core.protocol import Completion, Decisions, Generate, Phase, Quest
 from pipeline.planning.phase_work import PREPARED
 from pipeline.records.epochs import Epoch
 from pipeline.records.outcome import SCHEMA
-from pipeline.records.resume_index import RecordedWork
+from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.run import replay_run
 from pipeline.strategies.sequential import MRThinking

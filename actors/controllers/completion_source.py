@@ -19,8 +19,8 @@ from actors.routing.calls import GENERATOR, VERIFIER, EnginePool, GenerateCall, 
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Request
 from pipeline.core.text import encodable
-from pipeline.records.answering import as_asked
 from pipeline.records.journal import Recording
+from pipeline.records.match import as_asked
 from pipeline.records.trajectory import observation_of, row_of
 
 

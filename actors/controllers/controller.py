@@ -36,8 +36,8 @@ from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import QuestionKey, Recording
+from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.questions import question_of
-from pipeline.records.resume_index import RecordedWork
 from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from pipeline.config.strategies import rules_of
 from pipeline.planning.phase_work import SCHEMA as WORK_SCHEMA
 from pipeline.records.attempts import AttemptEntry
 from pipeline.records.outcome import schema_of
-from pipeline.records.resume_index import work_folder
+from pipeline.records.question_blocks import work_folder
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
 from pipeline.store.storage import resolve

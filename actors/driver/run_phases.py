@@ -28,8 +28,8 @@ from pipeline.planning.phase_work import (
 from pipeline.planning.schedule import MEANS_OF, running_means
 from pipeline.records.attempts import AttemptEntry
 from pipeline.records.journal import QuestionKey, counting, read_columns
+from pipeline.records.question_blocks import drawn_blocks, write_recorded
 from pipeline.records.questions import read_questions
-from pipeline.records.resume_index import drawn_blocks, write_recorded
 from pipeline.records.run_dir import RunDir
 from pipeline.records.table_rows import TableRows
 from pipeline.records.trajectory import Row

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pipeline.export.source import Cell, Source
 from pipeline.records.journal import QUESTION_KEY, counting, sound
 from pipeline.records.outcome import final_outcomes
-from pipeline.records.row_blocks import Blocks, write_blocks
+from pipeline.records.question_blocks import Blocks, write_blocks
 from pipeline.records.run_dir import rows_of
 from pipeline.records.trajectory import SCHEMA, Row, address_of
 from pipeline.store.storage import Folder

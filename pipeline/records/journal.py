@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Observation, Request
-from pipeline.records.answering import answering, as_asked, facts_of
 from pipeline.records.epochs import Base, Fences, base_of
+from pipeline.records.match import answering, as_asked, facts_of
 from pipeline.records.segments import (
     base_in,
     check_segment,
@@ -233,7 +233,7 @@ def journaled_tokens(journal: Folder) -> tuple[int, int]:
 class Recording:
     """The recorded completions of one question under one strategy or pool.
 
-    Several rows of one address may exist (redone work); `pipeline.records.answering` says which of
+    Several rows of one address may exist (redone work); `pipeline.records.match` says which of
     them answers a request.
 
     Args:

@@ -12,9 +12,9 @@ from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.config.science import PriorsConfig
 from pipeline.core.errors import ReplayMissError
 from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
-from pipeline.records.drawn_rows import Drawn, laid_out
 from pipeline.records.journal import QUESTION_KEY, ByQuestion, QuestionKey
 from pipeline.records.outcome import outcome_of, schema_of
+from pipeline.records.question_blocks import Blocks, journal_by_question
 from pipeline.records.questions import question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.table_rows import RowsTable
@@ -71,7 +71,7 @@ def replay_other(
     columns = (*QUESTION_KEY, *_GRADED, "round_verdicts")
     graded = ByQuestion(run.outcomes(columns=columns))
     found: dict[str, ReplayedStrategy] = {}
-    with laid_out(run.journal, keys) as drawn:
+    with journal_by_question(run.journal, keys) as drawn:
         labels = list(dict.fromkeys(label for label, _, _ in drawn.keys))
         for label, strategy in strategies.items():
             check_replayable(strategy, RecordingKind.POOL)
@@ -97,7 +97,7 @@ class _Source:
     """What one strategy of a run drew, a question at a time."""
 
     def __init__(
-        self, run: str, source: str, drawn: Drawn, graded: ByQuestion, rules: Sequence[Rule]
+        self, run: str, source: str, drawn: Blocks, graded: ByQuestion, rules: Sequence[Rule]
     ) -> None:
         self._run, self._source, self._rules = run, source, rules
         self._drawn, self._graded = drawn, graded

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion, Observation, Question, Request
-from pipeline.records.answering import answering, facts_of
 from pipeline.records.journal import fences_of
+from pipeline.records.match import answering, facts_of
 from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import LATER, Row, address_of, as_current, observation_of
 from pipeline.replay.exact import Recorded
@@ -213,7 +213,7 @@ class Taken:
         self._located: list[Located] = []
 
     def answer(self, request: Request) -> Observation:
-        """What the row says that answers the request (`pipeline.records.answering`)."""
+        """What the row says that answers the request (`pipeline.records.match`)."""
         found = self._rows.get(request.address, ())
         digest = self._digests.of(request)
         located = answering(found, lambda one: facts_of(one.row), request, digest)

@@ -16,9 +16,9 @@ from pipeline.answers.answer_rules import Rule
 from pipeline.config.strategies import own_rules_of, rules_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Observation, Question, Request, Strategy
-from pipeline.records.drawn_rows import Drawn, laid_out
 from pipeline.records.journal import ByQuestion, QuestionKey
 from pipeline.records.outcome import TOKEN_KINDS, columns_of, last_outcomes, outcome_of
+from pipeline.records.question_blocks import Blocks, journal_by_question
 from pipeline.records.questions import question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.trajectory import Row
@@ -83,7 +83,7 @@ def replay_run(run: RunDir) -> RunReplay:
                 f"outcome under {label}: resume {run.address}"
             )
     differences: list[str] = []
-    with laid_out(run.journal, order) as drawn:
+    with journal_by_question(run.journal, order) as drawn:
         source = _Journal(drawn)
         for label, strategy in strategies.items():
             known = {p.name: run.statistics(label, p.name) or {} for p in strategy.phases()}
@@ -129,7 +129,7 @@ class _Written:
 class _Journal:
     """Answers requests from a journal, and counts the rows it used."""
 
-    def __init__(self, drawn: Drawn) -> None:
+    def __init__(self, drawn: Blocks) -> None:
         self._drawn = drawn
         self._recording: tuple[QuestionKey, Recording, dict[Any, int]] | None = None
         self._used: dict[QuestionKey, int] = {}

@@ -256,7 +256,6 @@ def _preempted(known: Mapping[str, Stats], now: Stats) -> int:
 
 
 _COUNTED = ("preemptions", "requests", "prompt_tokens", "completion_tokens")
-_DRAFTED = ("drafts", "draft_tokens", "accepted_tokens")
 
 
 def _pool(pool: str, steps: Sequence[_Step], metrics: Sequence[Row]) -> dict[str, Any] | None:
@@ -276,8 +275,6 @@ def _pool(pool: str, steps: Sequence[_Step], metrics: Sequence[Row]) -> dict[str
             stats["kv_usage"] for row in metrics for stats in row.get("engines", {}).get(pool, ())
         ),
         **{name: sum(life[name] for life in lives) for name in _COUNTED},
-        # runs recorded before replicas counted drafts have none
-        **{name: sum(life.get(name, 0) for life in lives) for name in _DRAFTED},
     }
 
 

@@ -64,15 +64,5 @@ def _pool_words(name: str, pool: Mapping[str, Any]) -> str:
     return (
         f"{name}: {pool['replicas']} replica{'s' if several else ''} {pool['used']:.0%} used"
         f"{spread}, KV cache at most {pool['kv_usage_peak']:.0%}, "
-        f"{pool['preemptions']:,} preemptions{_drafted(pool)}"
-    )
-
-
-def _drafted(pool: Mapping[str, Any]) -> str:
-    """What came of drafting ahead, where it was tried."""
-    if not pool.get("draft_tokens"):
-        return ""
-    return (
-        f", {pool['accepted_tokens'] / pool['draft_tokens']:.0%} of drafted tokens accepted, "
-        f"{pool['accepted_tokens'] / pool['drafts']:.1f} a draft"
+        f"{pool['preemptions']:,} preemptions"
     )
