@@ -27,6 +27,7 @@ from pipeline.paper.build import build
 from pipeline.paper.evaluation import Evaluation, evaluate
 from pipeline.paper.from_runs import add_runs
 from pipeline.paper.settings import Maker
+from pipeline.replay.costs import UNITS, Cost
 from pipeline.replay.pools import read_pool
 from pipeline.report.published import NONE_PUBLISHED, read_published
 from pipeline.report.run_data import read_run
@@ -56,6 +57,27 @@ def parser() -> argparse.ArgumentParser:
         "--predictor", metavar="FOLDER", help="of p0, a and b (jobs.train), for all pools"
     )
     options.add_argument(
+        "--cost",
+        choices=tuple(UNITS),
+        default="tokens",
+        help="what tables and fronts count: completion tokens; those with prompts and the "
+        "verifier; FLOPs; seconds of the critical path; US$ (tokens)",
+    )
+    options.add_argument(
+        "--parameters",
+        nargs=2,
+        type=float,
+        metavar=("GENERATOR", "VERIFIER"),
+        help="numbers of parameters, for --cost flops",
+    )
+    options.add_argument(
+        "--prices",
+        nargs=4,
+        type=float,
+        metavar=("PROMPT", "CACHED", "COMPLETION", "VERIFIER"),
+        help="US$ a million tokens, for --cost usd",
+    )
+    options.add_argument(
         "--features",
         metavar="FOLDER",
         help="cache of features; by default the run's own, or beside it",
@@ -72,7 +94,12 @@ def main(argv: list[str] | None = None) -> int:
     paper = NONE_PUBLISHED if arguments.paper is None else read_published(arguments.paper)
     folder = Folder(arguments.out)
     folder.prepare("paper.html")
-    made = _evaluations(arguments)
+    cost = Cost(
+        axis=arguments.cost,
+        parameters=arguments.parameters and tuple(arguments.parameters),
+        prices=arguments.prices and tuple(arguments.prices),
+    )
+    made = _evaluations(arguments, cost)
     add_runs(made, [read_run(run) for run in arguments.run])
     for name, content in build(made, profile=arguments.profile, paper=paper):
         folder.write(name, content.encode())
@@ -82,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _evaluations(arguments: argparse.Namespace) -> list[Evaluation]:
+def _evaluations(arguments: argparse.Namespace, cost: Cost) -> list[Evaluation]:
     """One a pool and benchmark.
 
     Raises:
@@ -110,7 +137,7 @@ def _evaluations(arguments: argparse.Namespace) -> list[Evaluation]:
             else:
                 believed = predicted(part, f"predicted by {arguments.predictor}")
             make = Maker(pool.science, arguments.profile, believed.p0_source)
-            found[backbone, benchmark] = evaluate(believed, backbone, make)
+            found[backbone, benchmark] = evaluate(believed, backbone, make, cost)
             logger.info("%s of %s is replayed", benchmark, address)
     return list(found.values())
 

@@ -164,9 +164,9 @@ def test_dealt_stops_name_the_setting_of_the_variant() -> None:
 @pytest.mark.parametrize(
     ("gate", "stopping", "words"),
     [
-        (True, True, "τ 0.9, γ 10, σ 0, rule printed, p0 from first_score"),
-        (False, True, "τ 0.9, γ 10, rule printed, no gate, p0 from first_score"),
-        (True, False, "σ 0, no stopping, p0 from first_score"),
+        (True, True, "σ 0, p0 is the first answer's score, τ 0.9, γ 10, rule printed"),
+        (False, True, "p0 is the first answer's score, τ 0.9, γ 10, rule printed, no gate"),
+        (True, False, "σ 0, p0 is the first answer's score, no stopping"),
         (False, False, "no gate, no stopping"),
     ],
 )

@@ -17,19 +17,30 @@ from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import report as report_job
 from jobs import sweep as sweep_job
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.core.errors import DataError
+from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Decisions, Question, Statistics, Stop, StopReason
 from pipeline.paper.beliefs import from_other_half
+from pipeline.paper.controls import gate_controls
 from pipeline.paper.evaluation import Evaluation, evaluate
-from pipeline.paper.fronts import agree_weights, fronts_of, policies
+from pipeline.paper.opponents import (
+    UNTIL_ALIKE,
+    UNTIL_SCORE,
+    agree_weights,
+    cheapest,
+    families_of,
+    fronts_of,
+    policies,
+)
 from pipeline.paper.settings import Maker
 from pipeline.predictors.agreement_training import fit_agreement
 from pipeline.replay.chain_arrays import RIGHT
+from pipeline.replay.costs import Cost
 from pipeline.replay.fronts import MARKS, SCHEMA, budgets, control_settings, named, sweep_fronts
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import judged_by_state_machine, rights, sweep
 from pipeline.report.fronts import fronts_name, fronts_section, read_fronts
 from pipeline.report.html import join
+from pipeline.statistics.fronts import Family
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.sequential import MRThinking, Revisions
 from tests.report_runs import made_up_config, question_rows, write_run
@@ -246,13 +257,117 @@ def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
         np.testing.assert_array_equal(column.tokens_Q[mine], exact.tokens_Q[mine])
 
 
+@lru_cache(maxsize=1)
+def families() -> dict[str, Family]:
+    """Every opponent on the small pool, by name."""
+    return {family.name: family for family in families_of(made(), agree_weights(made()))}
+
+
 def test_the_paper_has_all_families_and_the_star_by_its_own_rule_as_a_control() -> None:
-    """Chains, variants, agree and samplers; differences from the four controls."""
-    rows = fronts_of(made(), agree_weights(made()))
-    assert {"Chain ASC", "Agree", "MR-Thinking", "MarkovScale*", "ASC", "Best-of-N"} <= {
-        row["family"] for row in rows
-    }
+    """Chains, variants, agree and samplers, MR-Thinking by every rule; means over ten splits with
+    their spread, but for what is fitted."""
+    rows = fronts_of(made(), list(families().values()))
+    assert {"Chain ASC", "Agree", "MR-Thinking, prm_argmax", "MarkovScale*", "ASC", "Best-of-N",
+            UNTIL_SCORE, UNTIL_ALIKE} <= {row["family"] for row in rows}  # fmt: skip
     assert {row["against"] for row in rows if row["against"]} == {
-        "Chain ASC", "MR-Thinking, vote", "MarkovScale*, vote", "MarkovScale*",
+        "Chain ASC", "MR-Thinking, vote", UNTIL_SCORE, "MarkovScale*",
     }  # fmt: skip
     assert {row["backbone"] for row in rows} == {"tiny"}
+    for row in rows:
+        if row["measure"] == "mean_accuracy":
+            assert (row["split_sd"] is None) == (row["family"] == "Agree")
+            assert row["low"] <= row["value"] <= row["high"]
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "fields", "place"),
+    [
+        ("MR-Thinking, last", "mr_thinking", {"n": 5}, 4),
+        ("Self-Consistency", "self_consistency", {"n": 5}, 4),
+        ("Best-of-N", "best_of_n", {"n": 5}, 4),
+        ("ASC", "asc", {"n": 6, "threshold": 0.9, "profile": "upstream"}, "N 6, threshold 0.9"),
+        ("ESC", "esc", {"n": 8, "window": 4, "profile": "upstream"}, "N 8, window 4"),
+    ],
+)
+def test_families_in_arrays_are_the_strategies(
+    family: str, kind: str, fields: dict[str, Any], place: int | str
+) -> None:
+    """Right and tokens, question by question, are those of the state machine."""
+    found = families()[family]
+    at = found.settings.index(place) if isinstance(place, str) else place
+    strategy = made().replays.make(kind, **fields)
+    exact = judged_by_state_machine(made().pool, strategy)
+    rule = AnswerRule(strategy.default_rule)
+    np.testing.assert_array_equal(found.right_SQ[at], rights(exact, rule))
+    np.testing.assert_array_equal(found.tokens_SQ[at], exact.tokens_Q)
+
+
+def test_chains_that_wait_for_a_score_or_for_equal_answers_stop_there() -> None:
+    """At the first round whose score is high enough, or that ends k equal answers; else at N."""
+    until, alike = families()[UNTIL_SCORE], families()[UNTIL_ALIKE]
+    waiting = until.settings.index("N 8, score ≥ 0.9")
+    repeating = alike.settings.index("N 8, 3 equal in a row")
+    for q, question in enumerate(made().pool.questions):
+        drawn = [entry.observation for entry in question.rounds]
+        tokens = np.cumsum([one.completion_tokens or 0 for one in drawn])
+        scores = [getattr(one, "score", 0.0) >= 0.9 for one in drawn]
+        last = scores.index(True) if any(scores) else 7
+        assert until.tokens_SQ[waiting, q] == tokens[last]
+        forms = made().replays.chains.form_QT[q]
+        ends = [t for t in range(2, 8) if forms[t] == forms[t - 1] == forms[t - 2] >= 0]
+        assert alike.tokens_SQ[repeating, q] == tokens[ends[0] if ends else 7]
+
+
+def test_the_cheapest_setting_that_reaches_an_accuracy_is_chosen_on_the_other_half() -> None:
+    """No cheaper setting of the family is as accurate on the half that chose."""
+    star = made().get("markovscale_star", 8)
+    assert star is not None
+    family, half_Q = families()["MR-Thinking, prm_argmax"], made().believed.half_Q
+    column = cheapest(made(), family, star)
+    for half in (0, 1):
+        mine, other = half_Q == half, half_Q != half
+        (place,) = [s for s in range(8) if np.array_equal(
+            family.tokens_SQ[s, mine], column.tokens_Q[mine])]  # fmt: skip
+        target = np.nanmean(star.right_Q[other])
+        accuracies = [float(np.nanmean(family.right_SQ[s, other])) for s in range(8)]
+        reached = [s for s in range(8) if accuracies[s] >= target - 1e-12]
+        assert place == (reached[0] if reached else int(np.argmax(accuracies)))
+
+
+def test_costs_are_of_what_a_strategy_needs() -> None:
+    """Prompts and the verifier are added, the verifier only where its scores are read; operations
+    are 2 a parameter and token, money goes by prices, and what is missing is named."""
+    amounts = {
+        "completion": 100.0,
+        "prompt": 50.0,
+        "cached": 20.0,
+        "verifier": 150.0,
+        "seconds": 0.5,
+    }
+    spent = {kind: np.array([amount]) for kind, amount in amounts.items()}
+    flops = Cost(axis="flops", parameters=(7e9, 1e9))
+    usd = Cost(axis="usd", prices=(1.0, 0.1, 4.0, 0.5))
+
+    assert Cost(axis="all_tokens").of(spent, scored=True) == 300
+    assert Cost(axis="all_tokens").of(spent, scored=False) == 150
+    assert flops.of(spent, scored=True)[0] == pytest.approx(2 * (7 * 130 + 150))
+    assert usd.of(spent, scored=False)[0] == pytest.approx(30 + 2 + 400)
+    assert Cost(axis="seconds").of(spent, scored=True) == 500
+    with pytest.raises(ConfigError, match="cost flops must have the numbers of parameters"):
+        Cost(axis="flops")
+    with pytest.raises(ConfigError, match="cost usd must have prices"):
+        Cost(axis="usd")
+
+
+def test_the_other_gates_read_the_chance_of_the_question() -> None:
+    """Controls of the gate: with p0 counted over samples, and with the first score mapped to it."""
+    first, second = gate_controls(made(), 8)
+    shares = [np.mean([v == "right" for v in q.sample_verdicts]) for q in made().pool.questions]
+    believed = made().believed
+    for half in (0, 1):
+        limit = believed.b[half] / (believed.a[half] + believed.b[half])  # type: ignore[operator]
+        mine = np.flatnonzero(believed.half_Q == half)
+        gated = {q for q in mine if shares[q] >= limit}
+        one = made().replays.chains.tokens_QD[:, 1]
+        assert {q for q in mine if first.tokens_Q[q] == one[q]} == gated
+    assert "mapped on the other half" in second.method

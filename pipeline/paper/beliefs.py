@@ -41,14 +41,18 @@ class Believed:
         """The same with one of the pool's chains in place of the first."""
         return replace(self, judged=_only(self.judged, chain), tuned=_only(self.tuned, chain))
 
+    def other_halves(self, seed: int) -> IntArray:
+        """The half of every question in another split."""
+        return halves_of(self.judged, seed)
 
-def halves_of(pool: CompletionPool) -> IntArray:
-    """The half of every question.
+
+def halves_of(pool: CompletionPool, seed: int = SEED) -> IntArray:
+    """The half of every question in one of many splits.
 
     Raises:
         ConfigError: where a half is empty.
     """
-    half_Q = np.array([half_of(q.question, SEED) for q in pool.questions], dtype=np.int64)
+    half_Q = np.array([half_of(q.question, seed) for q in pool.questions], dtype=np.int64)
     for half in range(HALVES):
         if not np.any(half_Q == half):
             raise ConfigError(
@@ -59,9 +63,9 @@ def halves_of(pool: CompletionPool) -> IntArray:
     return half_Q
 
 
-def from_other_half(pool: CompletionPool) -> Believed:
+def from_other_half(pool: CompletionPool, seed: int = SEED) -> Believed:
     """One benchmark, a and b counted on the other half, p0 the first score."""
-    half_Q = halves_of(pool)
+    half_Q = halves_of(pool, seed)
     counted = [
         total(
             count(labels_of_verdicts(question.round_verdicts))
@@ -80,7 +84,8 @@ def from_other_half(pool: CompletionPool) -> Believed:
         a=tuple(a for a, _ in other),
         b=tuple(b for _, b in other),
         words="no predictor: a and b counted by gold on the other half of the questions, "
-        "(k + 1/2) / (n + 1); p0 is the first score",
+        "(k + 1/2) / (n + 1); p0 is the verifier's score of the first answer, not the chance that "
+        "the question is answered",
     )
 
 

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from pipeline.paper.curves import bounds_of, convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.figures import accuracy_rows, bounds_rows, convergence_rows
-from pipeline.paper.fronts import agree_weights, fronts_of, policies
+from pipeline.paper.opponents import (
+    agree_weights,
+    cheapest,
+    families_of,
+    fronts_of,
+    policies,
+)
 from pipeline.paper.page import Group, headline_of, page
 from pipeline.paper.tables import (
     ablation_table,
@@ -15,6 +21,7 @@ from pipeline.paper.tables import (
     controls_table,
     gamma_tables,
     method_tables,
+    opponents_table,
     policies_table,
     tau_table,
 )
@@ -25,7 +32,17 @@ from pipeline.report.tables import comparisons_csv, csv_of, latex_of
 from pipeline.results.compare import Family
 from pipeline.results.csv_lines import csv_lines
 
-TABLES = ("main", "variants", "policies", "ablation", "chosen", "tau", "gamma", "controls")
+TABLES = (
+    "main",
+    "variants",
+    "opponents",
+    "policies",
+    "ablation",
+    "chosen",
+    "tau",
+    "gamma",
+    "controls",
+)
 FIGURES = ("accuracy_tokens", "convergence", "bounds", "fronts")
 
 Files = Iterator[tuple[str, str]]
@@ -70,6 +87,11 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
             *gamma_tables(made, published),
         ]
     weights = agree_weights(made)
+    families = families_of(made, weights) if made.pool.rounds > 1 else []
+    star = made.get("markovscale_star", max(made.chain_budgets, default=0))
+    if star is not None and families:
+        reached = [cheapest(made, one, star) for one in families]
+        tables.insert(2, opponents_table(made, family, star, reached))
     tables += [
         policies_table(made, family, policies(made, weights)),
         controls_table(made, family),
@@ -80,7 +102,7 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
         tables=tables,
         headline=[pair for pair in pairs if pair is not None],
         suits=suitability_of_pool(made.pool),
-        fronts=fronts_of(made, weights),
+        fronts=fronts_of(made, families),
         curve=convergence(made),
         bounds=bounds_of(made) if made.pool.samples else None,
     )

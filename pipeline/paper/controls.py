@@ -16,6 +16,7 @@ from pipeline.replay.chain_arrays import (
     ChainArrays,
 )
 from pipeline.results.column import METHODS, Column
+from pipeline.statistics.calibration import fit_isotonic
 from pipeline.statistics.sampling import pass_at_k
 
 OURS = ("markovscale_t", "markovscale_star", "markovscale_0")
@@ -65,6 +66,38 @@ def made_choice(made: Evaluation, replays: Replays, kind: str, n: int) -> Choice
     return replays.on_other_half(candidates)
 
 
+def gate_controls(made: Evaluation, n: int) -> list[Column]:
+    """MarkovScale^t whose gate reads p0 of the question, the chance that it is answered, where the
+    page's reads the score of the first answer: p0 counted over the question's samples (it knows the
+    answers), and the first score mapped to such a p0 on the other half."""
+    if made.believed.p0_source != "first_score" or not made.pool.samples:
+        return []
+    shares = [
+        [v == "right" for v in q.sample_verdicts if v in ("right", "wrong")]
+        for q in made.pool.questions
+    ]
+    counted_Q = np.array([np.mean(one) if one else np.nan for one in shares])
+    score_Q, half_Q = made.replays.chains.score_QT[:, 0], made.believed.half_Q
+    mapped_Q = np.full(len(counted_Q), np.nan)
+    for half in (0, 1):
+        seen = (half_Q != half) & ~np.isnan(score_Q) & ~np.isnan(counted_Q)
+        at = np.flatnonzero(seen)
+        if len(at):
+            labels = np.concatenate([shares[q] for q in at])
+            fit = fit_isotonic(np.repeat(score_Q[at], [len(shares[q]) for q in at]), labels)
+            mine = half_Q == half
+            mapped_Q[mine] = np.interp(score_Q[mine], fit.scores, fit.probabilities)
+    found = []
+    for words, p0_Q in (("its samples, knows the answers", counted_Q),
+                        ("first score, mapped on the other half", mapped_Q)):  # fmt: skip
+        if not np.isnan(p0_Q).any():
+            replays = made.replays.with_p0(p0_Q)
+            gate = fixed(replays.make("markovscale_t", n=n))
+            name = f"{METHODS['markovscale_t']}, p0 of the question ({words})"
+            found.append(made.scored(name, n, gate, "markovscale_t", replays=replays))
+    return found
+
+
 def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
     """A variant's stops dealt out at random to the questions: the exact mean over all deals. What
     the variant has above it is what its rule knew about single questions."""
@@ -86,10 +119,10 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
         n=n,
         rule=rule.value,
         fixed=f"the stops of {METHODS[kind]}: {words}",
-        tuned=", ".join(tuned_words(choice, key) for key in tuned),
+        tuned=tuned_words(choice, tuned),
         chosen_on=choice.chosen_on,
         right_Q=_weighed(right_QS, shares),
-        tokens_Q=_weighed(made.replays.chains.tokens_QD[rows, at_QS].astype(float), shares),
+        tokens_Q=_weighed(made.replays.cost_QD(scored=True)[rows, at_QS], shares),
     )
 
 
@@ -109,7 +142,7 @@ def oracle(made: Evaluation, n: int) -> Column:
         rule="last",
         fixed="stops at the first right answer (knows the answers)",
         right_Q=np.where(known_Q, found_Q.astype(float), np.nan),
-        tokens_Q=chains.tokens_QD[np.arange(len(spent_Q)), spent_Q].astype(float),
+        tokens_Q=made.replays.cost_QD(scored=False)[np.arange(len(spent_Q)), spent_Q],
     )
 
 

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
 from pipeline.paper.replays import Candidate, Choice, Replays, fixed
 from pipeline.paper.settings import GAMMA, GAMMAS, SAMPLERS, TAUS, Maker, budgets_of
+from pipeline.replay.chain_arrays import RIGHT
+from pipeline.replay.costs import TOKENS, Cost
 from pipeline.replay.pools import CompletionPool
 from pipeline.results.column import METHODS, Column, either
+from pipeline.strategies.markovscale import MarkovScale0
 
 BEST_RULE = "mr_best"
 """MR-Thinking by the answer rule that does best on the other half."""
+AT_BEST = "mr_at_best"
+"""MR-Thinking by the answer rule and at the N that do best on the other half."""
 TESTED = "_on_test"
 """Ending of names whose tau was chosen on the questions that they are judged on."""
 
-_SYMBOLS = {"tau": "τ", "gamma": "γ", "sigma": "σ", "p0_source": "p0 from", "stop_rule": "rule"}
+_SYMBOLS = {
+    "n": "N",
+    "tau": "τ",
+    "gamma": "γ",
+    "sigma": "σ",
+    "p0_source": "p0 from",
+    "stop_rule": "rule",
+}
 _UNSAID = {
     "n",
     "chain",
@@ -32,6 +46,9 @@ _UNSAID = {
     "weights",
 }
 _OFF = {"gate": "no gate", "stopping": "no stopping"}
+
+FAR = 0.1
+"""Share counted right by scores that may differ so much from graded accuracy without a warning."""
 
 Place = tuple[str, int | None]
 """(name of a row, N); None for methods without a budget."""
@@ -107,7 +124,7 @@ class Evaluation:
             n=n,
             rule=either([rule.value for _, rule in choice.picked]),
             fixed=f"{words}, calibrated scores" if replays.calibrated else words,
-            tuned=", ".join(tuned_words(choice, key) for key in tuned),
+            tuned=tuned_words(choice, tuned),
             chosen_on=choice.chosen_on,
             right_Q=replays.right(choice),
             tokens_Q=replays.tokens(choice),
@@ -136,7 +153,7 @@ class Evaluation:
         return [(strategy, rule) for rule, can in zip(AnswerRule, known, strict=True) if can]
 
 
-def evaluate(believed: Believed, backbone: str, make: Maker) -> Evaluation:
+def evaluate(believed: Believed, backbone: str, make: Maker, cost: Cost = TOKENS) -> Evaluation:
     """Every method that the pool can replay, at every budget."""
     pool = believed.judged
     made = Evaluation(
@@ -144,13 +161,18 @@ def evaluate(believed: Believed, backbone: str, make: Maker) -> Evaluation:
         benchmark=pool.benchmarks[0],
         pool=pool,
         believed=believed,
-        replays=Replays.of(believed, make),
+        replays=Replays.of(believed, make, cost=cost),
         budgets=budgets_of(pool.rounds, pool.samples),
         main={},
     )
     made.main["base", None] = made.scored(METHODS["base"], 1, fixed(make("base")), "base")
     for n in made.chain_budgets:
         _chains(made, n)
+    if pool.rounds:
+        every = [one for n in range(1, pool.rounds + 1) for one in made.rules(n)]
+        best = made.replays.on_other_half(every)
+        title = "MR-Thinking, best rule and N"
+        made.main[AT_BEST, None] = made.scored(title, None, best, "mr_thinking", ["rule", "n"])
     for n in made.sample_budgets:
         for kind in SAMPLERS:
             strategy = make(kind, n=n)
@@ -176,9 +198,37 @@ def _chains(made: Evaluation, n: int) -> None:
         ("markovscale_0", made.heuristics(n)),
     ):
         name, choice = METHODS[kind], replays.on_other_half(candidates)
-        put[kind, n] = made.scored(name, n, choice, kind, ["tau"])
+        column = made.scored(name, n, choice, kind, ["tau"])
+        note = _decides_as(made, choice, gate) or _counted_right(made, choice)
+        put[kind, n] = replace(column, fixed="; ".join(filter(None, [column.fixed, note])))
         name, choice = f"{name}, τ of the test", replays.on_test(candidates)
         put[kind + TESTED, n] = made.scored(name, n, choice, kind, ["tau"])
+
+
+def _decides_as(made: Evaluation, choice: Choice, gate: Choice) -> str:
+    """Whether a choice stops every chain where MarkovScale^t does."""
+    drawn = made.replays.drawn
+    same = bool(np.array_equal(drawn(choice), drawn(gate)))
+    return f"same decisions as {METHODS['markovscale_t']}" if same else ""
+
+
+def _counted_right(made: Evaluation, choice: Choice) -> str:
+    """Where ^0 counts by a threshold of scores that is far from graded accuracy: a warning."""
+    strategy = choice.picked[0][0]
+    if not isinstance(strategy, MarkovScale0):
+        return ""
+    chains = made.replays.chains
+    known_QT = chains.graded_QT & ~np.isnan(chains.score_QT)
+    if not known_QT.any():
+        return ""
+    counted = float((chains.score_QT[known_QT] >= strategy.right_from).mean())
+    graded = float((chains.verdict_QT[known_QT] == RIGHT).mean())
+    if abs(counted - graded) <= FAR:
+        return ""
+    return (
+        f"warning: right_from {strategy.right_from:g} counts {counted:.1%} of answers as right, "
+        f"{graded:.1%} are"
+    )
 
 
 def settings_words(strategy: Strategy, without: Sequence[str] = ()) -> str:
@@ -189,6 +239,8 @@ def settings_words(strategy: Strategy, without: Sequence[str] = ()) -> str:
             continue
         if name in _OFF:
             said += [] if value else [_OFF[name]]
+        elif value == "first_score":
+            said.append("p0 is the first answer's score")
         elif isinstance(value, bool):
             said += [name.replace("_", " ")] if value else []
         else:
@@ -221,9 +273,16 @@ def _fields(strategy: Strategy) -> Mapping[str, Any]:
     return {name: getattr(strategy, name) for name in names if name not in idle}
 
 
-def tuned_words(choice: Choice, key: str) -> str:
-    """A field that was chosen, the values of both halves where they differ."""
-    if key == "rule":
-        return f"by {either([rule.value for _, rule in choice.picked])}"
-    values = [f"{getattr(strategy, key):g}" for strategy, _ in choice.picked]
-    return f"{_SYMBOLS[key]} {either(values)}"
+def tuned_words(choice: Choice, keys: Sequence[str]) -> str:
+    """The fields that were chosen, the values of both halves where they differ, and whether the
+    choice was a tie."""
+    said = []
+    for key in keys:
+        if key == "rule":
+            said.append(f"by {either([rule.value for _, rule in choice.picked])}")
+        else:
+            values = [f"{getattr(strategy, key):g}" for strategy, _ in choice.picked]
+            said.append(f"{_SYMBOLS[key]} {either(values)}")
+    if said and min(choice.tied, default=1) > 1:
+        said.append(f"a tie of {either([str(one) for one in choice.tied])} of {choice.tried}")
+    return ", ".join(said)

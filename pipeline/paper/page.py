@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.paper.curves import Convergence
-from pipeline.paper.evaluation import BEST_RULE, Evaluation
+from pipeline.paper.evaluation import AT_BEST, Evaluation
 from pipeline.paper.figures import accuracy_figure, bounds_figure, convergence_figure
 from pipeline.paper.settings import TAUS
 from pipeline.replay.pools import CompletionPool
@@ -29,6 +29,7 @@ from pipeline.report.tables import Table, html_of
 from pipeline.results.column import Column
 from pipeline.results.compare import Adjusted, Comparison
 from pipeline.statistics.fronts import LEAST_QUESTIONS
+from pipeline.statistics.paired import least_discordant
 from pipeline.theory.estimate import Bounds
 from pipeline.theory.suitability import Suitability
 
@@ -50,6 +51,7 @@ class Group:
 _SECTIONS = (
     ("main", "Main table"),
     ("variants", "Variants"),
+    ("opponents", "Opponents"),
     ("policies", "With nothing tuned"),
     ("ablation", "Ablation"),
     ("chosen", "Choosing τ and γ"),
@@ -64,6 +66,9 @@ _HINTS = {
     "differences in points: best MR is MR-Thinking by the answer rule that does best on the other "
     "half of the questions, MR is MR-Thinking by its last answer. τ of the test is chosen on the "
     "very questions: too good, and not tested.",
+    "opponents": "Each strategy at the cheapest setting that reaches the accuracy of MarkovScale* "
+    "on the other half of the questions, N from 1 up; where none does, at its most accurate one. "
+    "What a strategy does not read, such as scores for a vote, is not billed to it.",
     "ablation": "τ is that of the full variant, chosen on the other half. The paper's row without "
     "both parts is MR-Thinking by its last answer; prm_argmax and last tell selection from "
     "stopping.",
@@ -140,14 +145,18 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
         for place, compared in enumerate(group.headline)
         if (mine := compared.first.accuracy) and (rival := compared.second.accuracy)
     ]  # fmt: skip
-    header = ("", "variant", "accuracy", "MR-Thinking, best rule", "difference, points",
-              "corrected test", "tokens saved")  # fmt: skip
+    unit = groups[0].made.replays.cost.unit if groups else "tokens"
+    least = _least(groups)
+    header = ("", "variant", "accuracy", "MR-Thinking, best rule and N", "difference, points",
+              "corrected test", f"{unit} saved")  # fmt: skip
     differ = contrast({g.made.title: g.suits for g in groups if g.suits is not None})
     return [
         *body,
         h("p", differ) if differ else None,
         table(header, rows, caption="Each variant against MR-Thinking at its best"),
-        h("p", "τ and MR-Thinking's answer rule are chosen on the other half of the questions. "
+        h("p", "τ, and MR-Thinking's answer rule and N, are chosen on the other half of the "
+          f"questions. These {len(rows)} comparisons are the page's claims, named beforehand and "
+          f"corrected among themselves; {least}. All others describe. "
           "Cannot be told from does not mean equally good: the interval says what the data still "
           "allow.", cls="hint"),
     ]  # fmt: skip
@@ -163,9 +172,13 @@ def _row(group: Group, adjusted: Adjusted) -> Child:
     compared = group.headline[0]
     mine, rival, saved = compared.first, compared.second, compared.saved
     right = mine.accuracy
+    costs = [words.count(one.tokens and one.tokens.value) for one in (mine, rival)]
+    unit = group.made.replays.cost.unit
+    spent = f"{costs[0]} against {costs[1]} {unit} a question"
     line = (
-        f"{mine.method} {words.percent(right and right.value)}, MR-Thinking at its best "
-        f"{words.percent(rival.accuracy and rival.accuracy.value)}, N = {mine.n}: "
+        f"{mine.method}, N = {mine.n}, {words.percent(right and right.value)}, MR-Thinking at its "
+        f"best "
+        f"{words.percent(rival.accuracy and rival.accuracy.value)} ({rival.tuned}; {spent}): "
         f"{_reading(compared, adjusted)}"
     )
     tiles = (
@@ -177,6 +190,17 @@ def _row(group: Group, adjusted: Adjusted) -> Child:
         ("questions", f"{compared.n_questions:,}", "graded for both"),
     )  # fmt: skip
     return verdict_row(group.made.title, line, tiles, said, chart)
+
+
+def _least(groups: Sequence[Group]) -> str:
+    """The least difference that the claims' test can call, with its correction."""
+    made = [compared for group in groups for compared in group.headline]
+    if not made:
+        return "there are none"
+    d = least_discordant(len(made))
+    n = min(compared.n_questions for compared in made)
+    points = f"{words.magnitude(d / n)} points of {n:,}" if d <= n else f"more than all {n:,}"
+    return f"the least that their test can call is {d} questions to none ({points})"
 
 
 def _fronts(groups: Sequence[Group]) -> list[Child]:
@@ -269,13 +293,14 @@ def _made(groups: Sequence[Group], adjusted: Adjusted, profile: str, paper: bool
                     else "their authors' code does them")),
                 ("grids", "τ from 0.80 to 0.99, γ of 1, 4, 7, 10 and 20, where not said otherwise "
                  "γ = 10; σ = 0"),
-                ("tests", f"{len(adjusted):,} in one family: McNemar's exact test of accuracy, "
-                 "the t-test where a side is a mean over draws, and the t-test of tokens; all "
-                 "corrected together (Holm)"),
+                ("tests", f"{len(adjusted):,}: McNemar's exact test of accuracy, the t-test where a "
+                 "side is a mean over draws, and the t-test of tokens; claims corrected among "
+                 "themselves, all others for the page (Holm), tests of the same differences "
+                 "counted once"),
                 ("intervals", "95 %: Wilson for accuracies, Student for tokens and means over "
                  "draws, adjusted Wald (Bonett and Price) for paired differences of accuracy, the "
                  "delta method for tokens saved, Bayesian bootstrap over questions for a, b, L, λ"),
-                ("tokens", "completion tokens; prompt and verifier tokens are not in them"),
+                ("tokens", f"{groups[0].made.replays.cost.unit} (--cost)" if groups else "none"),
                 ("ungraded", "answers that nobody can judge are left out"),
                 ("paper's numbers", "marked where they lie outside our interval" if paper
                  else "not asked for (--paper FOLDER)"),
@@ -291,6 +316,6 @@ def _chances(values: Sequence[float | None]) -> str:
 def headline_of(made: Evaluation) -> list[tuple[Column, Column]]:
     """The pairs that the result speaks of: variants against MR-Thinking at its best."""
     n = max(made.chain_budgets, default=0)
-    rival = made.get(BEST_RULE, n)
+    rival = made.get(AT_BEST, n)
     mine = [made.get(kind, n) for kind in ("markovscale_star", "markovscale_0", "markovscale_t")]
     return [(one, rival) for one in mine if one is not None and rival is not None]

@@ -19,7 +19,9 @@ from pipeline.replay.chain_arrays import (
     ChainArrays,
     chain_arrays,
 )
+from pipeline.replay.costs import TOKENS, Cost, needs_scores
 from pipeline.replay.fast import FastReplay, replays_as_arrays
+from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import (
     HALVES,
     Answers,
@@ -46,6 +48,10 @@ class Choice:
     picked: tuple[Candidate, ...]
     """One a half; the same twice where nothing was chosen apart."""
     chosen_on: str | None
+    tied: tuple[int, ...] = ()
+    """For each half, candidates that decide as the picked one does where it was chosen."""
+    tried: int = 0
+    """Candidates that there were."""
 
 
 def fixed(strategy: Strategy, rule: AnswerRule | None = None) -> Choice:
@@ -61,6 +67,8 @@ class Replays:
     believed: Believed
     make: Maker
     chains: ChainArrays
+    cost: Cost = TOKENS
+    """What ``tokens`` of every column are."""
     calibrated: bool = False
     """Whether scores went through a map fitted on the other half."""
     further: tuple[Replays, ...] = ()
@@ -71,15 +79,26 @@ class Replays:
     _answers: Answers = field(default_factory=dict)
 
     @classmethod
-    def of(cls, believed: Believed, make: Maker) -> Replays:
-        """The benchmark as it was recorded."""
-        chains = chain_arrays(believed.judged)
-        replays = cls(believed, make, chains)
+    def of(
+        cls,
+        believed: Believed,
+        make: Maker,
+        chains: ChainArrays | None = None,
+        cost: Cost = TOKENS,
+    ) -> Replays:
+        """The benchmark as it was recorded; `chains` may be those of the same pool with other
+        beliefs, which are then replayed alone."""
+        alone = chains is not None
+        chains = chain_arrays(believed.judged) if chains is None else chains
+        chains = replace(chains, question_Q=tuple(q.question for q in believed.judged.questions))
+        replays = cls(believed, make, chains, cost)
         tuned = replace(chains, question_Q=tuple(q.question for q in believed.tuned.questions))
         replays._fast = {JUDGED: FastReplay(chains), TUNED: FastReplay(tuned)}
-        replays.further = tuple(
-            cls.of(believed.with_chain(chain), make) for chain in range(1, believed.judged.chains)
-        )
+        if not alone:
+            replays.further = tuple(
+                cls.of(believed.with_chain(chain), make, cost=cost)
+                for chain in range(1, believed.judged.chains)
+            )
         return replays
 
     def with_calibrated_scores(self) -> Replays:
@@ -87,13 +106,28 @@ class Replays:
         taken on mapped scores, answers are chosen by the raw ones, which rank alike."""
         own = [self._map_scores(half) for half in range(HALVES)]
         half_Q = self.believed.half_Q[:, None]
-        replays = Replays(self.believed, self.make, self.chains, calibrated=True)
+        replays = Replays(self.believed, self.make, self.chains, self.cost, calibrated=True)
         for world, maps in ((JUDGED, own[::-1]), (TUNED, own)):
             chains = replace(
                 self._fast[world].chains, score_QT=np.where(half_Q == 0, maps[0], maps[1])
             )
             replays._fast[world] = FastReplay(chains)
         return replays
+
+    def with_p0(self, p0_Q: FloatArray) -> Replays:
+        """The same with a p0 of every question in place of the first score."""
+
+        def told(pool: CompletionPool) -> CompletionPool:
+            questions = []
+            for q, p0 in zip(pool.questions, p0_Q.tolist(), strict=True):
+                priors = replace(q.question.priors, p0=p0, p0_source="predictor")
+                questions.append(replace(q, question=replace(q.question, priors=priors)))
+            return replace(pool, questions=tuple(questions))
+
+        of = self.believed
+        believed = replace(of, judged=told(of.judged), tuned=told(of.tuned))
+        make = replace(self.make, p0_source="auto")
+        return Replays.of(believed, make, self.chains, self.cost)
 
     def _map_scores(self, half: int) -> FloatArray:
         """All scores under the map that the chains of one half give."""
@@ -128,9 +162,17 @@ class Replays:
         return self._mean(own, [one.right(choice) for one in self._further(choice)])
 
     def tokens(self, choice: Choice) -> FloatArray:
-        """(Q,) completion tokens."""
-        own = np.asarray(self._merged([self.judged(s).tokens_Q for s, _ in choice.picked]), float)
+        """(Q,) what every question costs: completion tokens, or another axis."""
+        spent = [
+            self.cost.of(self.judged(s).spent_Q, scored=needs_scores(s, rule))
+            for s, rule in choice.picked
+        ]
+        own = np.asarray(self._merged(spent), float)
         return self._mean(own, [one.tokens(choice) for one in self._further(choice)])
+
+    def cost_QD(self, *, scored: bool) -> FloatArray:
+        """(Q, D) what the first d completions of every chain cost."""
+        return self.cost.of(self.chains.spent_QD, scored=scored)
 
     def _further(self, choice: Choice) -> tuple[Replays, ...]:
         """The replays of further chains, for strategies that read chains."""
@@ -152,7 +194,20 @@ class Replays:
             self._best(candidates, self.believed.half_Q == 1 - half, TUNED)
             for half in range(HALVES)
         )
-        return Choice(picked=picked, chosen_on=HELD_OUT)
+        tied = tuple(
+            self._alike(candidates, one, self.believed.half_Q == 1 - half)
+            for half, one in enumerate(picked)
+        )
+        return Choice(picked=picked, chosen_on=HELD_OUT, tied=tied, tried=len(candidates))
+
+    def _alike(self, candidates: Sequence[Candidate], picked: Candidate, at_Q: Any) -> int:
+        """How many candidates stop every chain where the picked one does, read by the same rule."""
+        drawn_Q = self.judged(picked[0], TUNED).completions_Q[at_Q]
+        return sum(
+            rule == picked[1]
+            and bool(np.array_equal(self.judged(strategy, TUNED).completions_Q[at_Q], drawn_Q))
+            for strategy, rule in candidates
+        )
 
     def on_test(self, candidates: Sequence[Candidate]) -> Choice:
         """The candidate that does best on the very questions that it is judged on: too good."""

@@ -8,7 +8,7 @@ from typing import cast
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.paper import controls
-from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, settings_words
+from pipeline.paper.evaluation import AT_BEST, BEST_RULE, TESTED, Evaluation, settings_words
 from pipeline.paper.replays import Candidate, Choice, fixed
 from pipeline.paper.settings import GAMMA, GAMMAS, TAUS
 from pipeline.report.published import NOTHING, Published
@@ -18,13 +18,13 @@ from pipeline.results.compare import Family
 from pipeline.strategies.markovscale import MarkovScaleStar
 
 MAIN = (
-    "base", "mr_thinking", BEST_RULE, "budget_forcing", "atom_of_thoughts", "best_of_n",
+    "base", "mr_thinking", BEST_RULE, AT_BEST, "budget_forcing", "atom_of_thoughts", "best_of_n",
     "self_consistency", "esc", "asc", "dsc", "markovscale_t", "markovscale_star",
     "markovscale_star" + TESTED, "markovscale_0", "markovscale_0" + TESTED,
 )  # fmt: skip
 VARIANTS = (
-    "mr_thinking", BEST_RULE, "markovscale_t", "markovscale_star", "markovscale_star" + TESTED,
-    "markovscale_0", "markovscale_0" + TESTED,
+    "mr_thinking", BEST_RULE, AT_BEST, "markovscale_t", "markovscale_star",
+    "markovscale_star" + TESTED, "markovscale_0", "markovscale_0" + TESTED,
 )  # fmt: skip
 ABLATION = {
     "MarkovScale^* (full)": (True, True),
@@ -53,6 +53,7 @@ def _table(
         columns=tuple(columns),
         rows=tuple(rows),
         tokens=tokens,
+        unit="tokens" if made.replays.cost.axis == "tokens" else made.replays.cost.unit,
         shared=shared,
     )
 
@@ -72,14 +73,14 @@ def method_tables(made: Evaluation, family: Family, published: Published) -> lis
             known = any(row == name for row, _ in made.main)
             return Entry(column=None, paper=paper, missing=NOT_POSSIBLE if known else NOT_RUN)
         rivals = {"vs best MR": BEST_RULE, "vs MR": "mr_thinking"}
-        if name == BEST_RULE:
+        if name in (BEST_RULE, AT_BEST):
             rivals = {}
         against = [
             (label, family.compare(found, made.get(rival, n))) for label, rival in rivals.items()
         ]
         return Entry(
             column=found,
-            paper=paper if name != BEST_RULE else NOTHING,
+            paper=paper if name not in (BEST_RULE, AT_BEST) else NOTHING,
             against=tuple((label, pair) for label, pair in against if pair is not None),
         )
 
@@ -203,6 +204,21 @@ def chosen_table(made: Evaluation, family: Family) -> Table:
     return _table("chosen", title, made, _ns(made.chain_budgets), rows)
 
 
+def opponents_table(
+    made: Evaluation, family: Family, star: Column, found: Sequence[Column]
+) -> Table:
+    """Every opponent at the cheapest setting that reaches the accuracy of MarkovScale^*."""
+    rows: list[tuple[str, tuple[Entry, ...]]] = [
+        (f"{star.method}, N = {star.n}", (Entry(column=star),))
+    ]
+    for column in found:
+        compared = family.compare(column, star)
+        against = () if compared is None else ((f"less {star.method}", compared),)
+        rows.append((column.method, (Entry(column=column, against=against),)))
+    title = f"Opponents at the cheapest setting that reaches {star.method} at N = {star.n}"
+    return _table("opponents", title, made, ["cheapest"], rows)
+
+
 def policies_table(made: Evaluation, family: Family, tried: Sequence[Column]) -> Table:
     """Settings as they come, each against the first."""
     rows = []
@@ -233,6 +249,8 @@ def controls_table(made: Evaluation, family: Family) -> Table:
             for kind in controls.OURS:
                 dealt = controls.random_stopping(made, kind, n)
                 put(dealt, "the rule less this", made.get(kind, n), dealt)
+            for column in controls.gate_controls(made, n):
+                put(column, "less the first score's", column, made.get("markovscale_t", n))
             for column in controls.last_controls(made, n):
                 put(column, "less its own rule", column, made.get(column.kind, n))
             for column in controls.calibrated_controls(made, calibrated, n):

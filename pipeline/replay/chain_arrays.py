@@ -20,6 +20,7 @@ from pipeline.answers.voting import forms
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Question
+from pipeline.replay.costs import KINDS, Spent, added_up, amounts
 from pipeline.replay.pools import CompletionPool, PoolQuestion
 
 NO_ANSWER, NOT_APPLICABLE = -1, -2
@@ -54,6 +55,8 @@ class ChainArrays:
     where there is no completion, or no answer."""
     score_QT: FloatArray
     """nan where there is no completion, or no score."""
+    spent_QD: Spent
+    """What the first d completions cost, by kind."""
     tokens_QD: IntArray
     """Completion tokens of the first d completions."""
     logprobs_QT: BoolArray
@@ -95,6 +98,7 @@ def chain_arrays(pool: CompletionPool, rules: Sequence[Rule] = RULES) -> ChainAr
         rule: np.full((shape[0], shape[1] + 1), _of_nothing(rule), np.int16) for rule in rules
     }
     logprobs_QT = np.zeros(shape, np.bool_)
+    spent_KQD = np.zeros((len(KINDS), shape[0], shape[1] + 1))
     for q, question in enumerate(pool.questions):
         drawn = _completions(question)
         length_Q[q], failed_Q[q] = len(drawn), len(drawn) < len(question.rounds)
@@ -102,6 +106,9 @@ def chain_arrays(pool: CompletionPool, rules: Sequence[Rule] = RULES) -> ChainAr
         score_QT[q, : len(drawn)] = [np.nan if c.score is None else c.score for c in drawn]
         logprobs_QT[q, : len(drawn)] = [c.token_confidence is not None for c in drawn]
         tokens_QT[q, : len(drawn)] = [c.completion_tokens for c in drawn]
+        taken = [(c, entry.seconds) for c, entry in zip(drawn, question.rounds, strict=False)]
+        sums_KN = added_up(amounts(taken), at_once=False)
+        spent_KQD[:, q] = sums_KN[:, np.minimum(np.arange(shape[1] + 1), len(drawn))]
         verdict_QT[q, : len(drawn)] = [_CODES[v] for v in question.round_verdicts[: len(drawn)]]
         own = [rule for rule in rules if isinstance(rule, OwnRule)]
         for rule, positions in positions_by_depth(drawn, own).items():
@@ -113,6 +120,7 @@ def chain_arrays(pool: CompletionPool, rules: Sequence[Rule] = RULES) -> ChainAr
         gold_Q=np.array([q.gold is not None for q in pool.questions], dtype=np.bool_),
         form_QT=form_QT,
         score_QT=score_QT,
+        spent_QD=dict(zip(KINDS, spent_KQD, strict=True)),
         tokens_QD=np.concatenate(
             [np.zeros((shape[0], 1), np.int64), np.cumsum(tokens_QT, axis=1)], axis=1
         ),

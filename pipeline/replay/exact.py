@@ -53,6 +53,8 @@ class Recorded:
     digest: str
     """`Request.digest` of its request."""
     observation: Observation
+    seconds: float | None = None
+    """That the completion took, where they were recorded."""
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Recorded:
@@ -61,6 +63,7 @@ class Recorded:
             address=address_of(row),
             digest=row["request_digest"],
             observation=observation_of(row),
+            seconds=row.get("seconds"),
         )
 
 

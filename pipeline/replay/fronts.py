@@ -16,7 +16,7 @@ always there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ SCHEMA = pa.schema(
         pa.field("half", pa.int32()),  # of settings: the half that is judged
         pa.field("setting", pa.string()),
         pa.field("base_tokens", pa.float64(), nullable=False),  # of one completion
+        pa.field("split_sd", pa.float64()),  # of means: over splits into halves
     ]
 )
 
@@ -74,6 +75,7 @@ def front_rows(
     half_Q: IntArray,
     controls: Sequence[str],
     *,
+    splits: Sequence[tuple[IntArray, Sequence[Family]]] = (),
     seed: int = 0,
 ) -> list[Row]:
     """All rows of one benchmark; none where a half has too few graded questions.
@@ -86,7 +88,9 @@ def front_rows(
         families: over its questions.
         base: one completion; its single setting is added to each family.
         half_Q: the half of each question.
-        controls: names of the families that all others are held against.
+        controls: names of the families that all others are compared with.
+        splits: further halves with the families as they are judged there. Values are means over all
+            splits in which a family stands; the intervals are those of the first.
         seed: of the resampling.
     """
     graded_Q = ~np.isnan(base.right_SQ[0])
@@ -99,16 +103,45 @@ def front_rows(
     budget_B = budgets_between(_CHEAPEST * one, dearest, [mark * one for mark in MARKS])
     whole = [_with(base, family) for family in families]
     made = fronts(whole, half_Q, budget_B, seed=seed)
+    others = [
+        {
+            f.name: f.accuracy_DB[0]
+            for f in fronts(
+                [_with(base, family) for family in again], halves_Q, budget_B, draws=0, seed=seed
+            )
+        }
+        for halves_Q, again in splits
+    ]
+    by_split = {}
+    for front in made:
+        again = [found[front.name] for found in others if front.name in found]
+        by_split[front.name] = np.array([front.accuracy_DB[0], *again])
+    made = [_averaged(front, by_split[front.name]) for front in made]
     held = [front for name in controls for front in made if front.name == name]
     rows: list[Row] = []
     for family, front in zip(whole, made, strict=True):
-        rows += _own(front, family, budget_B)
+        rows += _own(front, family, budget_B, by_split[front.name])
         for control in held:
             if control is not front:
-                rows += _against(front, control, budget_B, [mark * one for mark in MARKS])
+                both = [by_split[one.name] for one in (front, control)]
+                apart = both[0] - both[1] if len(both[0]) == len(both[1]) else both[0][:0]
+                rows += _against(front, control, budget_B, [m * one for m in MARKS], apart)
     empty = dict.fromkeys(SCHEMA.names)
     shared = {"benchmark": benchmark, "base_tokens": one}
     return [{**empty, **shared, **row} for row in rows]
+
+
+def _averaged(front: Front, accuracy_PB: FloatArray) -> Front:
+    """A front moved to its mean over P splits."""
+    shift_B = accuracy_PB.mean(axis=0) - accuracy_PB[0]
+    return replace(front, accuracy_DB=front.accuracy_DB + shift_B)
+
+
+def _spread(accuracy_PB: FloatArray, budget_B: FloatArray) -> float | None:
+    """Standard deviation over splits of the mean over budgets."""
+    if len(accuracy_PB) < 2:
+        return None
+    return float(np.std(mean_over(accuracy_PB, budget_B), ddof=1))
 
 
 def _with(base: Family, family: Family) -> Family:
@@ -127,12 +160,19 @@ def _with(base: Family, family: Family) -> Family:
     )
 
 
-def _own(front: Front, family: Family, budget_B: FloatArray) -> Iterator[Row]:
+def _own(
+    front: Front, family: Family, budget_B: FloatArray, accuracy_PB: FloatArray
+) -> Iterator[Row]:
     for b, tokens in enumerate(budget_B.tolist()):
         share = _share(interval_of(front.accuracy_DB[:, b]))
         yield {"family": front.name, "measure": "accuracy", "tokens": tokens, **share}
     mean = _share(interval_of(mean_over(front.accuracy_DB, budget_B)))
-    yield {"family": front.name, "measure": "mean_accuracy", **mean}
+    yield {
+        "family": front.name,
+        "measure": "mean_accuracy",
+        **mean,
+        "split_sd": _spread(accuracy_PB, budget_B),
+    }
     for half, (picked, points) in enumerate(zip(front.picked, front.points, strict=True)):
         for place, (tokens, accuracy) in zip(picked, points, strict=True):
             yield {
@@ -146,7 +186,11 @@ def _own(front: Front, family: Family, budget_B: FloatArray) -> Iterator[Row]:
 
 
 def _against(
-    front: Front, control: Front, budget_B: FloatArray, marks: Sequence[float]
+    front: Front,
+    control: Front,
+    budget_B: FloatArray,
+    marks: Sequence[float],
+    difference_PB: FloatArray,
 ) -> Iterator[Row]:
     difference_DB = front.accuracy_DB - control.accuracy_DB
     shared = {"family": front.name, "against": control.name}
@@ -155,7 +199,12 @@ def _against(
             ends = _ends(interval_of(difference_DB[:, b]))
             yield {**shared, "measure": "difference", "tokens": tokens, **ends}
     mean = interval_of(mean_over(difference_DB, budget_B))
-    yield {**shared, "measure": "mean_difference", **_ends(mean)}
+    yield {
+        **shared,
+        "measure": "mean_difference",
+        **_ends(mean),
+        "split_sd": _spread(difference_PB, budget_B),
+    }
     mine_D, theirs_D, level_D = at_equal_accuracy(front.accuracy_DB, control.accuracy_DB, budget_B)
     ratio = interval_of(np.log(mine_D) - np.log(theirs_D))  # its error is a factor
     yield {

@@ -222,7 +222,12 @@ class Taken:
         observation = observation_of(located.row)
         self._located.append(located)
         self.entries.append(
-            Recorded(address=request.address, digest=digest, observation=observation)
+            Recorded(
+                address=request.address,
+                digest=digest,
+                observation=observation,
+                seconds=located.row.get("seconds"),
+            )
         )
         return observation
 

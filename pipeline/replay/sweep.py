@@ -44,6 +44,7 @@ from pipeline.replay.chain_arrays import (
     chain_arrays,
     verdict_code,
 )
+from pipeline.replay.costs import KINDS, added_up, amounts, drawn_at_once
 from pipeline.replay.exact import RecordingKind, check_replayable, replay_phases
 from pipeline.replay.fast import Decisions, FastReplay, replays_as_arrays
 from pipeline.replay.pool_rows import Digests
@@ -68,6 +69,8 @@ class Judged:
     """Whether the rule could be applied to any question."""
     tokens_Q: IntArray
     completions_Q: IntArray
+    spent_Q: dict[str, FloatArray]
+    """By kind (`pipeline.replay.costs`)."""
     rules: tuple[Rule, ...] = RULES
 
 
@@ -230,6 +233,7 @@ def judged_by_arrays(chains: ChainArrays, decided: Decisions) -> Judged:
         applicable_R=tuple(applicable),
         tokens_Q=chains.tokens_QD[rows, drawn_Q],
         completions_Q=drawn_Q,
+        spent_Q={kind: spent_QD[rows, drawn_Q] for kind, spent_QD in chains.spent_QD.items()},
         rules=rules,
     )
 
@@ -263,6 +267,7 @@ def judged_by_state_machine(
     failed_Q = np.zeros(len(place), np.bool_)
     applies_RQ = np.zeros((len(rules), len(place)), np.bool_)
     tokens_Q, completions_Q = np.zeros(len(place), np.int64), np.zeros(len(place), np.int64)
+    spent_KQ = np.zeros((len(KINDS), len(place)))
     for benchmark in pool.benchmarks:
         mine = {q.question.question_id: q for q in pool.questions if q.key[0] == benchmark}
         outcomes = replay_phases(
@@ -276,6 +281,10 @@ def judged_by_state_machine(
             had = [o for o in drawn if isinstance(o, Completion)]
             tokens_Q[q] = sum(completion.completion_tokens for completion in had)
             completions_Q[q] = len(had)
+            entries = (*mine[question_id].rounds, *mine[question_id].samples)
+            seconds = {id(entry.observation): entry.seconds for entry in entries}
+            taken = [(o, seconds.get(id(o))) for o in had]
+            spent_KQ[:, q] = added_up(amounts(taken), at_once=drawn_at_once(strategy))[:, -1]
             verdicts = mine[question_id].verdicts()
             failed_Q[q] = outcome.stop.reason is StopReason.FAILED
             for r, rule in enumerate(rules):
@@ -296,6 +305,7 @@ def judged_by_state_machine(
         applicable_R=tuple(bool(applies_Q[asked_Q].any()) for applies_Q in applies_RQ),
         tokens_Q=tokens_Q,
         completions_Q=completions_Q,
+        spent_Q=dict(zip(KINDS, spent_KQ, strict=True)),
         rules=rules,
     )
 

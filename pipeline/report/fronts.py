@@ -36,6 +36,8 @@ def read_fronts(made: pa.Table, where: str) -> list[Row]:
     Raises:
         DataError: naming the columns that are missing.
     """
+    if "split_sd" not in made.column_names:  # of earlier versions
+        made = made.append_column(SCHEMA.field("split_sd"), pa.nulls(len(made), pa.float64()))
     what = "fronts must have the columns of pipeline.replay.fronts"
     return [*rows_with(made, SCHEMA, what, where)]
 

@@ -60,6 +60,8 @@ class Table:
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
     tokens: bool
     """Whether tokens stand beside accuracy."""
+    unit: str = "tokens"
+    """What tokens are, where another cost stands in their place."""
     shared: str = ""
     """The setting of all cells, but for what rows and columns name."""
 
@@ -97,7 +99,7 @@ def html_of(made: Table, adjusted: Adjusted = MappingProxyType({})) -> Html:
         rows.append([label, *cells])
     header: list[Child] = [""]
     for column in made.columns:
-        header += [f"{column}, accuracy", f"{column}, tokens"] if made.tokens else [column]
+        header += [f"{column}, accuracy", f"{column}, {made.unit}"] if made.tokens else [column]
     caption = _caption(made)
     caption += f" ({made.shared})" if made.shared else ""
     return table(header, rows, caption=caption)
@@ -230,7 +232,7 @@ def latex_of(made: Table) -> str:
     columns = [
         f"{column}, {measure}"
         for column in made.columns
-        for measure in (("accuracy", "tokens") if made.tokens else ("accuracy",))
+        for measure in (("accuracy", made.unit) if made.tokens else ("accuracy",))
     ]
     body, settings = [], [made.shared] if made.shared else []
     for name, entries in made.rows:
