@@ -293,8 +293,8 @@ def _made(groups: Sequence[Group], adjusted: Adjusted, profile: str, paper: bool
                     else "their authors' code does them")),
                 ("grids", "τ from 0.80 to 0.99, γ of 1, 4, 7, 10 and 20, where not said otherwise "
                  "γ = 10; σ = 0"),
-                ("tests", f"{len(adjusted):,}: McNemar's exact test of accuracy, the t-test where a "
-                 "side is a mean over draws, and the t-test of tokens; claims corrected among "
+                ("tests", f"{len(adjusted):,}: McNemar's exact test of accuracy, the t-test where "
+                 "a side is a mean over draws, and the t-test of tokens; claims corrected among "
                  "themselves, all others for the page (Holm), tests of the same differences "
                  "counted once"),
                 ("intervals", "95 %: Wilson for accuracies, Student for tokens and means over "
