@@ -3,6 +3,7 @@
     python -m jobs.collect --config configs/laptop.yaml --rounds 64 --samples 64
     python -m jobs.collect --resume runs/laptop-20260101-120000 --rounds 128
     python -m jobs.collect --resume RUN --config FILE       # with another benchmark in FILE
+    python -m jobs.collect --config FILE --from POOL        # go on from an export or import
     python -m jobs.collect --export RUN FOLDER              # one graded Parquet file, no engines
 
 Takes the configuration of any run: its benchmarks, prompts, decoding and models. For every question
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
+from typing import Any
 
 from jobs.cli import VerbParser, log_to_stderr
 from jobs.evaluate import execute
@@ -26,8 +28,10 @@ from jobs.run_options import add_run_options, opened_run
 from jobs.supervision import supervised
 from pipeline.config.collection import make_collection
 from pipeline.core.errors import ConfigError, DataError
+from pipeline.imports.going_on import ask_alike, carry_over, pool_to_go_on_from
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.pool_export import export_pool
+from pipeline.replay.pools import CompletionPool
 from pipeline.report.run_data import benchmarks_of, read_run
 from pipeline.report.suitability_view import suitability_of
 from pipeline.theory.suitability import LEAST_QUESTIONS
@@ -48,6 +52,12 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         metavar="C",
         help="independent chains a question (1; on a resume, as before)",
+    )
+    options.add_argument(
+        "--from",
+        dest="pool",
+        metavar="POOL",
+        help="go on from a pool: ask with its prompts and sampling, draw only what it lacks",
     )
     options.add_argument(
         "--export",
@@ -77,13 +87,15 @@ def main(argv: list[str] | None = None) -> int:
             )
             print(f"{rows:,} completions of {source} written to {target}")
             return 0
-        shape = partial(
-            make_collection,
-            rounds=arguments.rounds,
-            samples=arguments.samples,
-            chains=arguments.chains,
-        )
-        run, config, attempt = opened_run(arguments, shape)
+        if arguments.pool and arguments.resume:
+            raise ConfigError(
+                "--from must come with a new run, got --resume: it has a pool already"
+            )
+        pool = pool_to_go_on_from(arguments.pool) if arguments.pool else None
+        run, config, attempt = opened_run(arguments, partial(_shape, arguments, pool))
+        if pool is not None:
+            print(f"{carry_over(pool, run, config):,} completions taken over from {pool.address}")
+            attempt = run.resume(config)
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -91,6 +103,14 @@ def main(argv: list[str] | None = None) -> int:
     if status == 0:
         print_suitability(run.address)
     return status
+
+
+def _shape(
+    arguments: argparse.Namespace, pool: CompletionPool | None, values: dict[str, Any]
+) -> None:
+    make_collection(values, arguments.rounds, arguments.samples, arguments.chains)
+    if pool is not None:
+        ask_alike(values, pool)
 
 
 def print_suitability(address: str) -> None:
