@@ -10,8 +10,8 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Pool, Request
-from pipeline.records.answering import as_asked
 from pipeline.records.epochs import Epoch
+from pipeline.records.match import as_asked
 from pipeline.records.questions import question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.segments import write_segment
