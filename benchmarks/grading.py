@@ -2,12 +2,15 @@
 
     python -m benchmarks.grading [--quick] [--math500 FILE]     # speeds
     python -m benchmarks.grading --hostile                      # one line a hostile answer
-    python -m benchmarks.grading --cases FILE                   # verdicts by kind, three graders
+    python -m benchmarks.grading --cases FILE... [--beside]     # verdicts by kind
+    python -m benchmarks.grading --replies FILE                 # answers read of whole replies
 
 Speeds are of exact comparison in one process, without its cache: plain numbers, and each gold
 answer of MATH-500 against itself in a box and against the next one. FILE of ``--cases`` is JSONL
 with ``id``, ``gold``, ``prediction`` and ``equal``, and ``kind`` or ``source``; ids that start with
-``x`` are whole replies, from which our grader extracts first. The last line is one JSON object.
+``x`` are whole replies, which are extracted from first; ``--beside`` adds math-verify. FILE of
+``--replies`` is JSONL with ``id``, ``reply`` and ``gold`` (null where there is no answer). The last
+line is one JSON object.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing import Any
 from actors.controllers.grading import GradingPool
 from benchmarks.machine import described
 from pipeline.answers import Verdict, extract, grade
+from pipeline.answers.graders import GraderSettings
 from pipeline.answers.reading import cached_reading
 from pipeline.benchmarks import BenchmarkSource, load
 
@@ -37,11 +41,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--quick", action="store_true", help="a second or two instead of ten")
     parser.add_argument("--math500", metavar="FILE", help="MATH-500 as JSONL")
     parser.add_argument("--hostile", action="store_true", help="times of hostile answers")
-    parser.add_argument("--cases", metavar="FILE", help="graders side by side on cases")
+    parser.add_argument("--cases", metavar="FILE", nargs="+", help="verdicts on cases by kind")
+    parser.add_argument("--beside", action="store_true", help="math-verify on the cases too")
+    parser.add_argument("--replies", metavar="FILE", help="answers read of whole replies")
     options = parser.parse_args(arguments)
     print(described())
     if options.cases:
-        result = case_table(Path(options.cases))
+        result = {file: case_table(Path(file), options.beside) for file in options.cases}
+    elif options.replies:
+        result = reply_table(Path(options.replies))
     elif options.hostile:
         result = hostile_times()
     else:
@@ -137,15 +145,39 @@ def hostile_times() -> dict[str, Any]:
     return result
 
 
-def case_table(file: Path) -> dict[str, Any]:
+def reply_table(file: Path) -> dict[str, Any]:
+    """How many whole replies are read right, and those that are not."""
+    replies = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    answers = [extract(reply["reply"]) for reply in replies]
+    counts: Counter[str] = Counter()
+    with GradingPool() as pool:
+        for reply, answer in zip(replies, answers, strict=True):
+            if reply["gold"] is None:
+                verdict = Verdict.RIGHT if answer is None else Verdict.WRONG
+            else:
+                (verdict,) = pool.grade_many([(reply["gold"], answer)])
+            counts[verdict] += 1
+            if verdict is not Verdict.RIGHT:
+                print(f"{reply['id']}: {verdict}, {answer!r} for {reply['gold']!r}")
+    result = {"replies": len(replies), **counts}
+    print(f"replies: {result}")
+    return result
+
+
+def case_table(file: Path, beside: bool = False) -> dict[str, Any]:
     """Our verdicts by kind of case; in sum those of math-verify on bare and on boxed strings."""
     cases = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     pairs = [
         (c["gold"], extract(c["prediction"]) if c["id"].startswith("x") else c["prediction"])
         for c in cases
     ]
+    kinds_of = [GraderSettings(ordered=bool(c.get("ordered"))) for c in cases]
     with GradingPool() as pool:
-        ours = [verdict.value for verdict in pool.grade_many(pairs)]
+        futures = [
+            pool.submit(gold, answer, settings=settings)
+            for (gold, answer), settings in zip(pairs, kinds_of, strict=True)
+        ]
+        ours = [future.result().value for future in futures]
     kinds: dict[str, Counter[tuple[bool, str]]] = {}
     for case, verdict in zip(cases, ours, strict=True):
         kind = case.get("kind") or case["source"]
@@ -156,18 +188,27 @@ def case_table(file: Path) -> dict[str, Any]:
     print("|---" * (1 + len(names)) + "|")
     for kind, counts in [*kinds.items(), ("all", sum(kinds.values(), Counter()))]:
         print(f"| {kind} | " + " | ".join(str(counts[column] or "") for column in columns) + " |")
-    bare = [_math_verify(c["gold"], c["prediction"]) for c in cases]
-    boxed = [_math_verify(_box(c["gold"]), _box(c["prediction"])) for c in cases]
+    both = [("ours", ours)]
+    if beside:
+        both += _beside(cases)
     result: dict[str, Any] = {"cases": len(cases)}
-    for name, verdicts in (("ours", ours), ("bare", bare), ("boxed", boxed)):
+    for name, verdicts in both:
         found = Counter((c["equal"], v) for c, v in zip(cases, verdicts, strict=True))
         result[name] = {
             "falsely_right": found[False, "right"],
+            "equal_not_right": sum(n for (e, v), n in found.items() if e and v != "right"),
             "falsely_wrong": found[True, "wrong"],
             "open": sum(n for (_, v), n in found.items() if v not in ("right", "wrong")),
         }
         print(f"{name}: {result[name]}")
     return result
+
+
+def _beside(cases: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Verdicts of math-verify on bare and on boxed strings."""
+    bare = [_math_verify(c["gold"], c["prediction"]) for c in cases]
+    boxed = [_math_verify(_box(c["gold"]), _box(c["prediction"])) for c in cases]
+    return [("bare", bare), ("boxed", boxed)]
 
 
 def _math_verify(gold: str, prediction: str) -> str:

@@ -217,7 +217,6 @@ def test_one_changed_digit_is_not_right(gold: str) -> None:
         (r"N 30^\circ E", r"E 30^\circ N"),
         ("5%", "5 cm"),
         ("$5", "5%"),
-        (r"30^\circ", r"30^\circ C"),
         ("ABD", "A or B or D"),
         ("second", "2"),
         ("min=1, max=5", "5, 1"),
@@ -229,6 +228,12 @@ def test_what_is_no_product_is_not_multiplied(gold: str, prediction: str) -> Non
     assert grade(gold, prediction) is not Verdict.RIGHT
     assert grade(prediction, gold) is not Verdict.RIGHT
     assert canonical(gold) != canonical(prediction)
+
+
+def test_an_angle_is_no_temperature() -> None:
+    """A scale of temperature may be left out, and none may be added."""
+    assert grade(r"72^\circ \mathrm{F}", r"72^\circ") is Verdict.RIGHT
+    assert grade(r"30^\circ", r"30^\circ C") is not Verdict.RIGHT
 
 
 @pytest.mark.parametrize(

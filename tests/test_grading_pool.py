@@ -93,7 +93,6 @@ def test_what_is_not_read_is_ungraded_without_a_process() -> None:
     """A verdict needs the whole of both sides; where one was not read, there is none."""
     pairs = [
         (r"p \equiv 1 \pmod 4", r"p \equiv 3 \bmod n!!"),
-        ("2", r"\begin{cases} 5 & n=1 \\ 2 & n=2 \end{cases}"),
         ("5", r"3 \to 5"),
         ("5", r"2^5 \bmod 5"),
     ]

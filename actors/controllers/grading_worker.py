@@ -101,6 +101,7 @@ def _proved(left: Expression, right: Expression, decimal: bool) -> bool | None:
         lambda d: sympy.simplify(sympy.expand_log(d, force=True)),
         lambda d: sympy.simplify(sympy.expand_trig(d)),
         lambda d: sympy.simplify(sympy.expand(d.rewrite(sympy.exp))),
+        lambda d: sympy.simplify(sympy.expand_complex(d)),
     )
     for simpler in simplers:
         if difference == 0:

@@ -29,7 +29,7 @@ _SUBJECT = (
     "|was|were|be|needs?|gets?|got|pays?|paid|earns?|earned|makes?|made|spends?|spent|sold|bought)"
 )
 _BEFORE = re.compile(
-    rf"[,:]?[ \t]*(?:\b(?:(?:{_ADVERBS})|{_SUBJECT})\b[,:]?[ \t]+"
+    rf"\A[,:]?[ \t]{{0,9}}(?:\b(?:(?:{_ADVERBS})|{_SUBJECT})\b[,:]?[ \t]+"
     r"|(?:[a-z]+[ \t]){0,3}[a-z]{2,}:[ \t]+)+(?=[$\\(]|[-+]?\.?\d)",
     re.IGNORECASE,
 )
@@ -123,7 +123,7 @@ def boxed_answer(reply: str, found: list[Box]) -> str | None:
     parts by label or name; None where the last one never closes."""
     if found[-1].end is None:
         return None
-    filled = [box for box in found if box.content.strip()]
+    filled = [box for box in found if box.content.strip()][-_MOST_BOXES:]
     joined = [filled[-1].content.strip(" \n")]
     labels = [
         _label(reply, box, before) for box, before in zip(filled, [None, *filled], strict=False)
@@ -161,6 +161,7 @@ def _label(reply: str, box: Box, before: Box | None) -> str | None:
     return found[1] or found[2]
 
 
+_MOST_BOXES = 20
 _TAIL_CHARS = 1_000_000
 _WINDOW = 1_000
 _NEXT_TURN = re.compile(
@@ -260,6 +261,8 @@ _IN_NUMBERS = frozenset("+-$,./\\%")
 _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|[。।۔！？؟]")
 
 
+_WINDOW_CHARS = 8_000
+"""How much of a reply is read: an event loop waits for it."""
 _LAST_CHARS = 4_000
 """How much of a reply's end is read for signs that anything may be."""
 _GROUP_SPACE = re.compile(r"(?<=\d)[\u202f\u00a0\u2009](?=\d{3}(?!\d))")
@@ -314,7 +317,7 @@ def extract(text: str, *, choices: bool = False, cut: bool = False) -> str | Non
     reply = after_thinking(text)[-_TAIL_CHARS:]
     if "<|begin_of_box|>" in reply:  # GLM
         reply = reply.replace("<|begin_of_box|>", "\\boxed{").replace("<|end_of_box|>", "}")
-    reply = _GROUP_SPACE.sub(",", _own_part(reply))
+    reply = _GROUP_SPACE.sub(",", _window(_own_part(reply)))
     if (keyed := _keyed(reply)) is not None:
         return keyed
     found = boxes(reply)
@@ -334,6 +337,14 @@ def extract(text: str, *, choices: bool = False, cut: bool = False) -> str | Non
             said = _LETTER.findall(answer) if choices and len(answer) < 30 else []
             return said[0] if len(said) == 1 and "or" not in answer.split() else answer
     return None
+
+
+def _window(reply: str) -> str:
+    """The end of a long reply, or what surrounds its last box where that is no part of the end."""
+    tail = reply[-_WINDOW_CHARS:]
+    at = -1 if "oxed" in tail else reply.rfind("oxed")
+    half = _WINDOW_CHARS // 2
+    return tail if at < 0 else reply[max(0, at - half) : at + half]
 
 
 def _own_part(reply: str) -> str:

@@ -29,7 +29,7 @@ _FREE_CHARS = 300
 _DECIMAL_COMMA = re.compile(r"(?<![\d,.])(\d{1,3}(?:\.\d{3})+|\d+)(?:\{?,\}?(\d+))?(?![\d,.]*\d)")
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LETTER = re.compile(
-    r"\W*(?:option|choice)?\W*([A-Ka-k])(?:\W*|[).:]\s.*)", re.IGNORECASE | re.DOTALL
+    r"\W{0,4}(?:(?:option|choice)\W{1,4})?([A-K])(?:\W{0,4}|[).:]\s.*)", re.IGNORECASE | re.DOTALL
 )
 
 

@@ -10,7 +10,7 @@ from pipeline.answers.algebra.polynomial import FULL, Work
 from pipeline.answers.compare import Comparison, Prove
 from pipeline.answers.extract import extract, last_box
 from pipeline.answers.reading import Manner, read
-from pipeline.answers.spellings import same_formula
+from pipeline.answers.spellings import PLAIN, same_formula
 from pipeline.answers.values import BaseNumeral, Choice, ListOf, Scalar, Unread, Value
 from pipeline.answers.verdict import ALL_LENIENCIES, Leniency, TooLarge, Verdict
 from pipeline.core.thinking import parts
@@ -19,7 +19,7 @@ _REPLY = re.compile(r"\\boxed|^####|\banswer is\b", re.MULTILINE | re.IGNORECASE
 _READINGS = 5
 _CONSTANT = re.compile(r"(?<=[+-])\s*[CK]\W*$|C(?=_\s*\{?\s*\d)")
 _LETTERS_BEHIND = re.compile(
-    r"[\d)}\s~](?:\\mu\b *|\\(?=Omega\b))?[A-Za-zμ]{1,5}[\w^{}/. -]{0,12}\W*$"
+    r"[\d)}\s~](?:\\mu\b *|\\(?=Omega\b))?[A-Za-zμ]{1,5}[\w^{}/. ·-]{0,12}\W*$"
 )
 _VARIABLE_BEHIND = re.compile(r"[-+]?[\d.,]+[A-Za-z]")
 _SPACED_UNIT = re.compile(  # a plain numeral and a unit set apart, or LaTeX's space before a unit
@@ -153,9 +153,10 @@ def find(
         prediction = extracted
     if "boxed" in gold:
         gold = last_box(gold) or gold
-    if _spelling(gold) == _spelling(prediction):
+    numbers = PLAIN.fullmatch(gold) and PLAIN.fullmatch(prediction)
+    if not numbers and _spelling(gold) == _spelling(prediction):
         return Finding.RIGHT
-    formulas = same_formula(gold, prediction)
+    formulas = None if numbers else same_formula(gold, prediction)
     if formulas is not None:
         return {True: Finding.RIGHT, False: Finding.WRONG, None: Finding.UNREAD}[formulas[0]]
     expected, given = read(gold, limit=limit), read(prediction, limit=limit)

@@ -54,6 +54,7 @@ _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathcal|boldsymbol|bm|rm|bf|it|operatorname\*?"
     r"|mathop|emph)(?![A-Za-z])"
 )
+_OPERATOR = re.compile(r"\\operatorname\*?\s?\{\s?([A-Za-z]{2,4})\s?\}(?=\s?[(\[])")
 _VECTOR = re.compile(
     r"\\(?:mathbf|boldsymbol|bm|pmb|vec|overrightarrow)(?![A-Za-z])\s?"
     r"(?:\{\s?(\\[a-z]+|[A-Za-z])(\s?'|_\w)?\s?\}|(\\[a-z]+(?![A-Za-z])|[A-Za-z]))"
@@ -97,6 +98,9 @@ _RENAMED = (
     (re.compile(r"\^\s*\{\s*\\circ\s*\}|\\degrees?(?![A-Za-z])"), r"^\\circ "),
     (re.compile(r"(?<=\d)\{,\}(?=\d{1,2}(?!\d)|\d{4})"), "."),
     (re.compile(r"^\s*\\text\s?\{[^{}]{1,80}\b(?:is|are|equals)\s?:?\s?\}(?=\s*[\d\\$-])"), ""),
+    (re.compile(r"(\\text\{[^{}]{1,20}\})(?:,\s?\1)+$"), r"\1"),
+    (re.compile(r"^Rs\.?\s?(?=\d)"), r"\\text{rupee} "),
+    (re.compile(r"(?<![A-Za-z.])([A-Z])\.([A-Z])\.(?![A-Za-z])"), r"\1\2"),
     (re.compile(r"\{([,:;])\}"), r"\1"),
     (re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3}),(\d{1,2})(?![\d.,])"), r"\1\2.\3"),
     (re.compile(r"\{\s*\}(?=\s*[\^_])"), ""),
@@ -126,11 +130,11 @@ _GROUPED_DIGITS = re.compile(
     r"|(?:\.\d{3}){2,9}+(?![\d.])|(?:'\d{3}){1,9}+(?!\d))|(?<![\d.,])[1-9]\d?(?:,\d\d){1,9},\d{3}(?![\d,])",
     re.ASCII,
 )
-_NUMERAL = r"\s*(?:\{\s*(\d{1,5})\s*\}|(\d))\s*"
+_NUMERAL = r"\s{0,4}(?:\{\s{0,4}(\d{1,5})\s{0,4}\}|(\d))\s{0,4}"
 _COUNTINGS = (  # C^2_5, {}_5C_2, 5C2; C_5^2 is left to the parser
     re.compile(rf"(?<![A-Za-z\\])\{{?(?P<swapped>[CA])\}}?\s*\^{_NUMERAL}_{_NUMERAL}"),
     re.compile(
-        rf"(?<![\w)\]}}])(?:\{{\s*\}})?\s*[_^]{_NUMERAL}\{{?(?P<letter>[CP])\}}?\s*_{_NUMERAL}"
+        rf"(?<![\w)\]}}])(?:\{{\s{{0,4}}\}})?\s{{0,4}}[_^]{_NUMERAL}\{{?(?P<letter>[CP])\}}?\s*_{_NUMERAL}"
     ),
     re.compile(r"(?<![\w^_{.])(\d{1,4})(?P<letter>[CP])(\d{1,4})(?!\w)"),
     re.compile(r"(?<![\w\\])(?P<letter>C)\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)"),
@@ -167,6 +171,7 @@ def clean(answer: str) -> str:
     text = _SIZES.sub(" ", text)
     text = _UPRIGHT.sub(_unit_or_letters, _SPACES.sub(lambda m: m["row"] or " ", text))
     text = _TEXTS.sub(r"\\text", text)
+    text = _OPERATOR.sub(r" \1", text)
     text = _VECTOR.sub(lambda m: rf" \vec{{{m[1] or m[3]}}}{m[2] or ''}", text)
     text = _VECTOR_FONT.sub(" ", text)
     text = _FONTS.sub(" ", _FONT_LETTER.sub(r" \1", text))

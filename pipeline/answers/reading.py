@@ -117,8 +117,13 @@ def _set(inner: list[Token], parts: list[list[Token]], read: Read) -> va.Value:
     if not inner:
         return va.SetOf(())
     bar = next((n for n, token in enumerate(inner) if is_sign(token, "|", ":")), None)
-    if bar == 1 and inner[0].type is Type.SYMBOL:
+    real = (
+        [token.text for token in inner[1:bar]] == ["in", "mathbb", "{", "R", "}"] if bar else False
+    )
+    if bar and (bar == 1 or real) and inner[0].type is Type.SYMBOL:
         built = read(inner[bar + 1 :])
+        if isinstance(built, va.ListOf) and isinstance(built.items[0], va.Equation):
+            return built  # x = 2k, k an integer
         if not isinstance(built, va.Region) or built.name != inner[0].text:
             raise Unreadable("a set must be given by a condition on its variable")
         return built.values
@@ -170,7 +175,7 @@ def _environment(tokens: list[Token], place: int) -> tuple[str, int]:
 _LETTERS = re.compile(r"[A-Z](?:(?:,| and | or )\s*[A-Z])+")
 _CAPITALS = re.compile(r"[A-Z]{2,5}")
 _PROSE = re.compile(r"(?=.*[^\W\d_]{3})[\w\s.,:;'\"!?()%/-]+")
-_AND = re.compile(r"\s*(?:,|;|\band\b|\bor\b)\s*")
+_AND = re.compile(r"\s{0,4}(?:,|;|\band\b|\bor\b)\s{0,4}")
 _DECADE = re.compile(r"(?:the )?\d{3}0'?s")
 _ORDINAL = re.compile(r"(?:the )?\d{0,3}(?:1st|2nd|3rd|\dth)(?: place)?")
 _YES_NO = re.compile(r"(?:yes|no)[,.;:] .{1,200}$", re.IGNORECASE)
@@ -466,7 +471,7 @@ class _Reading:
         parts = [part for part in _AND.split(content) if part.strip()]
         if len(parts) > 1:
             return va.ListOf(tuple(self._text(part) for part in parts))
-        if len(content.strip()) == 1:
+        if len(content.strip()) == 1 and content.strip().isascii():
             return self._scalar(tokenise(content))
         if not word:
             raise Malformed("an answer must not be empty")
@@ -493,7 +498,14 @@ class _Reading:
                 items.extend(value.items if isinstance(value, va.ListOf) else (value,))
         if len(items) == 1:
             return items[0]
-        first = items[0]
+        first, last = items[0], items[-1]
+        if isinstance(last, va.Scalar) and last.unit is not None and last.unit.dimension:
+            items = [
+                replace(item, unit=last.unit)
+                if isinstance(item, va.Scalar) and item.unit is None and not item.percent
+                else item
+                for item in items
+            ]
         words = {word for t in tokens if t.type is Type.TEXT for word in t.text.split()}
         if words & {"or", "或"}:
             either = either_region(items)

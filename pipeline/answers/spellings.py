@@ -133,7 +133,7 @@ _AROUND_WORDS = re.compile(
     r"|(?<=st|nd|rd|th) place$"
 )
 _LABELS = re.compile(r"(?:\(\s*\d{1,2}\s*\)(?:\s|,|;|\\cdot|and|\\text\s*\{\s*and\s*\})*){2,12}")
-_SEPARATOR_WORDS = re.compile(r"\s*,?\s*(?:and|or|,|和|或|y|e|и|et|und)\s*,?\s*")
+_SEPARATOR_WORDS = re.compile(r"\s{0,4},?\s{0,4}(?:and|or|,|和|或|y|e|и|et|und)\s{0,4},?\s{0,4}")
 _CLOCK = re.compile(
     r"\d{1,2}(?:(?::[0-5]\d){1,2}|(?=.*m))(?:\s*(?:\\text\s*\{)?\s*[ap]\.?\s*m\.?\s*\}?)?",
     re.IGNORECASE,
@@ -446,6 +446,7 @@ def as_words(text: str) -> str:
         text = re.sub(r"\s+", " ", text).strip(" .,;:!?'\"()")
         text = _AROUND_WORDS.sub("", text)
         text = re.sub(r"^(?:(?:the|a|an) )+(?=\S)", "", text)
+    text = re.sub(r"^all (\w+) ([a-z])$", r"\2 \1", re.sub(r"^([a-z]) is (?=\w)", r"\1 ", text))
     text = _ORDINALS.get(text) or _DAYS.get(text) or text
     if _NO_SUCH.fullmatch(text):
         return "no solution"

@@ -33,7 +33,7 @@ _APPLIED = frozenset((
     "\\Psi",
 ))  # fmt: skip
 """Letters that name a function wherever brackets follow them."""
-_INDEX = re.compile(r"[nkmij](?:[+-]\d{1,3})?|\d{1,3}[+-][nkmij]")
+_INDEX = re.compile(r"[nkm](?:[+-]\d{1,3})?|\d{1,3}[+-][nkm]")
 _REPEATED = re.compile(  # x y x^{-1}, P^{-1} D P, A^{-1} B, AB - BA: of matrices, or of a group
     r"(?<![A-Za-z])(?:([A-Za-z])(?:[A-Za-z](?:\^\{?-1\}?)?){1,4}(?<=\1\^\{-1\})"
     r"|([A-Za-z])\^\{-1\}(?:[A-Za-z](?:\^\{-1\})?){0,3}\2(?!\^)"
@@ -305,6 +305,9 @@ class Parser:
         cursor.expect(closing)
         self.vector = False
         texts = ",".join(argument.text for argument in arguments)
+        if name == "\\Gamma" and len(arguments) == 1:
+            less = ex.minus(arguments[0], number(1), self.context.work)
+            return call("factorial", self.context, less)
         if "'" in name and texts in ("x", "t"):
             return symbol(name)
         known = all(ex.independent(atom) for a in arguments for atom in a.atoms)
@@ -333,7 +336,7 @@ class Parser:
         middle = _closing(cursor.tokens, cursor.place)
         end = _closing(cursor.tokens, middle + 1)
         below = cursor.tokens[middle + 2 : end]
-        by_d = len(below) > 1 and below[0].text == "d" and below[1].type is Type.SYMBOL
+        by_d = re.fullmatch(r"d\\?[A-Za-z]\w{0,9}(?:\^\d)?", _script(below)) is not None
         if end >= len(cursor.tokens) or not by_d:
             return None
         above = cursor.tokens[cursor.place + 1 : middle]

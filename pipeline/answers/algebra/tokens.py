@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 _SUBSCRIPT = re.compile(
     r"\s?_\s?(?:\{([\\A-Za-z0-9+\-,.()*/' ]{1,30})\}|([A-Za-z0-9]|\\[A-Za-z]{1,10}))"
 )
-_SUM = re.compile(r"\w+(?:\+\w+)+", re.ASCII)
+_SUM = re.compile(r"\A\w+(?:\+\w+)+", re.ASCII)
 _VECTORS = ("\\hat", "\\overrightarrow", "\\vec")
 _PRIMES = re.compile(r"\s?'{1,4}")
 _ACCENTS = frozenset((
@@ -84,7 +84,7 @@ _PLAIN_COMMANDS = {
 }  # fmt: skip
 _SHORT = """on it no yes the not all odd one two six ten is are up am pm of per sq cu cm mm km kg mg
     ml ft mi lb lbs oz hr hrs yr yrs sec mins mph kph kmh gal mol day rad deg usd rpm gbp eur jpy
-    cny inr bps"""
+    cny inr bps db"""
 _SHORT_WORDS = frozenset(_SHORT.split())
 _NAMED = frozenset(("Re", "Im", "Tr", "tr", "Var", "Cov", "sgn", "rank"))
 """Names of functions that are read as such in front of brackets only."""

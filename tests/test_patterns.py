@@ -1,0 +1,105 @@
+"""Regular expressions of `pipeline`: none takes the square of what it reads, or it reads little."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pipeline
+
+SMALL, FACTOR = 400, 4
+LIMIT_S = 0.02
+"""What `FACTOR * SMALL` characters may take before growth is looked at."""
+ANCHORED = ("answers.spellings:_BOUNDS",)
+"""Tuples of patterns that are matched at the start of a text, in a loop."""
+COMMON = (
+    " ",
+    "\t",
+    "\n",
+    "1",
+    "a",
+    "A ",
+    "a ",
+    "1 ",
+    "1,",
+    "1.",
+    "-",
+    "$",
+    "\\",
+    "\\(",
+    "{",
+    "}",
+    "(",
+    "*",
+)
+
+
+def patterns_of(name: str, value: Any) -> Iterator[tuple[str, re.Pattern[str]]]:
+    """Compiled patterns of a module's attribute, those within tuples and dicts too."""
+    if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
+        yield name, value
+    elif isinstance(value, dict | list | tuple):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            if isinstance(inner, re.Pattern | tuple):
+                yield from patterns_of(f"{name}[{key}]", inner)
+
+
+def patterns() -> list[tuple[str, re.Pattern[str]]]:
+    """Every compiled pattern of the package by module and name, each once."""
+    found: dict[tuple[str, int], tuple[str, re.Pattern[str]]] = {}
+    for info in pkgutil.walk_packages(pipeline.__path__, "pipeline."):
+        module = importlib.import_module(info.name)
+        for name, value in vars(module).items():
+            for path, pattern in patterns_of(name, value):
+                label = f"{info.name.removeprefix('pipeline.')}:{path}"
+                found.setdefault((pattern.pattern, pattern.flags), (label, pattern))
+    return sorted(found.values())
+
+
+def scans(name: str) -> bool:
+    """Whether a pattern is looked for anywhere in a text, not only at its start."""
+    module, _, path = name.partition(":")
+    base = path.partition("[")[0]
+    source = inspect.getsource(importlib.import_module(f"pipeline.{module}"))
+    uses = re.findall(rf"(?<![\w.]){re.escape(base)}\b(?! [:=])(\.(?:match|fullmatch)\()?", source)
+    return name.partition("[")[0] not in ANCHORED and not (uses and all(uses))
+
+
+def pieces(pattern: re.Pattern[str]) -> list[str]:
+    """Characters and short runs that the pattern itself names, and some that most know."""
+    text = re.sub(r"\\[AbBdDsSwWZ]|\(\?[:=!<>P#i-]*|[\[\]()|?*+^]", " ", pattern.pattern)
+    own = dict.fromkeys(word for word in text.split() if 0 < len(word) <= 12)
+    return [*COMMON, *list(own)[:30]]
+
+
+def seconds(pattern: re.Pattern[str], text: str, scanned: bool) -> float:
+    """Processor time of finding every match, or of one at the start."""
+    start = time.thread_time()
+    if scanned:
+        for _match in pattern.finditer(text):
+            pass
+    else:
+        pattern.match(text)
+        pattern.fullmatch(text)
+    return time.thread_time() - start
+
+
+@pytest.mark.parametrize(("name", "pattern"), patterns(), ids=lambda value: str(value)[:60])
+def test_no_pattern_takes_the_square_of_its_input(name: str, pattern: re.Pattern[str]) -> None:
+    """On runs of its own characters with a tail that fails to match, four times the length takes
+    about four times as long, or next to nothing."""
+    scanned = scans(name)
+    for piece in pieces(pattern):
+        short = seconds(pattern, (piece * SMALL)[:SMALL] + "\x00x", scanned)
+        assert short < LIMIT_S, f"{name} on {piece!r}"
+        text = (piece * SMALL * FACTOR)[: SMALL * FACTOR] + "\x00x"
+        long = seconds(pattern, text, scanned)
+        assert long < max(LIMIT_S, 2 * FACTOR * short), f"{name} on {piece!r}: {long:.3f} s"
