@@ -50,7 +50,6 @@ GROUPS = {
         "train": "train the predictors of p0, a, b and tokens",
         "features": "cache a run's backbone features, to use a predictor offline",
         "calibrate": "map a verifier's scores to probabilities of being right",
-        "train_tiny": "train the embedded models from scratch",
     },
 }
 """Every job and what it does, in the order in which a newcomer meets them."""

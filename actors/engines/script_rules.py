@@ -29,7 +29,7 @@ Fault = Literal[
 waits until deadline or abort; ``freeze`` does not even keep its deadline; the last four are answers
 that a verifier must never give."""
 
-_EXPRESSION = re.compile(r"\d+(?:[*+-]\d+)+\?")
+_EXPRESSION = re.compile(r"\d+(?:[*+-]\d+)+\?|[a-z]=\d+;\S*;\?[a-z]")
 _WORKING = (
     "First we write the total as $x^2 + 3x = 40$, where $x$ is the number of boxes. Then "
     "$\\frac{12}{5}$ of them are left, which is 2.4 or 240% of one.\n\nSo the value of what is "

@@ -1,18 +1,12 @@
-"""The generated benchmarks by name: what `arithmetic` and `sums` offer alike."""
+"""The generated benchmarks by name: `arithmetic`, `sums` and `steps-K`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pipeline.benchmarks import arithmetic, sums
+from pipeline.benchmarks import expressions, steps
 from pipeline.benchmarks.generated import GeneratedQuestion, Split
 
-_QUESTIONS: dict[str, Callable[..., list[GeneratedQuestion]]] = {
-    arithmetic.BENCHMARK: arithmetic.questions,
-    sums.BENCHMARK: sums.questions,
-}
-NAMES = tuple(_QUESTIONS)
-"""``arithmetic`` and ``sums``."""
+NAMES = ("arithmetic", "sums", *(f"steps-{level}" for level in steps.LEVELS))
+"""Those that pools of ours hold; `steps-K` takes every K of 1 to 20."""
 
 
 def questions(benchmark: str, n: int, *, split: Split, seed: int) -> list[GeneratedQuestion]:
@@ -22,24 +16,19 @@ def questions(benchmark: str, n: int, *, split: Split, seed: int) -> list[Genera
         KeyError: if no benchmark of this name is generated.
         ValueError: if there are not `n` questions to be had, or `split` is unknown.
     """
-    return _QUESTIONS[benchmark](n, split=split, seed=seed)
+    level = steps.level_of(benchmark)
+    if level is not None:
+        return steps.questions(n, level=level, split=split, seed=seed)
+    drawn = {"arithmetic": expressions.arithmetic, "sums": expressions.sums}[benchmark]
+    return drawn(n, split=split, seed=seed)
 
 
 def gold(question: str) -> str:
-    """The answer of a question of either benchmark.
+    """The answer of a question of any generated benchmark.
 
     Raises:
-        DataError: if it is a question of neither.
+        DataError: if it is a question of none.
     """
-    parse = arithmetic.parse if "*" in question else sums.parse
-    return str(parse(question).value)
-
-
-def check_steps(question: str, reply: str) -> tuple[bool, ...]:
-    """Whether each step of a reply to a question of either benchmark is right.
-
-    Raises:
-        DataError: if it is a question of neither.
-    """
-    check = arithmetic.check_steps if "*" in question else sums.check_steps
-    return check(question, reply)
+    if ";?" in question:
+        return str(steps.parse(question).value)
+    return str(expressions.value(question))

@@ -10,12 +10,13 @@ from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks.fields import Fields
 from pipeline.benchmarks.known import KNOWN as KNOWN
 from pipeline.benchmarks.known import PUBLISHED, known_of
+from pipeline.benchmarks.steps import level_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Split: TypeAlias = Literal["train", "test", "validation"]
 
-
-GENERATED = ("arithmetic", "sums")
+GENERATED = ("arithmetic", "sums", "steps-K")
+"""Generated benchmarks, as messages name them; K is a number from 1 to 20."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +50,9 @@ class BenchmarkSource:
     max_row_bytes: int = 1 << 20
     max_file_bytes: int = 1 << 30
     size: int | None = None
-    """Of ``arithmetic`` and ``sums``: how many questions (100)."""
+    """Of generated ones: how many questions (100)."""
     split: Split | None = None
-    """Of ``arithmetic`` and ``sums``: train, validation or test (test)."""
+    """Of generated ones: train, validation or test (test)."""
     grader: GraderSettings | None = None
     """How its answers are graded; None takes what the known benchmark has, else ``math``."""
     seed: int | None = None
@@ -109,7 +110,8 @@ class BenchmarkSource:
         """Whether it is made here. A path, data set or loader makes it one's own of that name: runs
         from before the name was taken stay readable."""
         own = (self.path, self.hf_dataset, self.loader)
-        return self.name in GENERATED and all(value is None for value in own)
+        known = self.name in GENERATED[:2] or level_of(self.name) is not None
+        return known and all(value is None for value in own)
 
     @property
     def is_shuffled(self) -> bool:

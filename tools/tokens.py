@@ -23,7 +23,7 @@ STEP_TOKEN = SPECIAL_TOKENS[STEP]
 CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 VOCABULARY_TOKENS = len(SPECIAL_TOKENS) + len(CHARACTERS)
 CONTEXT_TOKENS = 4096
-"""Longest input that the models accept; they have learnt from about 110 tokens."""
+"""Longest input that the models accept; they have learnt from at most 280 tokens."""
 
 _GENERATOR_TEMPLATE = (
     "{%- for message in messages -%}"

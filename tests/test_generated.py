@@ -1,0 +1,131 @@
+"""The generated benchmarks: questions, gold answers, splits, and steps that can be checked."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.benchmarks import BenchmarkSource, load, steps
+from pipeline.benchmarks.builtin import NAMES, gold, questions
+from pipeline.benchmarks.generated import TINY_PROMPTS, answer_of, split_of_text, steps_of
+from pipeline.core.errors import DataError
+
+ARITHMETIC = ["331*99+65+78", "95*95+27+54"]
+SUMS = ["172+369", "955+685"]
+STEPS = ["x=6;u=x*17;i=u*18;q=14;r=q*2"]
+PROBLEM = steps.parse("a=17;m=4;b=a+9;n=m-8;c=b*a;?c")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_questions_are_different_graded_and_of_their_split(name: str) -> None:
+    """Ids are unique, gold is the value, no split shares a question, longer lists only grow."""
+    drawn = {split: questions(name, 60, split=split, seed=3) for split in ("train", "test")}
+    ids = {split: {question.question_id for question in found} for split, found in drawn.items()}
+
+    assert all(len(found) == 60 for found in ids.values())
+    assert not ids["train"] & ids["test"]
+    assert all(gold(question.text) == question.gold for question in drawn["test"])
+    assert drawn["test"][:20] == questions(name, 20, split="test", seed=3)
+    assert drawn["test"] != questions(name, 60, split="test", seed=4)
+    loaded = load(BenchmarkSource(name=name, size=20, split="test", seed=3))
+    assert [item.question_id for item in loaded.items] == [q[0] for q in drawn["test"][:20]]
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("347*83+129-45?", "28885"),
+        ("10*10-999-1?", "-900"),
+        ("196+488?", "684"),
+        ("a=17;m=4;b=a+9;n=m-8;c=b*a;?c", "2"),
+        ("z=3;y=z-7;x=y*y;?x", "16"),
+    ],
+)
+def test_golds_are_the_values(question: str, value: str) -> None:
+    """Worked by hand; steps are taken modulo 20."""
+    assert gold(question) == value
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "", "what?", "7*8+1+1?", "111+111?", "347*83+129?", "a=1;?a", "a=1;b=c+1;?b", "b=a+1;?b",
+        "a=1;m=2;n=m+1;?n", "a=1;b=a+1;?", "a=1;b=a/1;?b",
+    ],
+)  # fmt: skip
+def test_other_questions_are_refused(question: str) -> None:
+    """The message says what a question reads like."""
+    with pytest.raises(DataError, match="must read like"):
+        gold(question)
+
+
+@pytest.mark.parametrize("n", [-1, 10_001])
+def test_impossible_sizes_are_refused(n: int) -> None:
+    """As is an unknown split."""
+    with pytest.raises(ValueError, match="n must be in"):
+        questions("steps-4", n, split="test", seed=0)
+    with pytest.raises(ValueError, match="split must be"):
+        questions("steps-4", 1, split="all", seed=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["steps-0", "steps-21", "steps-", "steps-04", "steps"])
+def test_levels_are_1_to_20(name: str) -> None:
+    """Another name is the user's own, and needs a path."""
+    assert steps.level_of(name) is None
+    with pytest.raises(ValueError, match="steps-K"):
+        BenchmarkSource(name=name)
+
+
+@given(level=st.integers(1, 20), seed=st.integers(0, 2**32))
+def test_a_problem_reads_back_and_its_solution_is_right(level: int, seed: int) -> None:
+    """K operations, whatever leads nowhere; each step of the solution is the one due."""
+    problem = steps.draw(np.random.default_rng(seed), level, "train")
+    reply = "\n\n".join(steps.solution(problem))
+
+    assert steps.parse(problem.question) == problem
+    assert len(problem.operations) == level
+    assert steps.check_steps(problem, reply) == (True,) * (level + 1)
+    assert answer_of(reply) == str(problem.value)
+    assert split_of_text(problem.text) == "train"
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdicts"),
+    [
+        ("b=17+9=6\n\nc=6*17=2\n\n\\boxed{2}", (True, True, True)),
+        ("b=17+9=7\n\nc=7*17=19\n\n\\boxed{19}", (False, False, False)),
+        ("b=17+9=7\n\nc=7*17=2\n\n\\boxed{2}", (False, False, True)),
+        ("c=6*17=2\n\n\\boxed{2}", (False, False)),
+        ("b=17+9=6\n\nc=6*17=2\n\n\\boxed{2}\n\nso", (True, True, True, False)),
+        ("", ()),
+    ],
+)
+def test_steps_are_judged_at_their_place(reply: str, verdicts: tuple[bool, ...]) -> None:
+    """A step that goes on with a wrong result is wrong, a right box is right whatever led to it."""
+    assert steps.check_steps(PROBLEM, reply) == verdicts
+
+
+def test_a_tenth_is_test_and_a_tenth_validation() -> None:
+    """Within 4 standard errors over 20,000 texts."""
+    splits = [split_of_text(f"text {i}") for i in range(20_000)]
+
+    for name, share in (("test", 0.1), ("validation", 0.1), ("train", 0.8)):
+        assert abs(splits.count(name) / 20_000 - share) < 4 * (share * (1 - share) / 20_000) ** 0.5
+
+
+def test_the_questions_are_those_of_the_shipped_pools() -> None:
+    """First questions of the test split at seed 0, which recorded pools name by id."""
+    assert [q[0] for q in questions("arithmetic", 2, split="test", seed=0)] == ARITHMETIC
+    assert [q[0] for q in questions("sums", 2, split="test", seed=0)] == SUMS
+    assert [q[0] for q in questions("steps-2", 1, split="test", seed=0)] == STEPS
+    assert all(re.fullmatch(r"\d+\+\d+", q[0]) for q in questions("sums", 50, split="test", seed=1))
+
+
+def test_answers_and_steps_are_read_from_any_text() -> None:
+    """The last box counts; blank lines separate steps."""
+    assert answer_of("\\boxed{1} then \\boxed{-02}") == "-2"
+    assert answer_of("nothing") is None
+    assert steps_of(" a \n \n\n b\nc ") == ["a", "b\nc"]
+    assert TINY_PROMPTS.ask_again("1+1?", "2")[0].content == "1+1? was 2"

@@ -1,0 +1,1 @@
+"""What makes the shipped models and pools. No part of the product: nothing imports it."""

@@ -1,0 +1,167 @@
+"""Make a pool of what `tools.draw` drew, as the product's own collection would have recorded it.
+
+    python -m tools.pools --drawn FILE --generator models/steps-small --out data/pools/steps-small
+
+The strategies of a collection ask and the recorded replies answer, so requests and digests are
+those of `jobs.collect`. Answers are extracted and graded by the product. Scores are kept to three
+decimals, about what bfloat16 holds, and the mean stands for the scores of the steps, so that a pool
+stays near 1 MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.answers.extract import extract
+from pipeline.answers.grading import grade
+from pipeline.benchmarks import load
+from pipeline.config.collection import make_collection
+from pipeline.config.extends import read_extended
+from pipeline.config.science import PriorsConfig, ScienceConfig
+from pipeline.core.protocol import Completion, Pool, Question, Request
+from pipeline.records.questions import QUESTIONS_FILE, question_of, questions_table
+from pipeline.records.trajectory import SCHEMA, Row, row_of, table_of
+from pipeline.replay.exact import drive
+from pipeline.replay.pool_rows import POOL_TABLE, without_texts
+from pipeline.replay.pools import POOL_VERSION, pool_sources
+from pipeline.store.storage import Folder, sha256
+from tools.draw import grid_questions
+from tools.tokens import decode
+from tools.train import MOST_NEW, prompt_ids
+
+CONFIG = "configs/pools/steps.yaml"
+
+
+class Drawn:
+    """The replies of one file, by question and place."""
+
+    def __init__(self, path: Path) -> None:
+        held = np.load(path)
+        self.rounds, self.samples, self.count, self.seed = held["shape"].tolist()
+        self.sizes = {int(level): int(size) for level, size in held["sizes"]}
+        self.lengths, self.read = held["lengths"], held["read"]
+        self.ids = np.split(held["ids"], np.cumsum(self.lengths.astype(int))[:-1])
+        self.scores = np.split(held["scores"], np.cumsum(held["steps"].astype(int))[:-1])
+
+    def completion(self, question: int, request: Request) -> Completion:
+        """What was drawn where the request asks."""
+        rounds = request.pool is Pool.SEQUENTIAL
+        place = request.round if rounds else self.rounds + request.sample
+        index = place * self.count + question
+        text = decode(self.ids[index].tolist())
+        length = int(self.lengths[index])
+        ended = length < MOST_NEW
+        scores = self.scores[index]
+        score = round(float(scores.mean()), 3) if len(scores) else 0.0
+        return Completion(
+            text=text,
+            answer=extract(text),
+            finish_reason="stop" if ended else "length",
+            prompt_tokens=len(prompt_ids(request.messages[-1].content)),
+            completion_tokens=length + ended,
+            verifier_tokens=int(self.read[index]),
+            step_scores=(score,),
+            score=score,
+        )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Write the pool and say what it holds."""
+    parser = argparse.ArgumentParser(prog="tools.pools", description=__doc__)
+    parser.add_argument("--drawn", type=Path, required=True)
+    parser.add_argument("--generator", required=True, help="as the configuration names it")
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args(argv)
+    drawn = Drawn(args.drawn)
+    science = _science(args.generator, drawn)
+    items = [item for source in science.benchmarks for item in load(source).items]
+    asked = grid_questions(drawn.sizes)
+    if [(item.benchmark, item.question_id) for item in items] != [pair[:2] for pair in asked]:
+        raise ValueError("the drawn questions must be those of the configuration")
+    questions = questions_table(items, science.seed, PriorsConfig())
+    folder = Folder(args.out)
+    folder.write_table(QUESTIONS_FILE, questions)
+    tables = list(_tables(science, questions, [item.gold for item in items], drawn))
+    table = without_texts(pa.concat_tables(tables)).sort_by(
+        [(name, "ascending") for name in ("benchmark", "pool", "question_id", "round", "sample")]
+    )
+    packed = io.BytesIO()
+    pq.write_table(table.cast(SCHEMA), packed, compression="zstd", compression_level=19)
+    folder.write(POOL_TABLE, packed.getvalue())
+    facts = {
+        "version": POOL_VERSION,
+        "run": f"tools.draw, seed {drawn.seed}",
+        "synthetic": False,
+        "texts": False,
+        "science": science.model_dump(mode="json", exclude={"answer_rules"}),
+        "sha256": {name: sha256(folder.read(name)) for name in (POOL_TABLE, QUESTIONS_FILE)},
+    }
+    folder.write_json("pool.json", facts)
+    print(f"{len(table):,} completions of {len(items):,} questions written to {args.out}")
+    return 0
+
+
+def _science(generator: str, drawn: Drawn) -> ScienceConfig:
+    """The configuration of the collection that asks the same."""
+    values: dict[str, Any] = read_extended(CONFIG)
+    make_collection(values, drawn.rounds, drawn.samples)
+    values["science"]["generator"]["model"] = generator
+    for benchmark in values["science"]["benchmarks"]:
+        benchmark["size"] = drawn.sizes[int(benchmark["name"].removeprefix("steps-"))]
+    return ScienceConfig.model_validate(values["science"])
+
+
+def _tables(
+    science: ScienceConfig, questions: pa.Table, golds: list[str], drawn: Drawn
+) -> Iterator[pa.Table]:
+    sources = pool_sources(science)
+    graded = cache(lambda gold, answer: grade(gold, answer).value)
+    for index, facts in enumerate(questions.to_pylist()):
+        rows: list[Row] = []
+        for source in sources:
+            question = question_of(facts)
+            answer = partial(_answered, rows, science, source.label, question, drawn, index)
+            drive(source.strategy, question, answer)
+        for row in rows:
+            known = row["answer"] is not None
+            row["verdict"] = graded(golds[index], row["answer"]) if known else "wrong"
+        yield table_of(rows)
+
+
+def _answered(
+    rows: list[Row],
+    science: ScienceConfig,
+    label: str,
+    question: Question,
+    drawn: Drawn,
+    index: int,
+    request: Request,
+) -> Completion:
+    """What answers a request, kept as a row of the pool."""
+    seen = drawn.completion(index, request)
+    row = row_of(
+        run="tools.draw",
+        attempt=1,
+        strategy=label,
+        question=question,
+        request=request,
+        observation=seen,
+        generator=science.generator.model,
+        verifier=science.verifier and science.verifier.model,
+    )
+    row["seed"] = 0  # one generator drew all of them, so a request's own seed says nothing
+    rows.append(row)
+    return seen
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
