@@ -81,7 +81,7 @@ def _measured(runtime: dict[str, Any], wanted: int, at_once: int) -> dict[str, f
     from actors.engines.hosts import clients_of
     from actors.engines.launch import start_pools
     from actors.routing.calls import GenerateCall, Generated
-    from pipeline.benchmarks.arithmetic import questions
+    from pipeline.benchmarks.expressions import arithmetic
     from pipeline.config.models import GeneratorModel
     from pipeline.config.runtime import RequestConfig, RuntimeConfig
     from pipeline.core.prompts import Message
@@ -91,7 +91,7 @@ def _measured(runtime: dict[str, Any], wanted: int, at_once: int) -> dict[str, f
         Request(
             messages=(Message("user", text),), max_tokens=256, temperature=0.7, top_p=0.95, seed=n
         )
-        for n, (_, text, _) in enumerate(questions(wanted, split="test", seed=0))
+        for n, (_, text, _) in enumerate(arithmetic(wanted, split="test", seed=0))
     ]
     model = GeneratorModel(model=_MODEL, dtype="float32", max_model_len=_CONTEXT)
     samples = {"generator": (GenerateCall(requests[0]),)}

@@ -12,7 +12,7 @@ from actors.engines.hosts import clients_of
 from actors.engines.launch import Engines, start_pools
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient
-from pipeline.benchmarks.arithmetic import questions
+from pipeline.benchmarks.expressions import arithmetic
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
 from pipeline.core.decoding import RepetitionDetection, Sampling
@@ -22,7 +22,7 @@ from tests.conftest import TINY_GENERATOR, TINY_POOL, TINY_VERIFIER
 
 pytestmark = [pytest.mark.ray, pytest.mark.vllm]
 
-QUESTION = questions(1, split="test", seed=0)[0]
+QUESTION = arithmetic(1, split="test", seed=0)[0]
 CONTEXT = 512
 IN_ITS_OWN_PROCESS = {**TINY_POOL, "env": {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}}
 
@@ -358,7 +358,7 @@ async def test_an_engine_in_a_process_of_its_own_answers_alike(
     without GPUs have it; chains run at once."""
     generator, verifier = clients(other_engines)
     plain_generator, plain_verifier = clients(tiny_engines)
-    drawn = questions(8, split="test", seed=1)
+    drawn = arithmetic(8, split="test", seed=1)
 
     async def chain(g: EngineClient, v: EngineClient, text: str) -> tuple[str, tuple[float, ...]]:
         reply = await made(g, asks(text, temperature=0.0))

@@ -19,7 +19,7 @@ from actors.engines.hosts import HOSTS, Hosting, clients_of, hosting_of
 from actors.engines.launch import Engines, start_pools
 from actors.routing.calls import ROLES, GenerateCall, Role
 from actors.routing.transport import EnginesAddress
-from pipeline.benchmarks.arithmetic import questions
+from pipeline.benchmarks.expressions import arithmetic
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
 from pipeline.core.decoding import Decoding
@@ -179,7 +179,7 @@ async def _run(engines: Engines, folder: Path) -> list[Any]:
         in_flight=4,
     )
     strategy = MRThinking(n=3, decoding=Decoding(max_tokens=256))
-    drawn = enumerate(questions(5, split="test", seed=0))
+    drawn = enumerate(arithmetic(5, split="test", seed=0))
     rows = await asyncio.gather(
         *(
             chains.run(

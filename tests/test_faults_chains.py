@@ -15,7 +15,7 @@ from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.in_process import ProcessTransport
 from actors.routing.client import EngineClient
 from actors.routing.transport import PoolAddress
-from pipeline.benchmarks.arithmetic import questions
+from pipeline.benchmarks.expressions import arithmetic
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
@@ -36,7 +36,7 @@ SETTINGS = RequestConfig(
 )
 QUESTIONS = [
     Question(benchmark="arithmetic", question_id=i, text=t, seed=number)
-    for number, (i, t, _) in enumerate(questions(8, split="test", seed=0))
+    for number, (i, t, _) in enumerate(arithmetic(8, split="test", seed=0))
 ]
 ILL = QUESTIONS[3]
 
