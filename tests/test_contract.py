@@ -34,7 +34,7 @@ from pipeline.core.protocol import (
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import ByQuestion, QuestionKey, read_journal
 from pipeline.records.journal import Recording as Resumed
-from pipeline.records.outcome import final_outcomes, outcome_of
+from pipeline.records.outcome import BILL, final_outcomes, outcome_of
 from pipeline.records.segments import write_segment
 from pipeline.records.trajectory import Row, row_of
 from pipeline.replay import contract
@@ -49,6 +49,7 @@ from pipeline.replay.exact import (
 )
 from pipeline.store.storage import Folder
 from pipeline.strategies import STRATEGIES
+from pipeline.strategies.markovscale import MarkovScale0
 from tests.generators import Answerer, answerers, completion, question
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {
@@ -248,6 +249,26 @@ def outcome_row(phase: str, asked: Question, done: Replayed) -> Row:
         wasted_tokens=0,
         seconds=1.0,
     )
+
+
+def test_of_two_phases_as_deep_the_later_one_has_the_bill() -> None:
+    """It asked for the same completions again, and its row alone has what was tried again for it,
+    such as a failure that cost tokens."""
+    strategy = MarkovScale0(n=2, warm_up=2)
+    warm_up, went_on = strategy.phases()
+    bill = {**dict.fromkeys(BILL, 3), "seconds": 1.0, "completions": 2}
+    rows = [
+        {
+            **bill,
+            **{"strategy": "s", "benchmark": "b", "question_id": "1"},
+            "phase": phase.name,
+            "wasted_tokens": wasted,
+        }
+        for phase, wasted in ((warm_up, 5), (went_on, 7))
+    ]
+
+    (final,) = final_outcomes(rows, {"s": strategy})
+    assert (final["completions"], final["wasted_tokens"], final["seconds"]) == (2, 7, 2.0)
 
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)

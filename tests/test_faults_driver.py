@@ -320,3 +320,23 @@ def test_a_monitor_that_hangs_is_named(monkeypatch):
     monkeypatch.setattr(ray, "get", hangs)
     with pytest.raises(ray.exceptions.RayError, match="monitor must answer within 300 s"):
         answer("totals")
+
+
+def test_pauses_between_tries_of_storage_are_bounded(monkeypatch):
+    """They double from half a second to fifteen, and not beyond: storage that comes back is used
+    within that time, however long it was away."""
+    pauses, now = [], [0.0]
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        now[0] += seconds
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
+    monkeypatch.setattr("actors.cluster.storage_retry.time", clock)
+
+    def call():
+        if len(pauses) < 9:
+            raise OSError("gone")
+
+    with_retries(call, "read")
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0, 15.0]
