@@ -6,9 +6,11 @@ import asyncio
 import base64
 import gzip
 import json
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -217,3 +219,34 @@ async def test_numbers_that_cannot_be_are_counted_as_unknown(usage: dict[str, An
     assert isinstance(made, Generated)
     assert (made.attempts, made.unknown_attempts, made.wasted_tokens) == (2, 1, 0)
     assert made.completion_tokens <= 200
+
+
+async def test_a_server_that_hangs_loses_its_calls_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections and answers nothing: its calls go to another server long before their
+    deadline. One that only takes long for a completion, and answers a look, keeps its calls."""
+    monkeypatch.setattr("actors.engines.endpoint_transport._WATCH_EVERY_S", 0.1)
+    monkeypatch.setattr("actors.engines.endpoint_transport._QUIET_S", 0.2)
+    monkeypatch.setattr("actors.routing.chat_server._LOOK_S", 0.3)
+    hangs = threading.Event()
+
+    def answers(asked: Asked) -> Said:
+        said = ScriptedModel()(asked)
+        if hangs.is_set():
+            return replace(said, wait_s=30.0)
+        return replace(said, wait_s=1.5) if asked.path.endswith("completions") else said
+
+    with serving(answers) as stuck, serving(ScriptedModel()) as fine:
+        async with client_of([stuck.url], deadline_s=60.0) as (client, _):
+            slow = await outcome(client)
+        hangs.set()
+        async with client_of([stuck.url, fine.url], deadline_s=60.0) as (client, _):
+            began = time.monotonic()
+            calls = [GenerateCall(asks(), session=f"s{n}") for n in range(8)]
+            made = await asyncio.gather(*map(client.call, calls))
+            seconds = time.monotonic() - began
+
+    assert isinstance(slow, Generated)
+    assert slow.attempts == 1
+    assert all(isinstance(each, Generated) for each in made)
+    assert max(each.unknown_attempts for each in made) == 1
+    assert seconds < 20

@@ -21,12 +21,14 @@ import math
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any, Generic, Protocol
 
+from actors.cluster.background import supervised
 from actors.cluster.concurrency_limit import Limit
 from actors.engines.chat_wire import usage_of
 from actors.routing.calls import GENERATOR, VERIFIER, A, Answer, Call
@@ -140,6 +142,10 @@ _LENGTHS = (
 _PATIENCE_S = 5.0
 _LOOK_FIRST_S = 0.2
 _LOOK_MOST_S = 5.0
+_WATCH_EVERY_S = 20.0
+_QUIET_S = 60.0
+_MISSES = 3
+"""Looks in a row without an answer that show that a quiet server hangs."""
 
 
 class Wire(Protocol):
@@ -213,9 +219,12 @@ class EndpointTransport:
             random.Random(os.getpid()),  # noqa: S311 (no secret)
         )
         self._reviving: dict[str, asyncio.Task[None]] = {}
+        self._watching: asyncio.Task[None] | None = None
 
     async def place(self, call: Call[A], *, avoid: Collection[str]) -> EndpointCall[A]:
         """Choose a server and wait for a place there; see `Transport.place`."""
+        if self._watching is None:
+            self._watching = supervised(self._watch, "the watch over servers")
         while True:
             alive = [url for url in self.servers if url not in self._reviving]
             pauses = {url: self.limits[url].pause_s for url in alive}
@@ -270,9 +279,24 @@ class EndpointTransport:
 
     async def close(self) -> None:
         """Close all connections."""
-        for task in self._reviving.values():
-            task.cancel()
+        for task in (*self._reviving.values(), self._watching):
+            if task is not None:
+                task.cancel()
         await self._http.aclose()
+
+    async def _watch(self) -> None:
+        """Give up what a server was asked for that takes connections and answers nothing."""
+        misses: Counter[str] = Counter()
+        while True:
+            await asyncio.sleep(_WATCH_EVERY_S)
+            for url, server in self.servers.items():
+                quiet = server.waits and time.monotonic() - server.heard_at > _QUIET_S
+                if not quiet or not await server.is_silent():
+                    misses[url] = 0
+                    continue
+                misses[url] += 1
+                if misses[url] >= _MISSES:
+                    server.give_up()
 
     async def _revive(self, url: str) -> None:
         wait_s, said = _LOOK_FIRST_S, None

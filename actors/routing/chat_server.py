@@ -23,6 +23,8 @@ from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
 from pipeline.core.text import one_line
 
+logger = logging.getLogger(__name__)
+
 for _name in ("httpx", "httpcore"):  # else lines of every request, with the headers of replies
     logging.getLogger(_name).setLevel(logging.WARNING)
 
@@ -75,6 +77,15 @@ class ChatServer:
     def __init__(self, url: str, http: HttpConnections, credentials: Credentials) -> None:
         self.url = url
         self._http, self._credentials = http, credentials
+        self._waiting: set[asyncio.Timeout] = set()
+        self._given_up: set[asyncio.Timeout] = set()
+        self.heard_at = time.monotonic()
+        """When a completion last came or began to be waited for."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a completion is waited for."""
+        return bool(self._waiting)
 
     async def complete(self, body: dict[str, Any], deadline_s: float = math.inf) -> Sent:
         """Ask for a chat completion; cancelling, and a missed deadline, close the connection.
@@ -83,13 +94,18 @@ class ChatServer:
             body: of POST /chat/completions, JSON-able, not streamed.
             deadline_s: how long the whole request may take.
         """
-        limit = None if math.isinf(deadline_s) else deadline_s
+        waiting = asyncio.timeout(None if math.isinf(deadline_s) else deadline_s)
+        if not self._waiting:
+            self.heard_at = time.monotonic()
+        self._waiting.add(waiting)
         try:
-            async with asyncio.timeout(limit):
+            async with waiting:
                 response = await self._http.send(
                     "POST", self._at("/chat/completions"), json=body, most_bytes=most_bytes(body)
                 )
-        except TimeoutError:
+        except TimeoutError as error:
+            if waiting in self._given_up:
+                return Sent(failure=self._failure(ErrorKind.REPLICA_LOST, error, None), away=True)
             late = f"no completion within {deadline_s:g} s"
             return Sent(failure=Failure.of(ErrorKind.DEADLINE, late))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
@@ -98,7 +114,31 @@ class ChatServer:
             return Sent(failure=self._failure(ErrorKind.REPLICA_LOST, error, None), away=True)
         except httpx.HTTPError as error:  # too large, or not compressed as it says
             return Sent(failure=self._failure(ErrorKind.ENGINE, error, None))
+        finally:
+            self._waiting.discard(waiting)
+            self._given_up.discard(waiting)
+        self.heard_at = time.monotonic()
         return self._read(response)
+
+    async def is_silent(self) -> bool:
+        """Whether it takes a connection and answers nothing, as a process does that hangs."""
+        try:
+            await self._http.send(
+                "GET", self._at("/models"), timeout=_LOOK_S, most_bytes=_LOOK_BYTES
+            )
+        except httpx.TimeoutException:
+            return True
+        except httpx.HTTPError:
+            return False
+        return False
+
+    def give_up(self) -> None:
+        """End the completions that are waited for: they are lost."""
+        logger.warning("%s answers nothing: what it was asked for is lost", self.url)
+        now = asyncio.get_running_loop().time()
+        for waiting in self._waiting - self._given_up:
+            self._given_up.add(waiting)
+            waiting.reschedule(now)
 
     async def look(self) -> str | None:
         """Why the server cannot be used at this moment; None where it answers."""
