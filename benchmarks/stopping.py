@@ -135,7 +135,13 @@ def settings_of(depth: int, weights: dict[str, AgreementWeights]) -> dict[str, t
     """Families of settings and the rule that they are read by."""
     ns = sorted({n for k in range(6) for n in (2**k, 3 * 2**k) if 1 < n <= depth} | {depth})
     last, vote, argmax = AnswerRule.LAST, AnswerRule.VOTE, AnswerRule.PRM_ARGMAX
-    star = [MarkovScaleStar(n=n, tau=t, gamma=g) for n in ns for t in TAUS for g in (1.0, 10.0)]
+    star = [
+        MarkovScaleStar(n=n, tau=t, gamma=g, gate=gate)
+        for n in ns
+        for t in TAUS
+        for g in (1.0, 10.0)
+        for gate in (True, False)
+    ]
     rounds = [MRThinking(n=n) for n in range(1, depth + 1)]
     repeats = [k for k in (2, 3, 4, 5, 6) if k <= depth]
     expected = [(n, p) for n in ns for p in PRICES]
