@@ -264,6 +264,8 @@ def _fields(strategy: Strategy) -> Mapping[str, Any]:
         return {name: getattr(strategy, name) for name in ("threshold", "profile")}
     names = [f.name for f in fields(strategy)]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
     idle = set(_UNSAID)
+    if getattr(strategy, "chain", "") == "homogeneous":
+        idle |= {"chain", "kept", "price"}
     if not getattr(strategy, "stopping", True):
         idle |= {"tau", "gamma", "stop_rule"}
         if not getattr(strategy, "gate", True):
