@@ -152,7 +152,7 @@ SPENT = Interval(value=-0.4, low=-0.5, high=-0.3)
     ("gain", "saved", "p", "line"),
     [
         (0.0, SAVED, 1.0, "no difference; 40 % fewer tokens"),
-        (0.0, None, 1.0, "no difference; about as many tokens"),
+        (0.0, None, 1.0, "no difference; tokens not known"),
         (0.1, SAVED, 0.01, "+10.0 points; 40 % fewer tokens"),
         (0.1, SPENT, 0.01, "+10.0 points; 40 % more tokens"),
         (-0.1, SAVED, 0.2, "−10.0 points, not settled; 40 % fewer tokens"),

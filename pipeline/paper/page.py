@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import AT_BEST, Evaluation
@@ -26,6 +26,7 @@ from pipeline.report.html import (
 from pipeline.report.page import verdict_row
 from pipeline.report.suitability_view import contrast, numbers_of
 from pipeline.report.tables import Table, html_of
+from pipeline.report.verdict import differences, line_of, tiles_of
 from pipeline.results.column import Column
 from pipeline.results.compare import Adjusted, Comparison
 from pipeline.statistics.fronts import LEAST_QUESTIONS
@@ -126,7 +127,8 @@ def _imported(groups: Sequence[Group]) -> list[CompletionPool]:
 
 def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
     """A row of each group with its chart, and every variant in a table."""
-    body: list[Child] = [_row(group, adjusted) for group in groups]
+    claims = sum(len(group.headline) for group in groups)
+    body: list[Child] = [_row(group, adjusted, claims) for group in groups]
     rows = [
         (
             group.made.title if not place else "",
@@ -162,34 +164,26 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
     ]  # fmt: skip
 
 
-def _row(group: Group, adjusted: Adjusted) -> Child:
-    """The first variant of a group against MR-Thinking, and what suits its chains."""
+def _row(group: Group, adjusted: Adjusted, claims: int) -> Child:
+    """The first variant of a group against MR-Thinking, corrected for so many claims, and what suits
+    its chains."""
     chart, said = accuracy_figure(group.made), list[Child]()
     if group.suits is not None and group.suits.sentences():
         said = [*group.suits.sentences(), numbers_of(group.suits)]
     if not group.headline:
         return verdict_row(group.made.title, "No variant could be replayed", (), said, chart)
     compared = group.headline[0]
-    mine, rival, saved = compared.first, compared.second, compared.saved
-    right = mine.accuracy
+    mine, rival = compared.first, compared.second
     costs = [words.count(one.tokens and one.tokens.value) for one in (mine, rival)]
     unit = group.made.replays.cost.unit
-    spent = f"{costs[0]} against {costs[1]} {unit} a question"
-    line = (
-        f"{mine.method}, N = {mine.n}, {words.percent(right and right.value)}, MR-Thinking at its "
-        f"best "
-        f"{words.percent(rival.accuracy and rival.accuracy.value)} ({rival.tuned}; {spent}): "
-        f"{_reading(compared, adjusted)}"
-    )
-    tiles = (
-        ("points against best MR, one comparison", words.points(compared.accuracy.value),
-         f"{words.points_range(compared.accuracy.low, compared.accuracy.high)}, corrected "
-         f"{_p(compared, adjusted)}"),
-        ("tokens saved", words.percent(saved and saved.value, 0), words.percent_range(saved, 0)),
-        ("accuracy", words.percent(right and right.value), words.percent_range(right)),
-        ("questions", f"{compared.n_questions:,}", "graded for both"),
-    )  # fmt: skip
-    return verdict_row(group.made.title, line, tiles, said, chart)
+    lead = replace(compared, p_adjusted=adjusted.get((compared, "accuracy")), tests=claims)
+    said = [
+        f"{mine.method} at N = {mine.n}, MR-Thinking {rival.tuned}: {costs[0]} against {costs[1]} "
+        f"{unit} per question.",
+        *differences(lead),
+        *said,
+    ]
+    return verdict_row(group.made.title, line_of(lead, unit), tiles_of(lead, unit), said, chart)
 
 
 def _least(groups: Sequence[Group]) -> str:

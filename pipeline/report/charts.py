@@ -29,6 +29,8 @@ Row = Mapping[str, Any]
 _LOG_FROM = 8.0  # a range of tokens wider than this factor has a logarithmic axis
 _TOKENS = "completion tokens per question"
 _MOST_POINTS = 600
+_SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right"]
+"""Seven, so that with eight colours no two of 56 series look alike."""
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -366,7 +368,8 @@ def _colour(rows: Sequence[Row], *, legend: bool = True) -> alt.Color:
 
 
 def _shape(rows: Sequence[Row]) -> alt.Shape:
-    return alt.Shape("series:N", title=None, scale=alt.Scale(domain=_series(rows)))
+    scale = alt.Scale(domain=_series(rows), range=_SHAPES)
+    return alt.Shape("series:N", title=None, scale=scale)
 
 
 def _tokens_scale(log: bool) -> alt.Scale:

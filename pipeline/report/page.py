@@ -214,6 +214,7 @@ def _results(groups: Sequence[_Group]) -> list[Child]:
                         *(() if found is None else (*found.sentences(), numbers_of(found))),
                     ],
                     _accuracy_chart(own, group.curves, verdict),
+                    h("p", h("a", "Every question and chain", href="#questions"), cls="hint"),
                 )
             )
     differ = contrast({name: found for name, found in suits.items() if found is not None})
@@ -226,6 +227,7 @@ def verdict_row(
     tiles: Sequence[tuple[str, str, str]],
     why: Sequence[Child],
     chart: Html | None,
+    more: Child = None,
 ) -> Html:
     """One benchmark: the verdict in a line, its figures, the reasons folded, and the chart."""
     shown = [
@@ -240,7 +242,7 @@ def verdict_row(
             h("p", f"{line}.".replace(" %", "\u00a0%"), cls="line"),
             h("ul", *shown, cls="tiles") if shown else None,
             folded("Why, and how sure", *reasons) if reasons else None,
-            h("p", h("a", "Every question and chain", href="#questions"), cls="hint"),
+            more,
         ),
         chart,
         cls="verdict-row",

@@ -51,9 +51,9 @@ def verdict_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
     if lead is not None and lead.accuracy is not None:
         base = next((c for c in cells if c.kind == "base" and c is not lead.first.of.cell), None)
         return Verdict(
-            line=_line(lead),
-            tiles=_tiles(lead),
-            sentences=(_figures(lead, base), _difference(lead), *_selection(lead), *worth),
+            line=line_of(lead),
+            tiles=tiles_of(lead),
+            sentences=(_figures(lead, base), *differences(lead), *_selection(lead), *worth),
             lead=lead,
         )
     if not graded:
@@ -120,7 +120,8 @@ def _value(cell: Cell) -> float:
     return -1.0 if interval is None else interval.value
 
 
-def _line(lead: Comparison) -> str:
+def line_of(lead: Comparison) -> str:
+    """Both accuracies, their difference, settled or not, and the tokens."""
     gain = _gain(lead)
     if lead.distinguishable:
         told = f"{words.points(gain)} points"
@@ -133,19 +134,22 @@ def _line(lead: Comparison) -> str:
         for side in (lead.first, lead.second)
     )
     return (
-        f"{lead.first.of.cell.name} {first}, {lead.second.method} at its best {second}: {told}; "
+        f"{lead.first.method} {first}, {lead.second.method} at its best {second}: {told}; "
         f"{_cost(lead)}"
     )
 
 
 def _cost(lead: Comparison) -> str:
     saved = lead.saved
-    if saved is None or saved.low <= 0 <= saved.high:
+    if saved is None:
+        return "tokens not known"
+    if saved.low <= 0 <= saved.high:
         return "about as many tokens"
     return f"{words.percent(abs(saved.value), 0)} {'fewer' if saved.value > 0 else 'more'} tokens"
 
 
-def _tiles(lead: Comparison) -> tuple[tuple[str, str, str], ...]:
+def tiles_of(lead: Comparison) -> tuple[tuple[str, str, str], ...]:
+    """(what, value, interval) of the figures that are shown large."""
     own, saved = lead.first.accuracy, lead.saved
     corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
     return (
@@ -183,9 +187,10 @@ def _figures(lead: Comparison, base: Cell | None) -> str:
     )
 
 
-def _difference(lead: Comparison) -> str:
-    assert lead.accuracy is not None
-    assert lead.p_adjusted is not None
+def differences(lead: Comparison) -> list[str]:
+    """The difference in accuracy with its interval and test; nothing where it was not tested."""
+    if lead.accuracy is None or lead.p_adjusted is None:
+        return []
     corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
     sentence = (
         f"The difference in accuracy is {words.points(lead.accuracy.value)} points "
@@ -195,8 +200,10 @@ def _difference(lead: Comparison) -> str:
         f"{words.p_value(lead.p_adjusted)}{corrected})."
     )
     if lead.distinguishable:
-        return sentence
-    return f"{sentence} That is no proof of equal accuracy: the interval says what may still hold."
+        return [sentence]
+    return [
+        f"{sentence} That is no proof of equal accuracy: the interval says what may still hold."
+    ]
 
 
 def _selection(lead: Comparison) -> list[str]:
