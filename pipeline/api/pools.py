@@ -200,22 +200,20 @@ def strategies() -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def _as_drawn(strategy: Strategy[Any], pool: CompletionPool) -> Strategy[Any]:
+def _as_drawn(strategy: Strategy, pool: CompletionPool) -> Strategy:
     """A strategy with decoding, prompts and score of the pool where it has its class's defaults:
     other prompts ask for completions that the pool does not have."""
-    science = pool.science
-    drawn = {
-        "decoding": science.decoding,
-        "prompts": science.prompts,
-        "score": science.verifier is not None,
-    }
-    known = {field.name: field.default for field in fields(strategy)}  # type: ignore[arg-type]
-    changed = {
-        name: value
-        for name, value in drawn.items()
-        if name in known and getattr(strategy, name) == known[name]
-    }
-    return replace(strategy, **changed)  # type: ignore[type-var]  # strategies are dataclasses
+    science, changed = pool.science, dict[str, Any]()
+    drawn = (
+        ("decoding", science.decoding),
+        ("prompts", science.prompts),
+        ("score", science.verifier is not None),
+    )
+    known = {field.name: field.default for field in fields(strategy)}
+    for name, value in drawn:
+        if name in known and getattr(strategy, name) == known[name]:
+            changed[name] = value
+    return replace(strategy, **changed)
 
 
 def _several(given: Any) -> list[Any]:

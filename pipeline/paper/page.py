@@ -165,8 +165,13 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
 
 
 def _row(group: Group, adjusted: Adjusted, claims: int) -> Child:
-    """The first variant of a group against MR-Thinking, corrected for so many claims, and what suits
-    its chains."""
+    """The first variant of a group against MR-Thinking, and what suits its chains.
+
+    Args:
+        group: with its comparisons.
+        adjusted: corrected p-values.
+        claims: comparisons that they are corrected for.
+    """
     chart, said = accuracy_figure(group.made), list[Child]()
     if group.suits is not None and group.suits.sentences():
         said = [*group.suits.sentences(), numbers_of(group.suits)]

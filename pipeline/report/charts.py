@@ -95,7 +95,7 @@ def accuracy_by_tokens(
     ]
     marks = base.mark_point(filled=True, size=90, opacity=1)
     layers.append(marks.encode(x=x, y=y, shape=_shape(points), tooltip=tips))
-    return alt.layer(*layers).properties(height=height)
+    return _layered(*layers).properties(height=height)
 
 
 def accuracy_by_round(
@@ -150,7 +150,7 @@ def accuracy_by_round(
         rule = alt.Chart(_data(limits)).encode(y=alt.Y("value:Q", title="accuracy"))
         label = rule.mark_text(align="right", dy=-7).encode(x=alt.value("width"), text="name:N")
         layers += [rule.mark_rule(color="gray"), label]
-    return alt.layer(*layers).properties(height=320)
+    return _layered(*layers).properties(height=320)
 
 
 def intervals(rows: Sequence[Row], limits: Sequence[Row] = ()) -> alt.LayerChart:
@@ -186,7 +186,7 @@ def intervals(rows: Sequence[Row], limits: Sequence[Row] = ()) -> alt.LayerChart
             x=x, tooltip=["name:N", *_interval_tips("accuracy", "accuracy", rows)]
         ),
     ]
-    return alt.layer(*layers).properties(height=26 * len(rows))
+    return _layered(*layers).properties(height=26 * len(rows))
 
 
 def bars(
@@ -215,7 +215,7 @@ def bars(
     else:
         which = alt.X(f"{of}:O", title=of, axis=alt.Axis(labelAngle=0, labelOverlap=True))
     length: Any = (alt.X if across else alt.Y)(f"{value}:Q", title=value, axis=_counts())
-    found = (
+    found: alt.Chart = (
         alt.Chart(_data(rows))
         .mark_bar()
         .encode(
@@ -247,7 +247,7 @@ def reliability(rows: Sequence[Row]) -> alt.LayerChart:
         alt.Tooltip("n:Q", title="predictions", format=","),
     ]
     ends = alt.Chart(_data([{"predicted": end, "right": end} for end in (0, 1)]))
-    return alt.layer(
+    return _layered(
         base.mark_rect(color="gray", opacity=0.25).encode(
             x=alt.X("from:Q", title="predicted"), x2="to:Q",
             y=alt.Y("share:Q", title="share right"), y2=alt.datum(0), tooltip=tips,
@@ -309,7 +309,7 @@ def lines(
         marks = alt.Chart(_data(chosen)).mark_point(filled=True, size=110, opacity=1)
         shape = alt.Shape("how:N", title=None)
         layers.append(marks.encode(x=across, y=up, shape=shape, tooltip=["how:N", *tips[-2:]]))
-    return alt.layer(*layers).properties(height=height)
+    return _layered(*layers).properties(height=height)
 
 
 def chain() -> alt.LayerChart:
@@ -326,7 +326,7 @@ def chain() -> alt.LayerChart:
         "verdict:N",
         *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("score", "belief")),
     ]
-    return alt.layer(
+    return _layered(
         base.mark_line(color="gray").encode(y=alt.Y("tau:Q", title=title)),
         base.mark_line(strokeWidth=2).encode(y=alt.Y("belief:Q", title=title)),
         base.mark_point(filled=True, size=60, opacity=1).encode(
@@ -346,7 +346,11 @@ def chain() -> alt.LayerChart:
 
 
 def _data(rows: Iterable[Row]) -> alt.Data:
-    return alt.Data(values=[dict(row) for row in rows])
+    return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
+
+
+def _layered(*layers: alt.Chart) -> alt.LayerChart:
+    return alt.LayerChart(layer=list(layers))
 
 
 def _front(points: Sequence[Row]) -> alt.Chart:

@@ -171,7 +171,7 @@ def vega() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script (0.9 MB); takes some seconds, once a process."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle())
+    return str(vl_convert.javascript_bundle(None))
 
 
 def _asset(name: str) -> str:

@@ -359,7 +359,7 @@ def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
         ],
         caption="Token ledger, whole run",
     )
-    known = {prices[bill.cell.run] for bill in bills if bill.cost is not None}
+    known = dict.fromkeys(price for cell in group.cells if (price := prices[cell.run]) is not None)
     said = [
         f"$ per million tokens: {price.completion:g} for completions and wasted tokens, "
         f"{price.prompt:g} for prompts; verifier tokens are not priced."

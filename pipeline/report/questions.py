@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from pipeline.answers.answer_rules import OwnRule, apply
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion, Pool, Stop, StopReason
+from pipeline.core.text import visible
 from pipeline.records.journal import fences_of
 from pipeline.records.outcome import counted_verdict
 from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report import words
-from pipeline.report.html import visible
 from pipeline.report.run_data import Cell, RunData, right_of
 from pipeline.store.storage import Folder
 from pipeline.theory.markov import stationary_accuracy

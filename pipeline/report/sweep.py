@@ -94,7 +94,7 @@ def _charts(members: Sequence[Row], picked: Sequence[Row], told: str) -> list[Ht
         lines = _grouped(known, (other,))
         left = len(lines) - _MOST_LINES
         for value, title in (("accuracy", "Accuracy"), ("tokens_per_question", "Tokens")):
-            shown = [
+            shown: list[dict[str, Any]] = [
                 {
                     "series": "all" if held is None else f"{sign} = {held:g}",
                     "x": float(row[axis]),

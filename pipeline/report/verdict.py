@@ -74,6 +74,9 @@ def corrected_interval(lead: Comparison) -> tuple[float, float]:
     The adjusted Wald interval (Bonett and Price 2012) at 1 - 0.05 / m, where m is the factor
     between corrected and own p-value; all comparisons together where the corrected one is 1.
     """
+    assert lead.accuracy is not None
+    if lead.accuracy.value and not (lead.only_first or lead.only_second):  # a mean over draws
+        return lead.accuracy.low, lead.accuracy.high
     m = float(lead.tests)
     if lead.p_adjusted is not None and lead.p_adjusted < 1 and lead.p_accuracy:
         m = max(1.0, lead.p_adjusted / lead.p_accuracy)
