@@ -123,7 +123,7 @@ def _value(cell: Cell) -> float:
     return -1.0 if interval is None else interval.value
 
 
-def line_of(lead: Comparison) -> str:
+def line_of(lead: Comparison, unit: str = "tokens") -> str:
     """Both accuracies, their difference, settled or not, and the tokens."""
     gain = _gain(lead)
     if lead.distinguishable:
@@ -138,20 +138,20 @@ def line_of(lead: Comparison) -> str:
     )
     return (
         f"{lead.first.method} {first}, {lead.second.method} at its best {second}: {told}; "
-        f"{_cost(lead)}"
+        f"{_cost(lead, unit)}"
     )
 
 
-def _cost(lead: Comparison) -> str:
+def _cost(lead: Comparison, unit: str) -> str:
     saved = lead.saved
     if saved is None:
-        return "tokens not known"
+        return f"{unit} not known"
     if saved.low <= 0 <= saved.high:
-        return "about as many tokens"
-    return f"{words.percent(abs(saved.value), 0)} {'fewer' if saved.value > 0 else 'more'} tokens"
+        return f"about as many {unit}"
+    return f"{words.percent(abs(saved.value), 0)} {'fewer' if saved.value > 0 else 'more'} {unit}"
 
 
-def tiles_of(lead: Comparison) -> tuple[tuple[str, str, str], ...]:
+def tiles_of(lead: Comparison, unit: str = "tokens") -> tuple[tuple[str, str, str], ...]:
     """(what, value, interval) of the figures that are shown large."""
     own, saved = lead.first.accuracy, lead.saved
     corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
@@ -162,7 +162,7 @@ def tiles_of(lead: Comparison) -> tuple[tuple[str, str, str], ...]:
             f"{words.points_range(*corrected_interval(lead))}{corrected}",
         ),
         (
-            "tokens saved",
+            f"{unit} saved",
             words.percent(None if saved is None else saved.value, 0),
             words.percent_range(saved, 0),
         ),
