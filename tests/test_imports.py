@@ -523,13 +523,11 @@ def test_pools_of_other_seeds_become_one(tmp_path):
 
 
 def test_the_first_table_says_what_samples_were_worth(tmp_path, capsys):
-    """avg@4, maj@2 and pass@4 by hand: 7 of 12 right; two questions won by votes."""
+    """avg@4, maj@4 and pass@4 by hand: 7 of 12 right; two questions won by votes."""
     pool = imported(tmp_path, nemo_files(tmp_path / "set"), "--format", "nemo_skills")
     rows = {row.method: row for row in first_table(pool)}
     assert rows["single"].column.right_Q.tolist() == [0.75, 0.75, 0.25]
     assert rows["SC@4"].column.right_Q.tolist() == [1.0, 1.0, 0.0]
-    # pairs of q1 (4, 5, 4, 4): half of them are 4, 4; a tie goes either way
-    assert rows["SC@2"].column.right_Q[0] == pytest.approx(0.5 + 0.5 * 0.5)
     assert rows["pass@4 (an oracle)"].column.right_Q.tolist() == [1.0, 1.0, 1.0]
     assert rows["single"].completions_saved is not None
     assert rows["single"].completions_saved.value == 0.75
@@ -594,3 +592,12 @@ def test_pools_of_one_kind_without_scores_and_tokens_fill_every_table(tmp_path, 
     assert "left out, as the pool has no scores: " in said
     assert "jobs.collect" not in said
     assert fronts(pool).num_rows > 0
+
+
+def test_votes_of_fewer_samples_are_means_over_all_subsets(tmp_path):
+    """maj@4 of 8 samples, six right and two wrong alike: only 2 of 4 ties, 15 of the 70 subsets."""
+    rows = [{"q": "1", "n": at, "a": "5" if at < 6 else "6", "gold": "5"} for at in range(8)]
+    text = "question_id: q\ngold: gold\nanswer: a\nsample: n\n"
+    table = first_table(imported(tmp_path, *mapped(tmp_path, rows, text)))
+    found = next(row for row in table if row.method == "SC@4")
+    assert found.column.right_Q.tolist() == pytest.approx([1 - 15 / 70 / 2])

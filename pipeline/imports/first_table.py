@@ -104,7 +104,7 @@ def _of_samples(pool: CompletionPool) -> Iterator[_Made]:
     each = np.array([_tokens(question, n) for question in pool.questions])
     shares = [_shares(question) for question in pool.questions]
     yield _drawn("single", [(share.right / share.n, 1) for share in shares], each / n)
-    for k in (2**power for power in range(1, 12)):
+    for k in (2**power for power in range(2, 12)):  # of two samples the vote is one of them
         if k < n:
             votes = [(maj_at_k(s.votes, k, abstained=s.silent), k) for s in shares]
             yield _drawn(f"SC@{k}", votes, each * k / n)

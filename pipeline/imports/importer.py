@@ -37,7 +37,7 @@ from pipeline.records.questions import QUESTIONS_FILE, question_of, questions_ta
 from pipeline.records.trajectory import SCHEMA, row_of, table_of
 from pipeline.replay.exact import drive
 from pipeline.replay.pool_export import CARD, imported_card
-from pipeline.replay.pool_rows import POOL_TABLE, without_texts
+from pipeline.replay.pool_rows import POOL_TABLE, Digests, without_texts
 from pipeline.replay.pools import POOL_VERSION, Origin, Tokens, pool_sources
 from pipeline.store.log_files import LogFile
 from pipeline.store.storage import Folder, sha256
@@ -156,6 +156,7 @@ class _Import:
         if golds := options.golds:
             by_text = {" ".join(item.text.split()): item.gold for item in golds}
             entries = with_golds(entries, {item.question_id: item.gold for item in golds}, by_text)
+        self._digests = Digests()
         self._graded: dict[tuple[str, str], str] = {}
         self._answers: dict[int, str | None] = {}
         arranged = arrange(
@@ -391,6 +392,7 @@ class _Import:
             observation=seen,
             generator=self._model,
             verifier=self._scores or None,
+            digest=self._digests.of(request),
         )
         if self._tokens == "none":
             row["completion_tokens"] = None

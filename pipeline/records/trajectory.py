@@ -78,6 +78,7 @@ def row_of(
     generator: str | None = None,
     verifier: str | None = None,
     seconds: float | None = None,
+    digest: str | None = None,
 ) -> Row:
     """What is recorded of one observation; the verdict is filled in once it is graded."""
     pool, chain, round_, sample = request.address
@@ -92,7 +93,7 @@ def row_of(
         chain=chain,
         round=round_,
         sample=sample,
-        request_digest=request.digest(),
+        request_digest=digest or request.digest(),
         wasted_tokens=wasted_tokens,
         unknown_tries=unknown_tries,
         seed=request.seed,
