@@ -15,10 +15,11 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
 demo: install
 	$(BIN)/python -m jobs.suite --name demo-$$(date +%Y%m%d-%H%M%S) --at-once 1 \
-	  configs/laptop.yaml configs/laptop-sums.yaml
+	  configs/laptop-steps.yaml configs/laptop.yaml
 
 paper: install
-	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --pool data/pools/sums --out runs/paper
+	$(BIN)/python -m jobs.paper --pool data/pools/steps-small --pool data/pools/steps-medium --out runs/paper
+	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --pool data/pools/sums --out runs/paper-expressions
 
 test: install-dev
 	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu and not readers" \
