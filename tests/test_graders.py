@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -16,6 +17,8 @@ from pipeline.answers import Verdict
 from pipeline.answers.graders import ASKS_FOR_A_LETTER, MATH, GraderSettings
 from pipeline.answers.voting import clusters
 from pipeline.benchmarks import BenchmarkSource, load
+from pipeline.core.protocol import Completion
+from tests.test_chains import ScriptedGenerator, make_chains, make_work, read
 
 CODE = GraderSettings(kind="command", timeout_s=5.0, memory_mb=512)
 TESTS = "def check(f):\n    assert f(3) == 9\n\ncheck(square)"
@@ -219,3 +222,30 @@ def test_settings_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             GraderSettings(**values)  # type: ignore[arg-type]
+
+
+async def test_a_chain_of_programs_is_graded_round_by_round(
+    pool: GradingPool, tmp_path: Path
+) -> None:
+    """The code of each reply is its answer in the journal, and hidden tests judge each round."""
+    bodies = ("x + x", "x * x", "x ** 3")
+
+    class Coding(ScriptedGenerator):
+        async def call(self, call: Any) -> Any:
+            made = await super().call(call)
+            body = bodies[call.request.round]
+            assert "check(square)" not in call.request.messages[-1].content
+            code = f"def square(x):\n    return {body}"
+            return dataclasses.replace(made, text=f"Here:\n```python\n{code}\n```\n")
+
+    async def judge(gold: str, completion: Completion, grader: GraderSettings) -> str:
+        return await pool.grade(gold, completion.answer, settings=grader)
+
+    chains, _ = make_chains(tmp_path, Coding())
+    chains._grade = judge
+    row = await chains.run(dataclasses.replace(make_work(gold=TESTS), grader=CODE))
+
+    assert row["round_verdicts"] == ["wrong", "right", "wrong"]
+    assert read(tmp_path)["answer"].to_pylist() == [
+        f"def square(x):\n    return {body}" for body in bodies
+    ]

@@ -39,7 +39,7 @@ _PATIENCE = 1.8
 _MAX_CHARS = 20_000
 _REMEMBERED = 8_192
 _PLACE_CHARS = 400
-_PLACE_WORK = 250
+_PLACE_WORK = 180
 """What may be read and compared in place."""
 _ROOT = Path(__file__).resolve().parents[2]
 

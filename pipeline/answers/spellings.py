@@ -213,6 +213,7 @@ _FORMULA = re.compile(
     rf"(?:\d{{0,2}}(?:(?:{_ELEMENTS})\d{{0,3}}|\((?:(?:{_ELEMENTS})\d{{0,3}}){{1,6}}\)\d{{0,2}}){{1,12}}"
     r"(?:\^\d?[+-]|[+-])?|\^\d{1,3}(?:_\d{1,3})?[A-Z][a-z]?(?:[_^][\d/]{1,4}){0,2})"
 )
+_NO_FORMULA = re.compile(r"[=*<>,;|!?&~%]|\\(?!text|mathrm|ce|rm|\s)")
 _CHOICE_LETTER = re.compile(r"\W{0,3}(?:\\[a-z]{2,6}\s?\{\s?)?\([A-K]\)")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _SCRIPTS_FIRST = re.compile(r"_(\d{1,3})\^(\d{1,3})(?=[A-Z])")
@@ -220,7 +221,7 @@ _SCRIPTS_FIRST = re.compile(r"_(\d{1,3})\^(\d{1,3})(?=[A-Z])")
 
 def formula(text: str) -> tuple[str, bool] | None:
     """(one spelling, whether it is nothing else) of a chemical formula, isotope or term symbol."""
-    if len(text) > 60 or _CHOICE_LETTER.match(text):
+    if len(text) > 60 or _NO_FORMULA.search(text) or _CHOICE_LETTER.match(text):
         return None
     plain = unicodedata.normalize("NFKC", text.translate(_SUBSCRIPTS))
     plain = re.sub(r"\\(?:text|mathrm|ce|rm)(?![A-Za-z])|[{}\s$\\]", "", plain)
@@ -362,6 +363,8 @@ def span(text: str) -> tuple[str, str] | None:
 def letters(text: str) -> Words | None:
     """Several choices by their letters: A, B and D; (A)(C); options A/C; A C D; a hedge, "A or B",
     is no list."""
+    if len(text) > 120 or "=" in text:
+        return None
     plain = re.sub(r"\\(?:text|&)|[{}$*\[\]()\\]", " ", text).strip(" .")
     found = _SEVERAL_LETTERS.fullmatch(plain)
     if found is None:
@@ -376,6 +379,8 @@ def letters(text: str) -> Words | None:
 
 def parts(text: str) -> list[tuple[str, str]] | None:
     """Parts by their labels: (a) 12 (b) 7; maximum 5, minimum -3; None where they are none."""
+    if not any(sign in text for sign in (")", ",", ";", "and")):
+        return None
     plain = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
     marks = list(_PART_LABEL.finditer(plain))
     names = [mark[1] or mark[2] for mark in marks]
