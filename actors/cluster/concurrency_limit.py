@@ -1,4 +1,4 @@
-"""A semaphore with priorities whose size can be changed while it is held."""
+"""*Limit*: a semaphore with priorities whose size can change while it is held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run monitor: a Ray actor that collects progress from controllers and sends them limits.
+"""*RunMonitor*: a Ray actor that collects progress from controllers and sends them limits.
 
 A small Ray actor without a CPU of its own. Controllers report their counters to it every second,
 and are told how many chains they may have at work; the driver reads the counters for progress,

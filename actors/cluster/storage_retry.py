@@ -1,4 +1,4 @@
-"""Retries of storage operations that fail for a while."""
+"""*with_retries*: repeats storage operations that fail for a while."""
 
 from __future__ import annotations
 

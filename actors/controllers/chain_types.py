@@ -1,4 +1,4 @@
-"""Types of the controller: a chain's task, its result, and the controller's counters."""
+"""Types of controllers: a question's work, the result of its chain, and the counters."""
 
 from __future__ import annotations
 

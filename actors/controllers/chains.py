@@ -1,4 +1,4 @@
-"""Drives questions through a strategy: one coroutine a question, thousands at once on one loop.
+"""*Chains*: drives questions through a strategy, one coroutine each, thousands on one event loop.
 
 Ray-free: engines, journal, recordings and grading are given. `actors.controllers.controller` hosts
 it in Ray Data; benchmarks and tests run it in process.

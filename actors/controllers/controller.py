@@ -1,4 +1,4 @@
-"""The Ray Data stage that holds the chains: an async actor, one coroutine a question.
+"""*Controller*: the Ray Data stage that drives chains, an async actor with a coroutine a question.
 
 Ray Data runs `Controller.__call__` for many rows at once on one event loop of the actor. A question
 that fails is a row with an error; the method itself never raises for a question's sake, since that

@@ -1,4 +1,4 @@
-"""Group commit: rounds are appended in memory and made durable every few seconds."""
+"""*JournalWriter*: collects rounds in memory and makes them durable every few seconds."""
 
 from __future__ import annotations
 

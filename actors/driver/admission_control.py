@@ -1,4 +1,4 @@
-"""Admission control: engine statistics in, the number of chains in flight out."""
+"""*AdmissionControl*: adapts the number of chains in flight to the statistics of engines."""
 
 from __future__ import annotations
 

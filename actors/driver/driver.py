@@ -1,4 +1,4 @@
-"""One attempt of a run: starts the engines, runs every phase, stops the engines also on failure."""
+"""*Attempt*: one attempt of a run, which starts engines, runs every phase, and stops engines."""
 
 from __future__ import annotations
 

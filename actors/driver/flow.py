@@ -1,4 +1,4 @@
-"""One phase as a Ray Data pipeline: questions in, outcome rows out.
+"""*PhaseFlow*: runs one phase as a Ray Data pipeline, from questions to outcome rows.
 
 read_parquet -> small blocks -> controllers (async actor pool) -> `OutcomeSink`. There is no barrier
 inside it: a question is admitted as soon as a chain ends. The write runs in a thread of the driver

@@ -1,4 +1,4 @@
-"""The metrics of an attempt, every ten seconds: parts of metrics/, Prometheus and progress."""
+"""*MetricRows*: writes the metrics of an attempt every ten seconds, for files and Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Ray Data writes outcomes: files of our own, whole, with a checksum, and retried."""
+"""*OutcomeSink*: writes outcomes for Ray Data, in whole files with a checksum, with retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phases of a run: the work left in each, and the statistics computed after one.
+"""*RunPhases*: the work left in each phase of a run, and the statistics computed after one.
 
 Calls of storage are made with_retries (`actors.cluster.storage_retry`).
 """

@@ -1,4 +1,4 @@
-"""An endpoint from start to end: proxy, engines and replica up, a signal, all of it down again."""
+"""*Service*: runs an endpoint from its start to its end: proxy, engines, replica and signals."""
 
 from __future__ import annotations
 

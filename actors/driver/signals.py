@@ -1,4 +1,4 @@
-"""Signals, the run monitor, and the clean-up of what killed attempts left behind."""
+"""*Signals*: turns SIGTERM, SIGINT and SIGHUP into a request to stop; starts the run monitor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a cluster has the resources that a run asks for, and reports waiting for them."""
+"""Checks that a cluster has the resources that a run needs, and reports what is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completions over the wire: a request as the body of a chat completion, a reply as an answer.
+"""*ChatWire*: turns requests into bodies of chat completions, and replies into answers.
 
 The server applies the chat template and finds the thinking, so no tokenizer is needed here. What it
 tells apart as reasoning is put back in front of the text, between the tags that the grader knows.

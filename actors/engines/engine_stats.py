@@ -1,4 +1,4 @@
-"""Statistics of one engine: batch, KV cache, requests and tokens, for routing and the report."""
+"""*EngineStats*, *Meter*: statistics of one engine, for admission, metrics and the report."""
 
 from __future__ import annotations
 

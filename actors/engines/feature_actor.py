@@ -1,4 +1,4 @@
-"""The feature extractor: a Ray Data actor that turns prompts into states of the frozen backbone."""
+"""*FeatureActor*: turns prompts into states of the frozen backbone, for Ray Data."""
 
 from __future__ import annotations
 

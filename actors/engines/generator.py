@@ -1,4 +1,4 @@
-"""The generator engine: requests in, completions out, on vLLM's AsyncLLM.
+"""*GeneratorEngine*: answers requests with completions, on vLLM's AsyncLLM.
 
 It is a plain class: a Ray actor, a Serve deployment or a test can hold it
 (`actors.engines.launch`). Prompts go in as token ids made here from the model's chat template, and

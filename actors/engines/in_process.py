@@ -1,4 +1,4 @@
-"""Scripted engines in each caller's own process: no Ray, one replica, nothing to start or stop."""
+"""Scripted engines in the process of each caller: no Ray, one replica, nothing to start."""
 
 from __future__ import annotations
 

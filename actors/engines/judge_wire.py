@@ -1,4 +1,4 @@
-"""Verdicts over the wire: a generative verifier behind an OpenAI-compatible API.
+"""*JudgeWire*: asks a generative verifier behind an OpenAI-compatible API for verdicts.
 
 A call is one request, so that it suits profiles whose verdict comes in one: P(right) as the first
 word of the reply, or the share of right among several replies. What continues a reply (`begin`,

@@ -1,4 +1,4 @@
-"""Starting and stopping the engine pools of a run."""
+"""*start_engines*: starts and stops the engine pools of a run."""
 
 from __future__ import annotations
 

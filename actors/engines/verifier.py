@@ -1,4 +1,4 @@
-"""The verifier engine: replies in, step scores out, on vLLM.
+"""*VerifierEngine*: scores the steps of replies, on vLLM.
 
 It hosts any kind of verifier (`actors.engines.verifiers`): a kind makes the prompts, asks the model
 and reads its scores; what surrounds that is here. What surrounds the model is pure

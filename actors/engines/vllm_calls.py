@@ -1,4 +1,4 @@
-"""How this project calls a running vLLM engine; see `vllm_setup`."""
+"""Calls of a running vLLM engine; `vllm_setup` configures it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engines on vLLM have in common: start, one task a request, deadlines, aborts, health."""
+"""*VllmEngine*: start, requests, deadlines, aborts and health of all engines on vLLM."""
 
 from __future__ import annotations
 

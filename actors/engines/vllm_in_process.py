@@ -1,4 +1,4 @@
-"""vLLM's engine inside this process, behind the part of AsyncLLM that this project uses.
+"""*InProcess*: vLLM's engine in this process, behind the used part of AsyncLLM's interface.
 
 AsyncLLM has its engine in another process and sends it every request, and back every token, through
 a socket. On a CPU that is a seventh of what a token of a small model costs, and a second copy of

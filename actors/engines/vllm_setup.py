@@ -1,4 +1,4 @@
-"""What this project tells vLLM: environment and arguments.
+"""Configures vLLM: environment, arguments, and checks before weights are loaded.
 
 It and the other modules named ``vllm_*`` alone know vLLM's names.
 Tested with 0.32 (CPU) and 0.26 (GPU). Everything used in the two exists in both versions under the

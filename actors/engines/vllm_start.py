@@ -1,4 +1,4 @@
-"""Starts vLLM's engines; see `vllm_setup` for what they are told."""
+"""Starts vLLM's engines; `vllm_setup` has their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls that engines serve, as values: what is asked, what is answered, what the try costs.
+"""*Call*, *Answer*: the calls of engines as values: request, answer, and cost of the try.
 
 A new kind of call is a subclass of `Call`, of `Answer` where it answers something new, and a line
 of `actors.routing.calls`.

@@ -1,4 +1,4 @@
-"""The routing policy: sticky to the replica that holds a chain's prefix, else least loaded.
+"""*StickyLeastLoaded*: sends a chain to the replica with its prefix, else to the least loaded.
 
 A chain's rounds share a prefix that one replica has in its cache, so a session stays where it is;
 a new session goes to the least loaded replica, and a session leaves its replica once that has

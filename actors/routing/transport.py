@@ -1,4 +1,4 @@
-"""The protocol of transports: how a call reaches one replica of a pool."""
+"""*Transport*: the protocol for the way of a call to one replica of a pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attempts of a run: who began when, in a file each that one process alone can make."""
+"""The attempts of a run, each in a file that one process alone can create."""
 
 from __future__ import annotations
 

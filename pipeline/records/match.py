@@ -1,4 +1,4 @@
-"""Which of several recorded entries answers a request, and what a strategy is told of it.
+"""*answering*: finds which of several recorded entries answers a request.
 
 The one rule for journals, pools and replays: work may have been redone, and a failure may have been
 tried again.

@@ -1,4 +1,4 @@
-"""Outcomes: a row a question and strategy with its stop, its cost and each rule's answer."""
+"""Outcomes: one row a question and strategy with its stop, its cost and each rule's answer."""
 
 from __future__ import annotations
 

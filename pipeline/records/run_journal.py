@@ -1,4 +1,4 @@
-"""The journal as a folder of one run: segments of other runs that lie in it are not seen."""
+"""*RunJournal*: the journal of one run, without segments of other runs that lie in its folder."""
 
 from __future__ import annotations
 

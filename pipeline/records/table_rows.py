@@ -1,4 +1,4 @@
-"""Rows of a table that are Python objects while they are looked at.
+"""*TableRows*, *RowViews*: rows of a table that become Python objects when they are read.
 
 A dictionary for every row takes many times the memory of the table.
 """

@@ -1,4 +1,4 @@
-"""What a kind of verifier is: the interface between `VerifierEngine` and the models it can host."""
+"""*Kind*: the interface between `VerifierEngine` and the models that it can host."""
 
 from __future__ import annotations
 
