@@ -99,7 +99,7 @@ def _named(settings: list[tuple[str, Strategy]]) -> dict[str, Strategy]:
         alike = [other for name, other in settings if name == label]
         varied = [
             field.name
-            for field in fields(strategy)  # type: ignore[arg-type]  # a dataclass, by the protocol's words
+            for field in fields(strategy)
             if len({getattr(other, field.name) for other in alike}) > 1
         ]
         told = ", ".join(f"{name} {getattr(strategy, name)}" for name in varied)

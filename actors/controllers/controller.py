@@ -197,11 +197,11 @@ class Controller:
     def _note(self, trouble: str | None) -> None:
         self._trouble = trouble
 
-    async def _grade(self, gold: str, completion: Completion, settings: GraderSettings) -> str:
-        grader = self._config.science.grader
-        if grader == "paper" and settings.kind == "math":
-            return await self._grading.grade_reply(gold, completion.text, grader)
-        return await self._grading.grade(gold, completion.answer, grader, settings)
+    async def _grade(self, gold: str, completion: Completion, grader: GraderSettings) -> str:
+        how = self._config.science.grader
+        if how == "paper" and grader.kind == "math":
+            return await self._grading.grade_reply(gold, completion.text, how)
+        return await self._grading.grade(gold, completion.answer, how, grader)
 
     def _fail(self, error: JournalError | MemoryError) -> None:
         self._fatal = no_memory() if isinstance(error, MemoryError) else str(error)

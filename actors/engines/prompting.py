@@ -286,7 +286,7 @@ def most_characters(tokenizer: Any, context: float) -> float:
 
     Text beyond that need not be tokenized to know that it does not fit.
     """
-    vocabulary = getattr(tokenizer, "get_vocab", dict)()
+    vocabulary: dict[str, int] = getattr(tokenizer, "get_vocab", dict)()
     return context * max(map(len, vocabulary), default=math.inf)
 
 

@@ -424,8 +424,8 @@ def _concluded(reply: str) -> str | None:
     lines = [line.strip() for line in reply[-_LAST_CHARS:].split("\n") if line.strip()]
     if lines and lines[-1].startswith("```"):
         block = lines[:-1]
-        inside = next((n for n, line in enumerate(reversed(block)) if line.startswith("```")), 9)
-        return block[-1].strip() if inside == 1 else None
+        length = next((n for n, line in enumerate(reversed(block)) if line.startswith("```")), 9)
+        return block[-1].strip() if length == 1 else None
     while len(lines) > 1 and (set(lines[-1]) <= set("-*_ ") or _COURTESY.match(lines[-1])):
         lines.pop()
     marked = list(_MARKED.finditer(lines[-1][:1000])) if lines else []

@@ -545,8 +545,8 @@ class _Reading:
         tokens, unit, times = split_unit(tokens, self.manner is Manner.LETTER_UNITS)
         if any(is_command(token, "pm", "mp") for token in tokens):
             both = (self._expression(tokens, upper) for upper in (True, False))
-            found = {e.text: e for e in both}
-            values = tuple(self._quantity(e, unit, times) for e in found.values())
+            unlike = {e.text: e for e in both}
+            values = tuple(self._quantity(e, unit, times) for e in unlike.values())
             return values[0] if len(values) == 1 else va.ListOf(values)
         found = self._expression(tokens)
         if unit is None and times is None and (vector := self._components(found)) is not None:

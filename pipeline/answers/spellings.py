@@ -273,8 +273,8 @@ def compound(text: str) -> list[tuple[str, str]] | None:
     if found is None:
         return None
     groups = [group for group in found.groups() if group is not None]
-    names = [_CJK_UNITS.get(name, name) for name in groups[1::2]]
-    return list(zip(groups[::2], names, strict=True))
+    units = [_CJK_UNITS.get(name, name) for name in groups[1::2]]
+    return list(zip(groups[::2], units, strict=True))
 
 
 def bearing(text: str) -> Words | None:

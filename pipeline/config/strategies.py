@@ -178,7 +178,7 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy:
         "score": science.verifier is not None,
     }
     try:
-        adapter = _adapter(kind)  # type: ignore[arg-type]  # a class can be hashed
+        adapter = _adapter(kind)
         strategy: Strategy = adapter.validate_python(values)
     except ValidationError as error:
         raise ConfigError(described(error, where, places)) from error

@@ -87,8 +87,10 @@ def _rows(pool: CompletionPool, made: Sequence[_Made]) -> list[Row]:
                 method=method,
                 column=column,
                 completions=float(np.mean(completions_Q)),
-                against=found and found.accuracy,
-                completions_saved=found and share_saved(completions_Q, reference[2]),
+                against=None if found is None else found.accuracy,
+                completions_saved=None
+                if found is None
+                else share_saved(completions_Q, reference[2]),
                 tokens_saved=share_saved(tokens_Q, reference[3]) if found and known else None,
                 tokens_known=known,
             )
@@ -144,8 +146,8 @@ def _of_chains(pool: CompletionPool) -> Iterator[_Made]:
             _judged(part, judge, name, kind, rule, **values)
             for part, judge in zip(parts, judges, strict=True)
         ]
-        means = [np.mean([one[at] for one in made], axis=0) for at in (1, 2, 3)]
-        yield name, means[0], means[1], means[2]
+        right, completions, tokens = zip(*(one[1:] for one in made), strict=True)
+        yield name, np.mean(right, axis=0), np.mean(completions, axis=0), np.mean(tokens, axis=0)
 
 
 def _judged(
@@ -156,7 +158,7 @@ def _judged(
     return name, right_Q, judged.completions_Q.astype(np.float64), tokens_Q
 
 
-def _strategy(pool: CompletionPool, kind: str, values: dict[str, Any]) -> Strategy[Any]:
+def _strategy(pool: CompletionPool, kind: str, values: dict[str, Any]) -> Strategy:
     science = pool.science
     shared = {
         "decoding": science.decoding,
@@ -164,7 +166,7 @@ def _strategy(pool: CompletionPool, kind: str, values: dict[str, Any]) -> Strate
         "score": science.verifier is not None,
     }
     names = {field.name for field in fields(STRATEGIES[kind])}
-    made: Strategy[Any] = STRATEGIES[kind](**{**shared, **values} if "n" in names else shared)
+    made: Strategy = STRATEGIES[kind](**{**shared, **values} if "n" in names else shared)
     return made
 
 

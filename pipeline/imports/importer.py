@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -51,7 +51,7 @@ DISAGREEMENTS = "disagreements.jsonl"
 MOST_DISAGREEMENTS = 0.02
 """Of labels that were graded anew, how many may differ before an import is to be looked at."""
 
-_MAPS = {
+_MAPS: dict[str, Callable[[float], float]] = {
     "identity": lambda score: score,
     "sigmoid": lambda score: 1 / (1 + math.exp(-score)) if score > -700 else 0.0,
     "percent": lambda score: score / 100,
@@ -300,9 +300,10 @@ class _Import:
             return "", ""
         how = self._options.score_map or self._log.score_map or "identity"
         for entry in known:
+            assert entry.score is not None
             mapped = _MAPS[how](entry.score)
             if not 0 <= mapped <= 1:
-                values = [other.score for other in known]
+                values = [other.score for other in known if other.score is not None]
                 raise DataError(
                     f"scores must be in [0, 1] after --score-map {how}, got {entry.score:g} in "
                     f"{entry.where} (all lie in {min(values):g} ... {max(values):g}): sigmoid is "

@@ -6,6 +6,7 @@ Chains of each pool are chains of the whole, its samples follow those of the poo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion, Observation, Pool
@@ -89,7 +90,7 @@ def _entries(
         )
 
 
-def _of(seen: Observation, *, known: bool) -> dict[str, object]:
+def _of(seen: Observation, *, known: bool) -> dict[str, Any]:
     if not isinstance(seen, Completion):
         return {"error": seen.error, "tokens": seen.completion_tokens}
     return {

@@ -262,7 +262,7 @@ def _fields(strategy: Strategy) -> Mapping[str, Any]:
     others are its authors' and idle in the paper's profile."""
     if strategy.kind == "dsc" and getattr(strategy, "profile", "") == "paper":
         return {name: getattr(strategy, name) for name in ("threshold", "profile")}
-    names = [f.name for f in fields(strategy)]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
+    names = [f.name for f in fields(strategy)]
     idle = set(_UNSAID)
     if getattr(strategy, "chain", "") == "homogeneous":
         idle |= {"chain", "kept", "price"}

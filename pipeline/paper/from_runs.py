@@ -39,7 +39,7 @@ def add_runs(evaluations: Sequence[Evaluation], runs: Sequence[RunData]) -> None
 
 
 def _add(made: Evaluation, cell: Cell) -> bool:
-    budgeted = "n" in {field.name for field in fields(cell.strategy)}  # type: ignore[arg-type]  # a dataclass, by the protocol's words
+    budgeted = "n" in {field.name for field in fields(cell.strategy)}
     n = cell.n if budgeted else None
     if any(kind == cell.kind and budget in (None, n) for kind, budget in made.main):
         return False

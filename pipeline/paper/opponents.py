@@ -242,7 +242,7 @@ def _alike(chains: ChainArrays, k: int, every: int = 1) -> BoolArray:
     for t in range(1, form_QT.shape[1]):
         run_QT[:, t] = np.where(same_QT[:, t - 1], run_QT[:, t - 1] + 1, 0)
     looked = (np.arange(form_QT.shape[1]) + 1) % every == 0
-    return (run_QT >= k - 1) & looked
+    return np.asarray((run_QT >= k - 1) & looked, dtype=np.bool_)
 
 
 def _family(replays: Replays, name: str, settings: Sequence[Strategy], rule: AnswerRule) -> Family:

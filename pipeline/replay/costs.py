@@ -103,13 +103,15 @@ def amounts(drawn: Sequence[tuple[Completion, float | None]]) -> FloatArray:
         for o, seconds in drawn
     ]
     table = np.array(rows, dtype=np.float64).reshape(-1, len(KINDS)).T
-    return np.nan_to_num(table, nan=0.0)
+    return np.asarray(np.nan_to_num(table, nan=0.0), dtype=np.float64)
 
 
 def added_up(amounts_KN: FloatArray, *, at_once: bool) -> FloatArray:
     """(K, n + 1): sums of the first 0, 1, ... completions; seconds of the slowest where they are
     drawn at once."""
-    sums = np.concatenate([np.zeros((len(KINDS), 1)), np.cumsum(amounts_KN, axis=1)], axis=1)
+    sums: FloatArray = np.concatenate(
+        [np.zeros((len(KINDS), 1)), np.cumsum(amounts_KN, axis=1)], axis=1
+    )
     if at_once and amounts_KN.shape[1]:
         sums[KINDS.index("seconds"), 1:] = np.maximum.accumulate(amounts_KN[-1])
     return sums

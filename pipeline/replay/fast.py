@@ -97,12 +97,13 @@ class _Beliefs:
     @classmethod
     def of(cls, settings_Q: Sequence[ChainSettings]) -> _Beliefs:
         """What the settings of all questions say."""
+        priors_Q = [each.prior for each in settings_Q]
         return cls(
             p0_Q=_array([each.p0 for each in settings_Q]),
             a_Q=_array([each.a for each in settings_Q]),
             b_Q=_array([each.b for each in settings_Q]),
-            alpha_Q=_array([each.prior and each.prior.alpha for each in settings_Q]),
-            beta_Q=_array([each.prior and each.prior.beta for each in settings_Q]),
+            alpha_Q=_array([None if prior is None else prior.alpha for prior in priors_Q]),
+            beta_Q=_array([None if prior is None else prior.beta for prior in priors_Q]),
             first_score_Q=np.array([each.p0_source == "first_score" for each in settings_Q]),
         )
 

@@ -273,7 +273,7 @@ def _believes(pool: CompletionPool) -> bool:
 
 def _make(kind: str, science: ScienceConfig, **values: Any) -> Strategy:
     names = {field.name for field in fields(STRATEGIES[kind])}
-    shared = {
+    shared: dict[str, Any] = {
         "decoding": science.decoding,
         "prompts": science.prompts,
         "score": science.verifier is not None,

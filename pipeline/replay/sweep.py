@@ -355,7 +355,7 @@ Row = dict[str, Any]
 
 def settings_of(strategy: Strategy) -> dict[str, Any]:
     """The fields of a strategy that are settings, JSON-able; of fitted numbers no origin."""
-    names = [f.name for f in fields(strategy) if f.name not in _NOT_SETTINGS]  # type: ignore[arg-type]  # a dataclass, by the protocol's words
+    names = [f.name for f in fields(strategy) if f.name not in _NOT_SETTINGS]
     values = {name: getattr(strategy, name) for name in names}
     plain = {k: asdict(v) if is_dataclass(v) else v for k, v in values.items()}  # type: ignore[arg-type]
     for value in plain.values():

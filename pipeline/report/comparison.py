@@ -115,8 +115,8 @@ def compared_cells(
                 (made if theirs == shown else others).append(found)
     tests = corrected([(one, "accuracy") for one in (*made, *others)])
     return [
-        replace(one, p_adjusted=found[0], tests=found[1])
-        if (found := tests.get((one, "accuracy")))
+        replace(one, p_adjusted=tested[0], tests=tested[1])
+        if (tested := tests.get((one, "accuracy")))
         else one
         for one in made
     ]

@@ -46,7 +46,7 @@ def paper_tables(cells: Sequence[Cell], paper: Published = NONE_PUBLISHED) -> li
 def _has_n(cell: Cell) -> bool:
     """Whether N is a setting of the strategy. Base, Budget Forcing and Atom of Thoughts draw what
     their method draws, and stand beside every N."""
-    return "n" in {f.name for f in fields(cell.strategy)}  # type: ignore[arg-type]  # a dataclass
+    return "n" in {f.name for f in fields(cell.strategy)}
 
 
 def _methods(

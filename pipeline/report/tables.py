@@ -141,8 +141,8 @@ def _html_entry(entry: Entry, tokens: bool, adjusted: Adjusted, *, whole: bool) 
 def _html_against(label: str, made: Comparison, adjusted: Adjusted) -> Html:
     p = adjusted.get((made, "accuracy"))
     tested = ("not tested" if p is None else words.p_value(p)).replace(" ", "\N{NO-BREAK SPACE}")
-    ends = words.points_range(made.accuracy.low, made.accuracy.high)
-    said = f"{label} {words.points(made.accuracy.value)} {ends}, {tested}"
+    ends = words.points_range(made.difference.low, made.difference.high)
+    said = f"{label} {words.points(made.difference.value)} {ends}, {tested}"
     return h("small", said, cls="differs" if p is not None and p < 0.05 else None)
 
 
@@ -297,3 +297,7 @@ def _count_range(interval: Interval | None) -> str:
     if interval is None:
         return ""
     return f"[{words.count(interval.low)}, {words.count(interval.high)}]"
+
+
+def _value(interval: Interval | None) -> float | None:
+    return None if interval is None else interval.value

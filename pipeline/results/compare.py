@@ -60,6 +60,12 @@ class Comparison:
     tokens_D: FloatArray = field(repr=False)
     """Likewise, of those answered by both."""
 
+    @property
+    def difference(self) -> Interval:
+        """`accuracy` of two columns with graded questions in common."""
+        assert self.accuracy is not None
+        return self.accuracy
+
     def p(self, measure: str) -> float | None:
         """The p-value of a measure, not corrected."""
         return self.p_accuracy if measure == "accuracy" else self.p_tokens

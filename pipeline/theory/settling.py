@@ -260,8 +260,8 @@ def settling_draws(
         [np.full((1, 3, 2), 0.5), rng.standard_gamma(0.5, size=(draws, 3, 2)) + 1e-6]
     )
     theta_D3 = _fitted(
-        np.tensordot(weight_DQ, counted.trials_QXK, 1),
-        np.tensordot(weight_DQ, counted.changed_QXK, 1),
+        np.tensordot(weight_DQ, counted.trials_QXK, 1).astype(np.float64),
+        np.tensordot(weight_DQ, counted.changed_QXK, 1).astype(np.float64),
         prior_D32[:, :2],
     )
     first_Q = right_QT[:, 0]
