@@ -357,9 +357,10 @@ def _front(points: Sequence[Row]) -> alt.Chart:
     """The steps of the points that no other beats."""
     places = pareto([(point["tokens"], point["accuracy"]) for point in points])
     steps = [{name: points[place][name] for name in ("tokens", "accuracy")} for place in places]
-    return alt.Chart(_data(steps)).mark_line(
+    line: alt.Chart = alt.Chart(_data(steps)).mark_line(
         interpolate="step-after", strokeDash=[2, 4], strokeWidth=1.5, color="gray"
     )
+    return line
 
 
 def _series(rows: Sequence[Row]) -> list[str]:

@@ -171,7 +171,7 @@ def vega() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script (0.9 MB); takes some seconds, once a process."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle(None))
+    return str(vl_convert.javascript_bundle(None))  # type: ignore[arg-type]  # its stub is wrong
 
 
 def _asset(name: str) -> str:
