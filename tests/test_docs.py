@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jobs.__main__ import VERBS
+from jobs.__main__ import MODULES, VERBS
 from pipeline.config.run import RunConfig
 from tests.conftest import ROOT
 
@@ -82,7 +82,7 @@ def test_jobs_take_the_options_that_are_shown(page: Path) -> None:
             continue  # markovscale is a word of sentences too
         assert verb in VERBS, found[0]
         options = re.findall(r"(?<=\s)--[a-z][a-z-]*", rest)
-        assert set(options) <= options_of(f"jobs.{verb}"), found[0]
+        assert set(options) <= options_of(f"jobs.{MODULES.get(verb, verb)}"), found[0]
 
 
 def members(kind: Any) -> dict[str, Any]:

@@ -277,7 +277,7 @@ BAD: list[tuple[str, Change, str]] = [
     (
         "another schema version",
         lambda t: t.replace_schema_metadata({b"markovscale_trajectory_version": b"0"}),
-        r"trajectory schema version must be \d+, got 0 in .*export/pool.parquet",
+        r"trajectory schema version must be 1 to \d+, got 0 in .*export/pool.parquet",
     ),
     (
         "missing column",
