@@ -96,7 +96,7 @@ def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bo
         h("a", "Skip to the result", href="#result", cls="skip"),
         banner(h("b", "SYNTHETIC"), f"Scripted engines made {', '.join(synthetic)}; no model "
                "answered.", made_up=True) if synthetic else None,
-        *(banner(h("b", "IMPORTED"), f"{pool.address}: {pool.imported.sentence}. Columns of tokens "
+        *(banner(h("b", "IMPORTED"), f"{pool.address}: {_imported_from(pool)}. Columns of tokens "
                  f"hold {pool.counted}.") for pool in _imported(groups)),
         h("header", h("h1", "The paper's evaluation"),
           h("p", "; ".join(group.made.title for group in groups)), cls="top wide"),
@@ -125,6 +125,10 @@ def _imported(groups: Sequence[Group]) -> list[CompletionPool]:
     return list(pools.values())
 
 
+def _imported_from(pool: CompletionPool) -> str:
+    return "" if pool.imported is None else pool.imported.sentence
+
+
 def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
     """A row of each group with its chart, and every variant in a table."""
     claims = sum(len(group.headline) for group in groups)
@@ -136,8 +140,8 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
             [words.percent(mine.value), h("small", words.percent_range(mine))],
             [words.percent(rival.value), h("small", words.percent_range(rival)),
              h("small", compared.second.tuned)],
-            [words.points(compared.accuracy.value),
-             h("small", words.points_range(compared.accuracy.low, compared.accuracy.high))],
+            [words.points(compared.difference.value),
+             h("small", words.points_range(compared.difference.low, compared.difference.high))],
             [_reading(compared, adjusted), h("small", _p(compared, adjusted))],
             words.NONE if compared.saved is None else [
                 words.percent(compared.saved.value, 0),
@@ -179,7 +183,8 @@ def _row(group: Group, adjusted: Adjusted, claims: int) -> Child:
         return verdict_row(group.made.title, "No variant could be replayed", (), said, chart)
     compared = group.headline[0]
     mine, rival = compared.first, compared.second
-    costs = [words.count(one.tokens and one.tokens.value) for one in (mine, rival)]
+    tokens = [one.tokens for one in (mine, rival)]
+    costs = [words.count(None if spent is None else spent.value) for spent in tokens]
     unit = group.made.replays.cost.unit
     lead = replace(compared, p_adjusted=adjusted.get((compared, "accuracy")), tests=claims)
     said = [
@@ -222,7 +227,7 @@ def _reading(compared: Comparison, adjusted: Adjusted) -> str:
     p = adjusted.get((compared, "accuracy"))
     if p is None or p >= 0.05:
         return "cannot be told from it"
-    return "is more accurate" if compared.accuracy.value > 0 else "is less accurate"
+    return "is more accurate" if compared.difference.value > 0 else "is less accurate"
 
 
 def _tables(groups: Sequence[Group], name: str, adjusted: Adjusted) -> list[Child]:
