@@ -131,6 +131,7 @@ def _facts(c: Comparison) -> dict[str, Any]:
         "accuracy_difference": _interval(c.accuracy),
         "p_adjusted": c.p_adjusted,
         "comparisons": c.tests,
+        "primary": c.primary,
         "distinguishable": c.distinguishable,
         "tokens_difference": _interval(c.tokens),
         "tokens_saved": _interval(c.saved),
@@ -165,14 +166,18 @@ def _print_comparisons(console: Console, made: list[Comparison]) -> None:
         own = [c for c in made if c.first.benchmark == benchmark]
         console.print(f"\n{benchmark}", style="bold")
         for c in own:
-            console.print(f"\n  {_sides(c)}", soft_wrap=True)
+            console.print(f"\n  {_sides(c)}{' (primary)' if c.primary else ''}", soft_wrap=True)
             for text in (_accuracy(c), _tokens(c)):
                 console.print(f"    {text}", soft_wrap=True)
         for n in sorted({c.n_questions for c in own if c.n_questions}):
-            console.print(f"\nOn {n} questions {one_question(n)}.", soft_wrap=True)
+            tests = max(c.tests for c in own if c.n_questions == n)
+            console.print(f"\nOn {n} questions {one_question(n, tests)}.", soft_wrap=True)
     tested = max((c.tests for c in made), default=0)
     if tested > 1:
-        console.print(f"p-values are corrected for {tested} comparisons (Holm).")
+        console.print(
+            f"p-values are corrected for up to {tested} comparisons (Holm); the "
+            "primary one, of the first MarkovScale variant, for its kind alone."
+        )
 
 
 def _accuracy(c: Comparison) -> str:

@@ -8,14 +8,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pipeline.paper.aggregates import macro
 from pipeline.paper.beliefs import from_other_half
 from pipeline.paper.build import build
 from pipeline.paper.evaluation import evaluate
 from pipeline.paper.settings import Maker
 from pipeline.replay.pools import read_pool
 from pipeline.results.csv_lines import csv_line, csv_lines
+from pipeline.statistics.intervals import mean_interval
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "paper_numbers.json").read_text("utf-8"))
 
@@ -77,3 +80,20 @@ def test_no_cell_is_a_formula(value: Any, shown: str) -> None:
 
     assert row == [shown, "x"]
     assert csv_lines(["a", "b"], [{"a": value}]) == f"a,b\n{csv_line([value, None])}\n"
+
+
+def test_averages_over_benchmarks_weigh_each_alike() -> None:
+    """Two benchmarks of 4 and 2 questions: the macro average is the mean of 0.5 and 1.0; its error
+    is that of both means."""
+    found = macro([np.array([1.0, 0.0, 1.0, 0.0, np.nan]), np.array([1.0, 1.0])])
+    half = mean_interval([1.0, 0.0, 1.0, 0.0]).half_width / 2
+
+    assert found.value == 0.75
+    assert (found.low, found.high) == pytest.approx((0.75 - half, 0.75 + half))
+
+
+def test_aggregates_are_of_the_page(files: dict[str, list[dict[str, str]]]) -> None:
+    """The mean gain over MR-Thinking is that of the cells of the main table."""
+    (gain,) = [row for row in files["aggregates"] if "gain in accuracy over MR" in row["aggregate"]]
+    main = {row["row"]: float(row["accuracy"]) for row in files["main"] if row["accuracy"]}
+    assert float(gain["ours"]) == pytest.approx(main["MarkovScale*"] - main["MR-Thinking"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pipeline.paper.aggregates import aggregate_rows
 from pipeline.paper.curves import bounds_of, convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.figures import accuracy_rows, bounds_rows, convergence_rows
@@ -24,6 +25,7 @@ from pipeline.paper.tables import (
     opponents_table,
     policies_table,
     tau_table,
+    together,
 )
 from pipeline.replay.fronts import Row
 from pipeline.report.published import NONE_PUBLISHED, Published
@@ -71,9 +73,17 @@ def build(
     for name in FIGURES:
         columns = list(dict.fromkeys(key for row in rows[name] for key in row))
         yield f"{name}.csv", csv_lines(columns, rows[name])
+    curves = {group.made.title: group.curve for group in groups}
+    totals = aggregate_rows(evaluations, curves, paper)
+    columns = list(totals[0]) if totals else []
+    yield "aggregates.csv", csv_lines(columns, totals)
+    tables += together(evaluations, paper)
     head = "% Tables of markovscale paper; needs the packages booktabs and graphicx.\n\n"
     yield "tables.tex", head + "\n".join(latex_of(table) for table in tables)
-    yield "paper.html", page(groups, adjusted, profile=profile, paper=paper is not NONE_PUBLISHED)
+    yield (
+        "paper.html",
+        page(groups, adjusted, totals, profile=profile, paper=paper is not NONE_PUBLISHED),
+    )
 
 
 def group_of(made: Evaluation, family: Family, published: Published) -> Group:

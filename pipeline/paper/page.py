@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import AT_BEST, Evaluation
@@ -86,7 +87,14 @@ _HINTS = {
 }
 
 
-def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bool) -> str:
+def page(
+    groups: Sequence[Group],
+    adjusted: Adjusted,
+    totals: Sequence[Mapping[str, Any]] = (),
+    *,
+    profile: str,
+    paper: bool,
+) -> str:
     """The whole file."""
     parts = [("result", "Result"), ("fronts", "Fronts"), *_SECTIONS, ("figures", "Figures"),
              ("made", "How it was made")]  # fmt: skip
@@ -103,7 +111,7 @@ def page(groups: Sequence[Group], adjusted: Adjusted, *, profile: str, paper: bo
         contents(parts),
         h(
             "main",
-            section("result", "Result", *_results(groups, adjusted), quiet=True),
+            section("result", "Result", *_results(groups, adjusted), *_totals(totals), quiet=True),
             section("fronts", "Fronts", *_fronts(groups)),
             *(
                 section(name, title, *_tables(groups, name, adjusted))
@@ -166,6 +174,25 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
           "Cannot be told from does not mean equally good: the interval says what the data still "
           "allow.", cls="hint"),
     ]  # fmt: skip
+
+
+def _totals(totals: Sequence[Mapping[str, Any]]) -> list[Child]:
+    """Averages over benchmarks, beside the same over the paper's tables."""
+    rows = [
+        (
+            row["backbone"],
+            row["aggregate"],
+            str(row["benchmarks"]),
+            [words.points(row["ours"]), h("small", words.points_range(row["ours_low"],
+             row["ours_high"])) if row["ours_low"] is not None else None],
+            words.NONE if row["paper"] is None else words.points(row["paper"]),
+        )
+        for row in totals
+    ]  # fmt: skip
+    if not rows:
+        return []
+    header = ("backbone", "over benchmarks", "benchmarks", "ours, points", "paper's tables, points")
+    return [folded("Averages over benchmarks", table(header, rows))]
 
 
 def _row(group: Group, adjusted: Adjusted, claims: int) -> Child:

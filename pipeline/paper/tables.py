@@ -101,6 +101,40 @@ def method_tables(made: Evaluation, family: Family, published: Published) -> lis
     ]
 
 
+def together(evaluations: Sequence[Evaluation], published: Published) -> list[Table]:
+    """The main table with all benchmarks of a backbone side by side, as the paper prints it."""
+    tables = []
+    for backbone in dict.fromkeys(made.backbone for made in evaluations):
+        own = [made for made in evaluations if made.backbone == backbone]
+        columns = [(made, n) for made in own for n in made.budgets]
+        rows = []
+        for name in MAIN:
+            found = [made.get(name, n) for made, n in columns]
+            if len(own) < 2 or not any(found):
+                continue
+            title = next(made.names.get(name, name) for made in own if name in made.names)
+            kind = name.removesuffix(TESTED)
+            papers = [published.main(backbone, kind, made.benchmark, n) for made, n in columns]
+            entries = [
+                Entry(column=column, paper=paper if kind == name else NOTHING)
+                for column, paper in zip(found, papers, strict=True)
+            ]
+            rows.append((title, tuple(entries)))
+        if rows:
+            tables.append(
+                Table(
+                    name="together",
+                    title="Accuracy, all benchmarks",
+                    backbone=backbone,
+                    benchmark="",
+                    columns=tuple(f"{made.benchmark}, N = {n}" for made, n in columns),
+                    rows=tuple(rows),
+                    tokens=False,
+                )
+            )
+    return tables
+
+
 def ablation_table(made: Evaluation, published: Published) -> Table:
     """Gate and stopping apart, read by the variant's own rule and by the last answer; tau is that
     of the full variant, chosen on the other half."""

@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError
 from pipeline.report.chain_view import RoundCurve, round_curve
-from pipeline.report.run_data import Cell, RunData, benchmarks_of
+from pipeline.report.run_data import OURS, Cell, RunData, benchmarks_of
 from pipeline.results.column import Column
 from pipeline.results.compare import Comparison, compare, corrected
 from pipeline.statistics.intervals import Interval, wilson
@@ -92,6 +92,10 @@ def compared_cells(
     MR-Thinking as the second side is read by that of its rules which has most right answers here,
     unless the first is MR-Thinking too. Having looked at all of its rules is corrected for: their
     p-values are in the family, each once where several rules give the same verdicts.
+
+    The primary comparison of a run and benchmark is that of its first MarkovScale variant, in the
+    order of the configuration: it is corrected for MR-Thinking's rules and the other benchmarks
+    alone. All others describe, and are corrected for everything.
     """
     made: list[Comparison] = []
     others: list[Comparison] = []
@@ -100,7 +104,8 @@ def compared_cells(
     def read(cell: Cell, by: Rule) -> Column:
         return columns.setdefault((id(cell), by), column_of(cell, by))
 
-    for cell, rival in pairs:
+    seen = list(pairs)
+    for cell, rival in seen:
         if rule is not None:
             shown = rule if rival.rights(rule) else rival.rule
             looked_at: Sequence[Rule] = [shown]
@@ -113,9 +118,21 @@ def compared_cells(
             found = compare(read(cell, rule or cell.rule), read(rival, theirs))
             if found is not None:
                 (made if theirs == shown else others).append(found)
-    tests = corrected([(one, "accuracy") for one in (*made, *others)])
+    first: dict[tuple[str, str], Cell] = {}
+    for cell, _ in seen:
+        if cell.kind in OURS:
+            first.setdefault((cell.run, cell.benchmark), cell)
+    primary = {id(cell) for cell in first.values()}
+    every = [(one, "accuracy") for one in (*made, *others)]
+    claims = [test for test in every if id(test[0].first.of.cell) in primary]
+    tests = corrected(every) | corrected(claims)
     return [
-        replace(one, p_adjusted=tested[0], tests=tested[1])
+        replace(
+            one,
+            p_adjusted=tested[0],
+            tests=tested[1],
+            primary=id(one.first.of.cell) in primary,
+        )
         if (tested := tests.get((one, "accuracy")))
         else one
         for one in made

@@ -485,7 +485,8 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
         )
     n, graded = max(len(cell.rows) for cell in cells), most_graded(cells)
     told = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
-    worth = f"; {one_question(graded)}" if graded else ""
+    tests = max((one.tests for one in made), default=1)
+    worth = f"; {one_question(graded, tests)}" if graded else ""
     own = [f"{rule} is {rule.told()}" for rule in known if isinstance(rule, OwnRule)]
     unbilled = [c.name for c in cells if any(p.stream is None for p in c.strategy.phases())]
     return h(

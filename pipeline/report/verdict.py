@@ -42,7 +42,8 @@ def verdict_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
     """
     lead = _lead([c for c in made if any(c.first.of.cell is cell for cell in cells)])
     graded = any(accuracy(cell, cell.rule) is not None for cell in cells)
-    worth = [_worth(benchmark, cells)] if graded else []
+    tests = max((one.tests for one in made), default=1)
+    worth = [_worth(benchmark, cells, tests)] if graded else []
     if graded and not any(any(cell.rights(rule).values()) for cell in cells for rule in cell.rules):
         n = words.plural(max(len(cell.rows) for cell in cells), "question")
         line = f"Nothing was answered right: none of {n} of {benchmark}"
@@ -84,14 +85,16 @@ def corrected_interval(lead: Comparison) -> tuple[float, float]:
     return adjusted_wald(lead.only_first, lead.only_second, lead.n_questions, level)
 
 
-def one_question(n: int) -> str:
-    """What a single question weighs, and the least difference that a paired test can call."""
-    least = least_discordant()
+def one_question(n: int, tests: int = 1) -> str:
+    """What a single question weighs, and the least difference that a paired test can call when it
+    is corrected for all tests made beside it."""
+    least = least_discordant(tests)
     if least > n:
         return f"one question is worth {words.magnitude(1 / n)} points"
     return (
         f"one question is worth {words.magnitude(1 / n)} points, and the exact paired test "
         f"calls no difference below {least} questions ({words.magnitude(least / n)} points)"
+        + (f", corrected for {tests} comparisons" if tests > 1 else "")
     )
 
 
@@ -225,13 +228,13 @@ def _selection(lead: Comparison) -> list[str]:
     ]
 
 
-def _worth(benchmark: str, cells: Sequence[Cell]) -> str:
+def _worth(benchmark: str, cells: Sequence[Cell], tests: int) -> str:
     n = most_graded(cells)
     half = max(
         (i.half_width for cell in cells if (i := accuracy(cell, cell.rule)) is not None),
         default=0.0,
     )
     return (
-        f"{benchmark} has {words.plural(n, 'graded question')} here: {one_question(n)}; the widest "
-        f"interval of an accuracy here is ±{words.magnitude(half)} points."
+        f"{benchmark} has {words.plural(n, 'graded question')} here: {one_question(n, tests)}; the "
+        f"widest interval of an accuracy here is ±{words.magnitude(half)} points."
     )

@@ -54,6 +54,8 @@ class Comparison:
     """`p_accuracy`, corrected for the tests made beside it (Holm)."""
     tests: int = 1
     """p-values that it was corrected with."""
+    primary: bool = False
+    """Whether it was named beforehand, and is corrected with its kind alone."""
 
     accuracy_D: FloatArray = field(repr=False)
     """Differences question by question, of those graded for both."""
