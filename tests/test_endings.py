@@ -12,7 +12,7 @@ import pytest
 import ray
 
 from jobs import evaluate
-from jobs.__main__ import VERBS
+from jobs.__main__ import MODULES, VERBS
 from jobs.endings import EXIT_UNHEARD, in_one_line
 from pipeline.core.errors import ConfigError, EngineError
 from pipeline.records.run_dir import RunDir
@@ -45,7 +45,9 @@ def test_whatever_ends_a_job_is_one_line_and_a_status(kind, capsys):
     assert said.count("\n") == bool(told)
 
 
-OFFLINE = sorted(VERBS.keys() - {"evaluate", "collect", "suite", "serve"})
+OFFLINE = sorted(
+    MODULES.get(verb, verb) for verb in VERBS.keys() - {"evaluate", "collect", "suite", "serve"}
+)
 
 
 @pytest.mark.parametrize("verb", OFFLINE)
