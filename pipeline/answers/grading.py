@@ -174,8 +174,8 @@ def find(
             in_order = comparison.in_order(expected.items, given.items)
             return {True: Finding.RIGHT, False: Finding.WRONG, None: Finding.UNPROVEN}[in_order]
         decision = comparison.equal(expected, given)
-        numbers = isinstance(expected, Scalar) and isinstance(given, Scalar)
-        if decision is False and numbers and Leniency.UNITS in leniencies:
+        scalars = isinstance(expected, Scalar) and isinstance(given, Scalar)
+        if decision is False and scalars and Leniency.UNITS in leniencies:
             decision = _letter_units(gold, prediction, comparison, limit)
         constants = [
             _CONSTANT.sub(lambda m: re.sub("[CK]", "c", m[0]), text) for text in (gold, prediction)

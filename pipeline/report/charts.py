@@ -346,7 +346,7 @@ def chain() -> alt.LayerChart:
 
 
 def _data(rows: Iterable[Row]) -> alt.Data:
-    return alt.Data(values=[dict(row) for row in rows])  # type: ignore[no-untyped-call]
+    return alt.Data(values=[dict(row) for row in rows])
 
 
 def _layered(*layers: alt.Chart) -> alt.LayerChart:
