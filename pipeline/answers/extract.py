@@ -265,6 +265,7 @@ _WINDOW_CHARS = 8_000
 """How much of a reply is read: an event loop waits for it."""
 _LAST_CHARS = 4_000
 """How much of a reply's end is read for signs that anything may be."""
+_BLANKS = re.compile(r"[ \t]{40,}+")
 _GROUP_SPACE = re.compile(r"(?<=\d)[\u202f\u00a0\u2009](?=\d{3}(?!\d))")
 _KEY_VALUE = re.compile(r"(?:final[_ ])?answer=([^|\n]{1,200})\|", re.IGNORECASE)
 _JSON_ANSWER = re.compile(
@@ -317,7 +318,7 @@ def extract(text: str, *, choices: bool = False, cut: bool = False) -> str | Non
     reply = after_thinking(text)[-_TAIL_CHARS:]
     if "<|begin_of_box|>" in reply:  # GLM
         reply = reply.replace("<|begin_of_box|>", "\\boxed{").replace("<|end_of_box|>", "}")
-    reply = _GROUP_SPACE.sub(",", _window(_own_part(reply)))
+    reply = _GROUP_SPACE.sub(",", _window(_BLANKS.sub(" ", _own_part(reply))))
     if (keyed := _keyed(reply)) is not None:
         return keyed
     found = boxes(reply)
