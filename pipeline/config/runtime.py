@@ -76,12 +76,15 @@ class PoolConfig(Section):
         if not isinstance(values, dict):
             return values
         former = {"max_ongoing_requests", "upscale_delay_s", "downscale_delay_s", "speculation"}
-        if values.get("speculation") is not None:
-            raise ValueError(
-                "speculation must be given as engine.extra.speculative_config, with the fields of "
-                "vLLM's SpeculativeConfig"
-            )
-        return {name: value for name, value in values.items() if name not in former}
+        kept = {name: value for name, value in values.items() if name not in former}
+        if isinstance(drafting := values.get("speculation"), dict):
+            fields = {"method": drafting.get("method")}
+            fields |= {"num_speculative_tokens": drafting.get("tokens")}
+            fields |= {"model": drafting["model"]} if drafting.get("model") else {}
+            engine = dict(kept.get("engine") or {})
+            engine["extra"] = {"speculative_config": fields, **(engine.get("extra") or {})}
+            kept["engine"] = engine
+        return kept
 
     @model_validator(mode="after")
     def _grows(self) -> "PoolConfig":
