@@ -59,6 +59,13 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="keep what is drawn and decided: a run directory for each model, for jobs.replay",
     )
+    options.add_argument(
+        "--cors",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="let web pages of this origin read answers, such as https://example.com; repeatable",
+    )
     return options
 
 
@@ -79,13 +86,16 @@ def main(argv: list[str] | None = None) -> int:
 def _serve(arguments: argparse.Namespace) -> int:
     from actors.serving.app import digest_of
     from actors.serving.record import begin_record
-    from actors.serving.served_models import served_models
+    from actors.serving.served_models import BENCHMARK, served_models
 
     if arguments.queue is not None and arguments.queue < 0:
         raise ConfigError(f"--queue must be >= 0, got {arguments.queue}")
     if not 1 <= arguments.port <= 65_535:
         raise ConfigError(f"--port must be in [1, 65535], got {arguments.port}")
-    config = RunConfig.load(arguments.config, arguments.overrides)
+    values = RunConfig.read(arguments.config, arguments.overrides)
+    if isinstance(science := values.get("science"), dict):  # requests are the questions
+        science.setdefault("benchmarks", [{"name": BENCHMARK, "path": "requests"}])
+    config = RunConfig.parse(values, arguments.config)
     if caps := config.runtime.limits.caps:
         raise ConfigError(
             f"runtime.limits must have no caps, an endpoint has no end of its own, got "
@@ -125,7 +135,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     import ray
 
-    from actors.driver.service import Service
+    from actors.driver.service import EndpointEndedError, Service
     from actors.driver.signals import RunInterruptedError
 
     address = f"http://{_in_url(arguments.host)}:{arguments.port}/v1"
@@ -142,11 +152,16 @@ def _serve(arguments: argparse.Namespace) -> int:
         queue=arguments.queue,
         record=record,
         predictor=predictor,
+        cors=tuple(arguments.cors),
     )
     try:
         service.execute(ready)
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
+    except EndpointEndedError as error:
+        print(f"stopped: {error}; start it again", file=sys.stderr)
+        explained(EXIT_RESUMABLE)
+        return EXIT_RESUMABLE
     except ray.exceptions.RayError as error:
         print(f"stopped: Ray failed ({named(error)}); start it again", file=sys.stderr)
         explained(EXIT_RESUMABLE)

@@ -34,7 +34,7 @@ from pipeline.report.questions import (
     why,
 )
 from pipeline.report.run_data import Cell, RunData, read_run
-from pipeline.report.spending import bill_of, prices_of, time_line, troubles
+from pipeline.report.spending import bill_of, time_line, troubles
 from pipeline.report.sweep import sweep_rows, sweep_section
 from pipeline.report.tables import Entry, Table, csv_of, html_of, latex, latex_of
 from pipeline.report.verdict import corrected_interval, one_question, verdict_of, verdict_words
@@ -325,9 +325,9 @@ def test_prices_are_those_of_the_run(tmp_path: Path) -> None:
         }
     )
 
-    assert prices_of(config, None) is None
-    assert prices_of(capped, None) == Prices(prompt=0.0, completion=3.0)
-    assert prices_of(capped, 0.5) == Prices(prompt=0.0, completion=0.5)
+    assert config.runtime.prices() is None
+    assert capped.runtime.prices() == Prices(prompt=0.0, completion=3.0)
+    assert capped.runtime.prices(0.5) == Prices(prompt=0.0, completion=0.5)
     run = write_run(config, "run", question_rows(5, ["made-up"]), metrics=False)
     base = read_run(run.address).cells[0]
     told = bill_of(base, Prices(prompt=1.0, completion=0.0, cached_prompt=0.1))

@@ -76,6 +76,7 @@ async def endpoint(
     generator: Any = None,
     record: Path | None = None,
     key: str | None = None,
+    cors: tuple[str, ...] = (),
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """An endpoint over scripted engines, until it is drained."""
@@ -94,9 +95,10 @@ async def endpoint(
         record=kept,
         **{"in_flight": 64, **settings},
     )
-    app = Endpoint(answering, None if key is None else digest_of(key)).app()
-    transport = httpx2.ASGITransport(app=app)
-    base = "http://test/v1"
+    front = Endpoint(None if key is None else digest_of(key), cors=cors)
+    front.begin(answering)
+    transport = httpx2.ASGITransport(app=front.app())
+    base = "http://localhost/v1"
     async with httpx2.AsyncClient(transport=transport, base_url=base) as http:
         client = openai.AsyncOpenAI(
             base_url=base, api_key=key or "none", http_client=http, max_retries=0
@@ -217,25 +219,23 @@ async def test_an_answer_is_the_chosen_completion_with_its_bill(tmp_path: Path) 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"n": 2}, "n must be 1"),
     ({"tools": [{"type": "function"}]}, "tools must be"),
-    ({"response_format": {"type": "json_object"}}, "response_format must be"),
+    ({"response_format": {"type": "xml"}}, "response_format.type must be"),
     ({"logprobs": True}, "logprobs must be"),
-    ({"best_answer": 1}, "best_answer is no field"),
+    ({"reasoning_effort": "huge"}, "reasoning_effort must be"),
+    ({"markovscale": {"target": 1.5}}, "markovscale.target must be"),
+    ({"markovscale": {"usd": 1}}, "markovscale.usd must come with prices"),
     ({"model": None}, "model must name"),
     ({"messages": []}, "messages must be"),
     ({"messages": [{"role": "assistant", "content": "2"}]}, "must end with a message of the user"),
-    ({"messages": [{"role": "tool", "content": "2"}]}, r"messages\[0\].role must be"),
+    ({"messages": [{"role": "robot", "content": "2"}]}, r"messages\[0\].role must be"),
     ({"messages": [{"role": "user", "content": " "}]}, "not empty"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "type text only"),
     ({"messages": [{"role": "user", "content": "\ud800"}]}, "half of a character"),
-    ({"\ud800": 1}, "is no field"),
-    ({"messages": [{"role": "user", "content": "?", "tool_calls": [1]}]}, "messages are text"),
+    ({"messages": [{"role": "user", "content": "?", "tool_calls": [1]}]}, "of the assistant"),
     ({"seed": "x"}, "seed must be a whole number"),
     ({"max_tokens": 0}, "max_tokens must be a whole number from 1"),
     ({"stop": 3}, "stop must be"),
     ({"stop": 0}, "stop must be"),
-    ({"temperature": "hot"}, "temperature must be a number"),
-    ({"repetition_penalty": 1.2}, "repetition_penalty must be 1 or left out"),
-    ({"messages": [{"role": "user", "content": "?", "reasoning": "!"}]}, "messages are text"),
     ({"stream": "yes"}, "stream must be true or false"),
 ]
 
@@ -256,8 +256,11 @@ async def test_a_bad_request_names_what_must_hold(
 
 
 async def test_what_changes_nothing_is_taken(tmp_path: Path) -> None:
-    """Clients of other servers write out their defaults."""
+    """Clients write out defaults and fields of other servers; what is not used is noted."""
     neutral = {
+        "temperature": 0.3,
+        "verbosity": "low",
+        "\ud800": 1,
         "n": 1,
         "repetition_penalty": 1.0,
         "presence_penalty": 0.0,
@@ -268,7 +271,9 @@ async def test_what_changes_nothing_is_taken(tmp_path: Path) -> None:
         "tools": None,
     }
     async with endpoint(config(tmp_path)) as served:
-        assert (await served.post(**neutral)).status_code == 200
+        answer = await served.post(**neutral)
+    noted = ["temperature", "verbosity", "?", "repetition_penalty", "presence_penalty"]
+    assert answer.json()["markovscale"]["ignored"] == noted
 
 
 async def test_an_answer_can_be_given_back_as_an_earlier_turn(tmp_path: Path) -> None:
@@ -282,8 +287,9 @@ async def test_an_answer_can_be_given_back_as_an_earlier_turn(tmp_path: Path) ->
         assert (reply.model_extra or {})["reasoning_content"]
         messages += [reply, {"role": "user", "content": "2+2?"}]
         await ask(model="markovscale/base", messages=messages)
-    asked = generator.served[-1].messages[-1].content
-    assert asked == f"User: 1+1?\n\nAssistant: {reply.content}\n\nUser: 2+2?"
+    first, again, last = generator.served[-1].messages
+    assert (first.content, again.content) == ("1+1?", reply.content)
+    assert last.content.startswith("2+2?")
 
 
 @pytest.mark.parametrize(
@@ -322,7 +328,7 @@ async def test_refused_requests_are_counted(tmp_path: Path) -> None:
         served.http.headers["authorization"] = "Bearer secret"
         await served.post(n=2)
         await served.post(model="made-up")
-        metrics = (await served.http.get("http://test/metrics")).text
+        metrics = (await served.http.get("http://localhost/metrics")).text
     for status in (400, 401, 404):
         assert f'markovscale_requests_total{{model="",status="{status}"}} 1.0' in metrics
     assert "made-up" not in metrics
@@ -355,7 +361,7 @@ async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path) -> None:
         body = {"model": "markovscale/base", "messages": [{"role": "user", "content": "1+1?"}]}
         assert (await served.http.post("/chat/completions/", json=body)).status_code == 200
         for path in ("/v1/models/", "/health/", "/metrics/"):
-            assert (await served.http.get(f"http://test{path}")).status_code == 200
+            assert (await served.http.get(f"http://localhost{path}")).status_code == 200
 
 
 async def test_a_client_that_goes_before_its_request_is_whole_is_no_error(tmp_path: Path) -> None:
@@ -372,7 +378,7 @@ async def test_a_client_that_goes_before_its_request_is_whole_is_no_error(tmp_pa
         "method": "POST",
         "path": "/v1/chat/completions",
         "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [(b"content-type", b"application/json"), (b"host", b"[::1]:8000")],
     }
 
     async def receive() -> Any:
@@ -382,13 +388,14 @@ async def test_a_client_that_goes_before_its_request_is_whole_is_no_error(tmp_pa
         """Nobody reads it."""
 
     async with endpoint(config(tmp_path)) as served:
-        app = Endpoint(served.answering)
+        app = Endpoint()
+        app.begin(served.answering)
         await app.app()(scope, receive, send)
         assert 'status="499"} 1.0' in app._meters.text().decode()
 
 
 async def test_systems_and_earlier_turns_stand_before_the_question(tmp_path: Path) -> None:
-    """What is asked of the generator holds all messages, in their order."""
+    """The generator's chat template sees them as turns, one of each speaker in a row."""
     generator = ScriptedGenerator(Script())
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -400,8 +407,10 @@ async def test_systems_and_earlier_turns_stand_before_the_question(tmp_path: Pat
     async with endpoint(config(tmp_path), generator) as served:
         await served.post(messages=messages, model="markovscale/base")
     (asked,) = generator.served
-    told = "Be brief.\n\nUser: 1+1?\n\nAssistant: 2\n\nAssistant: \n\nUser: 2+2?"
-    assert asked.messages[-1].content == told
+    *before, last = ((turn.role, turn.content) for turn in asked.messages)
+    assert before == [("system", "Be brief."), ("user", "1+1?"), ("assistant", "2\n\n")]
+    assert last[0] == "user"
+    assert last[1].startswith("2+2?")
 
 
 async def test_limits_of_a_request_hold(tmp_path: Path) -> None:
@@ -423,8 +432,8 @@ async def test_the_key_is_asked_for(tmp_path: Path) -> None:
         for header in ({}, {"authorization": "Bearer other"}, {"authorization": "Basic secret"}):
             answer = await served.http.get("/models", headers=header)
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
-        assert (await served.http.get("http://test/health")).json() == {"status": "ok"}
-        assert (await served.http.get("http://test/metrics")).status_code == 200
+        assert (await served.http.get("http://localhost/health")).json() == {"status": "ok"}
+        assert (await served.http.get("http://localhost/metrics")).status_code == 200
 
 
 async def test_a_full_queue_is_429_and_a_drain_503(tmp_path: Path) -> None:
@@ -440,13 +449,13 @@ async def test_a_full_queue_is_429_and_a_drain_503(tmp_path: Path) -> None:
         draining = asyncio.create_task(served.answering.drain(60.0))
         await asyncio.sleep(0)
         assert (await served.post()).status_code == 503
-        assert (await served.http.get("http://test/health")).status_code == 503
+        assert (await served.http.get("http://localhost/health")).status_code == 503
         slow.go.set()
         assert [answer.status_code for answer in await asyncio.gather(*taken)] == [200, 200]
         await draining
-        metrics = (await served.http.get("http://test/metrics")).text
-    for status, number in ((200, 2), (429, 1), (503, 1)):
-        line = f'markovscale_requests_total{{model="{STAR}",status="{status}"}} {number}.0'
+        metrics = (await served.http.get("http://localhost/metrics")).text
+    for status, number, model in ((200, 2, STAR), (429, 1, ""), (503, 1, "")):
+        line = f'markovscale_requests_total{{model="{model}",status="{status}"}} {number}.0'
         assert line in metrics
 
 

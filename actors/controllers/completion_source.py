@@ -155,9 +155,7 @@ class CompletionSource:
         text = encodable(made.text).replace("\0", "?")
         completion = Completion(
             text=text,
-            answer=work.grader.answer_of(
-                text, work.question.text, cut=made.finish_reason == "length"
-            ),
+            answer=_answer_of(work, text, cut=made.finish_reason == "length"),
             finish_reason=made.finish_reason,
             prompt_tokens=made.prompt_tokens,
             cached_prompt_tokens=made.cached_prompt_tokens,
@@ -168,7 +166,7 @@ class CompletionSource:
         verifier = self._pools.get(VERIFIER)
         if not request.score or verifier is None:
             return completion, lost
-        scored = await verifier.call(ScoreCall(work.question.text, text, session=work.session))
+        scored = await verifier.call(ScoreCall(work.question.whole, text, session=work.session))
         if isinstance(scored, Failure):
             return Failure.of(ErrorKind.VERIFIER, scored.error, made.completion_tokens), lost
         scored_completion = replace(
@@ -190,6 +188,15 @@ class CompletionSource:
                 counters.verifier_tokens += observation.verifier_tokens
             case Failure():
                 counters.last_error = observation.error
+
+
+def _answer_of(work: Work, text: str, *, cut: bool) -> str | None:
+    """The answer of a completion, by the form of its question's replies or else by its grader."""
+    form = work.question.form
+    answer = None if form is None else form.answer_of(text)
+    if answer is not None or (form is not None and form.wants_json):
+        return answer
+    return work.grader.answer_of(text, work.question.text, cut=cut)
 
 
 class Recordings:

@@ -20,11 +20,16 @@ from actors.driver.limits import RunFailedError
 from actors.driver.signals import Signals, stop_grace_s, watching
 from actors.engines.capacity_check import require_room, require_room_for
 from actors.engines.launch import Engines, start_engines
-from actors.serving.deployment import DEPLOYMENT, EndpointPlan, EndpointReplica
-from actors.serving.priors_actor import pool_of, start_priors
+from actors.serving.deployment import (
+    DEPLOYMENT,
+    EndpointPlan,
+    EndpointReplica,
+    pool_of,
+    start_priors,
+)
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ConfigError, MarkovScaleError
 from pipeline.planning.capacity import asks_of, pool_ask
 from pipeline.predictors.heads import Predictor
 
@@ -33,8 +38,13 @@ logger = logging.getLogger(__name__)
 _APP = re.compile(r"markovscale-(?P<run>.+)-endpoint")
 _POLL_S = 0.2
 _TELL_EVERY_S = 60.0
+_LOOK_EVERY_S = 2.0
 _GRACE_S = 30.0
 _CLOSE_S = 60.0  # beyond the grace: for what is recorded
+
+
+class EndpointEndedError(MarkovScaleError):
+    """The endpoint answers nothing any more though its driver lives: another start may."""
 
 
 class Service:
@@ -48,6 +58,7 @@ class Service:
         queue: see `actors.serving.answering.Answering`.
         record: folder of records, made before (`actors.serving.record.begin_record`).
         predictor: of priors, for the configuration's generator; None where it has none.
+        cors: origins of web pages that may read answers.
     """
 
     def __init__(
@@ -61,11 +72,12 @@ class Service:
         queue: int | None = None,
         record: str | None = None,
         predictor: Predictor | None = None,
+        cors: tuple[str, ...] = (),
     ) -> None:
         self._config, self._run_id = config, run_id
         self._host, self._port = host, port
         self._key_digest, self._queue, self._record = key_digest, queue, record
-        self._predictor = predictor
+        self._predictor, self._cors = predictor, cors
         self._signals = Signals("requests at work, if any, were cut")
 
     def execute(self, ready: Callable[[], object]) -> None:
@@ -78,6 +90,7 @@ class Service:
             RunInterruptedError: after a signal while it was still starting.
             RunFailedError: where the record cannot be written any more.
             EngineError: where an engine does not start.
+            EndpointEndedError: where the endpoint has drained for good by itself.
             ConfigError: where the cluster or its Serve cannot do what is asked for.
         """
         delete_orphans()
@@ -86,22 +99,25 @@ class Service:
             self._signals.installed(),
             watching(self._run_id) as watch,
             _proxy(self._host, self._port),
+            self._endpoint() as handle,
             self._priors() as priors,
             self._engines() as engines,
-            self._endpoint(engines, priors) as handle,
         ):
             self._signals.raising = False
             account = StatsPoller(engines)
             try:
+                handle.begin.remote(engines.address, priors).result()
                 ready()
-                self._attend(watch, engines, account)
+                self._attend(watch, engines, account, lambda: _begin(handle, engines, priors))
             finally:
                 account.close()
                 grace_s = grace_of(self._config.runtime)
                 logger.info("draining: at most %g s for what is at work", grace_s)
                 _drain(handle, grace_s)
 
-    def _attend(self, watch: Any, engines: Engines, account: StatsPoller) -> None:
+    def _attend(
+        self, watch: Any, engines: Engines, account: StatsPoller, begin: Callable[[], None]
+    ) -> None:
         """Adapt admission to what engines say, until a signal comes."""
         admission = AdmissionControl(
             self._config.runtime,
@@ -110,12 +126,16 @@ class Service:
             account,
             lambda limit: ray.get(watch.admit.remote(limit, 1)),
         )
-        told, rounds = time.monotonic(), 0
+        told = looked = time.monotonic()
+        rounds = 0
         while not self._signals.stop:
             time.sleep(_POLL_S)
             totals = ray.get(watch.totals.remote())
             if totals["fatal"] is not None:
                 raise RunFailedError(f"the record cannot be written: {totals['fatal']}")
+            if time.monotonic() - looked >= _LOOK_EVERY_S:
+                begin()
+                looked = time.monotonic()
             account.look()
             admission.step(totals)
             if time.monotonic() - told >= _TELL_EVERY_S and totals["rounds"] > rounds:
@@ -162,16 +182,16 @@ class Service:
             engines.stop()
 
     @contextmanager
-    def _endpoint(self, engines: Engines, priors: str | None) -> Iterator[Any]:
+    def _endpoint(self) -> Iterator[Any]:
+        """Its handle; requests are 503 until it is told to begin."""
         controllers = self._config.runtime.controllers
         plan = EndpointPlan(
             run_id=self._run_id,
             config=self._config.model_dump(mode="json"),
-            engines=engines.address,
             key_digest=self._key_digest,
             queue=self._queue,
             record=self._record,
-            priors=priors,
+            cors=self._cors,
         )
         options: dict[str, Any] = {"num_cpus": controllers.num_cpus}
         if controllers.label_selector:
@@ -189,6 +209,21 @@ class Service:
             yield serve.run(deployment.bind(plan), name=name, route_prefix="/")
         finally:
             serve.delete(name)
+
+
+def _begin(handle: Any, engines: Engines, priors: str | None) -> None:
+    """Let the endpoint begin, where it was started again.
+
+    Raises:
+        EndpointEndedError: where it has ended for good.
+    """
+    try:
+        trouble = handle.begin.remote(engines.address, priors).result(timeout_s=_CLOSE_S)
+    except (TimeoutError, ray.exceptions.RayError) as error:
+        logger.warning("the endpoint does not answer its driver: %s", type(error).__name__)
+        return
+    if trouble is not None:
+        raise EndpointEndedError(f"the endpoint takes no requests: {trouble}")
 
 
 def _drain(handle: Any, grace_s: float) -> None:

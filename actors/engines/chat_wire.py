@@ -18,6 +18,7 @@ from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.models import GeneratorModel
 from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
 from pipeline.core.errors import ErrorKind
+from pipeline.core.forms import call_block
 from pipeline.core.protocol import Failure, Request
 from pipeline.core.thinking import CLOSE, OPEN, parts
 
@@ -65,6 +66,7 @@ class ChatWire:
             **fields_of(request),
             **self._of_model(),
             **self._endpoint.extra_body,
+            **({} if request.form is None else request.form.fields),
         }
         kept = {name: value for name, value in fields.items() if name not in self._found.refused}
         return {"model": self._endpoint.model or self._model.model, "messages": turns, **kept}
@@ -84,6 +86,7 @@ class ChatWire:
         if not end:
             end = "length" if usage.made >= call.request.max_tokens else "stop"
         text = self._text(choice["message"], end, continued=bool(call.request.assistant_prefix))
+        text += _calls_of(choice["message"])
         return Generated(
             text=text,
             finish_reason=end,
@@ -159,7 +162,7 @@ def _thinking_tokens(text: str, usage: Usage) -> int:
 _ENDS = (
     {"stop": "stop", "length": "length", "repetition": "repetition"}
     | dict.fromkeys(("eos_token", "stop_sequence", "eos", "end_turn", "stop_str"), "stop")
-    | dict.fromkeys(("complete", "completed", "finished"), "stop")
+    | dict.fromkeys(("complete", "completed", "finished", "tool_calls"), "stop")
     | dict.fromkeys(("max_tokens", "model_length", "max_output_tokens"), "length")
     | dict.fromkeys(("model_context_window_exceeded",), "length")
 )
@@ -253,6 +256,15 @@ def text_of(message: Mapping[str, Any]) -> tuple[str, str]:
     told = (message.get("reasoning"), message.get("reasoning_content"))
     # of a form that nobody knows it is no reason to lose the text
     return next((each for each in told if each and isinstance(each, str)), thinks), text
+
+
+def _calls_of(message: Mapping[str, Any]) -> str:
+    """The calls of tools of a message, as text."""
+    calls = message.get("tool_calls") or ()
+    return "".join(
+        call_block(call["function"]["name"], call["function"].get("arguments") or "{}")
+        for call in calls
+    )
 
 
 def confidence_in(choice: Mapping[str, Any]) -> Confidence | None:

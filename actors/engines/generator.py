@@ -88,7 +88,7 @@ class GeneratorEngine(VllmEngine):
             if isinstance(output, Failure):
                 return output
             # half a second of a long reply, in which the loop would take nothing from vLLM
-            return await self._tokenizing.read(lambda: self._answer(prompt, output))
+            return await self._tokenizing.read(lambda: self._answer(request, prompt, output))
 
     async def _prompt(self, request: Request, request_id: str) -> Prompt | Failure:
         is_long = characters_of(request) >= LONG
@@ -102,12 +102,12 @@ class GeneratorEngine(VllmEngine):
 
         return await self._tokenizing.run(request_id, make, is_long=is_long)
 
-    def _answer(self, prompt: Prompt, output: Any) -> Generated | Failure:
+    def _answer(self, request: Request, prompt: Prompt, output: Any) -> Generated | Failure:
         """What a final output of vLLM's comes to."""
         made = output.outputs[0]
         return self._prompter.answer(
             prompt,
-            made.text,
+            made.text if request.form is None else request.form.as_calls(made.text),
             list(made.token_ids),
             made.finish_reason,
             output.num_cached_tokens or 0,
@@ -149,6 +149,7 @@ class GeneratorEngine(VllmEngine):
             skip_special_tokens=self._skips_special_tokens,
             **(vllm_calls.ASKS_LOGPROBS if self._model.logprobs else {}),
             **vllm_setup.sampling_params(sampling),
+            **vllm_setup.structured(request.form),
         )
 
     async def abort(self, request_id: str) -> int | None:

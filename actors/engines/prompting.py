@@ -188,7 +188,10 @@ class Prompter:
                 f"at most {self._most_characters:,}"
             )
         turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
-        text = rendered(self._tokenizer, turns, add_generation_prompt=True, **self._template)
+        tools = {} if request.form is None else {"tools": request.form.tools or None}
+        text = rendered(
+            self._tokenizer, turns, add_generation_prompt=True, **self._template, **tools
+        )
         opened = opened_by(text, self._reasoning)
         head = text[: len(text) - len(opened)]
         if self._open_thinking is not None:
@@ -278,7 +281,10 @@ class Prompter:
 
 def characters_of(request: Request) -> int:
     """Characters of a request's prompt, without those of the chat template."""
-    return sum(len(turn.content) for turn in request.messages) + len(request.assistant_prefix)
+    form = 0 if request.form is None else len(request.form.text)
+    return (
+        sum(len(turn.content) for turn in request.messages) + len(request.assistant_prefix) + form
+    )
 
 
 def most_characters(tokenizer: Any, context: float) -> float:

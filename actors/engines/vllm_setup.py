@@ -19,6 +19,7 @@ from pipeline.config.models import GeneratorModel, ModelConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.decoding import Sampling
 from pipeline.core.errors import ConfigError
+from pipeline.core.forms import Form
 from pipeline.core.thinking import Reasoning
 from pipeline.planning import sizing
 from pipeline.store.local import shipped_path
@@ -133,6 +134,16 @@ def sampling_params(sampling: Sampling) -> dict[str, Any]:
         patterns = RepetitionDetectionParams(**chosen["repetition_detection"])
         chosen["repetition_detection"] = patterns
     return chosen
+
+
+def structured(form: Form | None) -> dict[str, Any]:
+    """The fields of vLLM's SamplingParams that hold a reply to its form."""
+    schema = None if form is None else form.schema()
+    if schema is None:
+        return {}
+    from vllm.sampling_params import StructuredOutputsParams
+
+    return {"structured_outputs": StructuredOutputsParams(json=schema)}
 
 
 def token_rows(*, activation: bool) -> dict[str, Any]:

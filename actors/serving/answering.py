@@ -1,4 +1,4 @@
-"""Answers requests: each is a question that the controller's own chains take to its stop.
+"""*Answering*: answers requests, each a question that the chains of a controller take to its stop.
 
 Ray-free: engines are given. `actors.serving.app` puts it behind HTTP.
 """
@@ -6,19 +6,19 @@ Ray-free: engines are given. `actors.serving.app` puts it behind HTTP.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from math import ceil
 from typing import Any
 
 from actors.controllers.chain_types import Counters, Ended, RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.routing.calls import EnginePool
-from actors.serving.api_error import ApiError
 from actors.serving.chat_reply import ChatReply, progress_line, reply_of
-from actors.serving.chat_request import ChatRequest
+from actors.serving.chat_request import ApiError, Budget, ChatRequest
 from actors.serving.record import Record
 from actors.serving.served_models import ServedModel, served_models, template_question
 from pipeline.config.run import RunConfig
@@ -30,6 +30,8 @@ from pipeline.records.questions import question_of
 from pipeline.records.trajectory import Row
 
 _MOST_RETRY_S = 60
+_CHARACTERS_A_TOKEN = 2
+"""At least, of text; for what a prompt may cost."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +79,7 @@ class Answering:
         self.models = served_models(science)
         self._template = template_question(science)
         self._seed, self._most_tokens = science.seed, science.decoding.max_tokens
+        self._prices = config.runtime.prices()
         self._in_flight, self._queue = in_flight, queue
         self._record, self._priors = record, priors
         self._tickets: dict[QuestionKey, Ticket] = {}
@@ -113,9 +116,36 @@ class Answering:
 
         Raises:
             ApiError: 404 for a model that is not served, 503 while draining, 429 where the queue is
-                full.
+                full, 400 for a budget that cannot be kept.
         """
-        model = self.model(asked.model)
+        model = self.model(asked.model, asked.budget.strategy)
+        model, unused = model.within(asked.budget, self._most_usd(asked))
+        asked = replace(asked, ignored=(*asked.ignored, *unused))
+        self.check_room()
+        request_id = f"chatcmpl-{uuid.uuid4().hex}"
+        own = question_seed(self._seed, self._template["benchmark"], request_id)
+        most_tokens = asked.max_tokens and min(asked.max_tokens, self._most_tokens)
+        question = {
+            **self._template,
+            "question_id": request_id,
+            "text": asked.question,
+            "seed": own if asked.seed is None else asked.seed,
+            "max_tokens": most_tokens,
+            "turns": json.dumps([astuple(turn) for turn in asked.turns]) if asked.turns else None,
+            "form": None if asked.form is None else asked.form.text,
+        }
+        ticket = Ticket(request_id, int(time.time()), asked, model, question)
+        self._tickets[_key(ticket)] = ticket
+        ticket.answer = asyncio.get_running_loop().create_task(self._answer(ticket))
+        ticket.answer.add_done_callback(lambda task: self._close(ticket))
+        return ticket
+
+    def check_room(self) -> None:
+        """Refuse a request while the endpoint drains or its queue is full.
+
+        Raises:
+            ApiError: 503 or 429, with the time after which another try may succeed.
+        """
         if self.draining:
             raise ApiError(503, "the endpoint is being stopped", "stopping", retry_after_s=5)
         waiting = self.open - self._in_flight
@@ -127,21 +157,16 @@ class Answering:
                 "queue_full",
                 retry_after_s=self._until_room_s(),
             )
-        request_id = f"chatcmpl-{uuid.uuid4().hex}"
-        own = question_seed(self._seed, self._template["benchmark"], request_id)
-        most_tokens = asked.max_tokens and min(asked.max_tokens, self._most_tokens)
-        question = {
-            **self._template,
-            "question_id": request_id,
-            "text": asked.question,
-            "seed": own if asked.seed is None else asked.seed,
-            "max_tokens": most_tokens,
-        }
-        ticket = Ticket(request_id, int(time.time()), asked, model, question)
-        self._tickets[_key(ticket)] = ticket
-        ticket.answer = asyncio.get_running_loop().create_task(self._answer(ticket))
-        ticket.answer.add_done_callback(lambda task: self._close(ticket))
-        return ticket
+
+    def _most_usd(self, asked: ChatRequest) -> float | None:
+        """What one completion of a request may cost at most; None without prices."""
+        if self._prices is None:
+            return None
+        written = sum(len(turn.content) for turn in asked.turns) + len(asked.question)
+        made = min(asked.max_tokens or self._most_tokens, self._most_tokens)
+        read = written // _CHARACTERS_A_TOKEN + made  # a revision is shown the answer before
+        tokens = dict.fromkeys(("cached_prompt_tokens", "wasted_tokens"), 0)
+        return self._prices.usd({**tokens, "prompt_tokens": read, "completion_tokens": made})
 
     async def _answer(self, ticket: Ticket) -> ChatReply:
         if self._priors is not None:
@@ -157,11 +182,17 @@ class Answering:
         row = await self._chains.run(work)
         if row is None or ticket.ended is None:
             raise ApiError(503, "the endpoint was stopped", "stopping", retry_after_s=5)
-        if self._record is not None:
+        if self._record is not None and _is_recorded(ticket):
             self._keep(self._record.ended(ticket.question, row))
         ended = ticket.ended
         return reply_of(
-            ticket.asked, ticket.model, row, ended.stop, ended.observations, ticket.created
+            ticket.asked,
+            ticket.model,
+            row,
+            ended.stop,
+            ended.observations,
+            ticket.created,
+            self._prices,
         )
 
     async def drain(self, grace_s: float) -> None:
@@ -174,13 +205,15 @@ class Answering:
         if self._keeping:
             await asyncio.wait(self._keeping)
 
-    def model(self, name: str) -> ServedModel:
-        """The model of a name.
+    def model(self, name: str, label: str | None = None) -> ServedModel:
+        """The model of a name, or the one with a strategy's label.
 
         Raises:
             ApiError: 404 where it is not served.
         """
         served, refused = self.models.served, self.models.refused
+        if label is not None:
+            name = next((each for each in served if served[each].label == label), label)
         if name in served:
             return served[name]
         why = f", {refused[name]}" if name in refused else f", got {name!r}"
@@ -202,7 +235,7 @@ class Answering:
         ticket = self._tickets.get((row["strategy"], row["benchmark"], row["question_id"]))
         if ticket is not None:
             ticket.progress.put_nowait(progress_line(row))
-        if self._record is not None:
+        if self._record is not None and (ticket is None or _is_recorded(ticket)):
             self._record.append(row)
 
     def _close(self, ticket: Ticket) -> None:
@@ -241,6 +274,11 @@ class _Rounds:
 def _key(ticket: Ticket) -> QuestionKey:
     question = ticket.question
     return (ticket.model.label, question["benchmark"], question["question_id"])
+
+
+def _is_recorded(ticket: Ticket) -> bool:
+    """Whether the strategy decides as the configuration says: else a replay would differ."""
+    return replace(ticket.asked.budget, strategy=None) == Budget()
 
 
 async def _no_gold(gold: str, completion: Completion, grader: object) -> str:

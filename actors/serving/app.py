@@ -1,36 +1,56 @@
-"""The HTTP side of the endpoint: OpenAI's chat completions and list of models, health, metrics."""
+"""*Endpoint*: the HTTP side, with OpenAI's API for one answer, health and metrics."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from actors.serving.answering import Answering, Ticket
-from actors.serving.api_error import ApiError
 from actors.serving.chat_reply import ChatReply, chunk, reasoning
-from actors.serving.chat_request import chat_request
-from actors.serving.meters import Meters
+from actors.serving.chat_request import ApiError, chat_request
+from actors.serving.responses import as_chat, as_response
 from actors.serving.served_models import OWNER
 
 logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 4 << 20
+_MOST_BODIES, _MOST_BYTES_OF_ALL, _BODY_S = 256, 64 << 20, 30.0
+"""Bodies that are read at once, what they may hold in all, and how long one may take."""
 _ALIVE_S = 15.0
+_STARTING = "the engines are starting"
 _CLIENT_GONE = 499
+_TOTALS = {
+    "rounds": "Completions that came from engines",
+    "completion_tokens": "Tokens generated in completions",
+    "verifier_tokens": "Tokens read by the verifier",
+    "wasted_tokens": "Tokens of tries that gave no completion",
+}
+_NOW = {"in_flight": "Questions that are worked on", "waiting": "Questions that wait to be"}
+_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000, 3_000)
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -40,41 +60,68 @@ def digest_of(key: str) -> str:
 
 
 class Endpoint:
-    """Routes requests to `Answering`.
+    """Routes requests to `Answering`; until `begin` each is 503 with Retry-After.
 
     Args:
-        answering: answers them.
-        key_digest: of the API key (`digest_of`); None asks for none.
+        key_digest: of the API key (`digest_of`); None asks for none, and then serves only those
+            that name this machine or an address: a web page could reach it by a name of its own.
         healthy: says why nothing can be answered; None while all is well.
+        cors: origins of web pages that may read answers.
     """
 
     def __init__(
         self,
-        answering: Answering,
         key_digest: str | None = None,
         healthy: Callable[[], str | None] = lambda: None,
+        cors: Sequence[str] = (),
     ) -> None:
-        self._answering, self._key_digest, self._healthy = answering, key_digest, healthy
-        self._meters = Meters(answering)
+        self._key_digest, self._healthy, self._cors = key_digest, healthy, tuple(cors)
+        self._answering: Answering | None = None
+        self._bodies = Bodies()
+        self._meters = Meters(lambda: self._answering)
         self._created = int(time.time())
+
+    def begin(self, answering: Answering) -> None:
+        """Answer requests from now on."""
+        self._answering = answering
+
+    @property
+    def answering(self) -> Answering:
+        """What answers.
+
+        Raises:
+            ApiError: 503 before `begin`.
+        """
+        if self._answering is None:
+            raise ApiError(503, _STARTING, "starting", retry_after_s=5)
+        return self._answering
 
     def app(self) -> Starlette:
         """The ASGI application."""
+        cors = Middleware(
+            CORSMiddleware, allow_origins=self._cors, allow_methods=["*"], allow_headers=["*"]
+        )
         app = Starlette(
             routes=[
                 *_routes("/v1/chat/completions", self._chat, "POST"),
+                *_routes("/v1/responses", self._respond, "POST"),
                 *_routes("/v1/models", self._models),
                 Route("/v1/models/{name:path}", self._one_model),
                 *_routes("/health", self._health),
                 *_routes("/metrics", self._metrics),
             ],
             exception_handlers={ApiError: _told, HTTPException: _told, Exception: _broken},
+            middleware=[cors] if self._cors else [],
         )
         app.router.redirect_slashes = False  # behind TLS it would lead to http, with the request
         return app
 
     def _check_key(self, request: Request) -> None:
         if self._key_digest is None:
+            host = request.headers.get("host", "")
+            if not _is_address(host):
+                rule = "the header Host must be localhost or an address where no API key is set"
+                raise ApiError(403, f"{rule}, got {host!r:.100}", "host_not_allowed")
             return
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         same = hmac.compare_digest(digest_of(key.strip()), self._key_digest)
@@ -86,35 +133,46 @@ class Endpoint:
             )
 
     async def _chat(self, request: Request) -> Response:
+        ticket = await self._taken(request, dict)
+        if ticket.asked.stream:
+            return _Events(ticket)
+        reply, told = await _answered(ticket)
+        return JSONResponse(reply.body(told))
+
+    async def _respond(self, request: Request) -> Response:
+        ticket = await self._taken(request, as_chat)
+        return JSONResponse(as_response(*await _answered(ticket)))
+
+    async def _taken(
+        self, request: Request, fields_of: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> Ticket:
+        """A request that is taken on, and counted when it is answered."""
         began, model = time.monotonic(), ""
         try:
             self._check_key(request)
-            asked = chat_request(await _asked_for(request))
+            self.answering.check_room()
+            asked = chat_request(fields_of(_object(await self._bodies.read(request))))
             # names that anyone may think of are no labels of a series
-            model = self._answering.model(asked.model).name
-            ticket = self._answering.take(asked)
+            model = self.answering.model(asked.model).name
+            ticket = self.answering.take(asked)
         except ApiError as error:
             self._meters.answered(model, error.status, time.monotonic() - began)
             raise
         ticket.answer.add_done_callback(
             lambda answer: self._meters.answered(
-                asked.model, _status_of(answer), time.monotonic() - began
+                model, _status_of(answer), time.monotonic() - began
             )
         )
-        if asked.stream:
-            return _Events(ticket)
-        reply = await ticket.answer  # cancelled where the client is gone, and the answer with it
-        told = [ticket.progress.get_nowait() for _ in range(ticket.progress.qsize())]
-        return JSONResponse(reply.body([line for line in told if line is not None]))
+        return ticket
 
     async def _models(self, request: Request) -> Response:
         self._check_key(request)
-        models = [self._described(name) for name in self._answering.models.served]
+        models = [self._described(name) for name in self.answering.models.served]
         return JSONResponse({"object": "list", "data": models})
 
     async def _one_model(self, request: Request) -> Response:
         self._check_key(request)
-        name = self._answering.model(request.path_params["name"]).name
+        name = self.answering.model(request.path_params["name"]).name
         return JSONResponse(self._described(name))
 
     def _described(self, name: str) -> dict[str, object]:
@@ -122,12 +180,120 @@ class Endpoint:
 
     async def _health(self, request: Request) -> Response:
         del request
-        trouble = "it is being stopped" if self._answering.draining else self._healthy()
-        return JSONResponse({"status": trouble or "ok"}, 200 if trouble is None else 503)
+        trouble = _STARTING if self._answering is None else self._healthy()
+        if self._answering is not None and self._answering.draining:
+            trouble = "it is being stopped"
+        if trouble is None:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": trouble}, 503, {"Retry-After": "5"})
 
     async def _metrics(self, request: Request) -> Response:
         del request
         return PlainTextResponse(self._meters.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+class Bodies:
+    """Reads the bodies of requests; unfinished ones are bounded in number, bytes and time."""
+
+    def __init__(
+        self,
+        most: int = _MOST_BODIES,
+        most_bytes: int = _MOST_BYTES_OF_ALL,
+        seconds: float = _BODY_S,
+    ) -> None:
+        self._most, self._most_bytes, self._seconds = most, most_bytes, seconds
+        self._number = self._held = 0
+
+    async def read(self, request: Request) -> bytearray:
+        """The body of a request.
+
+        Raises:
+            ApiError: 415 where it is no JSON, 413 where it is too large, 429 where too many others
+                are unfinished, 408 where it takes too long, 499 where its client is gone.
+        """
+        kind = request.headers.get("content-type", "").partition(";")[0]
+        if kind.strip().lower() != "application/json":
+            raise ApiError(415, "the header Content-Type must be application/json", "not_json")
+        if self._number >= self._most:
+            raise self._busy()
+        body = bytearray()
+        self._number += 1
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for piece in request.stream():
+                    if len(body) + len(piece) > _MOST_BYTES:
+                        most = f"the body must have at most {_MOST_BYTES:,} bytes"
+                        raise ApiError(413, most, "too_large")
+                    if self._held + len(piece) > self._most_bytes:
+                        raise self._busy()
+                    self._held += len(piece)
+                    body += piece
+        except ClientDisconnect as gone:
+            raise ApiError(_CLIENT_GONE, "the client left before its request was whole") from gone
+        except TimeoutError:
+            rule = f"the body must come within {self._seconds:g} s"
+            raise ApiError(408, rule, "body_timeout") from None
+        finally:
+            self._number -= 1
+            self._held -= len(body)
+        return body
+
+    def _busy(self) -> ApiError:
+        others = f"{self._number:,} unfinished requests hold {self._held:,} bytes"
+        return ApiError(429, f"too much is being sent: {others}", "busy", retry_after_s=2)
+
+
+class Meters:
+    """The series of one endpoint, for Prometheus.
+
+    Args:
+        answering: whose counters are read whenever Prometheus asks; None where there are none yet.
+    """
+
+    def __init__(self, answering: Callable[[], Answering | None]) -> None:
+        self._answering = answering
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "markovscale_requests",
+            "Requests that were answered, by status of HTTP (499: the client was gone) and model, "
+            "which is empty where none that is served was asked for",
+            ("model", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "markovscale_request_seconds",
+            "From request to answer",
+            ("model",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._registry.register(self)
+
+    def answered(self, model: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(model, str(status)).inc()
+        self._seconds.labels(model).observe(seconds)
+
+    def text(self) -> bytes:
+        """All series, in Prometheus' format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
+        """The chains' own counters; see `prometheus_client.registry.Collector`."""
+        answering = self._answering()
+        if answering is None:
+            return
+        counters = answering.counters.as_dict()
+        for name, text in _TOTALS.items():
+            yield CounterMetricFamily(f"markovscale_{name}", text, value=counters[name])
+        for name, text in _NOW.items():
+            yield GaugeMetricFamily(f"markovscale_{name}", text, value=counters[name])
+        stops = CounterMetricFamily(
+            "markovscale_stops", "Questions that stopped, by reason", labels=["reason"]
+        )
+        for reason, number in counters["stops"].items():
+            stops.add_metric([reason], number)
+        yield stops
 
 
 class _Events(StreamingResponse):
@@ -189,21 +355,31 @@ def _status_of(answer: asyncio.Task[ChatReply]) -> int:
     return error.status if isinstance(error, ApiError) else 500
 
 
-async def _asked_for(request: Request) -> bytes:
-    """The body of a request for a completion."""
-    kind = request.headers.get("content-type", "").partition(";")[0]
-    if kind.strip().lower() != "application/json":
-        raise ApiError(415, "the header Content-Type must be application/json", "not_json")
-    body = bytearray()
+async def _answered(ticket: Ticket) -> tuple[ChatReply, list[str]]:
+    """A whole answer, and its progress."""
+    reply = await ticket.answer  # cancelled where the client is gone, and the answer with it
+    told = [ticket.progress.get_nowait() for _ in range(ticket.progress.qsize())]
+    return reply, [line for line in told if line is not None]
+
+
+def _object(body: bytearray) -> dict[str, Any]:
     try:
-        async for piece in request.stream():
-            body += piece
-            if len(body) > _MOST_BYTES:
-                most = f"the body must have at most {_MOST_BYTES:,} bytes"
-                raise ApiError(413, most, "too_large")
-    except ClientDisconnect as gone:
-        raise ApiError(_CLIENT_GONE, "the client left before its request was whole") from gone
-    return bytes(body)
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, f"the body must be JSON, got {error}", "invalid_json") from error
+    if not isinstance(fields, dict):
+        raise ApiError(400, "the body must be a JSON object", "invalid_json")
+    return fields
+
+
+def _is_address(host: str) -> bool:
+    """Whether a Host header is localhost or an IP address, with or without a port."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name.lower() == "localhost"
+    return True
 
 
 def _routes(path: str, handler: _Handler, method: str = "GET") -> list[Route]:

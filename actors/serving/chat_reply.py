@@ -1,4 +1,4 @@
-"""What a request is answered: a chat completion, whole or as a stream of chunks. Pure.
+"""*ChatReply*: the answer to a request as a chat completion, whole or as a stream of chunks. Pure.
 
 The text is that of the completion that the strategy's answer rule chose. What else the strategy did
 stands in the field ``markovscale``.
@@ -6,18 +6,20 @@ stands in the field ``markovscale``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.serving.api_error import ApiError
-from actors.serving.chat_request import ChatRequest
+from actors.serving.chat_request import ApiError, ChatRequest
 from actors.serving.served_models import OWNER, ServedModel
 from pipeline.answers import extract
 from pipeline.answers.answer_rules import apply
+from pipeline.config.endpoint import Prices
 from pipeline.core.errors import ErrorKind
+from pipeline.core.forms import json_in, without_calls
 from pipeline.core.protocol import Completion, Failure, Observation, Pool, Stop, StopReason
-from pipeline.core.thinking import parts
+from pipeline.core.thinking import TAGS, parts
 from pipeline.records.outcome import TOKEN_KINDS
 from pipeline.records.trajectory import Row
 
@@ -39,6 +41,8 @@ class ChatReply:
     thinking: str
     """Of the chosen completion; ``""`` where it did not think."""
     content: str
+    calls: tuple[dict[str, Any], ...]
+    """Of tools, as OpenAI's API has them."""
     finish_reason: str
     usage: dict[str, Any]
     extension: dict[str, Any]
@@ -46,11 +50,13 @@ class ChatReply:
 
     def body(self, progress: Sequence[str]) -> dict[str, Any]:
         """The answer as one object, with what a stream would have told as its reasoning."""
-        message = {
+        message: dict[str, Any] = {
             "role": "assistant",
-            "content": self.content,
+            "content": self.content or (None if self.calls else ""),
             **reasoning("".join(progress) + self.thinking),
         }
+        if self.calls:
+            message["tool_calls"] = list(self.calls)
         choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
         head = {**_head(self.request_id, self.created, self.model), "object": "chat.completion"}
         return {**head, "choices": [choice], "usage": self.usage, OWNER: self.extension}
@@ -60,7 +66,11 @@ class ChatReply:
         deltas: list[dict[str, Any]] = []
         if self.thinking:
             deltas.append(reasoning(self.thinking))
-        deltas.append({"content": self.content})
+        if self.content or not self.calls:
+            deltas.append({"content": self.content})
+        if self.calls:
+            called = [{"index": i, **call} for i, call in enumerate(self.calls)]
+            deltas.append({"tool_calls": called})
         chunks = [chunk(self.request_id, self.created, self.model, delta) for delta in deltas]
         last = chunk(self.request_id, self.created, self.model, {}, self.finish_reason)
         chunks.append({**last, OWNER: self.extension})
@@ -109,12 +119,14 @@ def reply_of(
     stop: Stop,
     observations: Sequence[Observation],
     created: int,
+    prices: Prices | None = None,
 ) -> ChatReply:
     """The answer to a request whose strategy stopped.
 
     Args:
         row: its outcome (`pipeline.records.outcome`).
         stop, observations: what the outcome was made of.
+        prices: of tokens, for the bill.
 
     Raises:
         ApiError: where the strategy could not go on for want of a completion.
@@ -125,22 +137,33 @@ def reply_of(
     position = None if chosen is None else chosen.position
     answer = None if chosen is None else chosen.answer
     completion = _completion_at(position, stop, observations)
-    thinking, content = _shown(completion, answer)
+    thinking, content, calls = _shown(asked, completion, answer)
     content, cut = _cut(content, asked.stop)
     spared = completion.finish_reason == "length" and not cut
+    path = row["posterior_path"]
     return ChatReply(
         request_id=row["question_id"],
         created=created,
         model=model.name,
         thinking=thinking,
         content=content,
-        finish_reason="length" if spared else "stop",
+        calls=tuple(
+            {
+                "id": f"call_{row['question_id'].removeprefix('chatcmpl-')[:24]}{i}",
+                "type": "function",
+                "function": {**call, "arguments": json.dumps(call["arguments"])},
+            }
+            for i, call in enumerate(calls)
+        ),
+        finish_reason="tool_calls" if calls else "length" if spared else "stop",
         usage=_usage(row, completion),
         extension={
             "strategy": model.label,
             "answer_rule": model.rule.value,
             "answer": answer,
             "position": position,
+            "p_right": path[-1] if path else None,
+            "usd": None if prices is None else prices.usd(row),
             **{name: row[name] for name in _TOLD},
             **{name: row[name] for name in row if name.startswith("answer_")},
             "ignored": list(asked.ignored),
@@ -158,14 +181,24 @@ def _completion_at(
     return Completion(text="", finish_reason="stop")
 
 
-def _shown(completion: Completion, answer: str | None) -> tuple[str, str]:
-    """(thinking, text) of a completion; the text holds the answer in any case."""
+def _shown(
+    asked: ChatRequest, completion: Completion, answer: str | None
+) -> tuple[str, str, list[dict[str, Any]]]:
+    """(thinking, text, calls) of a completion; the text holds the answer in any case."""
     thinking, content, _, mark = parts(completion.text)
-    thinking = thinking.removesuffix(mark).strip() if mark else thinking.strip()
-    content = content.strip()
+    thinking = (thinking.removesuffix(mark) if mark else thinking).strip()
+    for opening, _ in TAGS:
+        thinking = thinking.removeprefix(opening).lstrip()
+    content, form = content.strip(), asked.form
+    if form is not None:
+        calls = form.calls_in(completion.text)
+        value = json_in(content) if form.wants_json and not calls else None
+        if value is not None:
+            return thinking, json.dumps(value, ensure_ascii=False), []
+        return thinking, without_calls(content) if form.tools else content, calls
     if answer is not None and extract(content) != answer:
         content = f"{content}\n\n\\boxed{{{answer}}}".lstrip()
-    return thinking, content
+    return thinking, content, []
 
 
 def _cut(content: str, stops: Sequence[str]) -> tuple[str, bool]:

@@ -23,16 +23,17 @@ from pipeline.core.errors import ConfigError
 from pipeline.records.epochs import Epoch
 from pipeline.records.journal import counting
 from pipeline.records.outcome import schema_of, write_outcomes
-from pipeline.records.questions import SCHEMA as QUESTIONS
-from pipeline.records.questions import read_questions
-from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.questions import (
+    QUESTIONS_FILE,
+    QUESTIONS_FOLDER,
+    REQUESTS,
+    read_questions,
+)
+from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import listed
 from pipeline.records.trajectory import Row
 
 logger = logging.getLogger(__name__)
-
-_QUESTIONS = "questions.parquet"
-_ROWS_A_SECOND = 1_000
 
 
 def begin_record(folder: str, config: RunConfig, models: Mapping[str, ServedModel]) -> None:
@@ -49,7 +50,7 @@ def begin_record(folder: str, config: RunConfig, models: Mapping[str, ServedMode
             RunDir.open(place.address).resume(own)
         else:
             run = RunDir.create(own, model.label)
-            run.folder.write_table(_QUESTIONS, QUESTIONS.empty_table())
+            run.folder.write_table(QUESTIONS_FILE, REQUESTS.empty_table())
 
 
 class Record:
@@ -102,7 +103,7 @@ class _Kept:
             run=self._run.run_id,
         )
         self._writer = f"endpoint-{life:04d}"
-        self._questions = rows_of(self._run.folder.read_table(_QUESTIONS))
+        self._questions: list[Row] = []
         self._outcomes: list[Row] = []
         self._flushing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -138,16 +139,14 @@ class _Kept:
 
     async def _flush_later(self) -> None:
         while self._outcomes and self._lost is None:
-            # the list of questions is written whole: the longer it is, the less often
-            pause = max(self._flush_s, len(self._questions) / _ROWS_A_SECOND)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), pause)
+                await asyncio.wait_for(self._closing.wait(), self._flush_s)
             await self._flush()
 
     async def _flush(self) -> None:
-        """Outcomes first: a question that stands in the list has its outcome."""
+        """Outcomes first: a question that stands in a file has its outcome."""
         outcomes, self._outcomes = self._outcomes, []
-        questions = list(self._questions)
+        questions, self._questions = self._questions, []
         self._files += 1
         try:
             await asyncio.to_thread(self._write, outcomes, questions, self._files)
@@ -161,10 +160,11 @@ class _Kept:
             raise ConfigError("another endpoint has taken the record over")
         folder = self._run.folder.child("outcomes", f"attempt-{self._attempt}-phase-0")
         table = pa.Table.from_pylist(outcomes, schema=self._schema)
-        asked = pa.Table.from_pylist(questions, schema=QUESTIONS)
+        asked = pa.Table.from_pylist(questions, schema=REQUESTS)
+        later = self._run.folder.child(QUESTIONS_FOLDER)
         writer = f"{self._writer}-{number:06d}"
         with_retries(lambda: write_outcomes(folder, writer, table), "write outcomes")
-        with_retries(lambda: self._run.folder.write_table(_QUESTIONS, asked), "write questions")
+        with_retries(lambda: later.write_table(f"{writer}.parquet", asked), "write questions")
 
 
 def _config_of(config: RunConfig, model: ServedModel, folder: str) -> RunConfig:

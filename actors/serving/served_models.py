@@ -1,4 +1,4 @@
-"""Which strategies of a configuration are served, and under which names of models. Pure.
+"""*ServedModels*: the strategies of a configuration as models, and budgets of requests. Pure.
 
 A request is one question, so what needs a whole data set is not served.
 """
@@ -6,8 +6,10 @@ A request is one question, so what needs a whole data set is not served.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from math import ceil
 
+from actors.serving.chat_request import Budget, refused
 from pipeline.answers.answer_rules import Rule
 from pipeline.benchmarks import Item
 from pipeline.config.science import ScienceConfig
@@ -33,6 +35,49 @@ class ServedModel:
     strategy: Strategy
     rule: Rule
     """Which of the completions drawn is the answer."""
+
+    def within(self, budget: Budget, usd: float | None) -> tuple[ServedModel, tuple[str, ...]]:
+        """The model within a budget, and the fields that have no effect on its strategy.
+
+        Args:
+            budget: of a request; never more completions than the configuration has.
+            usd: what one completion costs at most; None where that is not known.
+
+        Raises:
+            ApiError: 400 where not even one completion is worth ``usd``, or that is not known.
+        """
+        strategy, names = self.strategy, {field.name for field in fields(self.strategy)}
+        asked = {"reasoning_effort": budget.share, "n": budget.n, "usd": budget.usd}
+        unused, most = [name for name in asked if asked[name] is not None], []
+        if budget.usd is not None:
+            if usd is None:
+                rule = "must come with prices in the configuration (usd_per_million)"
+                raise refused("markovscale.usd", rule, budget.usd)
+            if usd > budget.usd:
+                rule = f"must be at least {usd:.2g}, the most that one completion may cost"
+                raise refused("markovscale.usd", rule, budget.usd)
+            most.append(int(budget.usd / usd) if usd else strategy.n)
+        if "n" in names:
+            unused = []
+            most += [strategy.n, budget.n or strategy.n]
+            most.append(strategy.n if budget.share is None else ceil(budget.share * strategy.n))
+            strategy = _changed(strategy, n=max(1, min(most)))
+        if budget.target is not None:
+            name = next((name for name in ("tau", "threshold") if name in names), None)
+            if name is None:
+                unused.append("target")
+            else:
+                strategy = _changed(strategy, **{name: budget.target})
+        own = ("n", "usd", "target")
+        ignored = (f"markovscale.{name}" if name in own else name for name in unused)
+        return replace(self, strategy=strategy), tuple(ignored)
+
+
+def _changed(strategy: Strategy, **values: float) -> Strategy:
+    try:
+        return replace(strategy, **values)
+    except ValueError as error:
+        raise refused("markovscale", "must be a budget of the strategy", str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pipeline.answers import canonical
+from pipeline.core.forms import is_json
 
 
 @lru_cache(maxsize=16_384)  # strategies vote over the same answers again and again
 def _key(answer: str) -> str:
-    """What equal answers share; a program votes for its own text."""
+    """What equal answers share; programs, JSON and calls of tools vote for their own text."""
+    if is_json(answer):
+        return answer
     program = "\n" in answer and "\\" not in answer
     return answer.strip() if program else canonical(answer)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from pipeline.config.endpoint import EndpointConfig
+from pipeline.config.endpoint import EndpointConfig, Prices
 from pipeline.config.limits import LimitsConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
@@ -261,6 +261,18 @@ class RuntimeConfig(Section):
             if name in limits.caps and not any(pool.gpus for pool in self.pools.values()):
                 raise ValueError(f"limits.{name} must come with a pool that has GPUs, got none")
         return self
+
+    def prices(self, per_million: float | None = None) -> Prices | None:
+        """USD per million tokens: those given, else of the endpoint, else of the cap on money.
+
+        Args:
+            per_million: of completion and wasted tokens alone.
+        """
+        endpoint = self.generator.endpoint
+        if per_million is None and endpoint is not None and endpoint.usd_per_million is not None:
+            return endpoint.usd_per_million
+        per_million = self.limits.price_million_tokens if per_million is None else per_million
+        return None if per_million is None else Prices(prompt=0.0, completion=per_million)
 
     @property
     def pools(self) -> dict[str, PoolConfig]:

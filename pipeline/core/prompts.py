@@ -7,7 +7,7 @@ turn; the thinking of earlier rounds is dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -86,6 +86,11 @@ class Prompts:
             + after.replace("{question}", question)
         )
 
+    def without_box(self) -> Prompts:
+        """Prompts of a question whose replies are JSON or calls of tools: no box is asked for."""
+        again = "{question}\n\nThe previous reply was:\n{answer}\n\nCheck it, and reply again."
+        return replace(self, first="{question}", revise=again, feedback=Feedback.FINAL_BOX)
+
     def fed_back(self, text: str, answer: str | None) -> str | None:
         """What the next round is shown of a reply and its answer; None where it has none."""
         match self.feedback:
@@ -99,6 +104,15 @@ class Prompts:
     def _turns(self, user: str) -> tuple[Message, ...]:
         turn = Message("user", user)
         return (turn,) if self.system is None else (Message("system", self.system), turn)
+
+
+def in_conversation(turns: tuple[Message, ...], prompt: tuple[Message, ...]) -> tuple[Message, ...]:
+    """A prompt after earlier turns; there is one message of the system at most, the first."""
+    both = (*prompt[:-1], *turns)
+    orders = "\n\n".join(turn.content for turn in both if turn.role == "system")
+    talk = tuple(turn for turn in both if turn.role != "system")
+    system = (Message("system", orders),) if orders else ()
+    return (*system, *talk, prompt[-1]) if turns else prompt
 
 
 def first_box_compat(text: str) -> str | None:

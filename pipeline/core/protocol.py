@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipeline.core.decoding import Decoding, Sampling
 from pipeline.core.errors import ErrorKind, ProtocolError
-from pipeline.core.prompts import Message, Prompts
+from pipeline.core.forms import Form
+from pipeline.core.prompts import Message, Prompts, in_conversation
 from pipeline.core.seeds import request_seed
 
 
@@ -95,6 +96,20 @@ class Question:
     max_tokens: int | None = None
     """New tokens a completion where its benchmark has a limit of its own; None leaves it to the
     strategy's decoding."""
+    turns: tuple[Message, ...] = ()
+    """Earlier turns of its conversation, before every prompt."""
+    form: Form | None = None
+    """What a reply must be beyond text; None is text."""
+
+    @property
+    def whole(self) -> str:
+        """Conversation and question as one text, as a verifier reads it."""
+        talk = [
+            turn.content if turn.role == "system" else f"{turn.role.capitalize()}: {turn.content}"
+            for turn in self.turns
+        ]
+        spoken = any(turn.role != "system" for turn in self.turns)
+        return "\n\n".join([*talk, f"User: {self.text}" if spoken else self.text])
 
     def token_limit(self, decoding: Decoding) -> int:
         """New tokens that one completion of this question may have."""
@@ -126,6 +141,8 @@ class Request:
     seed: int = 0
     score: bool = True
     """Whether the verifier is to score the completion."""
+    form: Form | None = None
+    """What the completion must be beyond text."""
 
     @property
     def address(self) -> tuple[str, int, int, int]:
@@ -145,6 +162,8 @@ class Request:
         ]
         if self.sampling != Sampling():
             content.append(self.sampling.chosen())
+        if self.form is not None:
+            content.append(self.form.text)
         canonical = json.dumps(content, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -299,6 +318,10 @@ class Strategy(ABC):
         """Completions a question at most, over all phases."""
         return self.n
 
+    def prompts_of(self, question: Question) -> Prompts:
+        """Its prompts; those of a question whose replies have a form ask for no box."""
+        return self.prompts if question.form is None else self.prompts.without_box()
+
     @abstractmethod
     def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
         """Answer one question.
@@ -331,7 +354,7 @@ class Strategy(ABC):
         """
         decoding = self.decoding
         return Request(
-            messages=messages,
+            messages=in_conversation(question.turns, messages),
             max_tokens=question.token_limit(decoding),
             temperature=0.0 if greedy else decoding.temperature,
             top_p=1.0 if greedy else decoding.top_p,
@@ -342,6 +365,7 @@ class Strategy(ABC):
             sample=sample,
             seed=request_seed(question.seed, pool, chain, round, sample),
             score=self.score if score is None else score,
+            form=question.form,
         )
 
     def prepare(self, questions: Sequence[Question]) -> Statistics | None:

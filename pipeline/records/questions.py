@@ -12,6 +12,8 @@ import pyarrow as pa
 from pipeline.benchmarks import Item
 from pipeline.config.science import PriorsConfig
 from pipeline.core.errors import DataError
+from pipeline.core.forms import Form
+from pipeline.core.prompts import Message
 from pipeline.core.protocol import Priors, Question
 from pipeline.core.seeds import question_seed
 from pipeline.records.trajectory import Row
@@ -37,7 +39,10 @@ SCHEMA = pa.schema(
     ]
 )
 
-QUESTIONS_FILE = "questions.parquet"
+REQUESTS = SCHEMA.append(pa.field("turns", pa.string())).append(pa.field("form", pa.string()))
+"""Questions that came as requests: earlier turns as JSON, and the form of replies."""
+QUESTIONS_FILE, QUESTIONS_FOLDER = "questions.parquet", "questions"
+"""The questions of a run; further ones, in files of the folder, are of an endpoint."""
 _NEEDED = ("benchmark", "question_id", "text", "gold", "seed", "p0", "a", "b")
 _MOST_ROW, _MOST_FILE = 1 << 20, 1 << 30
 _PRIOR_FIELDS = ("p0", "a", "b", "tokens_per_round")
@@ -99,7 +104,9 @@ def read_questions(folder: Folder) -> pa.Table:
         table.validate(full=True)
     except pa.ArrowException as error:
         raise DataError(f"{where} must hold readable text, got: {error}") from error
-    return table
+    later = folder.child(QUESTIONS_FOLDER)
+    tables = [later.read_table(name) for name in later.names()]
+    return pa.concat_tables([table, *tables], promote_options="default") if tables else table
 
 
 def question_of(row: Mapping[str, Any]) -> Question:
@@ -112,6 +119,8 @@ def question_of(row: Mapping[str, Any]) -> Question:
         seed=row["seed"],
         priors=priors,
         max_tokens=row["max_tokens"],
+        turns=tuple(Message(*turn) for turn in json.loads(row.get("turns") or "[]")),
+        form=None if row.get("form") is None else Form(row["form"]),
     )
 
 

@@ -30,7 +30,7 @@ def endpoint_usage(journal: Folder, prices: Prices | None) -> dict[str, Any]:
         prices: for ``usd``; None leaves that out.
     """
     used = _summed(journal, _KINDS)
-    return used if prices is None else {**used, "usd": _usd(used, prices)}
+    return used if prices is None else {**used, "usd": prices.usd(used)}
 
 
 def judge_usage(journal: Folder, prices: Prices | None) -> dict[str, Any]:
@@ -61,14 +61,6 @@ def _summed(journal: Folder, kinds: Sequence[str]) -> dict[str, int]:
         for kind in kinds:
             used[kind] += int(pc.sum(table[kind]).as_py() or 0)
     return used
-
-
-def _usd(used: dict[str, int], prices: Prices) -> float:
-    cached_price = prices.prompt if prices.cached_prompt is None else prices.cached_prompt
-    cached = used["cached_prompt_tokens"]
-    made = used["completion_tokens"] + used["wasted_tokens"]
-    fresh = used["prompt_tokens"] - cached
-    return (fresh * prices.prompt + cached * cached_price + made * prices.completion) / 1e6
 
 
 def usage_words(used: dict[str, Any]) -> str:

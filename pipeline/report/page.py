@@ -42,7 +42,7 @@ from pipeline.report.published import NONE_PUBLISHED, Published
 from pipeline.report.questions import MOST_QUESTIONS, browser_data, entries_of
 from pipeline.report.run_data import OURS, Cell, RunData, benchmarks_of, rules_in
 from pipeline.report.score_view import score_views
-from pipeline.report.spending import bill_of, prices_of, time_line, troubles
+from pipeline.report.spending import bill_of, time_line, troubles
 from pipeline.report.suitability_view import contrast, numbers_of, suitability_of
 from pipeline.report.sweep import Row as SweepRow
 from pipeline.report.sweep import sweep_section
@@ -175,7 +175,9 @@ def _sections(report: Report) -> list[Part]:
         several = len(groups) > 1
         return [[h("h3", name) if several else None, *body] for name, body in found if body]
 
-    prices = {run.run_id: prices_of(run.config, report.price_per_million) for run in report.runs}
+    prices = {
+        run.run_id: run.config.runtime.prices(report.price_per_million) for run in report.runs
+    }
     return [
         ("result", "Result", _results(groups)),
         ("accuracy", "Accuracy", each(_accuracy)),
@@ -362,7 +364,7 @@ def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
     known = dict.fromkeys(price for cell in group.cells if (price := prices[cell.run]) is not None)
     said = [
         f"$ per million tokens: {price.completion:g} for completions and wasted tokens, "
-        f"{price.prompt:g} for prompts; verifier tokens are not priced."
+        f"{price.prompt:g} for prompts, {price.verifier:g} for verifier tokens."
         for price in known
     ]
     return [figures.tokens_figure(bills), ledger, *(h("p", each, cls="hint") for each in said)]

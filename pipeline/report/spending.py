@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.config.endpoint import Prices
-from pipeline.config.run import RunConfig
 from pipeline.records.outcome import TOKEN_KINDS
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.run_data import Cell
@@ -27,7 +26,7 @@ class Bill:
     """By token kind, ``wasted_tokens`` and ``tokens_unknown`` (failures whose engine could not say)
     among them. Thinking tokens are part of completion tokens, cached ones of prompt tokens."""
     cost: float | None
-    """Prompt, completion and wasted tokens at the prices of the run; None without prices."""
+    """All tokens at the prices of the run (`RuntimeConfig.prices`), in USD; None without prices."""
 
     @property
     def cost_per_right(self) -> float | None:
@@ -48,38 +47,15 @@ class Bill:
         }
 
 
-def prices_of(config: RunConfig, per_million: float | None) -> Prices | None:
-    """USD per million tokens: those given, else of the endpoint, else of the run's cap on money.
-
-    Args:
-        config: of the run.
-        per_million: of completion and wasted tokens alone.
-    """
-    endpoint = config.runtime.generator.endpoint
-    if per_million is None and endpoint is not None and endpoint.usd_per_million is not None:
-        return endpoint.usd_per_million
-    if per_million is None:
-        per_million = config.runtime.limits.price_million_tokens
-    return None if per_million is None else Prices(prompt=0.0, completion=per_million)
-
-
 def bill_of(cell: Cell, prices: Prices | None) -> Bill:
     """Add up a cell."""
     names = (*TOKEN_KINDS, "wasted_tokens", "tokens_unknown")
     totals = {name: sum(row[name] for row in cell.rows) for name in names}
-    cost = None
-    if prices is not None:
-        cached, cached_price = totals["cached_prompt_tokens"], prices.cached_prompt
-        cost = (
-            (totals["prompt_tokens"] - cached) * prices.prompt
-            + cached * (prices.prompt if cached_price is None else cached_price)
-            + (totals["completion_tokens"] + totals["wasted_tokens"]) * prices.completion
-        ) / 1e6
     return Bill(
         cell=cell,
         completions=sum(row["completions"] for row in cell.rows),
         totals=totals,
-        cost=cost,
+        cost=None if prices is None else prices.usd(totals),
     )
 
 

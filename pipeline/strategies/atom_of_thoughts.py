@@ -71,7 +71,7 @@ class AtomOfThoughts(Strategy):
     def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
         """Run the six stages; a stage whose tries are spent goes on with what there is."""
         calls = _Calls(question, self)
-        ask = self.prompts.ask(question.text)
+        ask = self.prompts_of(question).ask(question.text)
         candidates: list[Solution] = []
         for stage in ("direct", "decompose"):
             solution = yield from calls.solve(stage, ask)

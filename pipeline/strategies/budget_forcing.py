@@ -103,7 +103,7 @@ class BudgetForcing(Strategy):
         thinking = chain == THINKING_CHAIN
         request = self.request(
             question,
-            self.prompts.ask(question.text),
+            self.prompts_of(question).ask(question.text),
             chain=chain,
             round=drawn if thinking else 0,
             score=self.score and not thinking,

@@ -50,7 +50,7 @@ class Samples:
         self, count: int, *, needs_scores: bool = False
     ) -> Generator[Generate, Sequence[Observation], None]:
         """Ask for the next `count` samples at once; they share a prompt, computed once."""
-        messages = self.strategy.prompts.ask(self.question.text)
+        messages = self.strategy.prompts_of(self.question).ask(self.question.text)
         requests = tuple(
             self.strategy.request(self.question, messages, pool=Pool.PARALLEL, sample=position)
             for position in range(self.drawn, self.drawn + count)

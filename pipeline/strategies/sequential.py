@@ -208,7 +208,7 @@ class Revisions:
         self, *, score: bool, needs_scores: bool = False
     ) -> Generator[Generate, Sequence[Observation], Completion | None]:
         """Ask plainly, or show the answer of the last round and ask again; None at a failure."""
-        prompts, text = self.strategy.prompts, self.question.text
+        prompts, text = self.strategy.prompts_of(self.question), self.question.text
         if self.completions:
             last = self.completions[-1]
             messages = prompts.ask_again(text, prompts.fed_back(last.text, last.answer))
