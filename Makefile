@@ -85,7 +85,6 @@ $(VENV)/.installed-dev: requirements/dev.lock $(VENV)/.installed-cpu
 	touch $@
 
 # What reads our exports wants other versions than we do: a folder of its own, over ours.
-# every_eval_ever asks for Python 3.12; its validator runs on 3.11
 $(VENV)/.installed-readers: requirements/readers.lock $(VENV)/.installed-dev
 	$(BIN)/python -m venv $(VENV)/readers
 	$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \

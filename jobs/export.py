@@ -1,7 +1,7 @@
 """Export a run into the formats of others: logs, data sets, results, tables.
 
     python -m jobs.export RUN --to inspect --out logs            # then: inspect view --log-dir logs
-    python -m jobs.export RUN --to every_eval_ever --out eee
+    python -m jobs.export RUN --to lm_eval --out logs            # results_*.json, samples_*.jsonl
     python -m jobs.export RUN --to hf_dataset --out dataset      # datasets.load_dataset("dataset")
     python -m jobs.export RUN --to hf_dataset --out dataset --push me/my-run
     python -m jobs.export RUN --to hf_results --out model        # model/.eval_results/NAME.yaml

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.planning.run_caps import Capped
 from pipeline.records.outcome import FINAL, final_rows
+from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
 from pipeline.report.capped import NotRun, not_run
@@ -37,7 +38,7 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
     def final(columns: Sequence[str]) -> Iterator[Row]:
         yield from final_rows(run.outcomes(columns=columns), strategies)
 
-    asked = run.folder.read_columns("questions.parquet", ["benchmark", "question_id", "gold"])
+    asked = read_questions(run.folder).select(["benchmark", "question_id", "gold"])
     questions = asked.num_rows
     no_gold = frozenset(_keys(asked.filter(pc.is_null(asked["gold"]))))
     done: dict[tuple[str, str], set[str]] = {}
@@ -47,7 +48,8 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
     del asked, done
     metrics, runtime, attempts = run.metrics(), config.runtime, len(run.attempts())
     a_replica = {role: pool.gpus for role, pool in runtime.pools.items()}
-    entries = summarise(final(summed(rules)), strategies, headlines, no_gold, rules)
+    prices = runtime.prices()
+    entries = summarise(final(summed(rules)), strategies, headlines, no_gold, rules, prices)
     summary = {
         "version": SUMMARY_VERSION,
         "run": run.run_id,

@@ -140,6 +140,8 @@ def _columns(entries: list[dict[str, Any]]) -> list[_Column]:
         _Column("tokens saved\nagainst MR", _saved, drop=1),
         _Column("failed", lambda entry: str(entry["failed"]), drop=1 if failed else 5),
     ]
+    if any("usd" in entry for entry in entries):
+        found.append(_Column("USD", lambda entry: f"{entry.get('usd', 0):,.4g}", drop=2))
     if any(entry.get("not_run") for entry in entries):
         found.append(_Column("not run", lambda entry: f"{entry['not_run']:,}", drop=1))
     sources = _Column(

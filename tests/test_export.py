@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,42 +107,30 @@ def test_data_sets_have_the_accuracies_of_the_summary(
 
 
 @pytest.mark.parametrize("made", RUNS)
-def test_every_eval_ever_has_the_accuracies_of_the_summary(
+def test_lm_eval_logs_have_the_accuracies_of_the_summary(
     tmp_path: Path, made: Callable[[Path], RunDir]
 ) -> None:
-    """Scores and intervals of every rule; the lines beside them give the headline rule's."""
+    """Results and lines of every task and filter agree; the log can be imported again."""
     run = made(tmp_path)
-    folder = exported(run, "every_eval_ever", tmp_path / "eee")
-    intervals = {
-        (entry["strategy"], entry["benchmark"], rule): (counts["low"], counts["high"])
-        for entry in write_summary(run)["strategies"]
-        for rule, counts in entry["accuracy"].items()
-        if counts is not None and counts["graded"]
-    }
-    scores: Accuracies = {}
-    for path in folder.glob("data/*/*/*/*.json"):
-        content = json.loads(path.read_text())
-        detailed = content["detailed_evaluation_results"]
-        data = (folder / detailed["file_path"]).read_bytes()
-        lines = [json.loads(line) for line in data.splitlines()]
-        assert detailed["checksum"] == hashlib.sha256(data).hexdigest()
-        assert detailed["total_rows"] == len(lines)
-        for result in content["evaluation_results"]:
-            benchmark = result["source_data"]["dataset_name"]
-            rule = result["metric_config"]["metric_parameters"]["answer_rule"]
-            strategy = result["evaluation_result_id"][len(benchmark) + 1 : -len(rule) - 1]
-            details, score = result["score_details"]["details"], result["score_details"]["score"]
-            interval = result["score_details"]["uncertainty"]["confidence_interval"]
-            key = (strategy, benchmark, rule)
-            scores[key] = (int(details["right"]), int(details["graded"]), score)
-            assert (interval["lower"], interval["upper"]) == intervals[key]
-            if details["headline"] == "true":
-                own = [x for x in lines if x["evaluation_result_id"].endswith(f"-{rule}")]
-                assert own == lines
-                right = sum(line["evaluation"]["is_correct"] for line in own)
-                assert (right, len(own)) == scores[key][:2]
+    (results,) = exported(run, "lm_eval", tmp_path / "logs").glob("*/results_*.json")
+    content, rows, stated = json.loads(results.read_text()), [], {}
+    for path in sorted(results.parent.glob("samples_*.jsonl")):
+        task = path.name.removeprefix("samples_").rpartition("_")[0]
+        benchmark, _, strategy = task.rpartition("-")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        rows += [(strategy, benchmark, x["filter"], x["exact_match"] == 1.0) for x in lines]
+        counts = Counter(line["filter"] for line in lines)
+        for name, share in content["results"][task].items():
+            if name.startswith("exact_match,"):
+                rule = name.partition(",")[2]
+                stated[strategy, benchmark, rule] = (
+                    round(share * counts[rule]),
+                    counts[rule],
+                    share,
+                )
+        assert all(len(line["resps"][0]) >= 1 for line in lines)
 
-    assert scores == told(run)
+    assert stated == counted(rows) == told(run)
 
 
 @pytest.mark.parametrize("made", RUNS)
@@ -152,10 +140,14 @@ def test_tables_and_results_have_the_accuracies_of_the_summary(
     """CSV: both files agree, line by line. YAML: read by `huggingface_hub`, in percent."""
     run = made(tmp_path)
     folder = exported(run, "csv", tmp_path / "tables")
-    with (folder / "accuracies.csv").open(newline="") as file:
+    with (folder / "accuracies.csv").open(newline="", encoding="utf-8-sig") as file:
         table = list(csv.DictReader(file))
-    with (folder / "questions.csv").open(newline="") as file:
+    with (folder / "questions.csv").open(newline="", encoding="utf-8-sig") as file:
         questions = list(csv.DictReader(file))
+    with (folder / "completions.csv").open(newline="", encoding="utf-8-sig") as file:
+        drawn = list(csv.DictReader(file))
+    assert all(row["text"] for row in questions)
+    assert len(drawn) == sum(int(row["completions"]) for row in questions)
     rows = [
         (row["strategy"], row["benchmark"], rule, row[f"verdict_{rule}"] == "right")
         for row in questions
@@ -205,52 +197,55 @@ def test_runs_of_an_earlier_version_are_exported(tmp_path: Path, name: str) -> N
 
 
 def test_what_is_not_graded_has_no_lines_and_no_accuracy(tmp_path: Path) -> None:
-    """The schema of Every Eval Ever takes no empty file of lines; the other formats have the
-    questions all the same."""
+    """lm-eval's lines are verdicts; the other formats have the questions all the same."""
     run = no_gold(tmp_path)
-    found = exported(run, "every_eval_ever", tmp_path / "eee").rglob("*.json*")
-    contents = [json.loads(path.read_text()) for path in found]
+    logs = exported(run, "lm_eval", tmp_path / "logs")
     rows = pq.read_table(exported(run, "hf_dataset", tmp_path / "hf") / "data" / "outcomes.parquet")
 
-    assert [content["evaluation_results"] for content in contents] == [[], []]
-    assert not any("detailed_evaluation_results" in content for content in contents)
+    assert [path.read_text() for path in logs.rglob("*.jsonl")] == ["", ""]
     assert rows.num_rows == 6
     assert rows["verdict_last"].null_count == 6
 
 
 def test_names_that_meet_keep_their_logs(tmp_path: Path) -> None:
     """Benchmark ``math`` under ``500-base`` and ``math-500`` under ``base`` are two logs, and two
-    evaluations."""
+    tasks."""
     strategies = ["base", {"kind": "mr_thinking", "label": "500-base"}]
     benchmarks = ("math", "math-500")
     config = made_up_config(tmp_path, strategies=strategies, benchmarks=benchmarks)
     run = write_run(config, "run", question_rows(4, benchmarks), metrics=False)
     logs = exported(run, "inspect", tmp_path / "logs")
-    aggregates = exported(run, "every_eval_ever", tmp_path / "eee").rglob("*.json")
+    (results,) = exported(run, "lm_eval", tmp_path / "lm").rglob("results_*.json")
 
     assert len(list(logs.iterdir())) == 4
-    assert len({json.loads(path.read_text())["evaluation_id"] for path in aggregates}) == 4
+    assert len(json.loads(results.read_text())["results"]) == 4
 
 
-@pytest.mark.parametrize(
-    ("runtime", "deployed"),
-    [({}, "self_deployed"), ({"base_urls": ["http://localhost:1/v1"]}, "unknown")],
-)
-def test_a_model_behind_an_endpoint_is_not_called_ones_own(
-    tmp_path: Path, runtime: dict[str, Any], deployed: str
-) -> None:
-    """Neither its deployment nor its engine is known, whatever is installed here."""
-    config = made_up_config(tmp_path, strategies=["base"], scripted=False)
+def test_money_and_prompts_are_exported(tmp_path: Path) -> None:
+    """Dollars are those of the tokens at the prices of the run, in every export and the summary;
+    logs of inspect have the prompt of each round."""
+    config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
     values = config.model_dump(mode="json")
-    if runtime:
-        values["runtime"]["generator"]["endpoint"] = runtime
+    values["runtime"]["limits"]["price_million_tokens"] = 2.0
     run = write_run(RunConfig.parse(values), "run", question_rows(2, ["made-up"]), metrics=False)
-    run.folder.child("environment").write_json("attempt-1.json", {"versions": {"vllm": "0.1"}})
-    [path] = exported(run, "every_eval_ever", tmp_path / "eee").rglob("*.json")
-    model = json.loads(path.read_text())["model_info"]
-
-    assert model["additional_details"]["deployment_type"] == deployed
-    assert ("inference_engine" in model) == (not runtime)
+    entries = write_summary(run)["strategies"]
+    for log in sorted(exported(run, "inspect", tmp_path / "logs").iterdir()):
+        with zipfile.ZipFile(log) as archive:
+            names = [name for name in archive.namelist() if name.startswith("samples/")]
+            found = [json.loads(archive.read(name)) for name in names]
+            header = json.loads(archive.read("header.json"))
+        label = header["eval"]["task_args"]["strategy"]
+        (usage,) = header["stats"]["model_usage"].values()
+        (entry,) = (entry for entry in entries if entry["strategy"] == label)
+        assert usage["total_cost"] == pytest.approx(entry["usd"])
+        assert entry["usd"] == pytest.approx(2e-6 * entry["tokens"]["completion_tokens"])
+        for sample in found:
+            roles = [message["role"] for message in sample["messages"]]
+            assert roles == ["user", "assistant"] * entry["n"]
+            assert all(event["input"] for event in sample["events"])
+    tables = exported(run, "csv", tmp_path / "csv")
+    with (tables / "accuracies.csv").open(encoding="utf-8-sig") as file:
+        assert {float(row["usd"]) for row in csv.DictReader(file)} == {e["usd"] for e in entries}
 
 
 @pytest.mark.parametrize("name", ["sweep: 2", "- a #1", 'it is "q"', "[x"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pipeline.records.run_dir import RunDir
-from tests.export_runs import RUNS, Accuracies, counted, exported, no_gold, told
+from tests.export_runs import RUNS, Accuracies, counted, exported, told
 
 pytestmark = pytest.mark.readers
 
@@ -42,18 +41,4 @@ def test_inspect_reads_its_logs(tmp_path: Path, made: Callable[[Path], RunDir]) 
     assert stated == counted(rows) == told(run)
     assert len(evals_df(folder)) == len(logs)
     assert len(samples_df(folder)) == sum(len(log.samples or ()) for log in logs)
-    assert 0 < len(messages_df(folder)) <= drawn + len(samples_df(folder))
-
-
-@pytest.mark.parametrize("made", [*RUNS, no_gold])
-def test_every_eval_ever_accepts_its_files(tmp_path: Path, made: Callable[[Path], RunDir]) -> None:
-    """Its validator passes every file, aggregates and lines alike, without a warning."""
-    from every_eval_ever.cli import main as every_eval_ever
-
-    folder = exported(made(tmp_path), "every_eval_ever", tmp_path / "eee")
-    files = [str(path) for path in folder.glob("data/*/*/*/*.json*")]
-
-    assert files
-    assert every_eval_ever(["validate", *files]) == 0
-    for path in folder.glob("data/*/*/*/*.json"):
-        assert json.loads(path.read_text())["evaluation_results"] is not None
+    assert drawn <= len(messages_df(folder)) <= 2 * drawn + len(samples_df(folder))

@@ -11,6 +11,7 @@ from actors.serving.record import Record, begin_record
 from actors.serving.served_models import served_models, template_question
 from jobs import serve
 from pipeline.core.errors import DataError
+from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir, rows_of
 from tests.attempts import Engines, attempt, config_of, new_run
 
@@ -74,7 +75,7 @@ async def test_two_endpoints_of_one_record_do_not_write_over_each_other(place, t
         await kept(first, *(await told(config, tmp_path, 1)))
     )
     run = RunDir.open(f"{folder}/mr_thinking")
-    asked = rows_of(run.folder.read_table("questions.parquet"))
+    asked = rows_of(read_questions(run.folder))
     assert [row["question_id"] for row in asked] == ["q2"]
 
 

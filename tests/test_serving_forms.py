@@ -108,7 +108,7 @@ async def test_a_conversation_with_tools_goes_on(tmp_path: Path) -> None:
         ({"reasoning_effort": "none"}, 1),
         ({"markovscale": {"n": 3}}, 3),
         ({"markovscale": {"n": 99, "strategy": "four"}}, 4),
-        ({"markovscale": {"target": 0.6}}, 2),
+        ({"markovscale": {"target": 0.8}}, 2),
         ({"markovscale": {"usd": 0.00066}}, 2),
     ],
 )

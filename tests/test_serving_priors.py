@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from actors.serving.chat_request import ApiError
-from actors.serving.deployment import priors_by, start_priors
 
 from actors.engines.feature_actor import FeatureActor
+from actors.serving.chat_request import ApiError
+from actors.serving.deployment import priors_by, start_priors
 from actors.serving.served_models import template_question
 from pipeline.config.run import RunConfig
 from pipeline.predictors.features import digest_of, messages_of

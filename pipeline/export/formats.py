@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 from pipeline.core.errors import ConfigError
 from pipeline.export.csv_tables import write_csv
-from pipeline.export.every_eval_ever import write_every_eval_ever
 from pipeline.export.hf_dataset import write_hf_dataset
 from pipeline.export.hf_results import write_hf_results
 from pipeline.export.inspect_log import write_inspect
+from pipeline.export.lm_eval import write_lm_eval
 from pipeline.export.source import Source, open_source
 from pipeline.store.storage import Folder
 
 FORMATS: dict[str, Callable[[Source, Folder], None]] = {
     "inspect": write_inspect,
-    "every_eval_ever": write_every_eval_ever,
+    "lm_eval": write_lm_eval,
     "hf_dataset": write_hf_dataset,
     "hf_results": write_hf_results,
     "csv": write_csv,

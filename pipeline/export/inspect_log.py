@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipeline.answers.answer_rules import AnswerRule, Rule
+from pipeline.config.endpoint import Prices
 from pipeline.core.thinking import parts
-from pipeline.export.samples import Sample, samples
+from pipeline.export.samples import Sample, prompts_of, samples
 from pipeline.export.source import LIBRARY, Cell, Source, hub_dataset, packed
 from pipeline.records.outcome import TOKEN_KINDS, has_failed
 from pipeline.records.trajectory import Row
@@ -66,16 +67,25 @@ def _sample(source: Source, cell: Cell, sample: Sample) -> Json:
     model = source.config.science.generator.model
     uid = _uid(source, cell, question["question_id"])
     replies = [_reply(uid, number, row, model) for number, row in enumerate(sample.rounds)]
-    asked = {"id": f"{uid}-question", "role": "user", "content": question["text"]}
+    prompts = [
+        [
+            {"id": f"{uid}-{number}-{place}", "role": turn.role, "content": turn.content}
+            for place, turn in enumerate(messages)
+        ]
+        for number, messages in enumerate(prompts_of(cell, sample))
+    ]
+    prompts = prompts or [[{"id": f"{uid}-question", "role": "user", "content": question["text"]}]]
+    asked = [*prompts, *([] for _ in replies[len(prompts) :])][: len(replies)]
+    talk = [turn for turns, reply in zip(asked, replies, strict=True) for turn in (*turns, reply)]
     content: Json = {
         "id": question["question_id"].replace("\0", "\\0"),  # where a ZIP's names end
         "epoch": 1,
         "uuid": uid,
         "input": question["text"],
         "target": question["gold"] or "",
-        "messages": [asked, *replies],
+        "messages": talk or prompts[0],
         "events": [
-            _call(source, [] if number else [asked], replies[number], row)
+            _call(source, asked[number], replies[number], row)
             for number, row in enumerate(sample.rounds)
         ],
         "output": _output(cell, sample, replies, model),
@@ -95,7 +105,7 @@ def _sample(source: Source, cell: Cell, sample: Sample) -> Json:
             )
             if value is not None
         },
-        "model_usage": {model: _usage(outcome)},
+        "model_usage": {model: _usage(outcome, source.config.runtime.prices())},
     }
     if outcome["seconds"] is not None:
         content["total_time"] = outcome["seconds"]
@@ -131,7 +141,7 @@ def _reply(uid: str, number: int, row: Row, model: str) -> Json:
 
 
 def _call(source: Source, asked: list[Json], reply: Json, row: Row) -> Json:
-    """The model call behind a completion; of its prompt only the question is told."""
+    """The model call behind a completion."""
     tokens = {kind: row[kind] or 0 for kind in TOKEN_KINDS}
     output = {
         **_chosen(reply["model"], reply, row),
@@ -181,8 +191,9 @@ def _output(cell: Cell, sample: Sample, replies: list[Json], model: str) -> Json
     return _chosen(model, replies[best], sample.rounds[best])
 
 
-def _usage(tokens: Row) -> Json:
+def _usage(tokens: Row, prices: Prices | None = None) -> Json:
     return {
+        **({} if prices is None else {"total_cost": prices.usd(tokens)}),
         "input_tokens": tokens["prompt_tokens"],
         "output_tokens": tokens["completion_tokens"],
         "total_tokens": tokens["prompt_tokens"] + tokens["completion_tokens"],
@@ -256,7 +267,11 @@ def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:
         "stats": {
             "started_at": _time(source.times[0]),
             "completed_at": _time(source.times[1]),
-            "model_usage": {source.config.science.generator.model: _usage(cell.entry["tokens"])},
+            "model_usage": {
+                source.config.science.generator.model: _usage(
+                    cell.entry["tokens"], source.config.runtime.prices()
+                )
+            },
         },
     }
 

@@ -13,12 +13,17 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from pipeline.core.errors import MarkovScaleError
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Strategy, decisions
 from pipeline.export.source import Cell, Source
+from pipeline.records.answering import as_asked
 from pipeline.records.journal import QUESTION_KEY, counting, sound
 from pipeline.records.outcome import final_outcomes
 from pipeline.records.question_blocks import Blocks, write_blocks
+from pipeline.records.questions import question_of
 from pipeline.records.run_dir import rows_of
-from pipeline.records.trajectory import SCHEMA, Row, address_of
+from pipeline.records.trajectory import SCHEMA, Row, address_of, observation_of
 from pipeline.store.storage import Folder
 from pipeline.store.streams import scratch
 
@@ -37,6 +42,29 @@ class Sample:
     rounds: tuple[Row, ...]
     """What the outcome rests on, in request order, each with its verdict
     (`pipeline.records.trajectory.SCHEMA`)."""
+
+
+def prompts_of(cell: Cell, sample: Sample) -> list[tuple[Message, ...]]:
+    """The messages of each round as the strategy asked them, driven over what is recorded.
+
+    Fewer than there are rounds where what is recorded is not what would be asked, and none of
+    strategies that run in phases.
+    """
+    strategy, asked = cell.strategy, list[tuple[Message, ...]]()
+    if len(strategy.phases()) > 1 or type(strategy).prepare is not Strategy.prepare:
+        return asked
+    steps = decisions(strategy, question_of(sample.question))
+    try:
+        requests = next(steps)
+        while True:
+            rows = sample.rounds[len(asked) : len(asked) + len(requests)]
+            if [row["request_digest"] for row in rows] != [one.digest() for one in requests]:
+                return asked
+            asked += [request.messages for request in requests]
+            told = zip(rows, requests, strict=True)
+            requests = steps.send([as_asked(observation_of(row), one) for row, one in told])
+    except (StopIteration, MarkovScaleError):
+        return asked
 
 
 def samples(source: Source, *, texts: bool = True) -> Iterator[tuple[Cell, Iterator[Sample]]]:

@@ -157,7 +157,8 @@ def _cells(
     for source in config.science.benchmarks:  # one at a time: rows are large as Python objects
         mine = rows_of(outcomes.filter(pc.equal(outcomes["benchmark"], source.name)))
         outcomes_here = final_outcomes(mine, strategies)
-        entries = summarise(outcomes_here, strategies, headlines, no_gold, rules)
+        prices = config.runtime.prices()
+        entries = summarise(outcomes_here, strategies, headlines, no_gold, rules, prices)
         cells += [
             Cell(
                 label=entry["strategy"],

@@ -46,7 +46,7 @@ ACCURACY_ROWS = pa.schema(
         *(pa.field(name, pa.int64()) for name in ("right", "graded", "ungraded")),
         *(pa.field(name, pa.float64()) for name in ("accuracy", "low", "high")),
         *(pa.field(name, pa.int64()) for name in ("questions", "not_run", "failed", "completions")),
-        *(pa.field(name, pa.float64()) for name in ("tokens_per_question", "tokens_saved")),
+        *(pa.field(name, pa.float64()) for name in ("tokens_per_question", "tokens_saved", "usd")),
     ]
 )
 
@@ -57,6 +57,7 @@ def accuracy_rows(source: Source) -> Iterator[Row]:
         for rule in cell.rules():
             yield {
                 **{name: cell.entry[name] for name in ACCURACY_ROWS.names if name in cell.entry},
+                "usd": cell.entry.get("usd"),
                 "benchmark": cell.benchmark.name,
                 "answer_rule": rule.value,
                 "headline": rule == cell.rule,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.answers.answer_rules import RULES, Rule
+from pipeline.config.endpoint import Prices
 from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import BILL, FINAL, counted_verdict, has_failed
 from pipeline.records.trajectory import Row
@@ -39,6 +40,7 @@ def summarise(
     headlines: Mapping[str, Rule],
     without_gold: frozenset[QuestionKey] = frozenset(),
     rules: Sequence[Rule] = RULES,
+    prices: Prices | None = None,
 ) -> list[dict[str, Any]]:
     """One entry a strategy and benchmark, in the order of the configuration.
 
@@ -48,6 +50,7 @@ def summarise(
         headlines: headline answer rule by label.
         without_gold: questions whose right answer nobody knows; they are not graded.
         rules: every answer rule of the run.
+        prices: of tokens; None leaves ``usd`` out.
     """
     tallies: dict[tuple[str, str], Tally] = {}
     for row in outcomes:
@@ -62,6 +65,8 @@ def summarise(
     ]
     for entry in entries:
         entry["tokens_saved"] = _saved(entry, entries, tallies)
+        if prices is not None:
+            entry["usd"] = prices.usd(entry["tokens"])
     return entries
 
 
