@@ -5,7 +5,8 @@
 
 A pilot is a finished run, a collection or an exported pool with at least 10 questions a benchmark;
 50 questions and 8 rounds are a good one. Prints accuracy, tokens, GPU hours and money of the whole
-run, by benchmark and strategy, each with its 90 % interval. The questions that are forecast must be
+run, by benchmark and strategy, each with its 90 % interval, and the questions that a difference
+between two strategies needs to be seen. The questions that are forecast must be
 of the same kind as the pilot's, and be asked in the same way. Reads the pilot alone, writes
 nothing. Exits with 0, or with 2 for input that does not fit.
 """
@@ -32,9 +33,12 @@ from pipeline.replay.pools import is_export, read_pool
 from pipeline.report import words
 from pipeline.report.pilot_forecast import (
     CHAIN,
+    REPEATED,
     Forecast,
+    Power,
     Speed,
     forecasts_of,
+    powers_of,
     scaled,
     speed_of,
     too_few,
@@ -86,6 +90,20 @@ def parser() -> argparse.ArgumentParser:
         metavar="Y",
         help="price of a million completion tokens",
     )
+    options.add_argument(
+        "--difference",
+        type=float,
+        default=5.0,
+        metavar="POINTS",
+        help="difference of accuracies in percentage points that a comparison is to call (5)",
+    )
+    options.add_argument(
+        "--strategy",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="strategy of that comparison, twice (the pilot's best one and MR-Thinking)",
+    )
     options.add_argument("--json", action="store_true", help="print one JSON object instead")
     return options
 
@@ -99,14 +117,15 @@ def main(argv: list[str] | None = None) -> int:
     pilot = read_pilot(arguments.run)
     questions = {cell.benchmark: arguments.questions or _published(cell) for cell in pilot.cells}
     forecasts = forecasts_of(pilot.cells, questions, arguments.rounds)
+    powers = powers_of(pilot.cells, arguments.difference / 100, arguments.strategy)
     speed, source = _speed(arguments.tokens_per_gpu_second, pilot.speed)
     if speed is None and arguments.price_gpu_hour is not None:
         raise ConfigError(f"--price-gpu-hour must have a speed: {source}")
     prices = _Prices(speed, arguments.price_gpu_hour, arguments.price_million_tokens)
     if arguments.json:
-        print(json.dumps(_as_json(arguments.run, pilot, forecasts, prices, source)))
+        print(json.dumps(_as_json(arguments.run, pilot, forecasts, powers, prices, source)))
     else:
-        _print(arguments.run, pilot, forecasts, prices, source)
+        _print(arguments.run, pilot, forecasts, powers, prices, source)
     return 0
 
 
@@ -162,6 +181,10 @@ def _check(arguments: argparse.Namespace) -> None:
         most = _MOST[name]
         if value is not None and not 1 <= value <= most:
             raise ConfigError(f"--{name} must be from 1 to {most:,}, got {value}")
+    if not 0.5 <= arguments.difference <= 100:
+        raise ConfigError(
+            f"--difference must be from 0.5 to 100 points, got {arguments.difference:g}"
+        )
     for name in ("tokens_per_gpu_second", "price_gpu_hour", "price_million_tokens"):
         value = getattr(arguments, name)
         if value is not None and not 0 < value < float("inf"):
@@ -218,7 +241,12 @@ def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) ->
 
 
 def _print(
-    address: str, pilot: Pilot, forecasts: Sequence[Forecast], prices: _Prices, source: str
+    address: str,
+    pilot: Pilot,
+    forecasts: Sequence[Forecast],
+    powers: Sequence[Power],
+    prices: _Prices,
+    source: str,
 ) -> None:
     console = terminal()
     for caution in pilot.cautions:
@@ -245,8 +273,22 @@ def _print(
         f"million completion tokens{costs} (ends of the rows added up, so wider than 90 %)",
         soft_wrap=True,
     )
+    for power in powers:
+        console.print(_power_words(power), soft_wrap=True)
     for note in _notes(pilot.cells, forecasts, source):
         console.print(note, soft_wrap=True)
+
+
+def _power_words(power: Power) -> str:
+    needed = power.questions
+    return (
+        f"{power.benchmark}: to call a difference of {100 * power.difference:g} points between "
+        f"{power.first} and {power.second} with power 0.8 (exact McNemar test, level 0.05) takes "
+        f"{needed.value:,} questions, from {needed.low:,} to {needed.high:,}: one of the two alone "
+        f"was right on {words.percent_with(power.discordant)} of the pilot's {power.pilot:,}; or "
+        f"{words.plural(power.repeats, 'run')} of the same {REPEATED} questions, which say nothing "
+        f"of other questions"
+    )
 
 
 def _table(forecasts: Sequence[Forecast], prices: _Prices) -> Table:
@@ -279,7 +321,12 @@ def _amount(interval: Interval, digits: int) -> str:
 
 
 def _as_json(
-    address: str, pilot: Pilot, forecasts: Sequence[Forecast], prices: _Prices, source: str
+    address: str,
+    pilot: Pilot,
+    forecasts: Sequence[Forecast],
+    powers: Sequence[Power],
+    prices: _Prices,
+    source: str,
 ) -> dict[str, Any]:
     tokens = total_tokens(forecasts)
 
@@ -290,6 +337,7 @@ def _as_json(
         "pilot": address,
         "cautions": list(pilot.cautions),
         "forecasts": [with_prices(asdict(f), f.tokens) for f in forecasts],
+        "power": [asdict(power) for power in powers],
         "whole_run": with_prices({"tokens": asdict(tokens)}, tokens),
         "tokens_per_gpu_second": prices.speed,
         "notes": _notes(pilot.cells, forecasts, source),

@@ -19,6 +19,7 @@ from pipeline.replay.pools import read_pool
 from pipeline.report.pilot_forecast import doubling, forecasts_of, speed_of
 from pipeline.report.pool_cells import pool_cells
 from pipeline.report.run_data import Cell, read_run
+from pipeline.statistics.paired import pairs_needed
 from tests.generators import completion, question
 from tests.pools import pool_of, pool_question
 from tests.report_runs import MadeUp, made_up_config, metric_rows, question_rows, write_run
@@ -63,6 +64,29 @@ def test_a_chain_is_forecast_by_round_and_others_as_they_were_set(
     assert found["whole_run"]["tokens"]["value"] == pytest.approx(
         sum(f["tokens"]["value"] for f in [chain[-1], *others])
     )
+
+
+def test_the_questions_that_a_difference_needs_follow_from_the_pilot_s_discordant_share(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two named strategies, or the best one against MR-Thinking; a smaller difference needs more;
+    the printed line has the number."""
+    pilot = a_pilot(tmp_path)
+    cells = {cell.label: cell for cell in read_run(pilot).cells}
+    base, star = (cells[label].rights(cells[label].rule) for label in ("base", "markovscale_star"))
+    share = np.mean([base[key] != star[key] for key in base])
+    pair = ["--strategy", "markovscale_star", "--strategy", "base"]
+    (named,) = told(capsys, "--run", pilot, *pair)["power"]
+    (best,) = told(capsys, "--run", pilot, "--difference", "2")["power"]
+
+    assert named["discordant"]["value"] == pytest.approx(share)
+    assert named["questions"]["value"] == pairs_needed(0.05, max(0.05, share))
+    assert named["questions"]["low"] <= named["questions"]["value"] <= named["questions"]["high"]
+    assert named["repeats"] == -(-named["questions"]["value"] // 30)
+    assert best["second"] == "mr_thinking"
+    assert best["questions"]["value"] > pairs_needed(0.05, 0.05)
+    assert forecast.main(["--run", pilot, *pair]) == 0
+    assert f"takes {named['questions']['value']:,} questions" in capsys.readouterr().out
 
 
 def test_gpu_hours_and_money_follow_from_tokens_and_the_speed_that_is_told(
@@ -150,6 +174,8 @@ def test_a_pool_s_cells_hold_its_verdicts() -> None:
     [
         (6, [], "at least 10 graded questions a benchmark and strategy, got 6 of 6 in made-up"),
         (20, ["--questions", "0"], "--questions must be from 1 to 1,000,000,000, got 0"),
+        (20, ["--difference", "0"], "--difference must be from 0.5 to 100 points, got 0"),
+        (20, ["--strategy", "base", "--strategy", "x"], "two strategies of the pilot must be"),
         (20, ["--rounds", "-1"], "--rounds must be from 1 to 10,000, got -1"),
         (20, ["--rounds", "9" * 30], "--rounds must be from 1 to 10,000, got 9999"),
         (20, ["--price-million-tokens", "-3"], "--price-million-tokens must be > 0, got -3"),

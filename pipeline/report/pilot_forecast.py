@@ -25,9 +25,12 @@ from pipeline.planning.pilot import (
 )
 from pipeline.records.outcome import has_failed
 from pipeline.records.trajectory import Row
+from pipeline.report.comparison import best_rule, rival_of
 from pipeline.report.run_data import Cell
 from pipeline.report.spending import time_line
-from pipeline.statistics.intervals import Interval
+from pipeline.statistics.intervals import Interval, wilson
+from pipeline.statistics.paired import pairs_needed
+from pipeline.theory.transitions import QuestionKey
 
 CHAIN = "mr_thinking"
 """The kind of strategy whose accuracy is forecast by round."""
@@ -107,6 +110,95 @@ def forecasts_of(
             else [_of_strategy(cell, of)]
         )
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """Questions that a paired comparison of two strategies needs."""
+
+    benchmark: str
+    first: str
+    second: str
+    """Labels of the strategies."""
+    difference: float
+    """The true difference of accuracies that is to be called."""
+    pilot: int
+    """Questions of the pilot that both strategies were graded on."""
+    discordant: Interval
+    """Share of them that one strategy alone had right, with Wilson's 95 % interval."""
+    questions: Interval
+    """Questions for power 0.8 at level 0.05, at `discordant` and at both its ends."""
+    repeats: int
+    """Runs of the same 30 questions with as many answers as `questions`."""
+
+
+REPEATED = 30
+"""Questions of the small benchmark that `Power.repeats` is about: AIME's."""
+
+
+def powers_of(cells: Sequence[Cell], difference: float, labels: Sequence[str] = ()) -> list[Power]:
+    """What each benchmark needs to call a difference, by exact McNemar power.
+
+    Args:
+        cells: of the pilot.
+        difference: of accuracies, in (0, 1].
+        labels: two strategies; none takes the most accurate one and MR-Thinking at its N, or the
+            deepest MR-Thinking, read by its best rule.
+
+    Raises:
+        ConfigError: unless there are no labels or two of the pilot's.
+    """
+    known = list(dict.fromkeys(cell.label for cell in cells))
+    if labels and (len(set(labels)) != 2 or not set(labels) <= set(known)):
+        raise ConfigError(
+            f"two strategies of the pilot must be named, of {', '.join(known)}; got "
+            f"{', '.join(labels)}"
+        )
+    found = []
+    for benchmark in dict.fromkeys(cell.benchmark for cell in cells):
+        pair = _pair([cell for cell in cells if cell.benchmark == benchmark], labels)
+        if pair is None:
+            continue
+        first, second = (_rights(cell) for cell in pair)
+        both = first.keys() & second.keys()
+        if len(both) < LEAST_QUESTIONS:
+            continue
+        discordant = wilson(sum(first[key] != second[key] for key in both), len(both))
+        needed = [
+            pairs_needed(difference, max(difference, share))
+            for share in (discordant.value, discordant.low, discordant.high)
+        ]
+        value, low, high = needed
+        found.append(
+            Power(
+                benchmark=benchmark,
+                first=pair[0].label,
+                second=pair[1].label,
+                difference=difference,
+                pilot=len(both),
+                discordant=discordant,
+                questions=Interval(value=value, low=low, high=high, level=discordant.level),
+                repeats=-(-value // REPEATED),
+            )
+        )
+    return found
+
+
+def _pair(cells: Sequence[Cell], labels: Sequence[str]) -> tuple[Cell, Cell] | None:
+    """The two strategies of one benchmark that are compared."""
+    if labels:
+        named = {cell.label: cell for cell in cells}
+        return (named[labels[0]], named[labels[1]]) if set(labels) <= named.keys() else None
+    chains = [cell for cell in cells if cell.kind == CHAIN]
+    others = [cell for cell in cells if cell.kind != CHAIN and _rights(cell)]
+    if not chains or not others:
+        return None
+    best = max(others, key=lambda cell: np.mean([*_rights(cell).values()]))
+    return best, rival_of(best, cells) or max(chains, key=lambda cell: cell.n)
+
+
+def _rights(cell: Cell) -> Mapping[QuestionKey, bool]:
+    return cell.rights(best_rule(cell) if cell.kind == CHAIN else cell.rule)
 
 
 def too_few(cell: Cell) -> str | None:

@@ -40,6 +40,56 @@ def least_discordant(tests: int = 1, *, alpha: float = 0.05) -> int:
     return math.floor(1 - math.log2(alpha / tests)) + 1
 
 
+def mcnemar_power(
+    pairs: int, difference: float, discordant: float, *, alpha: float = 0.05
+) -> float:
+    """Chance that McNemar's exact test calls a true difference, in its direction.
+
+    Summed over the binomial number of discordant pairs, and over their splits; no approximation.
+
+    Args:
+        pairs: questions that both strategies answer.
+        difference: share that the first alone has right minus share that the second alone has.
+        discordant: share of pairs that one of the two alone has right.
+        alpha: level of the two-sided test.
+
+    Raises:
+        ValueError: unless pairs >= 0 and 0 < difference <= discordant <= 1.
+    """
+    if pairs < 0 or not 0 < difference <= discordant <= 1:
+        raise ValueError(
+            "pairs must be >= 0, and 0 < difference <= discordant <= 1, got "
+            f"{pairs!r}, {difference!r} and {discordant!r}"
+        )
+    seen_D = np.arange(pairs + 1)
+    lost_D = scipy.stats.binom.ppf(alpha / 2, seen_D, 0.5) - 1  # most that the first may lose
+    called_D = scipy.stats.binom.cdf(lost_D, seen_D, 0.5 - difference / discordant / 2)
+    return float(scipy.stats.binom.pmf(seen_D, pairs, discordant) @ called_D)
+
+
+def pairs_needed(
+    difference: float, discordant: float, *, power: float = 0.8, alpha: float = 0.05
+) -> int:
+    """Questions at which `mcnemar_power` reaches a power, by doubling and bisection.
+
+    The power of an exact test rises in small steps and falls a little between them, so it may be
+    just below `power` at slightly larger numbers.
+
+    Raises:
+        ValueError: as `mcnemar_power`.
+    """
+    low, high = 0, 1
+    while mcnemar_power(high, difference, discordant, alpha=alpha) < power:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if mcnemar_power(middle, difference, discordant, alpha=alpha) < power:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """Mean of the first minus mean of the second, each question weighing the same."""

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.statistics.paired import Difference, holm, mcnemar, paired_difference
+from pipeline.statistics.paired import (
+    Difference,
+    holm,
+    mcnemar,
+    mcnemar_power,
+    paired_difference,
+    pairs_needed,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +40,36 @@ def test_thirty_questions_need_six_to_none_for_a_verdict() -> None:
 
     assert mcnemar(5, 0) > 0.05
     assert mcnemar(6, 0) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("pairs", "difference", "discordant"), [(30, 0.3, 0.4), (200, 0.05, 0.12), (470, 0.05, 0.15)]
+)
+def test_the_power_of_mcnemar_s_test_is_that_of_simulated_comparisons(
+    pairs: int, difference: float, discordant: float
+) -> None:
+    """20,000 simulated data sets, each tested: the share that is called in the true direction."""
+    first, second = (discordant + difference) / 2, (discordant - difference) / 2
+    table = np.random.default_rng(7).multinomial(
+        pairs, [first, second, 1 - discordant], size=20_000
+    )
+    kinds, times = np.unique(table[:, :2], axis=0, return_counts=True)
+    called = [won > lost and mcnemar(int(won), int(lost)) < 0.05 for won, lost in kinds]
+    power = mcnemar_power(pairs, difference, discordant)
+
+    assert power == pytest.approx(np.average(called, weights=times), abs=0.012)
+
+
+def test_questions_for_a_power_are_the_first_that_reach_it() -> None:
+    """One question less does not; one-sided discordance needs fewest; a difference must be
+    possible."""
+    needed = pairs_needed(0.05, 0.12)
+
+    assert mcnemar_power(needed, 0.05, 0.12) >= 0.8 > mcnemar_power(needed - 1, 0.05, 0.12)
+    assert pairs_needed(1.0, 1.0) == 6
+    assert pairs_needed(0.05, 0.05) < needed < pairs_needed(0.05, 0.3)
+    with pytest.raises(ValueError, match="difference <= discordant"):
+        pairs_needed(0.2, 0.1)
 
 
 def test_a_question_is_one_cluster_however_many_draws_it_has() -> None:
