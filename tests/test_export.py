@@ -147,8 +147,8 @@ def test_tables_and_results_have_the_accuracies_of_the_summary(
     with (folder / "completions.csv").open(newline="", encoding="utf-8-sig") as file:
         drawn = list(csv.DictReader(file))
     assert all(row["text"] for row in questions)
-    made = sum(not row["error"] for row in drawn)
-    assert made == sum(int(row["completions"]) for row in questions)
+    whole_rounds = sum(not row["error"] for row in drawn)
+    assert whole_rounds == sum(int(row["completions"]) for row in questions)
     rows = [
         (row["strategy"], row["benchmark"], rule, row[f"verdict_{rule}"] == "right")
         for row in questions

@@ -39,7 +39,7 @@ class Says(ScriptedGenerator):
         self.texts, self.asked = texts, list[Any]()
 
     async def call(self, call: Any) -> Any:
-        made = await super().call(call)
+        made: Any = await super().call(call)
         self.asked.append(call.request)
         return replace(made, text=self.texts[(len(self.asked) - 1) % len(self.texts)])
 
@@ -62,7 +62,8 @@ async def test_votes_over_calls_of_tools_compare_their_values(tmp_path: Path) ->
         deltas = [chunk.choices[0].delta async for chunk in await streamed]
     (choice,) = reply.choices
     assert choice.finish_reason == "tool_calls"
-    (call,) = choice.message.tool_calls or ()
+    (call,) = choice.message.tool_calls or [None]
+    assert call is not None
     assert (call.type, call.function.name) == ("function", "weather")
     assert json.loads(call.function.arguments) == {"city": "Bern", "n": 2}
     assert [d.tool_calls[0].function.name for d in deltas if d.tool_calls] == ["weather"]
@@ -140,7 +141,11 @@ async def test_responses_of_the_newer_api(tmp_path: Path) -> None:
         function = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]
         call = await create(model=CHAIN, input="Weather?", tools=[function])  # type: ignore[list-item]
         history: list[Any] = [{"role": "user", "content": "Weather?"}, *call.output]
-        done = {"type": "function_call_output", "call_id": call.output[-1].id, "output": "rain"}
+        done: Any = {
+            "type": "function_call_output",
+            "call_id": call.output[-1].id,
+            "output": "rain",
+        }
         says.texts = ("It rains.",)
         last = await create(model="markovscale/base", input=[*history, done])
         with pytest.raises(openai.BadRequestError, match="stream must be left out"):

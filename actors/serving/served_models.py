@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import ceil
+from typing import Any
 
 from actors.serving.chat_request import Budget, refused
 from pipeline.answers.answer_rules import Rule
@@ -73,7 +74,7 @@ class ServedModel:
         return replace(self, strategy=strategy), tuple(ignored)
 
 
-def _changed(strategy: Strategy, **values: float) -> Strategy:
+def _changed(strategy: Strategy, **values: Any) -> Strategy:
     try:
         return replace(strategy, **values)
     except ValueError as error:
