@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from pipeline.answers.graders import GraderSettings
 from pipeline.benchmarks import BenchmarkSource, Fields, Item, describe_rows, load
 from pipeline.benchmarks.rows import gold_text
 from pipeline.benchmarks.source import KNOWN
@@ -249,6 +250,54 @@ def test_describes_what_is_left_out_in_its_place(tmp_path: Path) -> None:
 
     assert raw == {"problem": "What?"}
     assert left_out == load(source).skipped[0]
+
+
+SUM = {"question": "What is 2+2?", "answer": 4}
+
+
+def test_copies_of_a_question_with_contradicting_golds_are_refused(tmp_path: Path) -> None:
+    """Golds 4, 4 and 5 for one text: the error names ids and golds; where bad rows are skipped the
+    contradicting row is left out, and the copy that agrees is warned about."""
+    file = write(tmp_path, "q.jsonl", [SUM, SUM, SUM | {"answer": 5}])
+    with pytest.raises(DataError) as refused:
+        load(BenchmarkSource(name="mine", path=str(file)))
+    loaded = load(BenchmarkSource(name="mine", path=str(file), skip_bad_rows=True))
+    (warning,) = loaded.warnings
+    (skip,) = loaded.skipped
+
+    assert "'4' for id 0 and '5' for id 2 of 'What is 2+2?'" in str(refused.value)
+    assert f"{file}, line 3" in str(refused.value)
+    assert [item.question_id for item in loaded.items] == ["0", "1"]
+    assert skip.where == f"{file}, line 3"
+    assert "1 of 2 questions of mine repeat the text of another" in warning
+    assert "ids 0, 1" in warning
+
+
+@pytest.mark.parametrize(
+    ("grader", "first", "second", "agree"),
+    [
+        ("math", "\\frac12", "0.5", True),
+        ("math", "1/2", "0.6", False),
+        ("text", ["Paris", "Paris, France"], ["paris"], True),
+        ("text", "Paris", "Rome", False),
+        ("command", "assert f(1) == 1", "assert f(2) == 4", True),
+    ],
+)
+def test_golds_of_copies_are_compared_by_what_they_mean(
+    tmp_path: Path, grader: str, first: object, second: object, agree: bool
+) -> None:
+    """White space does not tell questions apart; two spellings of one answer do not contradict."""
+    rows = [
+        {"question": "What  is\nit?", "answer": first},
+        {"question": "What is it?", "answer": second},
+    ]
+    file = write(tmp_path, "q.jsonl", rows)
+    settings = GraderSettings(kind=grader)
+    loaded = load(BenchmarkSource(name="mine", path=str(file), grader=settings, skip_bad_rows=True))
+
+    assert len(loaded.items) == (2 if agree else 1)
+    assert len(loaded.warnings) == (1 if agree else 0)
+    assert len(loaded.skipped) == (0 if agree else 1)
 
 
 def test_arithmetic_is_generated() -> None:

@@ -42,6 +42,7 @@ def config_file(folder: Path, rows: Sequence[dict[str, Any]], **source: Any) -> 
 
 
 BAD: list[dict[str, Any]] = [{"question": "1?", "answer": 1}, {"question": "2?", "answer": None}]
+COPIES: list[dict[str, Any]] = [{"question": "2+2?", "answer": 4}] * 2
 INDEX: list[dict[str, Any]] = [{"question": "Which?", "answer": 1, "alternatives": ["x", "y"]}]
 
 
@@ -54,6 +55,7 @@ def opened(file: Path) -> Any:
     ("rows", "source", "says"),
     [
         (BAD, {"skip_bad_rows": True}, "1 row of mine left out, the first in"),
+        (COPIES, {}, "1 of 2 questions of mine repeat the text of another"),
         (INDEX, {}, "1 of 1 gold answers of mine look like the place of a choice"),
     ],
 )
@@ -131,6 +133,16 @@ def test_rows_are_shown_with_what_was_understood(
     assert "mine: question from question; answer from answer; not read: alternatives" in printed
     assert "warning: 1 of 1 gold answers of mine look like the place of a choice" in printed
     assert '"gold": "1"' in printed
+
+
+def test_copies_of_a_question_are_named_beside_the_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--show-rows`` warns of them."""
+    with pytest.raises(SystemExit):
+        evaluate.main(["--config", str(config_file(tmp_path, COPIES)), "--show-rows", "2"])
+
+    assert "warning: 1 of 2 questions of mine repeat the text" in capsys.readouterr().out
 
 
 def test_a_bad_row_says_how_to_leave_it_out(

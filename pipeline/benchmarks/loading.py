@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.answers.graders import golds_of
+from pipeline.answers.grading import grade
+from pipeline.answers.verdict import Verdict
 from pipeline.benchmarks import builtin
 from pipeline.benchmarks.choices import looks_like_a_choice
 from pipeline.benchmarks.fields import Fields, in_words, meant, over
@@ -47,7 +50,8 @@ def load(source: BenchmarkSource) -> Loaded:
 
     Raises:
         DataError: for a source that cannot be read; for a bad row (naming file and line, what must
-            hold and what came) unless bad rows are skipped; and where one of the five benchmarks
+            hold and what came) unless bad rows are skipped, a question whose gold answer
+            contradicts that of an earlier copy among them; and where one of the five benchmarks
             does not have its number of rows.
     """
     items: list[Item] = []
@@ -117,12 +121,14 @@ def _refused(skip: Skip) -> DataError:
 def _warnings(
     source: BenchmarkSource, items: Sequence[Item], suspects: Sequence[Item]
 ) -> tuple[str, ...]:
+    copies = _copies(source, items)
     few = {item.gold for item in items}
     all_small = len(items) >= _MANY and few <= {"0", "1", "2", "3", "4"} and len(few) > 1
     if source.is_generated or not (suspects or all_small):
-        return ()
+        return copies
     first = (suspects or items)[0]
     return (
+        *copies,
         f"{len(suspects) or len(items)} of {len(items)} gold answers of {source.name} look like "
         f"the place of a choice, but their questions show no choices (first: {first.gold!r} of "
         f"question {first.question_id}): name the field of the choices in fields.choices",
@@ -132,11 +138,46 @@ def _warnings(
 _MANY = 20
 
 
+def _copies(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]:
+    """A warning of questions with the same text."""
+    by_text: dict[str, list[str]] = {}
+    for item in items:
+        by_text.setdefault(_folded(item.text), []).append(item.question_id)
+    repeated = {text: ids for text, ids in by_text.items() if len(ids) > 1}
+    if not repeated:
+        return ()
+    text, ids = next(iter(repeated.items()))
+    return (
+        f"{len(items) - len(by_text)} of {len(items)} questions of {source.name} repeat the text "
+        f"of another (first: {text[:_SHOWN]!r}, ids {', '.join(ids[:_LISTED])}): intervals and "
+        f"tests count each copy as a question of its own, so they claim too much; remove copies",
+    )
+
+
+_SHOWN = 80
+_LISTED = 5
+
+
+def _folded(text: str) -> str:
+    """A text with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def _agree(gold: str, other: str, kind: str) -> bool:
+    """Whether two gold answers of one question can both be right; programs always can."""
+    if kind == "text":
+        golds, others = ({_folded(g).casefold() for g in golds_of(each)} for each in (gold, other))
+        return bool(golds & others)
+    return gold == other or kind not in ("math", "choices") or grade(gold, other) == Verdict.RIGHT
+
+
 def _understood(
     source: BenchmarkSource,
 ) -> Iterator[tuple[Row | None, Fields, Item | Skip]]:
     """Rows with the mapping by which they are read and what they mean, until the limit."""
     seen: dict[str, str] = {}
+    by_text: dict[str, Item] = {}
+    grader = source.graded_by
     has_ids: bool | None = None
     fields = source.fields
     for position, raw in enumerate(_raw_rows(source)):
@@ -154,12 +195,19 @@ def _understood(
                 position,
                 has_ids=has_ids,
                 seed=source.seed or 0,
-                as_it_is=source.graded_by.reads_rows_as_they_are,
+                as_it_is=grader.reads_rows_as_they_are,
             )
             if result.question_id in seen:
                 raise DataError(
                     f"an id must be unique, got {result.question_id!r} "
                     f"(first in {seen[result.question_id]})"
+                )
+            copied = by_text.setdefault(_folded(result.text), result)
+            if not _agree(copied.gold, result.gold, grader.kind):
+                raise DataError(
+                    f"copies of a question must have the same gold answer, got {copied.gold!r} "
+                    f"for id {copied.question_id} and {result.gold!r} for id "
+                    f"{result.question_id} of {result.text[:_SHOWN]!r}"
                 )
             seen[result.question_id] = raw.where
         except DataError as error:
