@@ -193,7 +193,7 @@ class Sending:
 @pytest.mark.parametrize(("most", "held", "status"), [(1, 99, 429), (9, 5, 429), (9, 99, 408)])
 async def test_unfinished_bodies_are_bounded(most: int, held: int, status: int) -> None:
     """In number, in bytes of all, and in time; what was held is free again."""
-    bodies = Bodies(most, held, seconds=0.2)
+    bodies = Bodies(most, held, seconds=0.2, small=0)
     first = asyncio.create_task(bodies.read(Sending(b"abc")))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     with pytest.raises(ApiError) as second:
@@ -202,3 +202,5 @@ async def test_unfinished_bodies_are_bounded(most: int, held: int, status: int) 
         await first
     assert (second.value.status, late.value.status) == (status, 408)
     assert bodies._number == bodies._held == 0
+    with pytest.raises(ApiError, match="must come within"):  # small ones are let in beside
+        await Bodies(9, 0, seconds=0.01).read(Sending(b"abc"))  # type: ignore[arg-type]

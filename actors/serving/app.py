@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 _MOST_BYTES = 4 << 20
 _MOST_BODIES, _MOST_BYTES_OF_ALL, _BODY_S = 256, 64 << 20, 30.0
 """Bodies that are read at once, what they may hold in all, and how long one may take."""
+_SMALL_BYTES = 64 << 10
 _ALIVE_S = 15.0
 _STARTING = "the engines are starting"
 _CLIENT_GONE = 499
@@ -200,8 +201,10 @@ class Bodies:
         most: int = _MOST_BODIES,
         most_bytes: int = _MOST_BYTES_OF_ALL,
         seconds: float = _BODY_S,
+        small: int = _SMALL_BYTES,
     ) -> None:
         self._most, self._most_bytes, self._seconds = most, most_bytes, seconds
+        self._small = small
         self._number = self._held = 0
 
     async def read(self, request: Request) -> bytearray:
@@ -224,7 +227,9 @@ class Bodies:
                     if len(body) + len(piece) > _MOST_BYTES:
                         most = f"the body must have at most {_MOST_BYTES:,} bytes"
                         raise ApiError(413, most, "too_large")
-                    if self._held + len(piece) > self._most_bytes:
+                    # large bodies that never end must not keep out small ones
+                    is_small = len(body) + len(piece) <= self._small
+                    if not is_small and self._held + len(piece) > self._most_bytes:
                         raise self._busy()
                     self._held += len(piece)
                     body += piece
