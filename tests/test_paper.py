@@ -16,7 +16,9 @@ from pipeline.core.errors import ConfigError
 from pipeline.paper import controls
 from pipeline.paper.beliefs import from_other_half, halves_of
 from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, evaluate, settings_words
+from pipeline.paper.opponents import families_of
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
+from pipeline.paper.tables import chosen_table, method_tables
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import judged_by_state_machine, rights
 from pipeline.report.published import NONE_PUBLISHED, NOTHING, Published
@@ -24,6 +26,7 @@ from pipeline.results.column import TEST, Column
 from pipeline.results.compare import Family, compare
 from pipeline.statistics.paired import holm, mcnemar
 from pipeline.statistics.sampling import pass_at_k
+from pipeline.strategies.samples import Profile
 from pipeline.theory.transitions import count, labels_of_verdicts, total
 
 POOL = "tests/data/pool"
@@ -159,6 +162,22 @@ def test_dealt_stops_name_the_setting_of_the_variant() -> None:
         dealt, theirs = controls.random_stopping(made(), kind, N), made().main[kind, N]
         assert dealt.setting == f"the stops of {theirs.method}: {theirs.setting}"
         assert dealt.chosen_on == theirs.chosen_on
+
+
+@pytest.mark.parametrize("profile", ["paper", "upstream"])
+def test_every_row_of_markovscale_0_names_its_profile(profile: Profile) -> None:
+    """Main, variants and chosen settings, and the families of the fronts: the profile decides
+    whether the warm-up is billed."""
+    believed = from_other_half(pool())
+    own = evaluate(believed, "tiny", Maker(pool().science, profile, believed.p0_source))
+    family = Family()
+    tables = [*method_tables(own, family, NONE_PUBLISHED), chosen_table(own, family)]
+    zero = "MarkovScale\N{SUPERSCRIPT ZERO}"
+    named = [[title for title, _ in table.rows if title.startswith(zero)] for table in tables]
+    named.append([f.name for f in families_of(own, None) if f.name.startswith(zero)])
+
+    assert all(named)
+    assert all(f"profile {profile}" in title for titles in named for title in titles)
 
 
 @pytest.mark.parametrize(

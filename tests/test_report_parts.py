@@ -689,6 +689,22 @@ def test_tables_are_written_for_pages_sheets_and_papers(run: RunData, paper: Pub
     assert latex("50 % a_b & {x}") == r"50 \% a\_b \& \{x\}"
 
 
+@pytest.mark.parametrize("profile", ["paper", "upstream"])
+def test_markovscale_0_stands_in_a_run_s_tables_with_its_profile(
+    tmp_path: Path, profile: str
+) -> None:
+    """Main and variants, and the name of the cell wherever else it is compared."""
+    strategies = ["mr_thinking", {"kind": "markovscale_0", "profile": profile}]
+    config = made_up_config(tmp_path, strategies=strategies)
+    made = read_run(write_run(config, "r", question_rows(12, ["made-up"])).address)
+    title = f"MarkovScale\N{SUPERSCRIPT ZERO}, profile {profile}"
+    (cell,) = (cell for cell in made.cells if cell.kind == "markovscale_0")
+
+    assert cell.name == title
+    for table in paper_tables(made.cells):
+        assert title in dict(table.rows)
+
+
 def test_a_folder_of_a_few_numbers_will_do(tmp_path: Path) -> None:
     """Files that are not there are empty."""
     (tmp_path / "tau.csv").write_text(PAPER["tau.csv"])

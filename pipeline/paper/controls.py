@@ -15,7 +15,7 @@ from pipeline.replay.chain_arrays import (
     WRONG,
     ChainArrays,
 )
-from pipeline.results.column import METHODS, Column
+from pipeline.results.column import METHODS, Column, method_of
 from pipeline.statistics.calibration import fit_isotonic
 from pipeline.statistics.sampling import pass_at_k
 
@@ -37,7 +37,7 @@ def last_controls(made: Evaluation, n: int) -> list[Column]:
         choice = made_choice(made, made.replays, kind, n)
         last = tuple((strategy, AnswerRule.LAST) for strategy, _ in choice.picked)
         tuned = ["tau"] if choice.chosen_on else []
-        name = f"{METHODS[kind]}, last answer"
+        name = f"{method_of(kind, made.replays.make.profile)}, last answer"
         read = Choice(picked=last, chosen_on=choice.chosen_on)
         found.append(made.scored(name, n, read, kind, tuned))
     return found
@@ -47,7 +47,7 @@ def calibrated_controls(made: Evaluation, replays: Replays, n: int) -> list[Colu
     """Each variant deciding by scores that were mapped to chances of being right."""
     return [
         made.scored(
-            f"{METHODS[kind]}, calibrated scores",
+            f"{method_of(kind, made.replays.make.profile)}, calibrated scores",
             n,
             choice := made_choice(made, replays, kind, n),
             kind,
@@ -114,11 +114,11 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
     wrong_QS = (depths > length_Q) & made.replays.chains.gold_Q[:, None]  # a failed chain is wrong
     right_QS = np.where(wrong_QS, 0.0, right_QD[rows, at_QS])
     return made.column(
-        method=f"{METHODS[kind]}, stops dealt at random",
+        method=f"{method_of(kind, made.replays.make.profile)}, stops dealt at random",
         kind=kind,
         n=n,
         rule=rule.value,
-        fixed=f"the stops of {METHODS[kind]}: {words}",
+        fixed=f"the stops of {method_of(kind, made.replays.make.profile)}: {words}",
         tuned=tuned_words(choice, tuned),
         chosen_on=choice.chosen_on,
         right_Q=_weighed(right_QS, shares),

@@ -16,7 +16,7 @@ from pipeline.paper.settings import GAMMA, GAMMAS, SAMPLERS, TAUS, Maker, budget
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.costs import TOKENS, Cost
 from pipeline.replay.pools import CompletionPool
-from pipeline.results.column import METHODS, Column, either
+from pipeline.results.column import METHODS, Column, either, method_of
 from pipeline.strategies.markovscale import MarkovScale0
 
 BEST_RULE = "mr_best"
@@ -197,7 +197,7 @@ def _chains(made: Evaluation, n: int) -> None:
         ("markovscale_star", made.stars(n)),
         ("markovscale_0", made.heuristics(n)),
     ):
-        name, choice = METHODS[kind], replays.on_other_half(candidates)
+        name, choice = method_of(kind, make.profile), replays.on_other_half(candidates)
         column = made.scored(name, n, choice, kind, ["tau"])
         note = _decides_as(made, choice, gate) or _counted_right(made, choice)
         put[kind, n] = replace(column, fixed="; ".join(filter(None, [column.fixed, note])))

@@ -26,7 +26,7 @@ from pipeline.replay.costs import needs_scores
 from pipeline.replay.fast import Decisions, FastReplay
 from pipeline.replay.fronts import GAMMAS, TAUS, THRESHOLDS, Row, budgets, front_rows, in_words
 from pipeline.replay.sweep import HALVES, Judged, judged_by_arrays, rights
-from pipeline.results.column import HELD_OUT, METHODS, Column
+from pipeline.results.column import HELD_OUT, METHODS, Column, method_of
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.fronts import Family
 from pipeline.strategies.chain_agreement import ChainASC
@@ -110,7 +110,8 @@ def families_of(made: Evaluation, weights: Weights | None) -> list[Family]:
                    {f"score ≥ {s:g}": _scored(chains, s) for s in PROBABILITIES}),
         ]  # fmt: skip
         zeros = [replays.make("markovscale_0", n=n, tau=tau) for n in ns for tau in TAUS]
-        found.append(_family(replays, METHODS["markovscale_0"], zeros, AnswerRule.PRM_ARGMAX))
+        name = method_of("markovscale_0", replays.make.profile)
+        found.append(_family(replays, name, zeros, AnswerRule.PRM_ARGMAX))
     if weights is not None:
         found.append(_agree_family(made, weights, ns))
     return [*found, *_sampler_families(made)]

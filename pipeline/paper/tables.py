@@ -13,7 +13,7 @@ from pipeline.paper.replays import Candidate, Choice, fixed
 from pipeline.paper.settings import GAMMA, GAMMAS, TAUS
 from pipeline.report.published import NOTHING, Published
 from pipeline.report.tables import NOT_POSSIBLE, NOT_RUN, Entry, Table
-from pipeline.results.column import METHODS, Column
+from pipeline.results.column import METHODS, Column, method_of
 from pipeline.results.compare import Family
 from pipeline.strategies.markovscale import MarkovScaleStar
 
@@ -212,11 +212,12 @@ def _grid_entry(made: Evaluation, n: int, candidate: Candidate) -> Column:
 def chosen_table(made: Evaluation, family: Family) -> Table:
     """tau, and tau with gamma, chosen on the other half and on the very questions."""
     rows: list[tuple[str, tuple[Entry, ...]]] = []
+    zero = method_of("markovscale_0", made.replays.make.profile)
     for name, kind, tuned, grid in (
         ("MarkovScale*, τ", "markovscale_star", ["tau"], made.stars),
         ("MarkovScale*, τ and γ", "markovscale_star", ["tau", "gamma"],
          made.gamma_grid),
-        (f"{METHODS['markovscale_0']}, τ", "markovscale_0", ["tau"], made.heuristics),
+        (f"{zero}, τ", "markovscale_0", ["tau"], made.heuristics),
     ):  # fmt: skip
         for place in ("other half", "test"):
             entries = []

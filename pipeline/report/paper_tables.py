@@ -56,7 +56,7 @@ def _methods(
     benchmarks = list(dict.fromkeys(cell.benchmark for cell in cells))
     for kind in kinds:
         mine = [c for c in cells if c.kind == kind and (c.n == n or not _has_n(c))]
-        found = _rows(METHODS[kind], mine) or [(METHODS[kind], {})]
+        found = _rows(None, mine) or [(METHODS[kind], {})]
         papers = _papers_row(kind, found) if mine else 0
         for place, (title, by_benchmark) in enumerate(found):
             entries = tuple(
@@ -96,8 +96,9 @@ def _column(cell: Cell | None) -> Column | None:
     return None if cell is None else column_of(cell)
 
 
-def _rows(name: str, cells: Sequence[Cell]) -> Rows:
-    """One row a label and setting, and where a benchmark comes twice, one a run."""
+def _rows(name: str | None, cells: Sequence[Cell]) -> Rows:
+    """One row a label and setting, and where a benchmark comes twice, one a run; named by the
+    method where no name is given."""
     groups: dict[tuple[str, ...], dict[str, Cell]] = {}
     for cell in cells:
         key: tuple[str, ...] = (cell.label, repr(cell.strategy), cell.rule.value)
@@ -107,12 +108,16 @@ def _rows(name: str, cells: Sequence[Cell]) -> Rows:
     titled = []
     for found in groups.values():
         first = next(iter(found.values()))
-        titled.append((name if first.label == first.kind else f"{name} ({first.label})", found))
+        titled.append((first.method if name is None else _labelled(name, first), found))
     titles = [title for title, _ in titled]
     return [
         (title if titles.count(title) == 1 else f"{title} in {_runs(found)}", found)
         for title, found in titled
     ]
+
+
+def _labelled(name: str, cell: Cell) -> str:
+    return name if cell.label == cell.kind else f"{name} ({cell.label})"
 
 
 def _runs(found: Mapping[str, Cell]) -> str:

@@ -24,7 +24,7 @@ from pipeline.records.table_rows import RowsTable, RowViews
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.capped import NotRun, not_run
 from pipeline.report.cautions import cautions
-from pipeline.results.column import METHODS
+from pipeline.results.column import METHODS, method_of
 from pipeline.store.storage import is_local, resolve
 from pipeline.theory.transitions import QuestionKey
 
@@ -61,7 +61,7 @@ class Cell:
         """The method's name, with the label where that says more."""
         if self.kind not in METHODS:  # a user's own
             return self.label
-        name = METHODS[self.kind]
+        name = method_of(self.kind, getattr(self.strategy, "profile", ""))
         return name if self.label == self.kind else f"{name} ({self.label})"
 
     @property

@@ -12,7 +12,7 @@ from pipeline.records.table_rows import rows_with
 from pipeline.replay.sweep import SCHEMA
 from pipeline.report import charts, words
 from pipeline.report.html import Child, Html, figure, table
-from pipeline.results.column import METHODS
+from pipeline.results.column import method_of
 from pipeline.statistics.intervals import Interval
 
 FILE = "sweep.parquet"
@@ -164,7 +164,7 @@ def _settings(row: Row, names: Sequence[str]) -> str:
 
 
 def _name(row: Row) -> str:
-    method = METHODS.get(row["kind"], row["kind"])
+    method = method_of(row["kind"], json.loads(row["settings"]).get("profile", ""))
     label = "" if row["strategy"] == row["kind"] else f" ({row['strategy']})"
     source = f" of {row['source']}" if row.get("source") else ""
     return f"{method}{label}{source}, {row['benchmark']}, N = {row['n']}, {row['answer_rule']}"

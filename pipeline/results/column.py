@@ -36,6 +36,14 @@ METHODS = {
 }
 """How each registered strategy is written."""
 
+
+def method_of(kind: str, profile: str = "") -> str:
+    """A strategy's method; MarkovScale^0 with its profile, which decides whether its warm-up is
+    waited for and billed."""
+    name = METHODS.get(kind, kind)
+    return f"{name}, profile {profile}" if kind == "markovscale_0" and profile else name
+
+
 HELD_OUT, TEST = "held_out", "test"
 """Where a tuned setting was chosen: on the other half of the questions, or on these very ones."""
 
