@@ -76,6 +76,7 @@ def main(argv: list[str] | None = None) -> int:
     folder, name = Folder(posixpath.dirname(out) or "."), posixpath.basename(out)
     folder.prepare(name)
     pool = read_pool(arguments.pool).of_benchmarks(config.benchmarks).comparable()
+    pool = predicted_pool(pool, config.priors, arguments.features)
     asked, unscored = _asked(config, pool)
     settings, notes = fitting(pool, asked)
     if unscored:
@@ -88,12 +89,12 @@ def main(argv: list[str] | None = None) -> int:
         print(note)
     rules = rules_of(science_of(config, pool.science))
     _check_held_out(settings, pool)
-    result = _swept(pool, config, arguments.features, rules)
+    result = _swept(pool, config, rules)
     others: dict[str, SweepResult] = {}
     if arguments.choose_on:
-        others[_name(arguments.choose_on)] = _swept(
-            read_pool(arguments.choose_on).comparable(), config, arguments.features, rules
-        )
+        other = read_pool(arguments.choose_on).comparable()
+        other = predicted_pool(other, config.priors, arguments.features)
+        others[_name(arguments.choose_on)] = _swept(other, config, rules)
     fronts = sweep_fronts(result)
     own = replace(result, settings=result.settings[: len(settings)])
     table = sweep_table(own, config.choose, others)
@@ -149,11 +150,8 @@ def _check_held_out(settings: Sequence[tuple[str, Strategy]], pool: CompletionPo
                     logger.warning("%s", said)
 
 
-def _swept(
-    pool: CompletionPool, config: SweepConfig, features: str | None, rules: Sequence[Rule]
-) -> SweepResult:
+def _swept(pool: CompletionPool, config: SweepConfig, rules: Sequence[Rule]) -> SweepResult:
     started = time.perf_counter()
-    pool = predicted_pool(pool, config.priors, features)
     settings, _ = fitting(pool, _asked(config, pool)[0])
     settings += [one for one in control_settings(pool) if one not in settings]
     result = sweep(pool, settings, seed=config.seed, rules=rules)

@@ -281,7 +281,7 @@ async def test_a_connection_that_breaks_is_no_end_of_the_run(monkeypatch):
         pass
 
     gate = SimpleNamespace(
-        spent=0, wanting=True, to_come=1, giving_back=lambda: 0, allot=lambda *_: allotted.set()
+        spent=0, wanting=True, to_come=1, release=lambda: 0, allot=lambda *_: allotted.set()
     )
     controller._watch = Unsteady(until_drain=2.0, allot=(5.0, 5.0))
     controller._epoch = SimpleNamespace(name="e")

@@ -114,7 +114,7 @@ def test_the_script_finds_a_strategy_beside_the_user(tmp_path):
     )
 
     assert done.returncode == 2
-    assert "mine:Mine must be a strategy: a dataclass(frozen=True)" in done.stderr
+    assert "mine:Mine must be a strategy: it must derive from" in done.stderr
 
 
 def test_every_option_of_every_verb_has_a_text(capsys):

@@ -79,7 +79,6 @@ def test_a_sweep_can_choose_on_another_pool(pool: str, tmp_path: Path) -> None:
     ("text", "message"),
     [
         (GRIDS + "nonsense: 1\n", "nonsense is not a field"),
-        (GRIDS.replace("[2, 4]", "[2, 8]"), "n of mr_thinking must be at most 4, the depth of the"),
         (GRIDS.replace("priors: {a: 0.06, b: 0.3}", ""), "markovscale_star needs a and b"),
         ("- base\n", "must hold fields, got list"),
     ],

@@ -124,7 +124,9 @@ def test_no_completion_is_longer_than_it_may_be():
 @pytest.mark.parametrize("kind", sorted(STRATEGIES))
 def test_no_run_is_planned_shorter_than_its_full_batches(kind):
     """Nor than its longest chain: samples of one question fill batches as chains do."""
-    plan = plan_of(load("configs/qwen-7b-aime.yaml", f"science.strategies=[{kind}]"))
+    plan = plan_of(
+        load("configs/qwen-7b-aime.yaml", f"science.strategies=[{kind}]", "science.strategy.n=32")
+    )
 
     assert plan.chains_h >= plan.generate_h * (1 - 1e-9)
     assert plan.chains_h >= plan.chain_h * (1 - 1e-9)

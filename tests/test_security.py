@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -261,12 +262,14 @@ async def test_model_output_is_data(tmp_path):
 
 
 def test_no_archive_is_unpacked():
-    """Nothing of ours opens archives, so none can be hostile; exports write some."""
+    """Exports write archives, and imports read members of one; nothing extracts any to a folder."""
     users = [
         p for p in OURS if any(w in p.read_text() for w in ("import zipfile", "import tarfile"))
     ]
 
-    assert [p.name for p in users] == ["streams.py"]
+    assert {p.name for p in users} == {"streams.py", "log_files.py"}
+    assert not any(re.search(r"\.extract(all)?\(", p.read_text()) for p in users)
+    users = [p for p in users if p.name == "streams.py"]
     written = users[0].read_text()
     assert written.count('zipfile.ZipFile(stream, "w")') == 1
     assert written.count("ZipFile(") == 1

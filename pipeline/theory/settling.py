@@ -295,7 +295,8 @@ def _fitted(
     k = np.arange(trials.shape[2])
     value = _likelihood(theta, trials, changed)
     for _ in range(_STEPS):
-        hazard = np.exp(_log_hazard(theta, k))
+        # rounds that nobody survived leave their hazard free to pass 1
+        hazard = np.exp(np.minimum(_log_hazard(theta, k), -1e-9))
         odds = (trials - changed) * hazard / (1 - hazard)
         slope_XK = changed - odds
         bend_XK = odds / (1 - hazard)
@@ -331,7 +332,7 @@ def _likelihood(theta_D3: FloatArray, trials: FloatArray, changed: FloatArray) -
     """(D,); -inf where a hazard that was survived is not below 1."""
     x = _log_hazard(theta_D3, np.arange(trials.shape[2]))
     stays = trials - changed
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         log_stay = np.where(x < 0, np.log(-np.expm1(np.minimum(x, 0.0))), -np.inf)
         terms = changed * x + np.where(stays > 0, stays * log_stay, 0.0)
     return np.asarray(terms.sum(axis=(1, 2)))
