@@ -173,4 +173,5 @@ def test_shared_paths_are_those_of_the_configs():
         assert "-v /mnt/markovscale:/mnt/markovscale" in docker["run_options"]
         assert "-e HF_HOME=/mnt/model-cache/huggingface" in docker["worker_run_options"]
     for run in CONFIGS:
-        assert RunConfig.load(run).runtime.runs.startswith("/mnt/markovscale/")
+        if "one-gpu" not in str(run):  # which run without a cluster
+            assert RunConfig.load(run).runtime.runs.startswith("/mnt/markovscale/")

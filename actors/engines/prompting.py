@@ -283,7 +283,9 @@ def characters_of(request: Request) -> int:
     """Characters of a request's prompt, without those of the chat template."""
     form = 0 if request.form is None else len(request.form.text)
     return (
-        sum(len(turn.content) for turn in request.messages) + len(request.assistant_prefix) + form
+        sum(len(str(turn.content)) for turn in request.messages)
+        + len(request.assistant_prefix)
+        + form
     )
 
 
