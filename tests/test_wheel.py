@@ -63,10 +63,14 @@ def test_verbs_work_from_a_wheel_beside_folders_of_the_same_names(tmp_path):
     for name in ("pipeline", "jobs"):
         (tmp_path / "work" / name).mkdir(parents=True)
         (tmp_path / "work" / name / "__init__.py").write_text("raise SystemExit('the user's own')")
+    grids = str(tmp_path / "grids.yaml")
+    Path(grids).write_text("strategies: [base, {kind: chain_asc, n: 4, threshold: 0.9}]\n")
     verbs = [
         ["--version"],
-        ["sweep", "--pool", "data/pools/sums", "--config", "replay", "--set", "priors.a=0.1"],
-        ["paper", "--pool", "data/pools/sums", "--out", "paper"],
+        ["sweep", "--pool", "data/pools/sums", "--config", grids, "--out", "swept.parquet"],
+        ["paper", "--pool", str(ROOT / "tests" / "data" / "pool"), "--out", "paper"],
+        ["report", "--help"],
+        ["import", "--help"],
     ]
     for verb in verbs:
         done = subprocess.run(
