@@ -243,6 +243,8 @@ def end_of(choice: Mapping[str, Any]) -> tuple[str | None, bool]:
     if not word:
         return "", False
     name = str(word).lower().removeprefix("finish_reason_")
+    if name == "tool_calls" and not (choice.get("message") or {}).get("tool_calls"):
+        return None, False
     return _ENDS.get(name), name in _BROKEN_OFF
 
 

@@ -138,11 +138,17 @@ def _warnings(
 _MANY = 20
 
 
+def _is_text(text: str) -> bool:
+    """Whether a question says anything; ``-`` stands where the text is not known."""
+    return any(sign.isalnum() for sign in text)
+
+
 def _copies(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]:
     """A warning of questions with the same text."""
     by_text: dict[str, list[str]] = {}
     for item in items:
-        by_text.setdefault(_folded(item.text), []).append(item.question_id)
+        if _is_text(item.text):
+            by_text.setdefault(_folded(item.text), []).append(item.question_id)
     repeated = {text: ids for text, ids in by_text.items() if len(ids) > 1}
     if not repeated:
         return ()
@@ -203,7 +209,7 @@ def _understood(
                     f"(first in {seen[result.question_id]})"
                 )
             copied = by_text.setdefault(_folded(result.text), result)
-            if not _agree(copied.gold, result.gold, grader.kind):
+            if _is_text(result.text) and not _agree(copied.gold, result.gold, grader.kind):
                 raise DataError(
                     f"copies of a question must have the same gold answer, got {copied.gold!r} "
                     f"for id {copied.question_id} and {result.gold!r} for id "
