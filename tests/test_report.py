@@ -215,7 +215,7 @@ def test_two_runs_are_compared_by_benchmark_and_backbone(tmp_path: Path) -> None
     assert "MR-Thinking in two" in page
     assert "paper 1.0 outside" in page
     assert "one question is worth 3.3 points" in page
-    assert "below 6 questions (20.0 points)" in page
+    assert re.search(r"calls no difference below \d+ questions", page)
     assert "not run (70.0)" in (tables / "tables.tex").read_text()
     assert (
         'main,Qwen/QwQ-32B,,Best-of-N,"aime24, N = 8"' + "," * 13 + ",,False,,False,not run"
