@@ -148,6 +148,8 @@ def test_the_page_opens_from_disk_and_says_what_made_it(written: Path) -> None:
         assert words in page
     assert page.count("<figure") == 3 * 4
     latex = (written / "tables.tex").read_text(encoding="utf-8")
+    assert latex.isascii(), {c for c in latex if not c.isascii()}
+    assert latex.count("Settings: ") == latex.count(r"\begin{table*}")
     assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") > 0
 
 

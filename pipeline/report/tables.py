@@ -18,6 +18,7 @@ from pipeline.statistics.intervals import Interval
 NOT_RUN, NOT_POSSIBLE = "not run", "not in this pool"
 
 _LATEX = {
+    "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "\N{MODIFIER LETTER SMALL T}": r"\textsuperscript{t}", "\N{SUPERSCRIPT ZERO}":
