@@ -37,7 +37,11 @@ def easy_and_slow(rng, questions, rounds):
 
 @pytest.mark.parametrize("world", [markov, of_types, easy_and_slow])
 def test_the_interval_of_a_round_holds_what_other_questions_reach(world):
-    """90 % intervals from 8 rounds of 50 questions hold rounds 8, 16 and 32 of 950 others."""
+    """90 % intervals from 8 rounds of 50 questions hold rounds 8, 16 and 32 of 950 others.
+
+    The rounds of a chain are held or missed together, so the share has the error of 40 trials; it
+    may lie up to three of its standard errors below 90 %.
+    """
     rng = np.random.default_rng(7)
     held = []
     for _ in range(40):
@@ -47,7 +51,7 @@ def test_the_interval_of_a_round_holds_what_other_questions_reach(world):
         reached = others.mean(axis=0)[[7, 15, 31]]
         held += [i.low <= share <= i.high for i, share in zip(forecast, reached, strict=True)]
 
-    assert 0.84 <= np.mean(held) <= 1.0
+    assert np.mean(held) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 40)
 
 
 def test_more_questions_make_the_interval_narrower_and_none_leaves_0_to_1():
