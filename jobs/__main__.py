@@ -74,17 +74,12 @@ def main(argv: list[str] | None = None) -> int:
     first = argv[0] if argv else "--help"
     verb = first.replace("-", "_")
     if verb in VERBS:
-        try:
-            job = importlib.import_module(f"{_PACKAGE}.{MODULES.get(verb, verb)}")
-        except ModuleNotFoundError as error:
-            print(_missing(first, error), file=sys.stderr)
-            return 2
-        run = partial(job.main, argv[1:])
+        run = partial(_run, verb, argv[1:])
         if started and verb in DRIVERS:
             return supervised(run)
         if started and verb == "suite":
             go_on_unheard()
-        return int(run() or 0)
+        return run()
     if first == "--version":
         print(version())
         return 0
@@ -95,6 +90,16 @@ def main(argv: list[str] | None = None) -> int:
     meant = f"did you mean {near[0]}?" if near else f"a verb must be one of {', '.join(VERBS)}"
     print(f"error: no verb {first!r}: {meant} (markovscale --help lists them)", file=sys.stderr)
     return 2
+
+
+def _run(verb: str, argv: list[str]) -> int:
+    """Runs a verb; returns its exit status, 2 where a package that it needs is not installed."""
+    job = importlib.import_module(f"{_PACKAGE}.{MODULES.get(verb, verb)}")
+    try:
+        return int(job.main(argv) or 0)
+    except ModuleNotFoundError as error:
+        print(_missing(verb, error), file=sys.stderr)
+        return 2
 
 
 def _missing(verb: str, error: ModuleNotFoundError) -> str:

@@ -18,14 +18,14 @@ import math
 import posixpath
 import sys
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from jobs.cli import VerbParser, at_least, log_to_stderr
 from jobs.endings import in_one_line
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import Completion
-from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.statistics.calibration import calibrate, fit_isotonic, fit_platt
-from pipeline.store.storage import Folder
+
+if TYPE_CHECKING:
+    from pipeline.replay.pools import CompletionPool
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,6 +49,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.replay.pools import read_pool
+    from pipeline.statistics.calibration import calibrate, fit_isotonic, fit_platt
+    from pipeline.store.storage import Folder
+
     log_to_stderr(arguments.level)
     out = arguments.out
     folder, file = Folder(posixpath.dirname(out) or "."), posixpath.basename(out)
@@ -98,6 +102,8 @@ def graded_scores(
     Raises:
         DataError: where there is none.
     """
+    from pipeline.core.protocol import Completion
+
     first: dict[str, tuple[str, str]] = {}
     found = [
         (entry.observation.score, verdict == "right", first.setdefault(text, question.key))

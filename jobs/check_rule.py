@@ -13,18 +13,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr
-from jobs.code_checks import differs_elsewhere, find_impure_call, told
 from jobs.endings import in_one_line
-from pipeline.answers.answer_rules import OwnRule, chooses_alike, chooses_of_those
-from pipeline.config.answer_rules import AnswerRuleEntry
-from pipeline.config.errors import described
-from pipeline.config.run import override_field
 from pipeline.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipeline.answers.answer_rules import OwnRule
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from jobs.code_checks import differs_elsewhere, find_impure_call, told
+    from pipeline.answers.answer_rules import chooses_alike, chooses_of_those
+
     log_to_stderr(arguments.level)
     try:
         rule = _rule(arguments.kind, arguments.overrides)
@@ -68,6 +67,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _rule(kind: str, overrides: list[str]) -> OwnRule:
+    from pydantic import ValidationError
+
+    from pipeline.config.answer_rules import AnswerRuleEntry
+    from pipeline.config.errors import described
+    from pipeline.config.run import override_field
+
     fields: dict[str, Any] = {}
     for override in overrides:
         override_field(fields, override)

@@ -14,19 +14,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Any
-
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr
-from jobs.code_checks import differs_elsewhere, find_impure_call, told
 from jobs.endings import in_one_line
-from pipeline.config.errors import described
-from pipeline.config.run import override_field
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Strategy
-from pipeline.replay import contract
-from pipeline.strategies.registry import strategy_class
+
+if TYPE_CHECKING:
+    from pipeline.core.protocol import Strategy
 
 _ENGINES = 9
 _BUDGETS = (1, 2, 3, 5, 8)
@@ -48,13 +43,16 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from jobs.code_checks import told
+    from pipeline.replay import contract
+
     log_to_stderr(arguments.level)
     try:
         strategy = _built(arguments.kind, arguments.overrides)
         if arguments.digest:  # of a process with other hashes of texts
             print(_digest(strategy, backwards=True))
             return 0
-        for says, check in _CHECKS.items():
+        for says, check in _checks().items():
             check(strategy)
             print(f"ok  {says}")
         _hashes(strategy, sys.argv[1:] if argv is None else argv)
@@ -70,7 +68,30 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
+def _checks() -> dict[str, Callable[[Strategy], None]]:
+    """The checks of the contract, by what each says of a strategy that passes."""
+    from pipeline.replay import contract
+
+    return {
+        "a frozen value, equal to its copy": contract.is_a_value,
+        "asks neither clock nor random numbers nor files": _pure,
+        "stops within its budget, on completions that it had": _everywhere(
+            contract.stops_within_its_budget
+        ),
+        "decides alike when asked again": _everywhere(contract.decides_alike),
+        "needs the scores that it says it needs": _scores,
+        "seeds do not depend on the budget": _seeds,
+        "replays from a pool, where it says so": _everywhere(contract.replays_from_a_pool),
+    }
+
+
 def _built(kind: str, overrides: list[str]) -> Strategy:
+    from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+    from pipeline.config.errors import described
+    from pipeline.config.run import override_field
+    from pipeline.strategies.registry import strategy_class
+
     values: dict[str, Any] = {}
     for override in overrides:
         override_field(values, override)
@@ -85,6 +106,7 @@ def _built(kind: str, overrides: list[str]) -> Strategy:
 
 def _everywhere(check: Callable[..., object]) -> Callable[[Strategy], None]:
     """A check with every engine and budget, and with the strategy's own budget."""
+    from pipeline.replay import contract
 
     def checked(strategy: Strategy) -> None:
         asked = contract.questions()
@@ -96,15 +118,22 @@ def _everywhere(check: Callable[..., object]) -> Callable[[Strategy], None]:
 
 
 def _scores(strategy: Strategy) -> None:
+    from pipeline.replay import contract
+
     for score in _BAD_SCORES:
         contract.check_scores_required(strategy, contract.questions(1), score)
 
 
 def _seeds(strategy: Strategy) -> None:
+    from pipeline.replay import contract
+
     contract.seeds_by_address(strategy, contract.questions(2), contract.engine(1), _BUDGETS)
 
 
 def _pure(strategy: Strategy) -> None:
+    from jobs.code_checks import find_impure_call
+    from pipeline.replay import contract
+
     drive = _everywhere(contract.stops_within_its_budget)
     aside = find_impure_call(lambda: drive(strategy))
     if aside is not None:
@@ -114,6 +143,8 @@ def _pure(strategy: Strategy) -> None:
 def _digest(strategy: Strategy, *, backwards: bool = False) -> str:
     """Of all decisions, in whatever order they are taken: one that rests on what was decided before
     is another one backwards."""
+    from pipeline.replay import contract
+
     order = slice(None, None, -1 if backwards else 1)
     asked, numbers = contract.questions()[order], range(_ENGINES)[order]
     found = [contract.decides_alike(strategy, asked, contract.engine(n)) for n in numbers]
@@ -121,22 +152,12 @@ def _digest(strategy: Strategy, *, backwards: bool = False) -> str:
 
 
 def _hashes(strategy: Strategy, argv: list[str]) -> None:
+    from jobs.code_checks import differs_elsewhere
+    from pipeline.replay import contract
+
     differs = differs_elsewhere("check_strategy", argv, _digest(strategy))
     if differs is not None:
         raise contract.ContractError(differs)
-
-
-_CHECKS: dict[str, Callable[[Strategy], None]] = {
-    "a frozen value, equal to its copy": contract.is_a_value,
-    "asks neither clock nor random numbers nor files": _pure,
-    "stops within its budget, on completions that it had": _everywhere(
-        contract.stops_within_its_budget
-    ),
-    "decides alike when asked again": _everywhere(contract.decides_alike),
-    "needs the scores that it says it needs": _scores,
-    "seeds do not depend on the budget": _seeds,
-    "replays from a pool, where it says so": _everywhere(contract.replays_from_a_pool),
-}
 
 
 if __name__ == "__main__":

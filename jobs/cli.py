@@ -131,6 +131,46 @@ def shipped_config(folder: str = "") -> Callable[[str], str]:
     return path
 
 
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """``--config``, ``--set``, ``--name``, ``--resume`` and looks at what would be run."""
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=shipped_config(),
+        help="YAML file of the run, or a shipped one by name, such as laptop",
+    )
+    add_set_option(parser)
+    parser.add_argument("--name", metavar="NAME", help="name of the run directory")
+    parser.add_argument("--resume", metavar="RUN", help="run directory to go on with")
+    parser.add_argument(
+        "--resume-if-exists",
+        action="store_true",
+        help="go on with the run directory called NAME if there is one, else make it: a job that "
+        "is submitted again by itself needs no other command line",
+    )
+    parser.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="with a resume: take up again the questions that failed before",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the configuration and what it takes (memory, tokens, hours), and stop",
+    )
+    parser.add_argument(
+        "--pilot",
+        metavar="RUN",
+        help="with --dry-run: tokens and completions as a run or exported pool had them",
+    )
+    parser.add_argument(
+        "--show-rows",
+        metavar="N",
+        type=at_least(1),
+        help="print the first N rows of each benchmark as read and as understood, and stop",
+    )
+
+
 def terminal() -> Console:
     """Standard output, as wide as the terminal or as the variable COLUMNS says, else 160 columns.
 

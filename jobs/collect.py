@@ -20,25 +20,19 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jobs.cli import VerbParser, log_to_stderr
-from jobs.evaluate import execute
-from jobs.run_options import add_run_options, opened_run
+from jobs.cli import VerbParser, add_run_options, log_to_stderr
 from jobs.supervision import supervised
-from pipeline.config.collection import make_collection
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.imports.going_on import ask_alike, carry_over, pool_to_go_on_from
-from pipeline.records.run_dir import RunDir
-from pipeline.replay.pool_export import export_pool
-from pipeline.replay.pools import CompletionPool
-from pipeline.report.run_data import benchmarks_of, read_run
-from pipeline.report.suitability_view import suitability_of
-from pipeline.theory.suitability import LEAST_QUESTIONS
+
+if TYPE_CHECKING:
+    from pipeline.replay.pools import CompletionPool
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
+
     options = VerbParser("collect", __doc__)
     add_run_options(options)
     options.add_argument(
@@ -75,6 +69,12 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from jobs.evaluate import execute
+    from jobs.run_options import opened_run
+    from pipeline.imports.going_on import carry_over, pool_to_go_on_from
+    from pipeline.records.run_dir import RunDir
+    from pipeline.replay.pool_export import export_pool
+
     log_to_stderr(arguments.level)
     try:
         if arguments.export:
@@ -108,6 +108,9 @@ def main(argv: list[str] | None = None) -> int:
 def _shape(
     arguments: argparse.Namespace, pool: CompletionPool | None, values: dict[str, Any]
 ) -> None:
+    from pipeline.config.collection import make_collection
+    from pipeline.imports.going_on import ask_alike
+
     make_collection(values, arguments.rounds, arguments.samples, arguments.chains)
     if pool is not None:
         ask_alike(values, pool)
@@ -115,6 +118,10 @@ def _shape(
 
 def print_suitability(address: str) -> None:
     """What the chains of each benchmark say of the choice of a strategy, a sentence each."""
+    from pipeline.report.run_data import benchmarks_of, read_run
+    from pipeline.report.suitability_view import suitability_of
+    from pipeline.theory.suitability import LEAST_QUESTIONS
+
     for benchmark, cells in benchmarks_of(read_run(address).cells).items():
         found = suitability_of(cells)
         said = () if found is None else found.sentences()

@@ -20,22 +20,21 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from jobs.cli import VerbParser, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError
-from pipeline.report import words
-from pipeline.report.chain_view import Candidate, RoundCurve, candidates
-from pipeline.report.comparison import comparisons_of, pilots_of
-from pipeline.report.run_data import RunData, read_runs, rules_in
-from pipeline.report.verdict import one_question, verdict_words
-from pipeline.results.compare import Comparison
-from pipeline.statistics.intervals import Interval
+
+if TYPE_CHECKING:
+    from pipeline.answers.answer_rules import Rule
+    from pipeline.report.chain_view import Candidate, RoundCurve
+    from pipeline.report.run_data import RunData
+    from pipeline.results.compare import Comparison
+    from pipeline.statistics.intervals import Interval
 
 
 def parser() -> argparse.ArgumentParser:
@@ -63,6 +62,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.report.chain_view import candidates
+    from pipeline.report.comparison import comparisons_of, pilots_of
+    from pipeline.report.run_data import read_runs
+
     log_to_stderr(arguments.level)
     if len(arguments.strategy) > 2:
         raise ConfigError("--strategy may be given twice, not more")
@@ -104,6 +107,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _rule(name: str, runs: Sequence[RunData]) -> Rule:
+    from pipeline.report.run_data import rules_in
+
     known = {rule.value: rule for rule in rules_in(cell for run in runs for cell in run.cells)}
     if name not in known:
         raise ConfigError(f"--rule must be one of {', '.join(known)}, got {name!r}")
@@ -162,6 +167,8 @@ def _most(curves: list[RoundCurve], n: int | None) -> int:
 
 
 def _print_comparisons(console: Console, made: list[Comparison]) -> None:
+    from pipeline.report.verdict import one_question
+
     for benchmark in dict.fromkeys(c.first.benchmark for c in made):
         own = [c for c in made if c.first.benchmark == benchmark]
         console.print(f"\n{benchmark}", style="bold")
@@ -181,6 +188,9 @@ def _print_comparisons(console: Console, made: list[Comparison]) -> None:
 
 
 def _accuracy(c: Comparison) -> str:
+    from pipeline.report import words
+    from pipeline.report.verdict import verdict_words
+
     if c.accuracy is None or c.p_adjusted is None:
         return "accuracy: no question is graded on both sides"
     first, second = c.first.accuracy, c.second.accuracy
@@ -196,6 +206,8 @@ def _accuracy(c: Comparison) -> str:
 
 
 def _tokens(c: Comparison) -> str:
+    from pipeline.report import words
+
     ends = ", ".join(words.count(end) for end in (c.tokens.low, c.tokens.high))
     return (
         f"tokens a question: difference {words.count(c.tokens.value)} [{ends}]; saved "
@@ -213,6 +225,9 @@ def _sides(c: Comparison) -> str:
 def _print_pilots(
     console: Console, benchmark: str, curves: list[RoundCurve], n: int | None
 ) -> None:
+    from pipeline.report import words
+    from pipeline.report.chain_view import candidates
+
     ranked = candidates(curves, _most(curves, n))
     table = Table(title=f"{benchmark}: backbones by L", title_justify="left")
     table.add_column("backbone", overflow="fold")

@@ -18,20 +18,17 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jobs.cli import VerbParser, log_to_stderr
+from jobs.cli import VerbParser, add_run_options, log_to_stderr
 from jobs.endings import EXIT_RESUMABLE, is_of_ray, named
-from jobs.priors import fill_priors
-from jobs.run_options import add_run_options, opened_run
 from jobs.supervision import explained, resumable, supervised
-from jobs.tables import print_summary
-from jobs.trackers import TRACKERS, Tracker, Tracking, tracker_of
-from pipeline.config.run import RunConfig
-from pipeline.config.strategies import own_modules, strategies_of
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
-from pipeline.planning.phase_work import phase_count
-from pipeline.records.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from jobs.trackers import Tracker
+    from pipeline.config.run import RunConfig
+    from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger("jobs.evaluate")
 
@@ -40,11 +37,12 @@ EXIT_CAPPED = 3
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
+
     options = VerbParser("evaluate", __doc__)
     add_run_options(options)
     options.add_argument(
         "--tracker",
-        choices=tuple(TRACKERS),
+        choices=("wandb", "mlflow"),
         help="also tell an experiment tracker: configuration, progress, accuracies, report",
     )
     options.add_argument(
@@ -59,6 +57,9 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from jobs.run_options import opened_run
+    from jobs.trackers import tracker_of
+
     log_to_stderr(arguments.level)
     try:
         tracker = tracker_of(arguments.tracker)
@@ -97,6 +98,11 @@ def advised(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] |
 def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | None = None) -> int:
     """Take an attempt of a run to its end and print what came out; returns the exit status."""
     from jobs.cluster import ClusterError, start_ray
+    from jobs.priors import fill_priors
+    from jobs.tables import print_summary
+    from jobs.trackers import Tracking
+    from pipeline.config.strategies import own_modules, strategies_of
+    from pipeline.planning.phase_work import phase_count
 
     resumable(run.address)
     try:

@@ -21,14 +21,18 @@ import time
 from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.export.formats import FORMATS, export_run
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("export", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
-    options.add_argument("--to", required=True, choices=tuple(FORMATS), help="the format")
+    options.add_argument(
+        "--to",
+        required=True,
+        choices=("inspect", "lm_eval", "hf_dataset", "hf_results", "csv"),
+        help="the format",
+    )
     options.add_argument("--out", required=True, metavar="PATH", help="folder to write")
     options.add_argument(
         "--overwrite", action="store_true", help="replace files of the same names in an old folder"
@@ -45,6 +49,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.export.formats import export_run
+
     log_to_stderr(arguments.level)
     if arguments.push is not None and arguments.to != "hf_dataset":
         raise ConfigError(f"--push must come with --to hf_dataset, got --to {arguments.to}")

@@ -9,21 +9,16 @@ Needs the backbone (and its GPUs) once; ``jobs.sweep`` with ``priors.predictor``
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from jobs.cli import VerbParser, log_to_stderr, shipped_config
 from jobs.endings import in_one_line
-from jobs.pool_config import pool_config
 from jobs.supervision import supervised
-from pipeline.predictors.features import POOLINGS
-from pipeline.records.questions import read_questions
-from pipeline.records.run_dir import rows_of
-from pipeline.store.storage import Folder
 
 
-@in_one_line
-def main(argv: list[str] | None = None) -> int:
-    """Run the job; returns the exit status."""
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     options = VerbParser("features", __doc__)
     options.add_argument("--run", required=True, metavar="RUN", help="run or exported pool")
     options.add_argument(
@@ -34,11 +29,22 @@ def main(argv: list[str] | None = None) -> int:
     )
     options.add_argument(
         "--pooling",
-        choices=POOLINGS,
+        choices=("last", "mean"),
         default="last",
         help="what stands for a question: its prompt's last state (last) or the mean of all",
     )
-    arguments = options.parse_args(argv)
+    return options
+
+
+@in_one_line
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; returns the exit status."""
+    arguments = parser().parse_args(argv)
+    from jobs.pool_config import pool_config
+    from pipeline.records.questions import read_questions
+    from pipeline.records.run_dir import rows_of
+    from pipeline.store.storage import Folder
+
     log_to_stderr(arguments.level)
     config = pool_config(arguments.run, arguments.config, [])
     rows = rows_of(read_questions(Folder(arguments.run)))

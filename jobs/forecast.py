@@ -19,34 +19,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import floor, log10
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from jobs.cli import VerbParser, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from pipeline.benchmarks.known import known_of
 from pipeline.core.errors import ConfigError
-from pipeline.planning.pilot import LEAST_QUESTIONS
-from pipeline.records.outcome import has_failed
-from pipeline.replay.pools import is_export, read_pool
-from pipeline.report import words
-from pipeline.report.pilot_forecast import (
-    CHAIN,
-    REPEATED,
-    Forecast,
-    Power,
-    Speed,
-    forecasts_of,
-    powers_of,
-    scaled,
-    speed_of,
-    too_few,
-    total_tokens,
-)
-from pipeline.report.pool_cells import pool_cells
-from pipeline.report.run_data import Cell, read_run
-from pipeline.statistics.intervals import Interval
+
+if TYPE_CHECKING:
+    from pipeline.report.pilot_forecast import Forecast, Power, Speed
+    from pipeline.report.run_data import Cell
+    from pipeline.statistics.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +96,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.report.pilot_forecast import forecasts_of, powers_of
+
     log_to_stderr(arguments.level)
     _check(arguments)
     pilot = read_pilot(arguments.run)
@@ -135,6 +121,12 @@ def read_pilot(address: str) -> Pilot:
     Raises:
         ConfigError, DataError: where it is neither.
     """
+    from pipeline.records.outcome import has_failed
+    from pipeline.replay.pools import is_export, read_pool
+    from pipeline.report.pilot_forecast import speed_of
+    from pipeline.report.pool_cells import pool_cells
+    from pipeline.report.run_data import read_run
+
     if is_export(address):
         pool = read_pool(address)
         synthetic = ("scripted engines made this pool, no model did",) if pool.synthetic else ()
@@ -165,6 +157,8 @@ class _Prices:
 
     def of(self, tokens: Interval) -> dict[str, Interval]:
         """GPU hours and money of completion tokens, as far as they are known."""
+        from pipeline.report.pilot_forecast import scaled
+
         found = {}
         if self.speed is not None:
             found["gpu_hours"] = scaled(tokens, 1 / self.speed / 3600)
@@ -192,6 +186,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _published(cell: Cell) -> int:
+    from pipeline.benchmarks.known import known_of
+
     known = known_of(cell.benchmark)
     return len(cell.rows) if known is None else known.rows
 
@@ -213,6 +209,10 @@ def _speed(given: float | None, seen: Speed | None) -> tuple[float | None, str]:
 
 
 def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) -> list[str]:
+    from pipeline.planning.pilot import LEAST_QUESTIONS
+    from pipeline.report import words
+    from pipeline.report.pilot_forecast import CHAIN, too_few
+
     fixed = dict.fromkeys(cell.label for cell in cells if cell.kind != CHAIN)
     notes = [
         "the questions must be of the same kind as the pilot's, drawn at random, and asked with "
@@ -248,6 +248,9 @@ def _print(
     prices: _Prices,
     source: str,
 ) -> None:
+    from pipeline.report import words
+    from pipeline.report.pilot_forecast import scaled, total_tokens
+
     console = terminal()
     for caution in pilot.cautions:
         console.print(f"warning: {caution}", soft_wrap=True)
@@ -280,6 +283,9 @@ def _print(
 
 
 def _power_words(power: Power) -> str:
+    from pipeline.report import words
+    from pipeline.report.pilot_forecast import REPEATED
+
     needed = power.questions
     return (
         f"{power.benchmark}: to call a difference of {100 * power.difference:g} points between "
@@ -292,6 +298,9 @@ def _power_words(power: Power) -> str:
 
 
 def _table(forecasts: Sequence[Forecast], prices: _Prices) -> Table:
+    from pipeline.report import words
+    from pipeline.report.pilot_forecast import scaled
+
     table = Table(title="value [90 % interval]", title_justify="left")
     table.add_column("strategy")
     for name in ("N", "pilot", "accuracy", "million tokens"):
@@ -328,6 +337,8 @@ def _as_json(
     prices: _Prices,
     source: str,
 ) -> dict[str, Any]:
+    from pipeline.report.pilot_forecast import total_tokens
+
     tokens = total_tokens(forecasts)
 
     def with_prices(values: dict[str, Any], of: Interval) -> dict[str, Any]:

@@ -22,42 +22,27 @@ import re
 import sys
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from jobs.cli import VerbParser, at_least, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from pipeline.benchmarks import BenchmarkSource, Item, load
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.protocol import Pool
-from pipeline.imports.entries import Log
-from pipeline.imports.first_table import Row, first_table, over_pools
-from pipeline.imports.importer import (
-    DISAGREEMENTS,
-    MOST_DISAGREEMENTS,
-    ImportOptions,
-    ImportReport,
-    import_log,
-)
-from pipeline.imports.inspect_logs import PATTERNS, read_inspect
-from pipeline.imports.mapped import LogMap, read_map, read_mapped
-from pipeline.imports.optscale import read_optscale
-from pipeline.imports.own_pools import read_own
-from pipeline.imports.row_formats import (
-    read_lm_eval,
-    read_nemo_skills,
-    read_openai_batch,
-    read_qwen_math,
-)
-from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.report.suitability_view import suitability_of_pool
-from pipeline.statistics.intervals import Interval
-from pipeline.store.log_files import LogFile, find_logs
-from pipeline.theory.diagnostics import homogeneity_test
-from pipeline.theory.transitions import Chain, count_by_round, labels_of_verdicts
+
+if TYPE_CHECKING:
+    from pipeline.benchmarks import Item
+    from pipeline.core.protocol import Pool
+    from pipeline.imports.entries import Log
+    from pipeline.imports.first_table import Row
+    from pipeline.imports.importer import ImportOptions, ImportReport
+    from pipeline.imports.mapped import LogMap
+    from pipeline.replay.pools import CompletionPool
+    from pipeline.statistics.intervals import Interval
+    from pipeline.store.log_files import LogFile
 
 FORMATS: Mapping[str, tuple[str, ...]] = {
-    "inspect": PATTERNS,
+    "inspect": ("*.eval", "summaries.json", "*.json"),
     "lm_eval": ("samples_*.jsonl",),
     "nemo_skills": ("output-rs*.jsonl", "output*.jsonl"),
     "openai_batch": ("*.jsonl",),
@@ -141,6 +126,12 @@ def _add_depth(options: argparse.ArgumentParser, name: str, metavar: str, what: 
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.imports.first_table import first_table
+    from pipeline.imports.importer import MOST_DISAGREEMENTS, import_log
+    from pipeline.imports.own_pools import read_own
+    from pipeline.replay.pools import read_pool
+    from pipeline.store.log_files import find_logs
+
     log_to_stderr(arguments.level)
     started = time.perf_counter()
     if (arguments.format is None) == (arguments.map is None):
@@ -182,6 +173,16 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _read(arguments: argparse.Namespace, files: list[LogFile]) -> dict[str, Log]:
+    from pipeline.imports.inspect_logs import read_inspect
+    from pipeline.imports.mapped import read_mapped
+    from pipeline.imports.optscale import read_optscale
+    from pipeline.imports.row_formats import (
+        read_lm_eval,
+        read_nemo_skills,
+        read_openai_batch,
+        read_qwen_math,
+    )
+
     if arguments.map is not None:
         return read_mapped(files, _fields(arguments))
     match arguments.format:
@@ -200,6 +201,8 @@ def _read(arguments: argparse.Namespace, files: list[LogFile]) -> dict[str, Log]
 
 
 def _fields(arguments: argparse.Namespace) -> LogMap:
+    from pipeline.imports.mapped import read_map
+
     fields = read_map(arguments.map)
     for text in arguments.only:
         name, given, value = text.partition("=")
@@ -223,12 +226,16 @@ def _pattern(arguments: argparse.Namespace) -> re.Pattern[str] | None:
 
 def _pool(arguments: argparse.Namespace) -> Pool | None:
     """What completions are, where one of the options says so."""
+    from pipeline.core.protocol import Pool
+
     if (arguments.rounds is None) == (arguments.samples is None):
         return None
     return Pool.SEQUENTIAL if arguments.rounds is not None else Pool.PARALLEL
 
 
 def _options(arguments: argparse.Namespace) -> ImportOptions:
+    from pipeline.imports.importer import ImportOptions
+
     return ImportOptions(
         format=arguments.format or "map",
         model=arguments.model,
@@ -247,6 +254,8 @@ def _options(arguments: argparse.Namespace) -> ImportOptions:
 
 
 def _golds(path: str | None) -> tuple[Item, ...]:
+    from pipeline.benchmarks import BenchmarkSource, load
+
     if path is None:
         return ()
     try:
@@ -311,6 +320,10 @@ def _share(value: Interval | None, sign: str = "") -> str:
 
 def _print_chains(pool: CompletionPool) -> None:
     """a and b round by round, their drift, and what the chains say of the choice of a strategy."""
+    from pipeline.report.suitability_view import suitability_of_pool
+    from pipeline.theory.diagnostics import homogeneity_test
+    from pipeline.theory.transitions import Chain, count_by_round, labels_of_verdicts
+
     if pool.rounds < 2:
         return
     chains = [
@@ -340,6 +353,8 @@ def _print_chains(pool: CompletionPool) -> None:
 
 def _print_over(benchmark: str, tables: dict[str, list[Row]]) -> None:
     """Means over pools, and the pools that lose and win most."""
+    from pipeline.imports.first_table import over_pools
+
     table = Table(
         title=f"{benchmark}: means over {len(tables)} pools", title_justify="left", box=None
     )
@@ -363,6 +378,8 @@ def _print_over(benchmark: str, tables: dict[str, list[Row]]) -> None:
 
 
 def _print_labels(report: ImportReport, address: str) -> None:
+    from pipeline.imports.importer import DISAGREEMENTS, MOST_DISAGREEMENTS
+
     say = terminal().print
     verdicts = ("right", "wrong", "ungraded")
     say("label    " + "".join(f"{verdict:>12}" for verdict in verdicts) + "   (graded anew)")

@@ -16,22 +16,15 @@ import argparse
 import logging
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
-from jobs.pool_priors import predicted_pool
-from pipeline.config.science import PriorsConfig
 from pipeline.core.errors import ConfigError
-from pipeline.paper.beliefs import from_other_half, predicted
-from pipeline.paper.build import build
-from pipeline.paper.evaluation import Evaluation, evaluate
-from pipeline.paper.from_runs import add_runs
-from pipeline.paper.settings import Maker
-from pipeline.replay.costs import UNITS, Cost
-from pipeline.replay.pools import read_pool
-from pipeline.report.published import NONE_PUBLISHED, read_published
-from pipeline.report.run_data import read_run
-from pipeline.store.storage import Folder
+
+if TYPE_CHECKING:
+    from pipeline.paper.evaluation import Evaluation
+    from pipeline.replay.costs import Cost
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument(
         "--cost",
-        choices=tuple(UNITS),
+        choices=("tokens", "all_tokens", "flops", "seconds", "usd"),
         default="tokens",
         help="what tables and fronts count: completion tokens; those with prompts and the "
         "verifier; FLOPs; seconds of the critical path; US$ (tokens)",
@@ -89,6 +82,13 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.paper.build import build
+    from pipeline.paper.from_runs import add_runs
+    from pipeline.replay.costs import Cost
+    from pipeline.report.published import NONE_PUBLISHED, read_published
+    from pipeline.report.run_data import read_run
+    from pipeline.store.storage import Folder
+
     log_to_stderr(arguments.level)
     started = time.perf_counter()
     paper = NONE_PUBLISHED if arguments.paper is None else read_published(arguments.paper)
@@ -115,6 +115,13 @@ def _evaluations(arguments: argparse.Namespace, cost: Cost) -> list[Evaluation]:
     Raises:
         ConfigError: where two pools hold the same benchmark of the same backbone.
     """
+    from jobs.pool_priors import predicted_pool
+    from pipeline.config.science import PriorsConfig
+    from pipeline.paper.beliefs import from_other_half, predicted
+    from pipeline.paper.evaluation import evaluate
+    from pipeline.paper.settings import Maker
+    from pipeline.replay.pools import read_pool
+
     found: dict[tuple[str, str], Evaluation] = {}
     for address in arguments.pool:
         pool = read_pool(address).comparable()

@@ -10,71 +10,76 @@ prints how the two agree. Nothing is generated. Exits with 0, or 2 for a wrong r
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from rich.table import Table
 
-from actors.controllers.grading import Grader, GradingPool, answer_for
 from jobs.cli import VerbParser, at_least, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from pipeline.answers import Verdict
-from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.core.errors import DataError
-from pipeline.records.journal import checked, counting, read_columns
-from pipeline.records.questions import read_questions
-from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.trajectory import SCHEMA as DRAWN
-from pipeline.records.trajectory import Row
-from pipeline.store.streams import tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from actors.controllers.grading import GradingPool
+    from pipeline.answers import Verdict
+    from pipeline.answers.graders import GraderSettings
+    from pipeline.records.run_dir import RunDir
+    from pipeline.records.trajectory import Row
 
 _KEY = ("strategy", "benchmark", "question_id", "pool", "chain", "round", "sample")
 _ROWS_AT_ONCE = 4_096  # completions in memory
 
-SCHEMA = pa.schema(
-    [
-        *(
-            (name, pa.int32() if name in ("chain", "round", "sample") else pa.string())
-            for name in _KEY
-        ),
-        ("gold", pa.string()),
-        ("answer", pa.string()),
-        ("verdict_before", pa.string()),
-        ("verdict", pa.string()),
-    ]
-)
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = VerbParser("regrade", __doc__)
+    options.add_argument("run", metavar="RUN", help="run directory")
+    options.add_argument(
+        "--grader",
+        choices=("markovscale", "math_verify", "paper"),
+        required=True,
+        help="who grades now: this project, math-verify, or the paper's code",
+    )
+    options.add_argument(
+        "--workers", type=at_least(1, 256), metavar="N", default=2, help="grading processes (2)"
+    )
+    options.add_argument(
+        "--examples", type=at_least(0), metavar="N", default=10, help="disagreements to print (10)"
+    )
+    return options
 
 
 @in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
-    parser = VerbParser("regrade", __doc__)
-    parser.add_argument("run", metavar="RUN", help="run directory")
-    parser.add_argument(
-        "--grader",
-        choices=[g.value for g in Grader],
-        required=True,
-        help="who grades now: this project, math-verify, or the paper's code",
-    )
-    parser.add_argument(
-        "--workers", type=at_least(1, 256), metavar="N", default=2, help="grading processes (2)"
-    )
-    parser.add_argument(
-        "--examples", type=at_least(0), metavar="N", default=10, help="disagreements to print (10)"
-    )
-    arguments = parser.parse_args(argv)
+    arguments = parser().parse_args(argv)
+    import pyarrow as pa
+
+    from actors.controllers.grading import GradingPool
+    from pipeline.records.run_dir import RunDir
+    from pipeline.store.streams import tables
+
     log_to_stderr(arguments.level)
+    numbers = ("chain", "round", "sample")
+    texts = ("gold", "answer", "verdict_before", "verdict")
+    schema = pa.schema(
+        [
+            *((name, pa.int32() if name in numbers else pa.string()) for name in _KEY),
+            *((name, pa.string()) for name in texts),
+        ]
+    )
     run = RunDir.open(arguments.run)
     science = run.config().science
     before, kinds = science.grader, {s.name: s.graded_by for s in science.benchmarks}
     name = f"verdicts-{arguments.grader}.parquet"
     seen = _Agreement(arguments.examples)
     with (
-        tables(run.folder, name, SCHEMA) as written,
+        tables(run.folder, name, schema) as written,
         GradingPool(workers=arguments.workers) as pool,
     ):
         for rows in _completions(run):
@@ -86,7 +91,7 @@ def main(argv: list[str] | None = None) -> int:
                 for row, was, now in zip(rows, old, new, strict=True)
             ]
             seen.add(found)
-            written.add(pa.Table.from_pylist(found, schema=SCHEMA))
+            written.add(pa.Table.from_pylist(found, schema=schema))
         if not written.rows:
             raise DataError(
                 f"a run to regrade must hold completions with gold answers: {run.address}"
@@ -98,6 +103,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _completions(run: RunDir) -> Iterator[list[Row]]:
     """Every completion once, with the gold answer of its question, a few thousand at a time."""
+    from pipeline.records.journal import checked, counting, read_columns
+    from pipeline.records.questions import read_questions
+    from pipeline.records.run_dir import rows_of
+    from pipeline.records.trajectory import Row
+
     questions = read_questions(run.folder)
     columns = (questions[name].to_pylist() for name in ("benchmark", "question_id", "gold"))
     gold = {(benchmark, name): answer for benchmark, name, answer in zip(*columns, strict=True)}
@@ -123,6 +133,12 @@ def _completions(run: RunDir) -> Iterator[list[Row]]:
 
 def _first_of_each(parts: Iterable[pa.Table]) -> pa.Array:
     """Which rows are the first completion at their key."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from pipeline.records.trajectory import SCHEMA as DRAWN
+
     keys = pa.concat_tables([DRAWN.empty_table().select([*_KEY, "error"]), *parts])
     keys = keys.append_column("row", pa.array(np.arange(len(keys))))
     done = keys.filter(pc.is_null(keys["error"]))
@@ -135,6 +151,9 @@ def _first_of_each(parts: Iterable[pa.Table]) -> pa.Array:
 def _graded(
     pool: GradingPool, rows: Sequence[Row], grader: str, kinds: Mapping[str, GraderSettings]
 ) -> list[Verdict]:
+    from actors.controllers.grading import answer_for
+    from pipeline.answers.graders import MATH
+
     futures = []
     for row in rows:
         settings = kinds.get(row["benchmark"], MATH)

@@ -14,21 +14,16 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr
 from jobs.endings import in_one_line
-from jobs.tables import print_strategies
-from pipeline.config.strategies import rule_of, rules_of
-from pipeline.config.sweep import SweepConfig, grid, science_of
 from pipeline.core.errors import ConfigError, ReplayMissError
-from pipeline.core.protocol import Strategy
-from pipeline.records.questions import read_questions
-from pipeline.records.run_dir import RunDir
-from pipeline.records.table_rows import RowViews, TableRows
-from pipeline.replay.other_strategies import replay_other
-from pipeline.replay.run import replay_run
-from pipeline.report.run_data import without_gold
-from pipeline.report.summary import summarise
+
+if TYPE_CHECKING:
+    from pipeline.config.sweep import SweepConfig
+    from pipeline.core.protocol import Strategy
+    from pipeline.records.run_dir import RunDir
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,6 +39,9 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.config.sweep import SweepConfig
+    from pipeline.records.run_dir import RunDir
+
     log_to_stderr(arguments.level)
     run = RunDir.open(arguments.run)
     if arguments.strategy is None:
@@ -52,6 +50,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _again(run: RunDir) -> int:
+    from pipeline.replay.run import replay_run
+
     try:
         found = replay_run(run)
     except ReplayMissError as error:
@@ -68,6 +68,15 @@ def _again(run: RunDir) -> int:
 
 
 def _another(run: RunDir, config: SweepConfig) -> int:
+    from jobs.tables import print_strategies
+    from pipeline.config.strategies import rule_of, rules_of
+    from pipeline.config.sweep import grid, science_of
+    from pipeline.records.questions import read_questions
+    from pipeline.records.table_rows import RowViews, TableRows
+    from pipeline.replay.other_strategies import replay_other
+    from pipeline.report.run_data import without_gold
+    from pipeline.report.summary import summarise
+
     science = run.config().science
     if config.priors.file is not None or config.priors.predictor is not None:
         raise ConfigError("priors of --strategy must be a and b, else those of the run are used")

@@ -16,19 +16,16 @@ import argparse
 import posixpath
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
-from pipeline.report.fronts import Row as FrontRow
-from pipeline.report.fronts import fronts_name, read_fronts
-from pipeline.report.page import Report, write_report
-from pipeline.report.published import NONE_PUBLISHED, read_published
-from pipeline.report.questions import MOST_QUESTIONS
-from pipeline.report.run_data import RunData, read_runs
-from pipeline.report.sweep import FILE, Row, sweep_rows
-from pipeline.report.tables import csv_of, latex_of
-from pipeline.store.storage import Folder
+
+if TYPE_CHECKING:
+    from pipeline.report.fronts import Row as FrontRow
+    from pipeline.report.run_data import RunData
+    from pipeline.report.sweep import Row
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,7 +34,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
     options.add_argument("--out", metavar="FILE", help="where to write the report")
     options.add_argument("--paper", metavar="DIR", help="folder of the paper's numbers as CSV")
-    options.add_argument("--sweep", metavar="FILE", help=f"a sweep; else RUN/{FILE} if it exists")
+    options.add_argument(
+        "--sweep", metavar="FILE", help="a sweep; else RUN/sweep.parquet if it exists"
+    )
     options.add_argument("--tables", metavar="DIR", help="write the paper's tables here")
     options.add_argument(
         "--price-per-million",
@@ -49,8 +48,8 @@ def parser() -> argparse.ArgumentParser:
         "--questions",
         metavar="all|N",
         type=_questions,
-        default=MOST_QUESTIONS,
-        help=f"questions that the report holds with their chains ({MOST_QUESTIONS})",
+        default=300,
+        help="questions that the report holds with their chains (300)",
     )
     return options
 
@@ -59,6 +58,12 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.report.page import Report, write_report
+    from pipeline.report.published import NONE_PUBLISHED, read_published
+    from pipeline.report.run_data import read_runs
+    from pipeline.report.tables import csv_of, latex_of
+    from pipeline.store.storage import Folder
+
     log_to_stderr(arguments.level)
     runs = read_runs(arguments.runs)
     sweep, fronts = _sweeps(arguments.sweep, runs), _fronts(arguments.sweep, runs)
@@ -86,6 +91,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _sweeps(path: str | None, runs: Sequence[RunData]) -> list[Row]:
     """Rows of the sweep given, or of those that the runs have, which say whose they are."""
+    from pipeline.report.sweep import FILE, sweep_rows
+    from pipeline.store.storage import Folder
+
     backbones = {run.config.science.generator.model for run in runs}
     if path is not None:
         if len(backbones) > 1:
@@ -109,6 +117,10 @@ def _sweeps(path: str | None, runs: Sequence[RunData]) -> list[Row]:
 
 def _fronts(path: str | None, runs: Sequence[RunData]) -> dict[str, list[FrontRow]]:
     """Rows of the fronts beside each sweep, by whose they are; of older sweeps there are none."""
+    from pipeline.report.fronts import fronts_name, read_fronts
+    from pipeline.report.sweep import FILE
+    from pipeline.store.storage import Folder
+
     if path is not None:
         folder, name = Folder(posixpath.dirname(path) or "."), fronts_name(posixpath.basename(path))
         found = {"": (folder, name)}

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.cli import add_set_option, at_least, shipped_config
 from jobs.cluster import check_ray_folder
 from jobs.dry_run import check_model_folders, print_dry_run
 from jobs.priors import keep_predictions, predictor_of
@@ -27,46 +26,6 @@ from pipeline.report.cautions import left_out
 from pipeline.store.storage import Folder, check_name, fresh_token, resolve
 
 logger = logging.getLogger(__name__)
-
-
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """``--config``, ``--set``, ``--name``, ``--resume`` and looks at what would be run."""
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        type=shipped_config(),
-        help="YAML file of the run, or a shipped one by name, such as laptop",
-    )
-    add_set_option(parser)
-    parser.add_argument("--name", metavar="NAME", help="name of the run directory")
-    parser.add_argument("--resume", metavar="RUN", help="run directory to go on with")
-    parser.add_argument(
-        "--resume-if-exists",
-        action="store_true",
-        help="go on with the run directory called NAME if there is one, else make it: a job that "
-        "is submitted again by itself needs no other command line",
-    )
-    parser.add_argument(
-        "--retry-failed",
-        action="store_true",
-        help="with a resume: take up again the questions that failed before",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print the configuration and what it takes (memory, tokens, hours), and stop",
-    )
-    parser.add_argument(
-        "--pilot",
-        metavar="RUN",
-        help="with --dry-run: tokens and completions as a run or exported pool had them",
-    )
-    parser.add_argument(
-        "--show-rows",
-        metavar="N",
-        type=at_least(1),
-        help="print the first N rows of each benchmark as read and as understood, and stop",
-    )
 
 
 def opened_run(

@@ -21,14 +21,9 @@ import sys
 from datetime import UTC, datetime
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr, shipped_config
-from jobs.cluster import ClusterError, check_ray_folder, start_ray
 from jobs.endings import EXIT_RESUMABLE, named
-from jobs.priors import predictor_of
 from jobs.supervision import explained, supervised
-from pipeline.config.run import RunConfig
-from pipeline.config.strategies import own_modules
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
-from pipeline.store.storage import resolve
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +82,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     from actors.serving.app import digest_of
     from actors.serving.record import begin_record
     from actors.serving.served_models import BENCHMARK, served_models
+    from jobs.cluster import ClusterError, check_ray_folder, start_ray
+    from jobs.priors import predictor_of
+    from pipeline.config.run import RunConfig
+    from pipeline.config.strategies import own_modules
+    from pipeline.store.storage import resolve
 
     if arguments.queue is not None and arguments.queue < 0:
         raise ConfigError(f"--queue must be >= 0, got {arguments.queue}")

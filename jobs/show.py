@@ -18,8 +18,6 @@ from dataclasses import asdict, replace
 from jobs.cli import VerbParser, log_to_stderr
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
-from pipeline.report.questions import entries_of, find, views_of
-from pipeline.report.run_data import read_run
 
 _MOST_CHARS = 200_000
 
@@ -41,6 +39,9 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.report.questions import entries_of, find, views_of
+    from pipeline.report.run_data import read_run
+
     log_to_stderr(arguments.level)
     run = read_run(arguments.run)
     if arguments.strategy:

@@ -19,31 +19,26 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from jobs.cli import VerbParser, log_to_stderr, terminal
 from jobs.endings import in_one_line
-from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import MarkovScaleError
-from pipeline.planning.admission import Pressure
-from pipeline.planning.phase_work import phase_count
-from pipeline.planning.run_caps import standing
-from pipeline.report import words
-from pipeline.report.capped import first_words
-from pipeline.report.forecast import RunProgress, progress_of
-from pipeline.report.run_data import RunData, read_run
-from pipeline.store.storage import Folder
+
+if TYPE_CHECKING:
+    from pipeline.report.forecast import RunProgress
+    from pipeline.report.run_data import RunData
 
 _WIDE = 100  # columns of a terminal
 _LONGEST_S = 86_400.0
 _STALE_S = 120.0  # counters are written once a minute at least
 _PRESSURE: dict[str, str] = {
-    Pressure.CLEAR: "no queue in the engines",
-    Pressure.SOFT: "requests wait in the engines",
-    Pressure.HARD: "engines preempted requests for want of KV cache",
+    "clear": "no queue in the engines",
+    "soft": "requests wait in the engines",
+    "hard": "engines preempted requests for want of KV cache",
 }
 
 
@@ -67,6 +62,9 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from pipeline.report.forecast import progress_of
+    from pipeline.report.run_data import read_run
+
     log_to_stderr(arguments.level)
     console = terminal()
     if runs := _runs_within(arguments.run):
@@ -90,6 +88,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _runs_within(address: str) -> list[str]:
     """Run directories of a folder that is none itself, by name; none of a run."""
+    from pipeline.store.storage import Folder
+
     folder = Folder(address.rstrip("/"))
     if folder.has("config.json"):
         return []
@@ -99,6 +99,9 @@ def _runs_within(address: str) -> list[str]:
 
 def _index(addresses: Sequence[str], now: float) -> Table:
     """A line per run; one that cannot be read says why."""
+    from pipeline.report.forecast import progress_of
+    from pipeline.report.run_data import read_run
+
     table = Table()
     for name in ("run", "state", "chains", "benchmarks", "generator"):
         table.add_column(name, no_wrap=name in ("run", "state"))
@@ -160,6 +163,12 @@ def _print(console: Console, run: RunData, progress: RunProgress, state: str, no
 
 
 def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[str]:
+    from pipeline.config.strategies import strategies_of
+    from pipeline.planning.phase_work import phase_count
+    from pipeline.planning.run_caps import standing
+    from pipeline.report import words
+    from pipeline.report.capped import first_words
+
     share = words.percent(progress.done / progress.asked if progress.asked else None, 0)
     phases = phase_count(strategies_of(run.config.science))
     phase = "" if progress.phase is None else f", phase {progress.phase + 1} of {phases}"
@@ -201,6 +210,8 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
 
 
 def _left(progress: RunProgress) -> str:
+    from pipeline.report import words
+
     come = f"about {words.count(progress.rounds_to_come)} rounds still to come"
     if progress.seconds_left is None:
         return f"time left not known: {come}"
@@ -212,6 +223,8 @@ def _left(progress: RunProgress) -> str:
 
 def _tables(progress: RunProgress, width: int) -> Iterator[Table]:
     """One a benchmark; names and accuracies are whole, mean rounds stand where there is room."""
+    from pipeline.report import words
+
     so_far = "" if progress.done == progress.asked else ", so far (short chains end first)"
     for benchmark in dict.fromkeys(strategy.benchmark for strategy in progress.strategies):
         table = Table(title=f"{benchmark}{so_far}", title_justify="left")

@@ -35,9 +35,7 @@ from jobs.cli import (
     terminal,
 )
 from jobs.endings import go_on_unheard
-from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.store.storage import check_name, resolve
 
 _NARROWEST = 60  # columns of a table that can be read
 
@@ -97,6 +95,9 @@ def runs_of(configs: Sequence[str], overrides: Sequence[str], name: str) -> list
     Raises:
         ConfigError: where one cannot be, or two would share a directory.
     """
+    from pipeline.config.run import RunConfig
+    from pipeline.store.storage import check_name, resolve
+
     check_name(name, "a suite's name")
     runs: dict[str, str] = {}
     for path in configs:

@@ -21,23 +21,18 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr, shipped_config
 from jobs.endings import in_one_line
-from jobs.pool_priors import predicted_pool
-from jobs.sweep_tables import print_fronts, print_sweep
-from pipeline.answers.answer_rules import Rule
-from pipeline.config.strategies import rules_of
-from pipeline.config.sweep import SweepConfig, grid, possible_grid, science_of
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Strategy
-from pipeline.replay.fronts import SCHEMA, control_settings, sweep_fronts
-from pipeline.replay.pools import CompletionPool, is_export, names_of, read_pool
-from pipeline.replay.sweep import SweepResult, fitting, sweep, sweep_table
-from pipeline.report.fronts import fronts_name
-from pipeline.store.storage import Folder
+
+if TYPE_CHECKING:
+    from pipeline.answers.answer_rules import Rule
+    from pipeline.config.sweep import SweepConfig
+    from pipeline.core.protocol import Strategy
+    from pipeline.replay.pools import CompletionPool
+    from pipeline.replay.sweep import SweepResult
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +65,18 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    import pyarrow as pa
+
+    from jobs.pool_priors import predicted_pool
+    from jobs.sweep_tables import print_fronts, print_sweep
+    from pipeline.config.strategies import rules_of
+    from pipeline.config.sweep import SweepConfig, science_of
+    from pipeline.replay.fronts import SCHEMA, sweep_fronts
+    from pipeline.replay.pools import read_pool
+    from pipeline.replay.sweep import fitting, sweep_table
+    from pipeline.report.fronts import fronts_name
+    from pipeline.store.storage import Folder
+
     log_to_stderr(arguments.level)
     config = SweepConfig.load(arguments.config, arguments.overrides)
     out = arguments.out or f"{arguments.pool.rstrip('/')}/sweep.parquet"
@@ -116,6 +123,9 @@ def _asked(
 ) -> tuple[list[tuple[str, Strategy]], list[str]]:
     """The settings, and the labels of those left out: a run refuses what needs scores that it does
     not have, an export or import goes without."""
+    from pipeline.config.sweep import grid, possible_grid
+    from pipeline.replay.pools import is_export
+
     if is_export(pool.address):
         return possible_grid(config, pool.science)
     return grid(config, pool.science), []
@@ -127,6 +137,8 @@ def _check_held_out(settings: Sequence[tuple[str, Strategy]], pool: CompletionPo
     Questions are compared by their texts; what earlier versions fitted holds no texts' digests, and
     is known by the name of its pool alone.
     """
+    from pipeline.replay.pools import names_of
+
     names, here = names_of(pool.address), pool.science.origin()
     texts = [question.question.text for question in pool.questions]
     warned = set[str]()
@@ -151,6 +163,9 @@ def _check_held_out(settings: Sequence[tuple[str, Strategy]], pool: CompletionPo
 
 
 def _swept(pool: CompletionPool, config: SweepConfig, rules: Sequence[Rule]) -> SweepResult:
+    from pipeline.replay.fronts import control_settings
+    from pipeline.replay.sweep import fitting, sweep
+
     started = time.perf_counter()
     settings, _ = fitting(pool, _asked(config, pool)[0])
     settings += [one for one in control_settings(pool) if one not in settings]

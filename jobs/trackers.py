@@ -16,15 +16,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, MarkovScaleError
-from pipeline.records.run_dir import RunDir
-from pipeline.records.side_files import flat
-from pipeline.report.page import Report, write_report
-from pipeline.report.run_data import read_run
-from pipeline.store.storage import Folder
+
+if TYPE_CHECKING:
+    from pipeline.config.run import RunConfig
+    from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +160,8 @@ class Tracking:
 
     def __call__(self, row: Mapping[str, Any]) -> None:
         """Pass on one row of metrics; left out where too many wait."""
+        from pipeline.records.side_files import flat
+
         figures = {name: value for name, value in flat(row).items() if value is not None}
         self._put(lambda t: t.log(figures))
 
@@ -228,6 +228,10 @@ def _scratch() -> Iterator[Path | None]:
 
 
 def _report(run: RunDir, path: Path) -> Path | None:
+    from pipeline.report.page import Report, write_report
+    from pipeline.report.run_data import read_run
+    from pipeline.store.storage import Folder
+
     try:
         write_report(Report(runs=[read_run(run.address)]), Folder(str(path.parent)), path.name)
     except (MarkovScaleError, OSError) as error:

@@ -20,17 +20,15 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from jobs.cli import VerbParser, add_set_option, at_least, log_to_stderr, shipped_config
 from jobs.endings import in_one_line
-from jobs.pool_config import pool_config
 from jobs.supervision import supervised
 from pipeline.core.errors import ConfigError
-from pipeline.predictors.agreement_training import train_agreement
-from pipeline.predictors.features import POOLINGS
-from pipeline.predictors.targets import PAPER_ANSWERS
-from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.store.storage import Folder
+
+if TYPE_CHECKING:
+    from pipeline.replay.pools import CompletionPool
 
 
 def parser() -> argparse.ArgumentParser:
@@ -57,12 +55,12 @@ def parser() -> argparse.ArgumentParser:
         "--answers",
         metavar="K",
         type=at_least(1),
-        default=PAPER_ANSWERS,
+        default=60,
         help="p0 of a training question is the share right of its first so many samples (60)",
     )
     options.add_argument(
         "--pooling",
-        choices=POOLINGS,
+        choices=("last", "mean"),
         default="last",
         help="what stands for a question: its prompt's last state (last) or the mean of all",
     )
@@ -99,6 +97,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from jobs.pool_config import pool_config
+    from pipeline.replay.pools import read_pool
+    from pipeline.store.storage import Folder
+
     log_to_stderr(arguments.level)
     Folder(arguments.out).prepare("agree.json")
     pool = read_pool(arguments.pool).of_benchmarks(arguments.benchmark)
@@ -123,6 +125,9 @@ def _rate(text: str) -> float:
 
 def _agree(pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:
     """Fit and write the weights of agree; heads alone stand where a pool is too small for it."""
+    from pipeline.predictors.agreement_training import train_agreement
+    from pipeline.store.storage import Folder
+
     try:
         trained = train_agreement(pool, seed=arguments.seed)
     except ConfigError as error:

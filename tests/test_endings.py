@@ -308,7 +308,7 @@ def test_whatever_ends_an_attempt_is_one_line_and_a_summary(
         raise error
 
     monkeypatch.setattr("jobs.cluster.start_ray", lambda *_: None)
-    monkeypatch.setattr("jobs.evaluate.fill_priors", fails)
+    monkeypatch.setattr("jobs.priors.fill_priors", fails)
     run = RunDir.open(finished)
 
     assert evaluate.execute(run, run.config(), 1) == status

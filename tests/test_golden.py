@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from jobs import evaluate, report
+from jobs.cli import add_run_options
 from jobs.results import write_summary
-from jobs.run_options import add_run_options, opened_run
+from jobs.run_options import opened_run
 from pipeline.core.errors import DataError
 from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir, rows_of

@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from jobs import evaluate, sweep
+from actors.controllers.grading import Grader
+from jobs import evaluate, export, features, paper, regrade, report, sweep, train
 from jobs.__main__ import MODULES, VERBS, main
 from jobs.cli import VerbParser, same_verbosity
+from jobs.trackers import TRACKERS
+from pipeline.export.formats import FORMATS
+from pipeline.predictors.features import POOLINGS
+from pipeline.predictors.targets import PAPER_ANSWERS
+from pipeline.replay.costs import UNITS
+from pipeline.report.questions import MOST_QUESTIONS
 
 ROOT = Path(__file__).parents[1]
 
@@ -22,6 +29,48 @@ def test_every_job_is_a_verb():
     jobs = {path.stem for path in modules if "\ndef main(" in path.read_text("utf-8")}
 
     assert {MODULES.get(verb, verb) for verb in VERBS} == jobs
+
+
+def test_help_loads_no_heavy_package():
+    """`--help` of every verb parses before it imports what analyses, draws or runs models."""
+    script = (
+        "import contextlib, io, sys\n"
+        "from jobs.__main__ import VERBS, main\n"
+        "out = io.StringIO()\n"
+        "for verb in VERBS:\n"
+        "    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):\n"
+        "        main([verb, '--help'])\n"
+        "assert out.getvalue().count('usage: markovscale ') == len(VERBS)\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+
+    assert done.returncode == 0, done.stderr
+    heavy = {"numpy", "scipy", "pyarrow", "pydantic", "altair", "ray", "torch", "sympy", "httpx"}
+    assert not heavy & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "known"),
+    [
+        (evaluate, "tracker", TRACKERS),
+        (export, "to", FORMATS),
+        (paper, "cost", UNITS),
+        (regrade, "grader", Grader),
+        (features, "pooling", POOLINGS),
+        (train, "pooling", POOLINGS),
+    ],
+)
+def test_choices_are_those_that_the_program_knows(verb, option, known):
+    """A parser lists its choices itself, to be fast; they are the ones that there are."""
+    (action,) = [a for a in verb.parser()._actions if a.dest == option]
+    assert list(action.choices) == [str(name) for name in known]
+
+
+def test_defaults_of_parsers_are_those_of_the_program():
+    """Numbers that a parser repeats, to be fast, are the ones of the program."""
+    assert train.parser().get_default("answers") == PAPER_ANSWERS
+    assert report.parser().get_default("questions") == MOST_QUESTIONS
 
 
 def test_an_unknown_verb_is_met_with_what_may_have_been_meant(capsys):

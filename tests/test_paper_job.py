@@ -408,7 +408,7 @@ def test_a_predictors_priors_are_used_and_named(
         )
         return replace(pool, questions=questions)
 
-    monkeypatch.setattr(paper, "predicted_pool", predicted)
+    monkeypatch.setattr("jobs.pool_priors.predicted_pool", predicted)
     command = ["--pool", POOL, "--out", str(tmp_path), "--predictor", "predictors/mine"]
     assert paper.main(command) == 0
     (row,) = [r for r in rows(tmp_path / "main.csv") if r["row"] == "MarkovScale*"]

@@ -4,7 +4,8 @@ import argparse
 
 import pytest
 
-from jobs.run_options import add_run_options, opened_run
+from jobs.cli import add_run_options
+from jobs.run_options import opened_run
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.records.journal import journaled_tokens, read_journal

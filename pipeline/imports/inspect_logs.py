@@ -24,7 +24,6 @@ from pipeline.imports.entries import (
 )
 from pipeline.store.log_files import LogFile
 
-PATTERNS = ("*.eval", "summaries.json", "*.json")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _FINISHED = {"max_tokens": "length", "model_length": "length"}
 Fields = Mapping[str, Any]
