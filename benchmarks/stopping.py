@@ -3,12 +3,13 @@
     python -m benchmarks.stopping [--pool data/pools/arithmetic --pool data/pools/sums]
     python -m benchmarks.stopping --chains chains.npz --samples gpqa.npz --samples otis8.npz
 
-Chains (pools, or arrays ``GROUP_answer``, ``_right``, ``_tokens``, ``_logprob`` of an .npz): each
-family of settings is tuned on one half of the questions and judged on the other at equal
-completion tokens, over random halves; printed is the mean accuracy over budgets of 1.25 rounds up
-to the depth, minus that of chain_asc by vote, with the 95 % interval over questions. Weights of
-agree are fitted on the other half. Then some of the rules at n = 8 with fixed settings, and of
-pools what a vote over d rounds of a chain and B - d fresh samples is worth.
+Chains (pools, or arrays ``GROUP_answer``, ``_right``, ``_tokens``, ``_logprob``, ``_stop`` of an
+.npz; the last is the model's own stop flag): each family of settings is tuned on one half of the
+questions and judged on the other at equal completion tokens, over random halves; printed is the
+mean accuracy over budgets of 1.25 rounds up to the depth, minus that of chain_asc by vote, with the
+95 % interval over questions. Weights of agree are fitted on the other half. Then some of the rules
+at n = 8 with fixed settings, and of pools what a vote over d rounds of a chain and B - d fresh
+samples is worth.
 
 Samples (arrays ``answer`` and ``right`` of an .npz, one log or many): every family has one knob and
 no tuning; the recorded samples are put in random orders. Printed is the mean accuracy over budgets
@@ -43,6 +44,7 @@ from pipeline.replay.chain_arrays import (
     chain_arrays,
     positions_by_depth,
 )
+from pipeline.replay.costs import KINDS
 from pipeline.replay.fast import FastReplay
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import judged_by_arrays, rights
@@ -73,6 +75,7 @@ def chains_of(data: Any, group: str) -> ChainArrays:
         for rule in RULES
     }
     form_QT = relabelled(answer_QT.astype(np.int64))
+    tokens_QD = np.pad(np.cumsum(tokens_QT, axis=1, dtype=np.int64), ((0, 0), (1, 0)))
     for q in range(questions):
         drawn = [
             Completion(text="", answer=None if a < 0 else str(a), score=float(s))
@@ -89,10 +92,10 @@ def chains_of(data: Any, group: str) -> ChainArrays:
         gold_Q=np.ones(questions, np.bool_),
         form_QT=form_QT,
         score_QT=score_QT,
-        tokens_QD=np.concatenate(
-            [np.zeros((questions, 1), np.int64), np.cumsum(tokens_QT, axis=1)], axis=1
-        ),
+        tokens_QD=tokens_QD,
+        spent_QD={kind: tokens_QD * float(kind == "completion") for kind in KINDS},
         logprobs_QT=np.zeros(answer_QT.shape, np.bool_),
+        says_stop_QT=data[f"{group}_stop"].astype(np.int8),
         verdict_QT=np.where(right_QT > 0, RIGHT, WRONG).astype(np.int8),
         position_QD=position_QD,
     )
@@ -131,8 +134,11 @@ def with_beliefs(chains: ChainArrays, half_Q: IntArray) -> ChainArrays:
     return replace(chains, question_Q=asked)
 
 
-def settings_of(depth: int, weights: dict[str, AgreementWeights]) -> dict[str, tuple[Any, Any]]:
-    """Families of settings and the rule that they are read by."""
+def settings_of(
+    depth: int, weights: dict[str, AgreementWeights], *, flags: bool
+) -> dict[str, tuple[Any, Any]]:
+    """Families of settings and the rule that they are read by; `flags` where the model's own stop
+    flag is recorded."""
     ns = sorted({n for k in range(6) for n in (2**k, 3 * 2**k) if 1 < n <= depth} | {depth})
     last, vote, argmax = AnswerRule.LAST, AnswerRule.VOTE, AnswerRule.PRM_ARGMAX
     star = [
@@ -173,6 +179,9 @@ def settings_of(depth: int, weights: dict[str, AgreementWeights]) -> dict[str, t
             last,
         ),
     }
+    if flags:
+        said = [Settled(n=n, repeat=None, stop_flag=True, discount=0.0) for n in ns]
+        found["stop flag, last"] = (said, last)
     for name, own in weights.items():
         agree = [
             Agree(n=n, tau=t, vote_threshold=v, weights=own)
@@ -200,7 +209,8 @@ def chain_fronts(chains: ChainArrays, depth: int, splits: int, seed: int) -> Non
             }
             for h in (0, 1)
         ]
-        own, other = (settings_of(depth, weights) for weights in by_half)
+        flags = bool((chains.says_stop_QT >= 0).all())
+        own, other = (settings_of(depth, weights, flags=flags) for weights in by_half)
         families = []
         for name, (settings, rule) in own.items():
             judged = [judged_by_arrays(replay.chains, replay.decide(s)) for s in settings]
@@ -456,7 +466,9 @@ def cut(chains: ChainArrays, rounds: int) -> ChainArrays:
         form_QT=chains.form_QT[:, :rounds],
         score_QT=chains.score_QT[:, :rounds],
         tokens_QD=chains.tokens_QD[:, : rounds + 1],
+        spent_QD={kind: spent[:, : rounds + 1] for kind, spent in chains.spent_QD.items()},
         logprobs_QT=chains.logprobs_QT[:, :rounds],
+        says_stop_QT=chains.says_stop_QT[:, :rounds],
         verdict_QT=chains.verdict_QT[:, :rounds],
         position_QD={rule: at[:, : rounds + 1] for rule, at in chains.position_QD.items()},
     )

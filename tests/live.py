@@ -151,7 +151,9 @@ async def live(
             base=listed(journal.names),
         )
         chains = Chains(
-            identity=RunIdentity(run=run.run_id, attempt=attempt),
+            identity=RunIdentity(
+                run=run.run_id, attempt=attempt, stop_flag=config.science.generator.stop_flag
+            ),
             pools={"generator": generator, "verifier": verifier or ScriptedVerifier()},
             journal=writer,
             grade=_grade,

@@ -120,13 +120,14 @@ def pools(draw: st.DrawFn, *, rounds: int = 6, samples: int = 0) -> CompletionPo
 def _observations() -> st.SearchStrategy[Observation]:
     """Scored completions; one in sixteen fails."""
     had = st.builds(
-        lambda answer, score, tokens, told: completion(
-            answer, score, completion_tokens=tokens, **told
+        lambda answer, score, tokens, told, stop: completion(
+            answer, score, completion_tokens=tokens, says_stop=stop, **told
         ),
         answers(),
         scores(),
         st.integers(0, 99),
         logprobs(),
+        st.booleans(),
     )
     lost = st.just(Failure(error="engine: lost"))
     return st.integers(0, 15).flatmap(lambda dice: lost if dice == 0 else had)

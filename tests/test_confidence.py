@@ -82,9 +82,9 @@ async def test_they_are_recorded_where_asked_for(tmp_path: Path) -> None:
                     await live(run, client)
         table = read_journal(run.journal).table
         digests.append(set(table["request_digest"].to_pylist()))
-        told = {name: set(table[name].to_pylist()) for name in LATER}
+        told = {name: set(table[name].to_pylist()) for name in _TOLD}
         verdicts = run.outcomes()["verdict_confidence_weighted_vote"].to_pylist()
-        assert told == (_TOLD if asked else {name: {None} for name in LATER})
+        assert told == (_TOLD if asked else {name: {None} for name in _TOLD})
         assert (None in verdicts) is not asked
         assert replay_run(run).differences == ()
 
@@ -150,10 +150,10 @@ def test_a_new_column_of_any_type_leaves_old_journals_readable(
     the number of their version and does not set them aside as corrupt."""
     journal, epoch = Folder(str(tmp_path)), Epoch(1, "abcdef", 0, "0", 1)
     write_segment(journal, epoch, 0, [_ROW])
-    metadata = {b"markovscale_trajectory_version": b"2"}
+    metadata = {b"markovscale_trajectory_version": b"3"}
     wider = pa.schema([*trajectory.SCHEMA, pa.field("extra", kind)], metadata=metadata)
     with monkeypatch.context() as newer:
-        newer.setattr(trajectory, "SCHEMA_VERSION", 2)
+        newer.setattr(trajectory, "SCHEMA_VERSION", 3)
         newer.setattr(trajectory, "LATER", (*LATER, "extra"))
         newer.setattr(trajectory, "SCHEMA", wider)
         write_segment(journal, epoch, 1, [_ROW])
@@ -164,7 +164,7 @@ def test_a_new_column_of_any_type_leaves_old_journals_readable(
     assert [table["extra"].null_count for table in tables] == [1, 1]
 
     for read in (checked, read_journal, set_aside_corrupt):
-        with pytest.raises(NewerFormatError, match="version 2, this version reads up to 1"):
+        with pytest.raises(NewerFormatError, match="version 3, this version reads up to 2"):
             read(journal)
     assert journal.names() == names
 

@@ -28,6 +28,7 @@ from pipeline.replay.sweep import judged_by_state_machine
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.calibration_maps import IsotonicMap, PlattMap
 from pipeline.strategies import STRATEGIES
+from pipeline.strategies.chain_agreement import Settled
 from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT
 from pipeline.strategies.self_consistency import EarlyStoppingSelfConsistency
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThinking
@@ -148,6 +149,7 @@ def chain_strategies() -> st.SearchStrategy[Strategy]:
             repeat=st.sampled_from([None, 2, 3, 4]),
             score_at_least=st.none() | scores(),
             min_rounds=st.integers(1, 4),
+            stop_flag=flag,
             discount=st.sampled_from([0.0, 0.5, 0.8, 1.0]),
         ),
         st.builds(
@@ -242,6 +244,16 @@ def test_missing_scores_are_named() -> None:
     assert replay.decide(MRThinking(n=2)).drawn_Q.tolist() == [2]
     with pytest.raises(DataError, match="round 1 of question 'q0' of 'made-up' has none"):
         replay.decide(MarkovScaleStar(n=2))
+
+
+def test_missing_stop_flags_are_refused() -> None:
+    """Of arrays and of the state machine alike, where a chain is to end on them."""
+    pool, strategy = small_pool(0.5, 0.5), Settled(n=2, stop_flag=True)
+
+    with pytest.raises(DataError, match=r"science\.generator\.stop_flag"):
+        FastReplay(chain_arrays(pool)).decide(strategy)
+    with pytest.raises(DataError, match=r"science\.generator\.stop_flag"):
+        by_state_machine(pool, strategy)
 
 
 def test_other_families_are_refused() -> None:

@@ -601,3 +601,20 @@ def test_votes_of_fewer_samples_are_means_over_all_subsets(tmp_path):
     table = first_table(imported(tmp_path, *mapped(tmp_path, rows, text)))
     found = next(row for row in table if row.method == "SC@4")
     assert found.column.right_Q.tolist() == pytest.approx([1 - 15 / 70 / 2])
+
+
+def test_a_log_has_the_models_own_stop_flag(tmp_path):
+    """Chains can then be stopped by it, and pools of this project keep it."""
+    rows = [{**row, "done": row["step"] >= 2} for row in chain_rows()]
+    pool = imported(tmp_path, *mapped(tmp_path, rows, MAP + "stop: done\n"))
+    again = tmp_path / "again"
+    assert main([str(tmp_path / "pool"), "--format", "pool", "--out", str(again), "-q"]) == 0
+    sweep_file = tmp_path / "sweep.yaml"
+    sweep_file.write_text(
+        "strategies: [{kind: settled, n: 3, repeat: null, stop_flag: true, discount: 0}]\n"
+    )
+    for read in (pool, read_pool(str(again))):
+        flags = [[e.observation.says_stop for e in q.rounds] for q in read.questions]
+        assert flags == [[False, True, True, True]] * 3
+        out = str(tmp_path / f"out-{len(list(tmp_path.iterdir()))}")
+        assert sweep(["--pool", read.address, "--config", str(sweep_file), "--out", out]) == 0

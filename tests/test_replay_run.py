@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from actors.engines.script_rules import Script
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.core.errors import DataError
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.records.journal import read_journal
 from pipeline.records.outcome import outcome_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
@@ -71,6 +73,23 @@ async def test_a_deepened_run_replays_record_for_record(tmp_path: Path) -> None:
     assert replay_run(run).differences == ()
 
 
+async def test_the_models_own_stop_flag_is_recorded_and_replayed(tmp_path: Path) -> None:
+    """Found in replies by the pattern of the run, kept in the journal, and what stops a chain."""
+    entry = {"kind": "settled", "repeat": None, "stop_flag": True}
+    generator = {"model": "scripted", "stop_flag": r"[02468]\}"}
+    run = create(config_of(str(tmp_path), [entry], generator=generator))
+    await live(run)
+    rows = rows_of(read_journal(run.journal).table)
+
+    assert [row["says_stop"] for row in rows] == [
+        bool(re.search(r"[02468]\}", row["text"])) for row in rows
+    ]
+    assert {row["stop_reason"] for row in rows_of(run.outcomes())} >= {"confident"}
+    assert replay_run(run).differences == ()
+    with pytest.raises(ConfigError, match=r"science\.generator\.stop_flag must be given"):
+        config_of(str(tmp_path), [entry])
+
+
 async def test_failures_replay_too(tmp_path: Path) -> None:
     """A request that failed is a record like any other."""
     run = create(config_of(str(tmp_path), ["mr_thinking", "markovscale_0"]))
@@ -120,6 +139,10 @@ POOL_STRATEGIES: list[Any] = [
     "markovscale_0",
     {"kind": "chain_asc", "threshold": 0.9},
     {"kind": "agree", "weights": {"w": [2.0, 1.0, 0.5], "v": [-1, 0, 0, 1, 1, 1, 0, 0]}},
+    "settled",
+    {"kind": "settled", "label": "scored", "repeat": None, "score_at_least": 0.5},
+    "chain_expected_agreement",
+    {"kind": "expected_agreement", "n": 8},
     "best_of_n",
     {"kind": "best_of_n", "label": "product", "aggregation": "product", "profile": "paper"},
     {"kind": "beacon", "cost": 0.01},

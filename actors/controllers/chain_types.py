@@ -146,3 +146,5 @@ class RunIdentity:
     attempt: int
     models: Mapping[str, str] = field(default_factory=dict)
     """Names of the models, by role."""
+    stop_flag: str | None = None
+    """What is found in replies that ask for no further revision (``science.generator``)."""

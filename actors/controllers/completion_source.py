@@ -6,6 +6,7 @@ A completion of the engines is scored where the request asks for it, and journal
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -153,6 +154,7 @@ class CompletionSource:
         lost = Lost(made.wasted_tokens, made.unknown_attempts)
         # one reply must not spoil the file of a thousand others; no engine takes NUL in a prompt
         text = encodable(made.text).replace("\0", "?")
+        flag = self._identity.stop_flag
         completion = Completion(
             text=text,
             answer=_answer_of(work, text, cut=made.finish_reason == "length"),
@@ -161,6 +163,7 @@ class CompletionSource:
             cached_prompt_tokens=made.cached_prompt_tokens,
             completion_tokens=made.completion_tokens,
             thinking_tokens=made.thinking_tokens,
+            says_stop=None if flag is None else re.search(flag, text) is not None,
             **({} if made.confidence is None else asdict(made.confidence)),
         )
         verifier = self._pools.get(VERIFIER)

@@ -133,6 +133,7 @@ class Controller:
                 run=self._run.run_id,
                 attempt=self._epoch.attempt,
                 models=models,
+                stop_flag=science.generator.stop_flag,
             ),
             pools={**pools, GENERATOR: gate.guarding(pools[GENERATOR])} if gate else pools,
             journal=self._journal,

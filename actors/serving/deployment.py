@@ -102,6 +102,7 @@ class EndpointReplica:
                 run=plan.run_id,
                 attempt=1,
                 models={role: model.model for role, model in science.models.items()},
+                stop_flag=science.generator.stop_flag,
             ),
             pools=clients_of(
                 engines,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -89,9 +90,22 @@ class GeneratorModel(ModelConfig):
     """Whether to ask for the log-probabilities of the 20 most likely tokens at each place: mean and
     least confidence and mean entropy of each completion then stand in the journal
     (`pipeline.core.confidence`), and the answer rules that weigh by them can be applied."""
+    stop_flag: str | None = None
+    """A regular expression that is found in replies which say that no further revision is needed,
+    such as ``"stop": ?(1|true)``; the journal records it, and `settled` can stop on it. In imported
+    pools it is the log's own field."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of each request to an endpoint that change what is answered, such as
     ``reasoning_effort`` of a hosted model (docs/endpoints.md)."""
+
+    @field_validator("stop_flag")
+    @classmethod
+    def _is_a_pattern(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(f"stop_flag must be a regular expression: {error}") from error
+        return pattern
 
     @field_validator("chat_template_kwargs")
     @classmethod

@@ -29,6 +29,7 @@ _LATER: dict[str, dict[str, Any]] = {
         "chat_template_kwargs": {},
         "extra_body": {},
         "logprobs": False,
+        "stop_flag": None,
     },
     "verifier": {"kind": "qwen_prm", "profile": None},
 }

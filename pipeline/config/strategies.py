@@ -188,6 +188,11 @@ def _build(science: ScienceConfig, entry: StrategyEntry) -> Strategy:
 
 
 def _check_scores(science: ScienceConfig, label: str, strategy: Strategy) -> None:
+    if strategy.needs_stop_flag and science.generator.stop_flag is None:
+        raise ConfigError(
+            f"science.generator.stop_flag must be given for {label}, which stops where a reply "
+            "asks for no further revision: a pattern that is found in such replies"
+        )
     if science.verifier is not None:
         return
     if strategy.needs_score:

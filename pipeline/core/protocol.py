@@ -194,6 +194,9 @@ class Completion:
     """See `pipeline.core.confidence.Confidence`; None when not asked for, or not told."""
     least_token_confidence: float | None = None
     token_entropy: float | None = None
+    says_stop: bool | None = None
+    """Whether the reply says that no further revision is needed; None where nothing looks for it
+    (``science.generator.stop_flag``)."""
 
     @property
     def is_cut(self) -> bool:
@@ -300,6 +303,11 @@ class Strategy(ABC):
     @property
     def needs_score(self) -> bool:
         """Whether decisions depend on verifier scores."""
+        return False
+
+    @property
+    def needs_stop_flag(self) -> bool:
+        """Whether decisions depend on `Completion.says_stop`."""
         return False
 
     @property

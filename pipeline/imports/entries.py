@@ -52,6 +52,8 @@ class Entry:
     prompt_tokens: int | None = None
     thinking_tokens: int | None = None
     finish_reason: str = "stop"
+    says_stop: bool | None = None
+    """Whether the model said that no further revision is needed."""
     error: str | None = None
     """Why there is no completion."""
 

@@ -337,7 +337,7 @@ class _Import:
             "benchmarks": [{"name": name, "path": f"{name}.jsonl"} for name in names],
             "strategies": strategies,
             "decoding": self._log.decoding,
-            "generator": {"model": self._model},
+            "generator": {"model": self._model, "stop_flag": self._stop_flag()},
         }
         if self._prompts_known:
             values["prompts"] = self._log.prompts
@@ -347,6 +347,11 @@ class _Import:
             return ScienceConfig.model_validate(values)
         except ValidationError as error:
             raise DataError(f"{described(error)} (from the log)") from error
+
+    def _stop_flag(self) -> str | None:
+        """What stands for a pattern where every completion has the log's own flag."""
+        had = [entry for entry in self._entries() if entry.error is None]
+        return "(recorded)" if all(entry.says_stop is not None for entry in had) else None
 
     def _name(self, benchmark: str) -> str:
         given = self._options.benchmark if len(self._benchmarks) == 1 else None
@@ -427,6 +432,7 @@ class _Import:
             thinking_tokens=min(entry.thinking_tokens or 0, tokens),
             score=score,
             step_scores=None if score is None else (score,),
+            says_stop=entry.says_stop,
         )
 
     def _answer(self, entry: Entry) -> str | None:

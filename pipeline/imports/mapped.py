@@ -29,7 +29,7 @@ from pipeline.imports.entries import (
 from pipeline.store.local import read_fields
 from pipeline.store.log_files import LogFile
 
-_LISTED = ("text", "answer", "right", "score", "tokens", "error")
+_LISTED = ("text", "answer", "right", "score", "tokens", "stop", "error")
 
 
 class LogMap(Section):
@@ -51,6 +51,8 @@ class LogMap(Section):
     tokens: str | None = None
     """Completion tokens."""
     prompt_tokens: str | None = None
+    stop: str | None = None
+    """The model's own flag that no further revision is needed: true or false, 1 or 0."""
     error: str | None = None
     """Where it holds anything, the request failed."""
     errors: tuple[str, ...] = ()
@@ -178,6 +180,7 @@ def _entries(row: Mapping[str, Any], where: str, fields: LogMap, position: int) 
             score=number_of(one["score"]),
             tokens=count_of(one["tokens"]),
             prompt_tokens=count_of(_value(row, fields.prompt_tokens)),
+            says_stop=label_of(one["stop"]),
             error=_error(one["error"], text, fields.errors),
         )
 

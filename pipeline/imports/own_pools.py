@@ -101,4 +101,5 @@ def _of(seen: Observation, *, known: bool) -> dict[str, Any]:
         "prompt_tokens": seen.prompt_tokens,
         "thinking_tokens": seen.thinking_tokens,
         "finish_reason": seen.finish_reason,
+        "says_stop": seen.says_stop,
     }

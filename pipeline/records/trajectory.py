@@ -15,9 +15,9 @@ import pyarrow as pa
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion, Failure, Observation, Question, Request
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Rises with every new column; tables of lower versions stay readable."""
-LATER = ("token_confidence", "least_token_confidence", "token_entropy")
+LATER = ("token_confidence", "least_token_confidence", "token_entropy", "says_stop")
 """Columns that tables of earlier runs may lack; a new one goes here and to the end of `SCHEMA`."""
 
 _VERSION_KEY = b"markovscale_trajectory_version"
@@ -56,6 +56,7 @@ SCHEMA = pa.schema(
         pa.field("token_confidence", pa.float64()),  # pipeline.core.confidence
         pa.field("least_token_confidence", pa.float64()),
         pa.field("token_entropy", pa.float64()),
+        pa.field("says_stop", pa.bool_()),  # null where no stop flag is looked for
     ],
     metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()},
 )

@@ -61,6 +61,8 @@ class ChainArrays:
     """Completion tokens of the first d completions."""
     logprobs_QT: BoolArray
     """Whether a completion has its log-probabilities recorded."""
+    says_stop_QT: NDArray[np.int8]
+    """`Completion.says_stop` as 1 or 0; -1 where it is not recorded, or there is no completion."""
     verdict_QT: NDArray[np.int8]
     """`RIGHT`, `WRONG`, `UNGRADED` or `NO_VERDICT`."""
     position_QD: dict[Rule, NDArray[np.int16]]
@@ -97,7 +99,7 @@ def chain_arrays(pool: CompletionPool, rules: Sequence[Rule] = RULES) -> ChainAr
     position_QD = {
         rule: np.full((shape[0], shape[1] + 1), _of_nothing(rule), np.int16) for rule in rules
     }
-    logprobs_QT = np.zeros(shape, np.bool_)
+    logprobs_QT, says_stop_QT = np.zeros(shape, np.bool_), np.full(shape, -1, np.int8)
     spent_KQD = np.zeros((len(KINDS), shape[0], shape[1] + 1))
     for q, question in enumerate(pool.questions):
         drawn = _completions(question)
@@ -105,6 +107,7 @@ def chain_arrays(pool: CompletionPool, rules: Sequence[Rule] = RULES) -> ChainAr
         form_QT[q, : len(drawn)] = forms([c.answer for c in drawn])
         score_QT[q, : len(drawn)] = [np.nan if c.score is None else c.score for c in drawn]
         logprobs_QT[q, : len(drawn)] = [c.token_confidence is not None for c in drawn]
+        says_stop_QT[q, : len(drawn)] = [-1 if c.says_stop is None else c.says_stop for c in drawn]
         tokens_QT[q, : len(drawn)] = [c.completion_tokens for c in drawn]
         taken = [(c, entry.seconds) for c, entry in zip(drawn, question.rounds, strict=False)]
         sums_KN = added_up(amounts(taken), at_once=False)
@@ -125,6 +128,7 @@ def chain_arrays(pool: CompletionPool, rules: Sequence[Rule] = RULES) -> ChainAr
             [np.zeros((shape[0], 1), np.int64), np.cumsum(tokens_QT, axis=1)], axis=1
         ),
         logprobs_QT=logprobs_QT,
+        says_stop_QT=says_stop_QT,
         verdict_QT=verdict_QT,
         position_QD=position_QD,
     )

@@ -33,7 +33,7 @@ from pipeline.statistics.agreement import (
     runs,
 )
 from pipeline.statistics.calibration_maps import CalibrationMap
-from pipeline.strategies.chain_agreement import Agree, ChainASC, Settled
+from pipeline.strategies.chain_agreement import NO_STOP_FLAG, Agree, ChainASC, Settled
 from pipeline.strategies.expected_agreement import ChainExpectedAgreement
 from pipeline.strategies.markovscale import WarmUp
 from pipeline.strategies.sequential import ChainSettings, ChainStrategy, MRThinking
@@ -254,6 +254,13 @@ class FastReplay:
         if strategy.score_at_least is not None:
             self._check_scores(strategy.n, np.ones(len(late_QT), np.bool_))
             tests["confident"] = _first(late_QT & (chains.score_QT >= strategy.score_at_least))
+        if strategy.stop_flag:
+            flag_QT = chains.says_stop_QT
+            drawn_QN = np.arange(strategy.n) < chains.length_Q[:, None]
+            if (drawn_QN & (flag_QT[:, : strategy.n] < 0)).any():
+                raise DataError(NO_STOP_FLAG)
+            said_Q = _first(late_QT & (flag_QT == 1))
+            tests["confident"] = np.minimum(said_Q, tests.get("confident", said_Q))
         if strategy.repeat is not None:
             tests["agreed"] = _first(late_QT & (self._runs() >= strategy.repeat))
         return self._elected(self._stopped(strategy.n, **tests), strategy.discount)

@@ -12,10 +12,16 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.answers.voting import clusters, forms, top_two
+from pipeline.core.errors import DataError
 from pipeline.core.protocol import Decisions, Question, Statistics, Stop, StopReason, Strategy
 from pipeline.statistics.agreement import VOTE, AgreementWeights, agreement, recent_leader, runs
 from pipeline.strategies.self_consistency import p_majority_lasts
 from pipeline.strategies.sequential import Revisions, check_budget, check_unit
+
+NO_STOP_FLAG = (
+    "every reply must have its stop flag recorded for stop_flag of settled, some have none: draw "
+    "them with science.generator.stop_flag"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +124,8 @@ class Agree(Strategy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled(Strategy):
-    """Revise until the last `repeat` answers are equal, or one scores at least `score_at_least`;
-    the answer is that of the discounted vote.
+    """Revise until the last `repeat` answers are equal, one scores at least `score_at_least`, or
+    the model itself asks for no further revision; the answer is that of the discounted vote.
 
     For chains whose changes die out it is the optimal rule at a constant belief (docs/math.md). A
     round without an answer breaks the run. With `repeat` null and `discount` 0 it only asks whether
@@ -137,6 +143,8 @@ class Settled(Strategy):
     """Equal answers in a row that end a chain, >= 2; None for never."""
     score_at_least: float | None = None
     """Score of an answer that ends a chain, in [0, 1]; None for never."""
+    stop_flag: bool = False
+    """Whether a chain ends where the reply says so (``science.generator.stop_flag``)."""
     min_rounds: int = 1
     """Completions before the tests begin, >= 1."""
     discount: float = 0.8
@@ -157,6 +165,11 @@ class Settled(Strategy):
         """Only the test of scores does."""
         return self.score_at_least is not None
 
+    @property
+    def needs_stop_flag(self) -> bool:
+        """As `stop_flag` says."""
+        return self.stop_flag
+
     def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
         """Revise until the chain has settled or the budget is spent."""
         chain = Revisions(question, self)
@@ -166,8 +179,13 @@ class Settled(Strategy):
             if last is None:
                 reason = StopReason.FAILED
                 break
+            if self.stop_flag and last.says_stop is None:
+                raise DataError(NO_STOP_FLAG)
             if len(chain.completions) < self.min_rounds or last.answer is None:
                 continue
+            if self.stop_flag and last.says_stop:
+                reason = StopReason.CONFIDENT
+                break
             least = self.score_at_least
             if least is not None and last.score is not None and last.score >= least:
                 reason = StopReason.CONFIDENT

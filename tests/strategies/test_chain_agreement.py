@@ -174,6 +174,25 @@ def test_settled_stops_on_equal_answers_and_reads_recent_ones(settings, text, ex
     assert drawn_and_answer(Settled(**settings), text) == expected
 
 
+@pytest.mark.parametrize(
+    ("flags", "settings", "drawn"),
+    [
+        ([False, True, True, True], {}, 2),
+        ([False] * 4, {}, 4),
+        ([True] * 4, {"min_rounds": 3}, 3),
+        ([True] * 4, {"stop_flag": False}, 4),
+    ],
+)
+def test_settled_stops_where_the_model_asks_for_no_further_revision(flags, settings, drawn):
+    """By the recorded flag of the round, once `min_rounds` are drawn and where asked to."""
+    told = [completion(str(n), says_stop=flag) for n, flag in enumerate(flags)]
+    fields = {"n": 4, "repeat": None, "discount": 0.0, "stop_flag": True, **settings}
+    stop, count, _ = played(Settled(**fields), told)
+
+    assert (count, stop.rounds) == (drawn, (drawn - 1,))
+    assert stop.reason is (StopReason.CONFIDENT if drawn < 4 else StopReason.BUDGET)
+
+
 @pytest.mark.parametrize("kind", [ExpectedAgreement, ChainExpectedAgreement])
 @pytest.mark.parametrize(
     ("price", "text", "expected"),
