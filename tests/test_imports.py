@@ -618,3 +618,43 @@ def test_a_log_has_the_models_own_stop_flag(tmp_path):
         assert flags == [[False, True, True, True]] * 3
         out = str(tmp_path / f"out-{len(list(tmp_path.iterdir()))}")
         assert sweep(["--pool", read.address, "--config", str(sweep_file), "--out", out]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.csv", 'task;gold;said\nq1;4;"[""4"", ""5""]"\nq2;9;"[""9"", ""8""]"\n'),
+        ("log.csv", 'task\tgold\tsaid\nq1\t4\t"[""4"", ""5""]"\nq2\t9\t"[""9"", ""8""]"\n'),
+        (
+            "log.json",
+            '{"q1": {"gold": "4", "said": ["4", "5"]}, "q2": {"gold": 9, "said": [9, 8]}}',
+        ),
+    ],
+    ids=["semicolons", "tabs", "rows by key"],
+)
+def test_a_map_reads_what_spreadsheets_and_scripts_write(tmp_path, name, text):
+    """Other separators, lists within cells, and an object of rows by their id."""
+    (tmp_path / name).write_text(text)
+    key, said = ("task", "said[]") if name.endswith("csv") else ("key", "said")
+    map_file = tmp_path / "map.yaml"
+    map_file.write_text(f"question_id: {key}\ngold: gold\nanswer: {said}\nrows: samples\n")
+    pool = imported(tmp_path, tmp_path / name, "--map", map_file)
+    assert sample_verdicts(pool) == dict.fromkeys(("q1", "q2"), ("right", "wrong"))
+
+
+def test_a_batch_of_the_responses_api_finds_its_questions(tmp_path):
+    """Prompts of ``input_text`` parts, answers of ``output_text`` parts."""
+    asked, answered = [], []
+    for key, reply in (("q1", "\\boxed{4}"), ("q2", "\\boxed{8}")):
+        part = {"type": "input_text", "text": ASKED[key]}
+        body = {"model": "m", "input": [{"role": "user", "content": [part]}]}
+        asked.append({"custom_id": key, "method": "POST", "url": "/v1/responses", "body": body})
+        said = {"type": "message", "content": [{"type": "output_text", "text": reply}]}
+        body = {"model": "m", "output": [{"type": "reasoning", "summary": []}, said]}
+        answered.append({"custom_id": key, "response": {"status_code": 200, "body": body}})
+    files = [lines(tmp_path / "in.jsonl", asked), lines(tmp_path / "out.jsonl", answered)]
+    gold = [{"id": k, "question": ASKED[k], "answer": GOLD[k]} for k in ("q1", "q2")]
+    arguments = ("--format", "openai_batch", "--gold", lines(tmp_path / "gold.jsonl", gold))
+    pool = imported(tmp_path, *files, *arguments)
+    assert sorted(sample_verdicts(pool).values()) == [("right",), ("wrong",)]
+    assert {q.question.text for q in pool.questions} == {ASKED["q1"], ASKED["q2"]}

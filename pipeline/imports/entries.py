@@ -18,6 +18,9 @@ _RIGHT = {"c", "correct", "true", "right", "yes", "1", "1.0", "pass", "passed"}
 _WRONG = {"i", "incorrect", "false", "wrong", "no", "0", "0.0", "fail", "failed", "n"}
 
 
+_TEXTS = ("text", "input_text", "output_text", None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One completion of a log, as its format records it; None where it does not."""
@@ -136,7 +139,7 @@ def content_of(content: Any) -> str | None:
         return content
     if isinstance(content, Sequence):
         parts = [part for part in content if isinstance(part, Mapping)]
-        said = [p.get("text") for p in parts if p.get("type") in ("text", "output_text", None)]
+        said = [p.get("text") for p in parts if p.get("type") in _TEXTS]
         return "".join(text for text in said if isinstance(text, str))
     return None
 

@@ -2,11 +2,12 @@
 
 A row is a completion, or a question whose fields are lists with one value a completion. A name may
 be nested (``doc.problem``, ``messages.1.content``); ``turns[].text`` is the list of all ``text``
-within ``turns``.
+within ``turns``, and ``answers[]`` the list that a cell of a CSV file holds as JSON.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -204,6 +205,17 @@ def _number(row: Mapping[str, Any], name: str | None, absent: int) -> int:
     return int(found)
 
 
+def _list_in(cell: str) -> list[Any]:
+    """The list that a cell of a CSV file holds as JSON."""
+    try:
+        found = json.loads(cell)
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise DataError(f"a cell named with [] must hold a JSON list, got {cell[:80]!r}")
+    return found
+
+
 def _value(row: Mapping[str, Any], name: str | None, *, needed: bool = False) -> Any:
     """What a name gives; with ``[]`` the list of what it gives within a list."""
     if name is None:
@@ -214,6 +226,6 @@ def _value(row: Mapping[str, Any], name: str | None, *, needed: bool = False) ->
         raise DataError(f"a row must have {before}, got {', '.join(sorted(map(str, row))[:12])}")
     if not listed:
         return found
-    parts = found if isinstance(found, list) else []
+    parts = _list_in(found) if isinstance(found, str) else found if isinstance(found, list) else []
     rest = after.removeprefix(".")
     return [value_at(part, rest) if rest and isinstance(part, Mapping) else part for part in parts]

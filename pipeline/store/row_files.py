@@ -125,9 +125,15 @@ def _json(file: Path) -> Iterator[RawRow]:
         raise DataError(f"{file} must be JSON: {error}") from error
     if isinstance(value, dict):
         lists = [part for part in value.values() if isinstance(part, list)]
-        value = lists[0] if len(lists) == 1 else None
+        keyed = bool(value) and all(isinstance(part, dict) for part in value.values())
+        if keyed:  # by id, which becomes a field where rows do not have it
+            value = [{"key": key, **part} for key, part in value.items()]
+        else:
+            value = lists[0] if len(lists) == 1 else None
     if not isinstance(value, list):
-        raise DataError(f"{file} must hold a list of rows, or an object with one such list")
+        raise DataError(
+            f"{file} must hold a list of rows, an object with one such list, or rows by key"
+        )
     for number, row in enumerate(value, 1):
         where = f"{file}, row {number}"
         if isinstance(row, dict):
@@ -148,7 +154,10 @@ def _text(file: Path) -> str:
 
 
 def _csv(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
-    reader = csv.reader(io.StringIO(_text(file), newline=""), strict=True)
+    text = _text(file)
+    first = text.partition("\n")[0]
+    separator = "," if "," in first else next((s for s in ";\t" if s in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header: list[str] | None = None
     line = 1
     while True:
