@@ -99,6 +99,23 @@ async def test_an_export_is_the_same_pool(tmp_path: Path) -> None:
         export_pool(run, str(tmp_path / "export"))
 
 
+async def test_an_export_that_its_digest_vouches_for_reads_as_row_by_row(tmp_path: Path) -> None:
+    """Columns give the same pool as driving the strategies over rows, with a failed chain too; a
+    changed prompt in pool.json is found all the same."""
+    await _exported(tmp_path / "export")
+    path = tmp_path / "export" / "pool.json"
+    facts = json.loads(path.read_text())
+    columns = read_pool(str(tmp_path / "export"))
+    path.write_text(json.dumps({**facts, "sha256": {}}))
+    rows = read_pool(str(tmp_path / "export"))
+
+    assert columns == rows
+    facts["science"]["decoding"]["temperature"] = 0.123
+    path.write_text(json.dumps(facts))
+    with pytest.raises(DataError, match="must be the completion of its request"):
+        read_pool(str(tmp_path / "export"))
+
+
 async def test_an_export_may_be_larger_than_what_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,6 +139,22 @@ def observation_of(row: Mapping[str, Any]) -> Observation:
     return Completion(**values)
 
 
+def observations_of(table: pa.Table) -> list[Observation]:
+    """The observations of all rows of a table of this schema: `observation_of` of each, faster."""
+    columns = {name: table[name].to_pylist() for name in _COMPLETION_FIELDS}
+    columns["step_scores"] = [s if s is None else tuple(s) for s in columns["step_scores"]]
+    paid = columns["completion_tokens"]
+    columns["completion_tokens"] = [tokens or 0 for tokens in paid]
+    return [
+        Completion(**dict(zip(_COMPLETION_FIELDS, values, strict=True)))
+        if error is None
+        else Failure(error=error, completion_tokens=tokens)
+        for error, tokens, *values in zip(
+            table["error"].to_pylist(), paid, *columns.values(), strict=True
+        )
+    ]
+
+
 def address_of(row: Mapping[str, Any]) -> tuple[str, int, int, int]:
     """(pool, chain, round, sample) of a row, as `Request.address` gives it."""
     return (row["pool"], row["chain"], row["round"], row["sample"])

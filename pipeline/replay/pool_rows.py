@@ -19,7 +19,14 @@ from pipeline.core.protocol import Completion, Observation, Question, Request
 from pipeline.records.journal import fences_of
 from pipeline.records.match import answering, facts_of
 from pipeline.records.segments import read_segment, segment_of
-from pipeline.records.trajectory import LATER, Row, address_of, as_current, observation_of
+from pipeline.records.trajectory import (
+    LATER,
+    Row,
+    address_of,
+    as_current,
+    observation_of,
+    observations_of,
+)
 from pipeline.replay.exact import Recorded
 from pipeline.store.parquet import parquet_groups
 from pipeline.store.storage import Folder
@@ -121,6 +128,55 @@ def exported_rows(folder: Folder, *, text: bool) -> Iterator[Located]:
             yield located
 
 
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """The rows of an export whose digest vouches for them."""
+
+    rows: Mapping[tuple[str, str, str], Sequence[tuple[Recorded, str | None]]]
+    """Entries with verdicts by (strategy, benchmark, question_id), in request order."""
+    counted: Sequence[bool]
+    """Of each row group, whether the completion tokens of every completion are known."""
+
+    def of(self, label: str, question: Question) -> tuple[list[Recorded], tuple[str | None, ...]]:
+        """What a strategy has of a question, and the verdicts."""
+        found = self.rows.get((label, question.benchmark, question.question_id), ())
+        return [entry for entry, _ in found], tuple(verdict for _, verdict in found)
+
+
+def vouched_rows(folder: Folder, *, text: bool) -> Vouched:
+    """The rows of an export whose digest vouches for them, read column by column.
+
+    Raises:
+        DataError: at another schema version, and at scores that cannot be scores.
+    """
+    where = f"{folder.address}/{POOL_TABLE}"
+    found: dict[tuple[str, str, str], list[tuple[Recorded, str | None]]] = {}
+    before, counted = 0, list[bool]()
+    for group in parquet_groups(folder.read(POOL_TABLE), where):
+        table = _checked(as_current(group, where), where, text=text, before=before)
+        before += len(table)
+        tokenless = pc.and_(pc.is_null(table["completion_tokens"]), pc.is_null(table["error"]))
+        counted.append(not pc.any(tokenless).as_py())
+        names = ("strategy", "benchmark", "question_id", "pool", "chain", "round", "sample")
+        facts = ("request_digest", "seconds", "verdict")
+        columns = [table[name].to_pylist() for name in (*names, *facts)]
+        for facts_of_row, seen in zip(
+            zip(*columns, strict=True), observations_of(table), strict=True
+        ):
+            label, benchmark, question_id, *address, digest, seconds, verdict = facts_of_row
+            pool, chain, round_, sample = address
+            entry = Recorded(
+                address=(pool, chain, round_, sample),
+                digest=digest,
+                observation=seen,
+                seconds=seconds,
+            )
+            found.setdefault((label, benchmark, question_id), []).append((entry, verdict))
+    for entries in found.values():
+        entries.sort(key=lambda one: one[0].address)
+    return Vouched(found, counted)
+
+
 def describe(row: Row) -> str:
     """Which completion a row is, for messages."""
     pool, chain, round_, sample = address_of(row)
@@ -136,12 +192,16 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 def _rows(table: pa.Table, where: str, *, text: bool, before: int = 0) -> Iterator[Located]:
     """Rows of a file, of which so many came before."""
-    _check_scores(table, where, before)
-    table = table.select(_COLUMNS)
-    if not text:
-        table = without_texts(table)
+    table = _checked(table, where, text=text, before=before)
     for number, row in enumerate(table.to_pylist(), before + 1):
         yield Located(row, where, number)
+
+
+def _checked(table: pa.Table, where: str, *, text: bool, before: int) -> pa.Table:
+    """The columns of a pool, with scores that can be scores."""
+    _check_scores(table, where, before)
+    table = table.select(_COLUMNS)
+    return table if text else without_texts(table)
 
 
 def without_texts(table: pa.Table) -> pa.Table:
