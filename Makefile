@@ -1,7 +1,7 @@
 # make demo: the main job on the embedded models.   make test: all that needs no engine, Ray or browser.
 # make test-engines: all that does.   make test-all: those that take minutes, too.   make paper: tables of the paper.
 # make test-readers: exports, opened by the programs that they are for.
-# make lint, bench, lock, docs (the site), test-wheel
+# make lint, bench, lock, docs (the site), test-wheel, coverage
 # the first of these that runs; the locks are made for 3.11
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))" 2>/dev/null && echo $$p && break; done)
@@ -11,7 +11,7 @@ TORCH := 2.13.0
 # PyTorch's CPU build is on an index of its own; a wheel at hand (PIP_FIND_LINKS) is taken first
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: docs test-wheel demo paper test test-engines test-all test-readers lint audit bench lock install install-dev clean
+.PHONY: docs test-wheel demo paper test test-engines test-all test-readers coverage lint audit bench lock install install-dev clean
 
 demo: install
 	$(BIN)/python -m jobs.suite --name demo-$$(date +%Y%m%d-%H%M%S) --at-once 1 \
@@ -22,6 +22,11 @@ paper: install
 	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --pool data/pools/sums --out runs/paper-expressions
 
 test: install-dev
+	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu and not readers" \
+	  -n 2 --dist loadfile
+
+# the same tests with the branches of pipeline/ that they take; tracing doubles their time
+coverage: install-dev
 	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu and not readers" \
 	  -n 2 --dist loadfile --cov --cov-report= --cov-fail-under=95
 

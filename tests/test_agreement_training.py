@@ -130,6 +130,7 @@ def test_too_little_to_fit_on_is_refused():
     assert looked_at(10) == [1, 2, 3, 4, 6, 8, 10]
 
 
+@pytest.mark.slow
 def test_the_weights_of_a_pool_are_calibrated_and_weigh_what_its_verifier_sees():
     """Of the sums, whose verifier tells answers apart, scores decide within a question; of the
     arithmetic they have no say. Both are calibrated on the questions held out."""
@@ -185,7 +186,7 @@ def test_what_was_not_graded_is_neither_right_nor_wrong():
 def test_the_job_writes_a_file_that_a_configuration_reads(tmp_path, capsys, monkeypatch):
     """Without an engine; digest and card stand beside the numbers."""
     out = tmp_path / "weights"
-    monkeypatch.setattr(train, "read_pool", lambda _: shallow("sums"))
+    monkeypatch.setattr("pipeline.replay.pools.read_pool", lambda _: shallow("sums"))
     arguments = ["--pool", "made up", "--out", str(out), "--only", "agree"]
 
     assert train.main(arguments) == 0
@@ -273,7 +274,7 @@ def test_a_run_of_another_model_is_warned_of():
 
 def test_a_pool_that_is_too_small_is_named(tmp_path, capsys):
     """Asked for nothing but these weights, it is an error that says what is needed."""
-    arguments = ["--pool", str(POOLS / "sums"), "--benchmark", "none", "--only", "agree"]
+    arguments = ["--pool", "tests/data/pool", "--benchmark", "none", "--only", "agree"]
 
     assert train.main([*arguments, "--out", str(tmp_path)]) == 2
     assert "none" in capsys.readouterr().err

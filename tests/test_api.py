@@ -287,6 +287,7 @@ def test_a_strategy_of_a_file_needs_no_installation(tmp_path: Path) -> None:
             api.replay({"kind": f"{tmp_path}/{file}:Mine", "n": 2}, pool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda p: p.name)
 def test_notebooks_run(path: Path) -> None:
     """Every cell over the pool that ships, and every plot draws something."""

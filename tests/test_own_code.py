@@ -267,13 +267,13 @@ def test_a_package_may_name_its_strategy(project, monkeypatch):
             config_of("module" if "module" in value else "stable")
 
 
-def test_the_sweep_of_the_page_runs_over_the_shipped_pool(project, capsys):
+def test_the_sweep_of_the_page_runs_over_a_pool(project, capsys):
     """The grids of the page give a row a setting; longer patience costs more tokens."""
     (project / "stable.yaml").write_text(block("yaml", "## 4."))
     command = re.search(r"python -m jobs\.sweep (.*)", PAGE)[1].replace(
         "stable.", f"{project}/stable."
     )
-    pool = str(ROOT / "data" / "pools" / "sums")
+    pool = str(ROOT / "tests" / "data" / "pool")
 
     assert sweep(command.replace("data/pools/sums", pool).split()) == 0
 

@@ -176,6 +176,7 @@ def test_upstream_baselines_are_what_the_profile_says(tmp_path: Path) -> None:
     assert by_row["DSC"]["state"] != "run"
 
 
+@pytest.mark.slow
 def test_it_needs_no_engine_and_no_ray(tmp_path: Path) -> None:
     """Nothing of them is even imported."""
     code = (
