@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,11 @@ from jobs import sweep as sweep_job
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Decisions, Question, Statistics, Stop, StopReason
-from pipeline.paper.beliefs import from_other_half
+from pipeline.paper.beliefs import from_other_half, settling_on_other_half
 from pipeline.paper.controls import gate_controls
 from pipeline.paper.evaluation import Evaluation, evaluate
 from pipeline.paper.opponents import (
+    SETTLING,
     UNTIL_ALIKE,
     UNTIL_SCORE,
     agree_weights,
@@ -268,6 +269,7 @@ def test_the_paper_has_all_families_and_the_star_by_its_own_rule_as_a_control() 
     their spread, but for what is fitted."""
     rows = fronts_of(made(), list(families().values()))
     assert {"Chain ASC", "Agree", "MR-Thinking, prm_argmax", "MarkovScale*", "ASC", "Best-of-N",
+            "Settled", "Expected Agreement, rounds", "Expected Agreement", SETTLING,
             UNTIL_SCORE, UNTIL_ALIKE} <= {row["family"] for row in rows}  # fmt: skip
     assert {row["against"] for row in rows if row["against"]} == {
         "Chain ASC", "MR-Thinking, vote", UNTIL_SCORE, "MarkovScale*",
@@ -277,6 +279,23 @@ def test_the_paper_has_all_families_and_the_star_by_its_own_rule_as_a_control() 
         if row["measure"] == "mean_accuracy":
             assert (row["split_sd"] is None) == (row["family"] == "Agree")
             assert row["low"] <= row["value"] <= row["high"]
+
+
+def test_the_settling_chain_is_fitted_on_the_other_half() -> None:
+    """a, b and kept of the half that a question is not in, as the state machine decides by them."""
+    half_Q, family = made().believed.half_Q, families()[SETTLING]
+    believed, kept = settling_on_other_half(made().pool, half_Q)
+    place = family.settings.index("N 8, price 0.01")
+    for half in (0, 1):
+        strategy = made().replays.make(
+            "markovscale_star", n=8, chain="settling", kept=kept[1 - half], price=0.01
+        )
+        exact = judged_by_state_machine(believed.judged, strategy)
+        mine = half_Q == half
+        np.testing.assert_array_equal(family.tokens_SQ[place, mine], exact.tokens_Q[mine])
+        own = judged_by_state_machine(believed.tuned, replace(cast(Any, strategy), kept=kept[half]))
+        assert family.seen_tokens_SQ is not None
+        np.testing.assert_array_equal(family.seen_tokens_SQ[place, mine], own.tokens_Q[mine])
 
 
 @pytest.mark.parametrize(

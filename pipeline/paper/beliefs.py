@@ -16,6 +16,7 @@ from pipeline.core.arrays import IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import HALVES, half_of
+from pipeline.theory.settling import settling_draws
 from pipeline.theory.transitions import Transitions, count, labels_of_verdicts, total
 
 SEED = 0
@@ -74,7 +75,40 @@ def from_other_half(pool: CompletionPool, seed: int = SEED) -> Believed:
         )
         for wanted in range(HALVES)
     ]
-    own = [_chances(counts) for counts in counted]
+    return _believed(
+        pool,
+        half_Q,
+        [_chances(counts) for counts in counted],
+        "no predictor: a and b counted by gold on the other half of the questions, "
+        "(k + 1/2) / (n + 1); p0 is the verifier's score of the first answer, not the chance that "
+        "the question is answered",
+    )
+
+
+def settling_on_other_half(
+    pool: CompletionPool, half_Q: IntArray
+) -> tuple[Believed, tuple[float, ...]]:
+    """One benchmark whose changes are taken to die out (`pipeline.theory.settling`, U): a and b of
+    a fresh answer fitted on the other half, p0 the first score; and `kept` by the half that it is
+    fitted on.
+
+    Raises:
+        ValueError: where a half has no transition that is graded.
+    """
+    fitted = []
+    for wanted in range(HALVES):
+        known = zip(pool.questions, half_Q.tolist(), strict=True)
+        chains = [labels_of_verdicts(q.round_verdicts) for q, half in known if half == wanted]
+        fitted.append(settling_draws(chains, "run", draws=0)[0][0].tolist())
+    words = "a, b and kept of the settling chain fitted by gold on the other half"
+    believed = _believed(pool, half_Q, [(a, b) for a, b, _ in fitted], words)
+    return believed, tuple(kept for _, _, kept in fitted)
+
+
+def _believed(
+    pool: CompletionPool, half_Q: IntArray, own: list[tuple[float, float]], words: str
+) -> Believed:
+    """a and b of each half, judged with those of the other one."""
     other = own[::-1]
     return Believed(
         judged=_with(pool, half_Q, other),
@@ -83,9 +117,7 @@ def from_other_half(pool: CompletionPool, seed: int = SEED) -> Believed:
         p0_source="first_score",
         a=tuple(a for a, _ in other),
         b=tuple(b for _, b in other),
-        words="no predictor: a and b counted by gold on the other half of the questions, "
-        "(k + 1/2) / (n + 1); p0 is the verifier's score of the first answer, not the chance that "
-        "the question is answered",
+        words=words,
     )
 
 

@@ -17,7 +17,7 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
-from pipeline.paper.beliefs import from_other_half
+from pipeline.paper.beliefs import from_other_half, settling_on_other_half
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import JUDGED, TUNED, Choice, Replays, fixed
 from pipeline.predictors.agreement_training import fitted_on_chains
@@ -30,10 +30,15 @@ from pipeline.results.column import HELD_OUT, METHODS, Column, method_of
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.fronts import Family
 from pipeline.strategies.chain_agreement import ChainASC
+from pipeline.strategies.expected_agreement import ChainExpectedAgreement
 
 PROBABILITIES = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
 """tau of `agree`, and the scores at which a chain that waits for one stops."""
 VOTE_THRESHOLDS = (0.95, 1.0)
+PRICES = (0.001, 0.005, 0.01, 0.02, 0.05)
+"""Of a round or sample, for MarkovScale^* on the settling chain and expected agreement."""
+MOST_EXPECTED = 16
+"""N of expected agreement at most; the table of its states grows fast."""
 COSTS = (0.03, 0.1, 0.3)
 """Of `beacon`, at the most samples; its cost, not N, spans its front."""
 ALIKE = (2, 3, 4, 5, 8)
@@ -43,6 +48,7 @@ WINDOWS = (2, 3, 4, 5, 8)
 SPLITS = 10
 """Into halves, over which fronts are averaged."""
 
+SETTLING = f"{METHODS['markovscale_star']}, settling chain"
 UNTIL_SCORE, UNTIL_ALIKE = "Revise until a score", "Revise until answers repeat"
 
 _READ_PRIORS = ("markovscale_t", "markovscale_star")
@@ -99,6 +105,13 @@ def families_of(made: Evaluation, weights: Weights | None) -> list[Family]:
         _family(replays, METHODS["chain_asc"], [
             replays.make("chain_asc", n=n, threshold=t) for n in ns for t in THRESHOLDS
         ], AnswerRule.VOTE),
+        _family(replays, METHODS["settled"], [
+            replays.make("settled", n=n, repeat=k) for n in ns for k in ALIKE
+        ], AnswerRule.VOTE),
+        _family(replays, METHODS["chain_expected_agreement"], [
+            replays.make("chain_expected_agreement", n=n, price=price)
+            for n in ns if n <= MOST_EXPECTED for price in PRICES
+        ], AnswerRule.VOTE),
         *_depths(replays, chains, METHODS["mr_thinking"], AnswerRule),
         _until(replays, UNTIL_ALIKE, AnswerRule.LAST, ns,
                {f"{k} equal in a row": _alike(chains, k) for k in ALIKE}),
@@ -134,7 +147,52 @@ def _star_families(made: Evaluation, replays: Replays) -> list[Family]:
         _family(replays, METHODS["markovscale_t"], gates, AnswerRule.PRM_ARGMAX),
         _family(replays, star, stars, AnswerRule.PRM_ARGMAX),
         _family(replays, f"{star}, vote", stars, AnswerRule.VOTE),
+        *_settling_families(made, replays),
     ]
+
+
+def _settling_families(made: Evaluation, replays: Replays) -> list[Family]:
+    """MarkovScale^* that takes changes to die out, with a, b and kept of the other half."""
+    half_Q = replays.believed.half_Q
+    if replays.believed.p0_source != "first_score":
+        return []
+    try:
+        believed, kept = settling_on_other_half(made.pool, half_Q)
+    except ValueError:  # nothing to fit the chain on
+        return []
+    settling = Replays.of(believed, replays.make, replays.chains, replays.cost)
+    one, other = (
+        _family(settling, SETTLING, [
+            replays.make("markovscale_star", n=n, chain="settling", kept=each, price=price)
+            for n in budgets(made.pool.rounds)
+            for price in PRICES
+        ], AnswerRule.PRM_ARGMAX)
+        for each in kept
+    )  # fmt: skip
+    return [_by_half(half_Q, one, other)]
+
+
+def _by_half(half_Q: IntArray, one: Family, other: Family) -> Family:
+    """A family whose numbers were fitted on half 0 and on half 1: each half is judged with those of
+    the other and seen with its own."""
+    first = (half_Q == 0)[None]
+
+    def seen(family: Family) -> tuple[FloatArray, FloatArray]:
+        right, tokens = family.seen_right_SQ, family.seen_tokens_SQ
+        if right is None or tokens is None:
+            return family.right_SQ, family.tokens_SQ
+        return right, tokens
+
+    pairs = list(zip(seen(one), seen(other), strict=True))
+    seen_right, seen_tokens = (np.where(first, mine, theirs) for mine, theirs in pairs)
+    return Family(
+        name=one.name,
+        settings=one.settings,
+        right_SQ=np.where(first, other.right_SQ, one.right_SQ),
+        tokens_SQ=np.where(first, other.tokens_SQ, one.tokens_SQ),
+        seen_right_SQ=seen_right,
+        seen_tokens_SQ=seen_tokens,
+    )
 
 
 def _sampler_families(made: Evaluation) -> list[Family]:
@@ -156,10 +214,15 @@ def _sampler_families(made: Evaluation) -> list[Family]:
     asc = [ChainASC(n=n, threshold=t) for n in ns for t in THRESHOLDS]
     fast = FastReplay(samples)
     judged = [judged_by_arrays(samples, fast.decide(one)) for one in asc]
+    most = min(MOST_EXPECTED, ns[-1])
+    expected = [ChainExpectedAgreement(n=most, price=price) for price in PRICES]
+    agreed = [judged_by_arrays(samples, fast.decide(one)) for one in expected]
     voted = (AnswerRule.VOTE,)
     found = [
         *_depths(replays, samples, METHODS["self_consistency"], voted, at_once=True),
         _made_of(replays, METHODS["asc"], in_words(asc), judged, AnswerRule.VOTE, scored=False),
+        _made_of(replays, METHODS["expected_agreement"], in_words(expected), agreed,
+                 AnswerRule.VOTE, scored=False),
         _until(replays, METHODS["esc"], AnswerRule.VOTE, ns,
                {f"window {w}": _alike(samples, w, every=w) for w in WINDOWS}, samples),
     ]  # fmt: skip
@@ -285,15 +348,7 @@ def _agree_family(made: Evaluation, weights: Weights, ns: Sequence[int]) -> Fami
         ], AnswerRule.VOTE)
         for own in weights
     )  # fmt: skip
-    first = (made.believed.half_Q == 0)[None]
-    return Family(
-        name=METHODS["agree"],
-        settings=one.settings,
-        right_SQ=np.where(first, other.right_SQ, one.right_SQ),
-        tokens_SQ=np.where(first, other.tokens_SQ, one.tokens_SQ),
-        seen_right_SQ=np.where(first, one.right_SQ, other.right_SQ),
-        seen_tokens_SQ=np.where(first, one.tokens_SQ, other.tokens_SQ),
-    )
+    return _by_half(made.believed.half_Q, one, other)
 
 
 def cheapest(made: Evaluation, family: Family, target: Column) -> Column:
