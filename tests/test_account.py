@@ -46,3 +46,21 @@ def test_a_restarted_replica_adds_to_what_the_dead_one_made():
 
     assert account.totals()["completion_tokens"] == 15
     assert (account.totals()["lives"], account.totals()["deaths"]) == (2, 1)
+
+
+def test_a_replica_that_was_given_back_has_said_its_last_word():
+    """It neither died nor is missing at the end; one that comes back under its name is no death."""
+    pool, meter = Pool(), Meter(4)
+    account = StatsPoller(pool)
+    pool.generator = [replace(figures(meter, 10), given_back=True)]
+    account.last_look()
+    pool.generator = []
+    account.last_look()
+    gone = account.totals()
+    pool.generator = [figures(Meter(4), 5)]
+    account.last_look()
+    account.close()
+    back = account.totals()
+
+    assert (gone["completion_tokens"], gone["deaths"], gone["seen_to_the_end"]) == (10, 0, True)
+    assert (back["completion_tokens"], back["lives"], back["deaths"]) == (15, 2, 0)

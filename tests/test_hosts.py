@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import ray
@@ -258,6 +259,47 @@ async def test_an_elastic_pool_serves_with_its_fewest_replicas() -> None:
     assert looked_s < 4
     assert isinstance(outcome, Generated)
     assert (engines.address.in_flight, engines.address.most) == (15, 600)
+
+
+@pytest.mark.slow
+async def test_an_elastic_pool_gives_idle_replicas_back_and_takes_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Down to its fewest, and no call fails of it: a replica that is quiet is asked before it gets
+    one. Where requests wait, the pool grows again, and callers find the new replica by its name."""
+    monkeypatch.setattr("actors.engines.actor_host.IDLE_S", 2.0)
+    monkeypatch.setattr("actors.routing.actor_transport._QUIET_S", 0.0)
+    marked: set[str] = set()
+    serving: set[str] = set()
+
+    async def look() -> None:
+        while True:
+            stats = (await asyncio.to_thread(engines.stats))["generator"]
+            marked.update(each.replica for each in stats if each.given_back)
+            serving.clear()
+            serving.update(each.replica for each in stats if not each.given_back)
+            await asyncio.sleep(0.2)
+
+    async def served_by() -> set[str]:
+        """Who answers six calls of new sessions, which go to the least loaded replica."""
+        calls = (client.call(GenerateCall(asks("q"), session=uuid4().hex)) for _ in range(6))
+        outcomes = await asyncio.gather(*calls)
+        assert all(isinstance(each, Generated) and each.attempts == 1 for each in outcomes)
+        return {each.replica for each in outcomes if isinstance(each, Generated)}
+
+    elastic = {"min_replicas": 1, "max_replicas": 2}
+    with scripted(elastic, slots=2, tokens=20, tokens_per_s=20.0) as engines:
+        client = client_of(engines)
+        looking = asyncio.create_task(look())
+        async with asyncio.timeout(90):
+            while len(await served_by()) < 2:
+                pass
+            while len(serving) != 1:
+                await asyncio.sleep(0.1)
+            assert len(marked) == 1
+            while len(await served_by()) < 2:
+                pass
+        looking.cancel()
 
 
 async def test_controllers_are_sized_for_what_the_kv_cache_may_turn_out_to_hold() -> None:

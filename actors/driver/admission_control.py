@@ -80,7 +80,11 @@ class StatsPoller:
             "aborted_tokens": sum(stats.aborted_tokens for stats in lives),
             "preemptions": sum(stats.preemptions for stats in lives),
             "lives": len(lives),
-            "deaths": sum(len(seen) - 1 for seen in self._lives.values()),
+            "deaths": sum(
+                not earlier.given_back
+                for seen in self._lives.values()
+                for earlier in list(seen.values())[:-1]
+            ),
             "seen_to_the_end": self._seen_whole,
         }
 
@@ -94,7 +98,11 @@ class StatsPoller:
         generators = self.latest[GENERATOR]
         for stats in generators:
             self._lives.setdefault(stats.replica, {})[stats.life] = stats
-        return {stats.replica for stats in generators} == self._lives.keys()
+        answered = {stats.replica for stats in generators}
+        return all(
+            replica in answered or list(seen.values())[-1].given_back
+            for replica, seen in self._lives.items()
+        )
 
 
 class Account(Protocol):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 import uuid
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -21,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 _CALLS_AT_ONCE = 10_000  # of one actor; admission is the controllers' business
 _STATS_S = 5.0
+IDLE_S = 300.0
+"""Without a request for so long, a replica of an elastic pool is given back."""
 _LOGS = "(its log: worker-*.err in the folder of Ray's session, on its node)"
 
 
@@ -29,20 +34,21 @@ class ActorHost:
 
     An elastic pool starts its fewest replicas. `grow` adds the others as actors that wait for
     resources: Ray places each once the cluster has a node for it, and again after it lost its node.
+    A replica that had no request for `IDLE_S` is given back, and started again once requests wait.
     """
 
     def __init__(self, spec: PoolSpec) -> None:
         pool, token = spec.pool, uuid.uuid4().hex[:6]  # an earlier attempt's actors may still die
         self._spec, self._timeout_s = spec, pool.start_timeout_s
-        names = [
+        self._names = [
             f"markovscale-{spec.run_id}-{token}-{spec.role}-{i}" for i in range(pool.most_replicas)
         ]
-        self._growing = names[pool.least_replicas :]
-        self._actors: list[Any] = []
-        self._pending: dict[Any, Any] = {}
-        for name in names[: pool.least_replicas]:
+        self._actors: dict[str, Any] = {}
+        self._pending: dict[Any, str] = {}
+        self._worked: dict[str, tuple[tuple[str, int, float], float]] = {}
+        for name in self._names[: pool.least_replicas]:
             self._start(name)
-        at = {"replicas": names[: pool.least_replicas], "pending": []}
+        at = {"replicas": self._names, "fewest": pool.least_replicas}
         self.address = PoolAddress(host="actors", role=spec.role, at=at)
 
     def _start(self, name: str) -> None:
@@ -58,8 +64,8 @@ class ActorHost:
             )
             .remote(name, *engine_fields(self._spec))
         )
-        self._actors.append(actor)
-        self._pending[actor.ping.remote()] = actor
+        self._actors[name] = actor
+        self._pending[actor.ping.remote()] = name
 
     def wait(self) -> None:
         """See `actors.engines.hosts.Host.wait`."""
@@ -74,31 +80,52 @@ class ActorHost:
 
     def grow(self) -> bool:
         """See `actors.engines.hosts.Host.grow`."""
-        if not self._growing:
-            return False
-        name = self._growing.pop(0)
-        self._start(name)
-        self.address.at["replicas"].append(name)
-        self.address.at["pending"].append(name)
-        return True
+        name = next((name for name in self._names if name not in self._actors), None)
+        if name is not None:
+            self._start(name)
+        return name is not None
 
     def stats(self) -> list[EngineStats]:
-        """See `actors.engines.hosts.Host.stats`."""
+        """See `actors.engines.hosts.Host.stats`; an elastic pool shrinks or grows by them."""
         self._note_started()
         waiting = set(self._pending.values())
-        asked = [actor.stats.remote() for actor in self._actors if actor not in waiting]
+        asked = [a.stats.remote() for name, a in self._actors.items() if name not in waiting]
         done, _ = ray.wait(asked, num_returns=len(asked), timeout=_STATS_S) if asked else ([], [])
         answers = []
         for answer in done:
             with contextlib.suppress(ray.exceptions.RayError):  # it may be restarting
                 answers.append(ray.get(answer))
-        return answers
+        return answers if self._spec.pool.max_replicas is None else self._resized(answers)
 
     def stop(self) -> None:
         """See `actors.engines.hosts.Host.stop`."""
-        actors, self._actors, self._pending = self._actors, [], {}
-        for actor in actors:
+        actors, self._actors, self._pending = self._actors, {}, {}
+        for actor in actors.values():
             ray.kill(actor, no_restart=True)  # Ray ends the engine's own processes with it
+
+    def _resized(self, stats: Sequence[EngineStats]) -> list[EngineStats]:
+        """Give idle replicas back, and those that still wait for resources before them; or start
+        one where requests wait. Returns `stats` with a mark on those given back."""
+        now, idle = time.monotonic(), []
+        if any(each.waiting for each in stats):
+            self._worked = {}
+            self.grow()
+        for each in stats:
+            work = (each.life, each.requests, each.request_s)
+            before, since = self._worked.get(each.replica, (None, now))
+            if work != before:
+                self._worked[each.replica] = (work, now)
+            elif now - since >= IDLE_S:
+                idle.append(each.replica)
+        if not idle:
+            return list(stats)
+        spare = idle[: max(0, len(stats) - self._spec.pool.least_replicas)]
+        for name in (*self._pending.values(), *spare):
+            ray.kill(self._actors.pop(name), no_restart=True)
+        self._pending = {}
+        if spare:
+            logger.info("%d idle %ss are given back", len(spare), self.address.role)
+        return [replace(each, given_back=each.replica in spare) for each in stats]
 
     def _note_started(self) -> None:
         """Forget that replicas are pending which serve by now, or failed to start."""

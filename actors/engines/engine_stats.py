@@ -55,6 +55,8 @@ class EngineStats:
     filled_s: float | None = None
     """From the first request taken until nine tenths of the slots were first in use; None where
     they never were."""
+    given_back: bool = False
+    """Whether its pool has ended it, idle, after these figures."""
 
 
 class Meter:
