@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.engines.script_rules import Script, reply, rows, script_of
+from actors.engines.scripted import Script, reply, rows, script_of
 from pipeline.answers import extract
 from pipeline.config.strategies import strategies_of
 from pipeline.core import prm

@@ -32,12 +32,11 @@ from jobs import regrade, replay, report
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.protocol import Completion, Observation, Request
-from pipeline.records.epochs import Epoch
 from pipeline.records.outcome import SCHEMA as OUTCOMES
 from pipeline.records.outcome import outcome_of, write_outcomes
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import Row, row_of
 from pipeline.replay.exact import drive
 

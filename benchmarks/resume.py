@@ -29,10 +29,9 @@ from benchmarks.machine import described
 from benchmarks.product import questions_of, scripted_config
 from benchmarks.workload import Job
 from pipeline.config.run import RunConfig
-from pipeline.records.epochs import Epoch
 from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import SCHEMA, Row
 
 _HANDED = 16  # questions that a controller is handed at once

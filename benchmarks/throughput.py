@@ -165,7 +165,7 @@ def _extra(options: argparse.Namespace) -> dict[str, Any]:
 async def _bare(
     options: argparse.Namespace, workloads: list[Workload], models: Path
 ) -> list[dict[str, Any]]:
-    from actors.engines import vllm_setup, vllm_start
+    from actors.engines import vllm_engine, vllm_setup
     from actors.engines.engine_stats import Meter
     from actors.engines.verifier import VerifierEngine
     from pipeline.config.run import RunConfig
@@ -177,7 +177,7 @@ async def _bare(
     began = time.perf_counter()
     meter = Meter(options.slots)
     with _gpu(0, options):
-        llm = vllm_start.start(arguments, pool, meter)
+        llm = vllm_engine.start(arguments, pool, meter)
     judge = None
     if config.science.verifier is not None:
         with _gpu(1, options):

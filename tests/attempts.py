@@ -20,12 +20,12 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.protocol import Failure, Request
 from pipeline.planning.phase_work import phase_work
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import read_journal, set_aside_corrupt
 from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
 from pipeline.records.question_blocks import RecordedWork, write_recorded
 from pipeline.records.questions import question_of, questions_table
 from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.segments import Epoch
 
 
 def config_of(runs: Path, *, size: int = 6, n: int = 4, **runtime: Any) -> RunConfig:

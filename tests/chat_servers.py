@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlparse
 
-from actors.engines.script_rules import Script, reply
+from actors.engines.scripted import Script, reply
 
 JsonObject = dict[str, Any]
 KEY = "sk-Very-Secret-0123456789"
@@ -153,7 +153,7 @@ _ALWAYS = {"model", "messages", "temperature", "top_p"}
 
 @dataclass
 class ScriptedModel:
-    """A model that answers by `actors.engines.script_rules`, and how its server takes fields."""
+    """A model that answers by `actors.engines.scripted`, and how its server takes fields."""
 
     script: Script = field(default_factory=lambda: Script(p0=0.5, tokens=20))
     name: str = "tiny"

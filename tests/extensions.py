@@ -16,13 +16,12 @@ from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Generic
 
-from actors.engines.engine_host import engine_of
+from actors.engines.actor_host import engine_of
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import PoolSpec
 from actors.engines.scripted import Held, ScriptedEngine
 from actors.routing.calls import A, Answer, Call, GenerateCall, Generated, ScoreCall, Scored
-from actors.routing.router import RouterStats
-from actors.routing.transport import PoolAddress, ReplicaLostError
+from actors.routing.transport import PoolAddress, ReplicaLostError, RouterStats
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Failure, Request

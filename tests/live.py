@@ -11,7 +11,7 @@ import pyarrow as pa
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
-from actors.engines.script_rules import Script, reply, rows
+from actors.engines.scripted import Script, reply, rows
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from pipeline.answers import grade
 from pipeline.benchmarks import load
@@ -27,17 +27,16 @@ from pipeline.planning.phase_work import (
     phase_work,
     prepared_statistics,
 )
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import ByQuestion, Recording, read_journal
 from pipeline.records.outcome import schema_of
 from pipeline.records.questions import question_of, questions_table
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import listed
+from pipeline.records.segments import Epoch, listed
 from pipeline.records.trajectory import Row
 
 
 class ScriptedGenerator:
-    """`actors.engines.script_rules` behind the controller's interface; counts what it is asked."""
+    """`actors.engines.scripted` behind the controller's interface; counts what it is asked."""
 
     def __init__(self, script: Script, fail: tuple[str, ...] = ()) -> None:
         self._script, self._fail = script, fail

@@ -13,13 +13,12 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.protocol import Completion, Failure, Observation, Pool, Question, Request
 from pipeline.core.seeds import question_seed
-from pipeline.records.epochs import Epoch
 from pipeline.records.outcome import SCHEMA as OUTCOMES
 from pipeline.records.outcome import outcome_of
 from pipeline.records.questions import SCHEMA as QUESTIONS
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import Row, row_of
 from pipeline.replay.exact import replay_phases
 

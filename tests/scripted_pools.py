@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from actors.engines.script_rules import Script, gold
+from actors.engines.scripted import Script, gold
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.records.run_dir import RunDir, rows_of

@@ -14,10 +14,18 @@ import ray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.engines import call_server
-from actors.engines.call_server import CallerQueue, CallServer
 from actors.routing import bundles
-from actors.routing.bundles import Bundle, BundledCall, Link, Pace, fresh_id, pack, unpack
+from actors.routing.bundles import (
+    Bundle,
+    BundledCall,
+    CallerQueue,
+    CallServer,
+    Link,
+    Pace,
+    fresh_id,
+    pack,
+    unpack,
+)
 from actors.routing.calls import Call, ScoreCall
 from actors.routing.transport import ReplicaLostError
 from pipeline.core.protocol import Failure
@@ -273,7 +281,7 @@ async def test_an_exchange_is_not_submitted_in_the_context_of_a_request() -> Non
 async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would take their answers, and no other caller need come by; a caller that was only
     asleep is told that they are lost."""
-    monkeypatch.setattr(call_server, "_SILENT_S", 1.0)
+    monkeypatch.setattr(bundles, "_CALLER_GONE_S", 1.0)
     replica = Replica(random.Random(0))
     asleep = Caller(replica)
     _, placed = asleep.submit("hangs")
@@ -286,8 +294,8 @@ async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.Monkey
 
 async def test_answers_that_nobody_takes_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a caller that was gone before they came; others have theirs."""
-    monkeypatch.setattr(call_server, "_SILENT_S", 1.0)
-    monkeypatch.setattr(call_server, "WAIT_S", 0.1)
+    monkeypatch.setattr(bundles, "_CALLER_GONE_S", 1.0)
+    monkeypatch.setattr(bundles, "WAIT_S", 0.1)
     replica = Replica(random.Random(0))
     call = ScoreCall("what?", "so", request_id=fresh_id("t"), deadline_s=9.0)
     await replica.server.exchange(*pack(Bundle("gone", 0, True, 0.005, [], [call])))
@@ -304,8 +312,8 @@ async def test_a_replica_that_was_asleep_itself_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its callers were silent for it alone."""
-    monkeypatch.setattr(call_server, "_SILENT_S", 0.8)
-    monkeypatch.setattr(call_server, "WAIT_S", 0.1)
+    monkeypatch.setattr(bundles, "_CALLER_GONE_S", 0.8)
+    monkeypatch.setattr(bundles, "WAIT_S", 0.1)
     replica = Replica(random.Random(0))
     caller = Caller(replica)
     caller.submit("hangs")

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.engines.call_server import CallServer
 from actors.engines.hosts import clients_of
-from actors.engines.in_process import ProcessCall, ProcessTransport
-from actors.engines.script_rules import gold
+from actors.engines.scripted import ProcessCall, ProcessTransport, gold
+from actors.routing.bundles import CallServer
 from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient, grace_s
 from actors.routing.transport import EnginesAddress, NoReplicaError, PoolAddress

@@ -12,7 +12,7 @@ import pytest
 
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
-from actors.controllers.completion_gate import CompletionGate
+from actors.controllers.completion_source import CompletionGate
 from actors.controllers.journal_writer import JournalWriter
 from actors.routing.calls import Generated, Scored
 from pipeline.core.decoding import Decoding

@@ -31,11 +31,10 @@ from pipeline.core.protocol import (
     Strategy,
     decisions,
 )
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import ByQuestion, QuestionKey, read_journal
 from pipeline.records.journal import Recording as Resumed
 from pipeline.records.outcome import BILL, final_outcomes, outcome_of
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import Row, row_of
 from pipeline.replay import contract
 from pipeline.replay.exact import (

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 
 from pipeline.records import question_blocks
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import QUESTION_KEY, ByQuestion, read_journal
 from pipeline.records.question_blocks import journal_by_question
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import SCHEMA, Row
 from pipeline.replay.run import replay_run
 from pipeline.store.storage import Folder

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from actors.engines.script_rules import Script
+from actors.engines.scripted import Script
 from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
 from jobs.results import write_summary

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Completion, Question, Statistics, Stop, decisions
-from pipeline.records.epochs import Epoch, Fences, base_of, holds
 from pipeline.records.journal import ByQuestion, fences_of, read_journal
-from pipeline.records.segments import listed, write_segment
+from pipeline.records.segments import Epoch, Fences, base_of, holds, listed, write_segment
 from pipeline.records.trajectory import row_of
 from pipeline.store.storage import Folder
 from pipeline.strategies.sequential import MRThinking

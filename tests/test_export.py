@@ -23,9 +23,8 @@ from pipeline.config.run import RunConfig
 from pipeline.export import samples as samples_module
 from pipeline.export.samples import samples
 from pipeline.export.source import open_source
-from pipeline.records.epochs import Epoch
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import read_segment, write_segment
+from pipeline.records.segments import Epoch, read_segment, write_segment
 from tests.conftest import ROOT
 from tests.export_runs import (
     RULES,

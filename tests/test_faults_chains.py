@@ -12,7 +12,7 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.controller import Controller
 from actors.controllers.journal_writer import JournalError, JournalWriter
-from actors.engines.in_process import ProcessTransport
+from actors.engines.scripted import ProcessTransport
 from actors.routing.client import EngineClient
 from actors.routing.transport import PoolAddress
 from pipeline.benchmarks.expressions import arithmetic

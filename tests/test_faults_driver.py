@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 import ray
 
+from actors.cluster.background import StorageError, with_retries
 from actors.cluster.run_monitor import RunMonitor
-from actors.cluster.storage_retry import StorageError, with_retries
 from actors.controllers.chain_types import Counters
 from actors.driver.admission_control import StatsPoller
 from actors.driver.driver import Attempt
@@ -21,7 +21,7 @@ from actors.engines.engine_stats import Meter
 from jobs.results import write_summary
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import EngineError
-from pipeline.records.epochs import Epoch
+from pipeline.records.segments import Epoch
 from pipeline.report.forecast import progress_of
 from pipeline.report.run_data import read_run
 from tests.attempts import config_of, new_run
@@ -332,7 +332,7 @@ def test_pauses_between_tries_of_storage_are_bounded(monkeypatch):
         now[0] += seconds
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
-    monkeypatch.setattr("actors.cluster.storage_retry.time", clock)
+    monkeypatch.setattr("actors.cluster.background.time", clock)
 
     def call():
         if len(pauses) < 9:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 import ray
 
-from actors.cluster import storage_retry
+from actors.cluster import background
 from actors.controllers.chain_types import Counters
 from actors.serving.deployment import EndpointReplica
 from actors.serving.record import Record, begin_record
@@ -54,7 +54,7 @@ async def test_outcomes_that_cannot_be_recorded_are_told(place, tmp_path, monkey
         raise error
 
     monkeypatch.setattr("actors.serving.record.write_outcomes", fails)
-    real = storage_retry.with_retries
+    real = background.with_retries
     monkeypatch.setattr(
         "actors.serving.record.with_retries", lambda call, what: real(call, what, give_up_s=0.0)
     )

@@ -12,12 +12,11 @@ import pytest
 
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from pipeline.core.errors import DataError
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import read_journal
 from pipeline.records.outcome import SCHEMA as OUTCOMES
 from pipeline.records.outcome import read_outcomes, write_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import in_order, segment_of, write_segment
+from pipeline.records.segments import Epoch, in_order, segment_of, write_segment
 from pipeline.store.storage import Folder
 from tests.attempts import Engines, attempt, config_of, new_run, outcomes_of
 from tests.test_chains import HalfVerifier, ScriptedGenerator, by_question_row, grade, make_work

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from actors.cluster.background import with_retries
 from actors.cluster.run_monitor import RunMonitor
-from actors.cluster.storage_retry import with_retries
 from actors.controllers.journal_writer import JournalWriter
 from actors.driver.driver import Attempt
 from actors.driver.metric_rows import MetricRows
@@ -223,10 +223,10 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path, monkeypatch):
 async def test_outcomes_wait_for_storage(tmp_path, monkeypatch):
     """A disk that is full for a moment: the file is written once there is room, whole and with its
     checksum, whatever kind of blocks Ray Data hands over."""
-    from actors.cluster import storage_retry
-    from actors.driver.outcome_sink import OutcomeSink
+    from actors.cluster import background
+    from actors.driver.flow import OutcomeSink
 
-    monkeypatch.setattr(storage_retry, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(background, "_FIRST_PAUSE_S", 0.01)
     config = config_of(tmp_path)
     run = new_run(config)
     await attempt(run, Engines())

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.engines import engine_host
-from actors.engines.engine_host import EngineHost
+from actors.engines import actor_host
+from actors.engines.actor_host import EngineHost
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineDeadError, EngineError
 
@@ -120,7 +120,7 @@ async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch) -> bool:
         raise EOFError
 
     monkeypatch.setattr(os, "_exit", exit_)
-    monkeypatch.setattr(engine_host, "time", engine)
+    monkeypatch.setattr(actor_host, "time", engine)
     host = hosted(engine, health_timeout_s=0.2)
     host._health_s = 0.2
     await host.ping()

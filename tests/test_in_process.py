@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.engines.vllm_in_process import InProcess
+from actors.engines.vllm_engine import InProcess
 
 pytestmark = pytest.mark.vllm
 

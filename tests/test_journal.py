@@ -12,18 +12,17 @@ from actors.controllers.journal_writer import JournalWriter
 from pipeline.core.decoding import Decoding
 from pipeline.core.errors import DataError, ErrorKind, ReplayMissError
 from pipeline.core.protocol import Completion, Failure, Question
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import (
     ByQuestion,
     Recording,
+    as_asked,
     counting,
     read_columns,
     read_journal,
     set_aside_corrupt,
     without_retried,
 )
-from pipeline.records.match import as_asked
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import observation_of, row_of, table_of
 from pipeline.replay import exact
 from pipeline.replay.exact import RecordingKind

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from actors.engines.chat_wire import JudgeWire, logprobs_of_words
 from actors.engines.endpoint_host import EndpointHost
 from actors.engines.endpoint_transport import EndpointTransport
 from actors.engines.hosts import PoolSpec
-from actors.engines.judge_wire import JudgeWire, logprobs_of_words
 from actors.routing.calls import ScoreCall, Scored
 from actors.routing.client import EngineClient
 from pipeline.config.endpoint import EndpointConfig

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.engines.verifiers.generative import Generative
+from actors.engines.verifiers.generative import Generative, Weighed, Writer, Written
 from actors.engines.verifiers.kind import Running, Scores, Solution
-from actors.engines.verifiers.writer import Weighed, Writer, Written
 from pipeline.config.profiles import PROFILES, profile_of
 from pipeline.core.errors import VerifierError
 from pipeline.core.judging import (

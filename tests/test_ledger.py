@@ -4,9 +4,8 @@ import pytest
 
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Completion, Failure, Question
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import journaled_tokens, read_journal
-from pipeline.records.segments import listed, write_segment
+from pipeline.records.segments import Epoch, listed, write_segment
 from pipeline.records.trajectory import row_of
 from pipeline.report.token_audit import as_sentence, ledger
 from pipeline.store.storage import Folder

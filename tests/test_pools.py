@@ -12,15 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from actors.engines.script_rules import Script
+from actors.engines.scripted import Script
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import ByQuestion, read_journal
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import listed, place_of, write_segment
+from pipeline.records.segments import Epoch, listed, place_of, write_segment
 from pipeline.records.trajectory import SCHEMA
 from pipeline.replay import pool_export
 from pipeline.replay.pool_export import export_pool

@@ -3,9 +3,8 @@
 import pytest
 
 from jobs import regrade
-from pipeline.records.epochs import Epoch
 from pipeline.records.run_dir import rows_of
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Epoch, write_segment
 from tests import live
 
 

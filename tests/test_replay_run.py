@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.engines.script_rules import Script
+from actors.engines.scripted import Script
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of

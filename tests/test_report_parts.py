@@ -15,8 +15,7 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.endpoint import Prices
 from pipeline.config.limits import LimitsConfig
 from pipeline.core.errors import ConfigError
-from pipeline.records.epochs import Epoch
-from pipeline.records.segments import read_segment, write_segment
+from pipeline.records.segments import Epoch, read_segment, write_segment
 from pipeline.report import published, words
 from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve
 from pipeline.report.comparison import Reading, against_rivals, column_of

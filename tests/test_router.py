@@ -5,7 +5,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.routing.router import RouterStats, StickyLeastLoaded
+from actors.routing.transport import RouterStats, StickyLeastLoaded
 
 
 def policy(margin: int = 8, seed: int = 0) -> StickyLeastLoaded:

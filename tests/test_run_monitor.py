@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.cluster.run_monitor import RunMonitor
 from actors.controllers.chain_types import Counters
-from pipeline.records.epochs import Epoch
+from pipeline.records.segments import Epoch
 
 
 def report(**more: Any) -> dict[str, Any]:

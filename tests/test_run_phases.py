@@ -15,7 +15,7 @@ from actors.controllers.chain_types import RunIdentity
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
 from actors.driver.run_phases import RunPhases
-from actors.engines.script_rules import Script
+from actors.engines.scripted import Script
 from jobs.results import write_summary
 from pipeline.answers import grade
 from pipeline.config.run import RunConfig
@@ -23,10 +23,10 @@ from pipeline.config.strategies import headlines_of, strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Decisions, Generate, Phase, Question, Statistics
 from pipeline.planning.phase_work import PREPARED
-from pipeline.records.epochs import Epoch
 from pipeline.records.outcome import SCHEMA
 from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.run_dir import RunDir
+from pipeline.records.segments import Epoch
 from pipeline.replay.run import replay_run
 from pipeline.strategies.sequential import MRThinking
 from tests.live import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.engines.script_rules import Script, gold, reply, rows
+from actors.engines.scripted import Script, gold, reply, rows
 from pipeline.benchmarks.builtin import NAMES, questions
 from pipeline.benchmarks.generated import TINY_PROMPTS
 

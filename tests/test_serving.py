@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from actors.controllers.chain_types import RunIdentity
-from actors.engines.script_rules import Script
+from actors.engines.scripted import Script
 from actors.serving.answering import Answering
 from actors.serving.app import Endpoint, digest_of
 from actors.serving.record import Record, begin_record

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from actors.driver.service import Service
-from actors.engines.script_rules import Script
+from actors.engines.scripted import Script
 from pipeline.config.run import RunConfig
 from tests.chat_servers import ScriptedModel, serving
 from tests.endpoints import endpoint_run, generator_of, started

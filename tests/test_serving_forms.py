@@ -11,7 +11,7 @@ from typing import Any
 import openai
 import pytest
 
-from actors.engines.script_rules import Script
+from actors.engines.scripted import Script
 from actors.serving.app import Bodies, Endpoint
 from actors.serving.chat_request import ApiError
 from pipeline.answers.voting import clusters

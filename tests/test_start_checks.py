@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors.engines import vllm_setup, vllm_start
-from actors.engines.actor_host import not_started
-from actors.engines.engine_host import start_failure
+from actors.engines import vllm_engine, vllm_setup
+from actors.engines.actor_host import not_started, start_failure
 from actors.engines.generator import GeneratorEngine
 from actors.engines.prompting import Tokenizing, rendered, within
 from actors.engines.verifier import VerifierEngine
@@ -38,7 +37,7 @@ def _no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: Any) -> None:
         raise LoadedError
 
-    monkeypatch.setattr(vllm_start, "start", start)
+    monkeypatch.setattr(vllm_engine, "start", start)
     monkeypatch.setattr(vllm_setup, "token_rows", lambda **_: {})
 
 

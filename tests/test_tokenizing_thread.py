@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from actors.engines import vllm_calls
+from actors.engines import vllm_engine
 from actors.engines.engine_stats import Meter
 from actors.engines.generator import GeneratorEngine
 from actors.engines.prompting import Prompter, Tokenizing
+from actors.engines.verifiers.generative import VllmWriter, Weighed
 from actors.engines.verifiers.kind import Running
-from actors.engines.verifiers.writer import VllmWriter, Weighed
 from actors.routing.calls import GenerateCall, Generated
 from pipeline.core.judging import Judge
 from pipeline.core.prompts import Message
@@ -78,7 +78,7 @@ async def test_a_judge_tokenizes_in_the_thread_of_its_tokenizer(
     async def next_token(*_: Any) -> dict[int, float]:
         return {7: 0.0}
 
-    monkeypatch.setattr(vllm_calls, "next_token", next_token)
+    monkeypatch.setattr(vllm_engine, "next_token", next_token)
     letters, tokenizing = Letters(), Tokenizing()
     running = Running(None, tokenizing, 1_000)
 

@@ -15,11 +15,11 @@ _PRIVATE = re.compile(
 )
 _USED = {
     ("actors/driver/flow.py", "context._max_num_blocks_in_streaming_gen_buffer"),
-    ("actors/engines/capacity_check.py", "ray._private.ray_constants"),
-    ("actors/engines/capacity_check.py", "ray.autoscaler.v2.utils"),
-    ("actors/engines/capacity_check.py", "ray.autoscaler.v2.sdk"),
-    ("actors/engines/capacity_check.py", "_internal_kv_get"),
-    ("actors/engines/vllm_in_process.py", "output_processor.request_states"),
+    ("actors/engines/launch.py", "ray._private.ray_constants"),
+    ("actors/engines/launch.py", "ray.autoscaler.v2.utils"),
+    ("actors/engines/launch.py", "ray.autoscaler.v2.sdk"),
+    ("actors/engines/launch.py", "_internal_kv_get"),
+    ("actors/engines/vllm_engine.py", "output_processor.request_states"),
 }
 
 
@@ -44,7 +44,7 @@ def test_ray_data_limits_the_blocks_that_a_task_holds() -> None:
 
 
 def test_ray_says_whether_an_autoscaler_adds_nodes() -> None:
-    """`actors.engines.capacity_check` asks both versions of it."""
+    """`actors.engines.launch` asks both versions of it."""
     from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
     from ray.autoscaler.v2.sdk import get_cluster_status
     from ray.autoscaler.v2.utils import is_autoscaler_v2
@@ -58,7 +58,7 @@ def test_ray_says_whether_an_autoscaler_adds_nodes() -> None:
 
 @pytest.mark.vllm
 def test_vllm_gives_the_output_of_a_request_to_its_queue() -> None:
-    """`actors.engines.vllm_in_process` puts its own in that place."""
+    """`actors.engines.vllm_engine` puts its own in that place."""
     from vllm.v1.engine.output_processor import OutputProcessor, RequestState
 
     assert "self.request_states" in inspect.getsource(OutputProcessor.__init__)

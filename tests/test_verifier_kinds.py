@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.engines import vllm_start
+from actors.engines import vllm_engine
 from actors.engines.verifier import VerifierEngine
 from actors.engines.verifiers.generative import Generative
 from actors.engines.verifiers.kind import special_tokens
@@ -279,7 +279,7 @@ def test_a_model_that_does_not_fit_is_refused_before_its_weights_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It says what the model has, and what is needed."""
-    monkeypatch.delattr(vllm_start, "start")  # nothing may load
+    monkeypatch.delattr(vllm_engine, "start")  # nothing may load
     folder = stored(tmp_path, architecture, **fields)
     with pytest.raises(ConfigError, match=f"science.verifier {folder} must have .*{message}"):
         started(folder, kind=kind, profile=profile)
@@ -300,7 +300,7 @@ def test_a_verdict_inside_a_thought_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A template that opens a thought must be told not to, or the thought be closed."""
-    monkeypatch.delattr(vllm_start, "start")
+    monkeypatch.delattr(vllm_engine, "start")
     folder = stored(tmp_path, CAUSAL)
     template = tmp_path / "chat_template.jinja"
     opens = "{% if enable_thinking is not defined %}<think>\n{% endif %}"

@@ -96,7 +96,7 @@ def test_a_pool_without_gpus_gets_vllms_cpu_settings_and_the_users_win() -> None
 
 HOLDER = """
 import sys, time
-from actors.engines.vllm_start import alone_on_gpu
+from actors.engines.vllm_engine import alone_on_gpu
 from pipeline.config.runtime import PoolConfig
 with alone_on_gpu(PoolConfig(num_gpus=float(sys.argv[1]))):
     print("in", flush=True)

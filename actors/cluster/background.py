@@ -1,10 +1,63 @@
-"""*supervised*: background tasks that no exception ends."""
+"""*supervised*, *with_retries*: background tasks that no exception ends, and storage operations
+that are repeated while they fail."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pipeline.core.errors import MarkovScaleError
+
+T = TypeVar("T")
+
+GIVE_UP_S = 600.0
+"""How long storage may fail before a run ends for it."""
+_FIRST_PAUSE_S = 0.5
+_MOST_PAUSE_S = 15.0
+
+
+class StorageError(MarkovScaleError, OSError):
+    """The run directory could not be read or written for longer than the run may wait."""
+
+
+def with_retries(
+    call: Callable[[], T],
+    what: str,
+    give_up_s: float = GIVE_UP_S,
+    tell: Callable[[str | None], object] | None = None,
+) -> T:
+    """The result of a call that reads or writes files, tried again while storage fails.
+
+    Args:
+        call: may be made several times.
+        what: names it in the log, such as ``read the journal``.
+        give_up_s: how long.
+        tell: is given what storage says while it fails, and None once it works again.
+
+    Raises:
+        StorageError: where it still fails then.
+    """
+    give_up, pause, told = time.monotonic() + give_up_s, _FIRST_PAUSE_S, False
+    while True:
+        try:
+            result = call()
+            break
+        except OSError as error:
+            if time.monotonic() + pause > give_up:
+                raise StorageError(f"could not {what} for {give_up_s:g} s: {error}") from error
+            logger.warning("could not %s, again in %.1f s: %s", what, pause, error)
+            if tell is not None:
+                tell(f"could not {what}: {error}")
+                told = True
+        time.sleep(pause)
+        pause = min(2 * pause, _MOST_PAUSE_S)
+    if told and tell is not None:
+        tell(None)
+    return result
+
 
 logger = logging.getLogger(__name__)
 

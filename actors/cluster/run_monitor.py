@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.planning.admission_bounds import shares
 from pipeline.planning.run_caps import TokenLeases
-from pipeline.records.epochs import Epoch
+from pipeline.records.segments import Epoch
 
 NAMESPACE = "markovscale"
 """Ray namespace of every actor of this project."""

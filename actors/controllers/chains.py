@@ -24,8 +24,7 @@ from actors.controllers.chain_types import (
     RunIdentity,
     Work,
 )
-from actors.controllers.completion_gate import CompletionGate
-from actors.controllers.completion_source import CompletionSource
+from actors.controllers.completion_source import CompletionGate, CompletionSource
 from actors.controllers.journal_writer import JournalError
 from actors.routing.calls import EnginePool
 from pipeline.answers.answer_rules import RULES, AnswerRule, Rule

@@ -16,14 +16,12 @@ from typing import Any
 
 import ray
 
-from actors.cluster.background import supervised
+from actors.cluster.background import GIVE_UP_S, supervised, with_retries
 from actors.cluster.process_guard import ProcessGuard
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
-from actors.cluster.storage_retry import GIVE_UP_S, with_retries
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, tune_gc
-from actors.controllers.completion_gate import CompletionGate
-from actors.controllers.completion_source import Recordings
+from actors.controllers.completion_source import CompletionGate, Recordings
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter, no_memory
 from actors.engines.hosts import clients_of
@@ -34,11 +32,11 @@ from pipeline.answers.graders import GraderSettings
 from pipeline.config.strategies import headlines_of, own_rules_of, rules_of, strategies_of
 from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import QuestionKey, Recording
 from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir
+from pipeline.records.segments import Epoch
 
 logger = logging.getLogger(__name__)
 

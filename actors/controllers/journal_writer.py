@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 from pipeline.core.errors import MarkovScaleError
 from pipeline.core.text import encodable
-from pipeline.records.epochs import Base, Epoch
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Base, Epoch, write_segment
 from pipeline.records.trajectory import Row, table_of
 from pipeline.store.storage import Folder
 
@@ -37,7 +36,7 @@ class JournalWriter:
         most_waiting: a segment is written early once so many wait for one; None never is.
         give_up_s: how long failing storage is retried before the writer fails for good.
         epoch: of this life of the writer; None for a writer without predecessors.
-        base: what this life has read of its predecessors (`pipeline.records.epochs`).
+        base: what this life has read of its predecessors (`pipeline.records.segments`).
         run: whose attempts are all written down (`pipeline.records.segments.write_segment`).
     """
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import ray
 
-from actors.cluster.storage_retry import with_retries
+from actors.cluster.background import with_retries
 from actors.driver.admission_control import AdmissionControl, StatsPoller
 from actors.driver.flow import PhaseFlow
 from actors.driver.limits import AbortPolicy, RunCappedError, RunFailedError, Spending
@@ -26,8 +26,7 @@ from actors.driver.signals import (
     stop_grace_s,
     watching,
 )
-from actors.engines.capacity_check import Waiting, require_room_for
-from actors.engines.launch import start_engines
+from actors.engines.launch import Waiting, require_room_for, start_engines
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import DataError, MarkovScaleError
 from pipeline.planning.run_caps import tails

@@ -2,32 +2,78 @@
 
 read_parquet -> small blocks -> controllers (async actor pool) -> `OutcomeSink`. There is no barrier
 inside it: a question is admitted as soon as a chain ends. The write runs in a thread of the driver
-so that the driver can watch it, log, and drain it.
+so that the driver can watch it, log, and drain it. `OutcomeSink` writes whole files with a checksum
+and tries again where storage fails.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
+from collections.abc import Iterable
 from math import ceil
 from typing import Any
 
 import pyarrow as pa
+import ray
+from ray.data import Datasink
 
+from actors.cluster.background import with_retries
 from actors.cluster.ray_data import data_context
-from actors.cluster.storage_retry import with_retries
+from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.controllers.controller import Controller
 from actors.routing.transport import EnginesAddress
 from pipeline.config.runtime import ControllerConfig
 from pipeline.config.strategies import rules_of
 from pipeline.planning.phase_work import SCHEMA as WORK_SCHEMA
-from pipeline.records.attempts import AttemptEntry
-from pipeline.records.outcome import schema_of
+from pipeline.records.outcome import schema_of, write_outcomes
 from pipeline.records.question_blocks import work_folder
-from pipeline.records.run_dir import RunDir
+from pipeline.records.run_dir import AttemptEntry, RunDir
 from pipeline.records.trajectory import Row
-from pipeline.store.storage import resolve
+from pipeline.store.storage import fresh_token, resolve
+
+
+class OutcomeSink(Datasink[None]):  # type: ignore[misc]  # Ray Data is untyped
+    """Writes the outcomes of one phase.
+
+    Args:
+        address: the run directory.
+        name: of the folder of the phase.
+        rows_a_file: rows that a file should have at least.
+        schema: of the rows (`pipeline.records.outcome.schema_of`).
+    """
+
+    def __init__(self, address: str, name: str, rows_a_file: int, schema: pa.Schema) -> None:
+        self._address, self._name, self._rows_a_file = address, name, rows_a_file
+        self._schema = schema
+
+    @property
+    def min_rows_per_write(self) -> int:
+        """Rows that a file should have at least."""
+        return self._rows_a_file
+
+    def write(self, blocks: Iterable[Any], ctx: Any) -> None:
+        """Write blocks as one file, in a task of Ray's."""
+        # whatever types the nulls of a block left open
+        rows = [row for block in blocks for row in pa.table(block).to_pylist()]
+        if not rows:
+            return
+        table = pa.Table.from_pylist(rows, schema=self._schema)
+        writer = f"{ctx.task_idx:06d}-{fresh_token()}"
+        run = RunDir.known(self._address)
+        folder = run.folder.child("outcomes", self._name)
+
+        def tell(trouble: str | None) -> None:
+            if not ray.is_initialized():
+                return
+            with contextlib.suppress(ValueError, ray.exceptions.RayError):  # it is for show
+                watch = ray.get_actor(monitor_name(run.run_id), namespace=NAMESPACE)
+                ray.get(watch.trouble.remote(writer, trouble), timeout=5.0)
+
+        with_retries(lambda: write_outcomes(folder, writer, table), "write outcomes", tell=tell)
+
 
 _TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")
 """Errors of storage after which Ray Data reads again, ten times in about two minutes."""
@@ -124,7 +170,7 @@ def _write_outcomes(
     import ray
 
     context = data_context()
-    from actors.driver.outcome_sink import OutcomeSink
+    from actors.driver.flow import OutcomeSink
 
     context.execution_no_progress_timeout_s = -1  # a long chain is no stall; the watchdog is ours
     context._max_num_blocks_in_streaming_gen_buffer = _BLOCKS_A_TURN

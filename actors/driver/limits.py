@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from actors.cluster.storage_retry import with_retries
+from actors.cluster.background import with_retries
 from actors.driver.admission_control import Stats
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import MarkovScaleError

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from actors.driver.admission_control import AdmissionControl, StatsPoller
 from pipeline.planning.admission import Pressure
-from pipeline.records.attempts import AttemptEntry
-from pipeline.records.run_dir import RunDir
+from pipeline.records.run_dir import AttemptEntry, RunDir
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """*RunPhases*: the work left in each phase of a run, and the statistics computed after one.
 
-Calls of storage are made with_retries (`actors.cluster.storage_retry`).
+Calls of storage are made with_retries (`actors.cluster.background`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.cluster.storage_retry import with_retries
+from actors.cluster.background import with_retries
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.protocol import Statistics
@@ -26,11 +26,10 @@ from pipeline.planning.phase_work import (
     taking_part,
 )
 from pipeline.planning.schedule import MEANS_OF, running_means
-from pipeline.records.attempts import AttemptEntry
 from pipeline.records.journal import QuestionKey, counting, read_columns
 from pipeline.records.question_blocks import drawn_blocks, write_recorded
 from pipeline.records.questions import read_questions
-from pipeline.records.run_dir import RunDir
+from pipeline.records.run_dir import AttemptEntry, RunDir
 from pipeline.records.table_rows import TableRows
 from pipeline.records.trajectory import Row
 

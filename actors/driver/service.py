@@ -18,8 +18,7 @@ from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.driver.admission_control import AdmissionControl, StatsPoller
 from actors.driver.limits import RunFailedError
 from actors.driver.signals import Signals, stop_grace_s, watching
-from actors.engines.capacity_check import require_room, require_room_for
-from actors.engines.launch import Engines, start_engines
+from actors.engines.launch import Engines, require_room, require_room_for, start_engines
 from actors.serving.deployment import (
     DEPLOYMENT,
     EndpointPlan,

@@ -1,10 +1,10 @@
 """*EndpointTransport*: places calls on servers with an OpenAI-compatible API.
 
 A call goes to the server that holds its session's prefix, else to the least loaded
-(`actors.routing.router`), as soon as that has a place for it (`RateLimit`). A server that went away
-gets nothing until it answers again, and no call waits for one that wants to be left alone for long
-while another is there. A `Wire` says what a call is over the wire and what a reply means: a role
-whose models can be behind an endpoint has a line in `WIRES`.
+(`actors.routing.transport`), as soon as that has a place for it (`RateLimit`). A server that went
+away gets nothing until it answers again, and no call waits for one that wants to be left alone for
+long while another is there. A `Wire` says what a call is over the wire and what a reply means: a
+role whose models can be behind an endpoint has a line in `WIRES`.
 
 *RateLimit* finds by trying how many requests a server may hold at once, as TCP finds its window
 (AIMD). The limit grows by one with each request that is served until the server first says that it
@@ -34,8 +34,13 @@ from actors.engines.chat_wire import usage_of
 from actors.routing.calls import GENERATOR, VERIFIER, A, Answer, Call
 from actors.routing.chat_server import ChatServer, Sent
 from actors.routing.http_connections import HttpConnections, credentials_of
-from actors.routing.router import RouterStats, StickyLeastLoaded
-from actors.routing.transport import NoReplicaError, PoolAddress, ReplicaLostError
+from actors.routing.transport import (
+    NoReplicaError,
+    PoolAddress,
+    ReplicaLostError,
+    RouterStats,
+    StickyLeastLoaded,
+)
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import ErrorKind
@@ -175,7 +180,7 @@ class Wire(Protocol):
 
 WIRES = {
     GENERATOR: "actors.engines.chat_wire:ChatWire",
-    VERIFIER: "actors.engines.judge_wire:JudgeWire",
+    VERIFIER: "actors.engines.chat_wire:JudgeWire",
 }
 """``module:class`` of each role's `Wire`."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from actors.cluster.process_guard import ProcessGuard
-from actors.engines import vllm_setup, vllm_start
+from actors.engines import vllm_engine, vllm_setup
 from actors.engines.prompting import rendered
 from actors.engines.vllm_setup import generator_tokenizer
 from pipeline.config.models import GeneratorModel
@@ -67,7 +67,7 @@ class _VllmStates:
             model.max_model_len or own.max_position_embeddings, pool.engine.max_num_batched_tokens
         )
         shortened = model.model_copy(update={"max_model_len": context})
-        self._llm = vllm_start.embedder(shortened, pool, pooling)
+        self._llm = vllm_engine.embedder(shortened, pool, pooling)
 
     def __call__(self, prompts: list[list[int]]) -> NDArray[np.float32]:
         outputs = self._llm.embed([{"prompt_token_ids": ids} for ids in prompts], use_tqdm=False)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from actors.engines import vllm_calls, vllm_setup
+from actors.engines import vllm_engine, vllm_setup
 from actors.engines.prompting import LONG, Prompt, Prompter, characters_of
 from actors.engines.vllm_engine import VllmEngine
 from actors.engines.vllm_setup import check_prompts, context_of, generator_tokenizer
@@ -111,7 +111,7 @@ class GeneratorEngine(VllmEngine):
             list(made.token_ids),
             made.finish_reason,
             output.num_cached_tokens or 0,
-            vllm_calls.confidence(made),
+            vllm_engine.confidence(made),
         )
 
     async def warm_up(self) -> None:
@@ -123,7 +123,7 @@ class GeneratorEngine(VllmEngine):
             EngineDeadError: if it cannot answer.
         """
         batch = min(_WARM_REQUESTS, self._meter.max_num_seqs)
-        await vllm_calls.answer_all(
+        await vllm_engine.answer_all(
             self._probe(f"warm-up-{number}", max_tokens=2, temperature=0.7, top_p=0.95, seed=number)
             for number in range(batch)
         )
@@ -135,7 +135,7 @@ class GeneratorEngine(VllmEngine):
         if sampling.thinking_budget is not None and not self._ends_thinking:
             _warn_of_budget()
             sampling = replace(sampling, thinking_budget=None)
-        return await vllm_calls.completed(
+        return await vllm_engine.completed(
             self._llm,
             prompt.ids,
             request_id,
@@ -147,7 +147,7 @@ class GeneratorEngine(VllmEngine):
             stop_token_ids=list(request.stop_token_ids) or None,
             seed=request.seed,
             skip_special_tokens=self._skips_special_tokens,
-            **(vllm_calls.ASKS_LOGPROBS if self._model.logprobs else {}),
+            **(vllm_engine.ASKS_LOGPROBS if self._model.logprobs else {}),
             **vllm_setup.sampling_params(sampling),
             **vllm_setup.structured(request.form),
         )
@@ -181,7 +181,7 @@ class GeneratorEngine(VllmEngine):
 
     async def _probe(self, request_id: str, max_tokens: int = 1, **sampling: Any) -> Any:
         """Generate a token or two, ahead of everything else; they belong to no run."""
-        output = await vllm_calls.completed(
+        output = await vllm_engine.completed(
             self._llm, self._probe_ids, request_id, _FIRST, max_tokens=max_tokens, **sampling
         )
         if not isinstance(output, Failure):

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 from typing import Any, NamedTuple, Protocol
 
 from actors.engines.engine_stats import EngineStats
-from actors.engines.script_rules import script_of
+from actors.engines.scripted import script_of
 from actors.routing.calls import Call
 from actors.routing.client import EngineClient
 from actors.routing.transport import EnginesAddress, PoolAddress, Transport
@@ -83,8 +83,8 @@ HOSTS = {
         "actors.engines.actor_host:ActorHost", "actors.routing.actor_transport:ActorTransport"
     ),
     "process": Hosting(
-        "actors.engines.in_process:InProcess",
-        "actors.engines.in_process:ProcessTransport",
+        "actors.engines.scripted:InProcess",
+        "actors.engines.scripted:ProcessTransport",
         on_cluster=False,
     ),
     "endpoint": Hosting(

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any
 
-from actors.engines import vllm_calls, vllm_setup
+from actors.engines import vllm_engine, vllm_setup
 from actors.engines.engine_stats import EngineStats
 from actors.engines.prompting import check_text, most_characters
 from actors.engines.verifiers.kind import Kind, Running, Scores, Solution
@@ -124,7 +124,7 @@ class VerifierEngine(VllmEngine):
         Raises:
             EngineDeadError: if it cannot.
         """
-        await vllm_calls.answer_all([self._probe("warm-up")])
+        await vllm_engine.answer_all([self._probe("warm-up")])
         self._meter.ready()
 
     async def _probe(self, request_id: str) -> Any:

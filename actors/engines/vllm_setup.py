@@ -43,7 +43,7 @@ def environment(pool: PoolConfig) -> dict[str, str]:
             "OMP_NUM_THREADS": str(max(1, round(pool.num_cpus))),
         }
         if pool.engine.tensor_parallel_size == 1:
-            # no further process for the engine (see `vllm_start`) or the model (see `engine_args`)
+            # no further process for the engine (see `vllm_engine`) or the model (see `engine_args`)
             variables[PROCESSES] = "0"
     return variables | pool.env
 

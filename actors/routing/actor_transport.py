@@ -13,8 +13,7 @@ import ray
 
 from actors.routing.bundles import SILENT_S, BundledCall, Link, Pace
 from actors.routing.calls import A, Call
-from actors.routing.router import RouterStats, policy_of
-from actors.routing.transport import NAMESPACE, NoReplicaError, PoolAddress
+from actors.routing.transport import NAMESPACE, NoReplicaError, PoolAddress, RouterStats, policy_of
 from pipeline.config.runtime import RequestConfig
 
 logger = logging.getLogger(__name__)

@@ -121,7 +121,7 @@ class Role:
     """Which setting limits one try."""
     engine: str
     """``module:class``, made with the fields of its model and of its `PoolConfig`
-    (`actors.engines.engine_host.Engine`); imported in the replica alone."""
+    (`actors.engines.actor_host.Engine`); imported in the replica alone."""
     scripted: str
     """``module:class`` of the scripted engine, made with ``runtime.scripted``."""
 

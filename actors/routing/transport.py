@@ -1,15 +1,113 @@
-"""*Transport*: the protocol for the way of a call to one replica of a pool."""
+"""*Transport*: the protocol for the way of a call to one replica of a pool; *StickyLeastLoaded*
+chooses that replica.
+
+A chain's rounds share a prefix that one replica has in its cache, so a session stays where it is;
+a new session goes to the least loaded replica, and a session leaves its replica once that has
+clearly more to do than another. Ties are broken at random: callers that break them alike would all
+pile onto one replica. The state is one caller's own view; no call is made to learn of others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import random
+import zlib
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import ray
+
 from actors.cluster.run_monitor import NAMESPACE
 from actors.routing.calls import A, Answer, Call
-from actors.routing.router import RouterStats
+from pipeline.config.runtime import RequestConfig
 from pipeline.core.protocol import Failure
+
+_PINS_KEPT = 200_000  # the oldest sessions are forgotten: they only lose their cached prefix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterStats:
+    """How well stickiness and balance go together, from one caller's point of view."""
+
+    sent: dict[str, int]
+    """Requests sent to each replica."""
+    returning: int
+    """Requests of a session that had a replica."""
+    stayed: int
+    """Of `returning`, those that went to it again."""
+
+    @property
+    def sticky_rate(self) -> float | None:
+        """Share of returning requests that stayed; None before there is one."""
+        return self.stayed / self.returning if self.returning else None
+
+
+@dataclass
+class StickyLeastLoaded:
+    """The policy; `choose` decides, `sent`, `expect` and `done` keep the counts."""
+
+    margin: int = 8
+    """A session leaves its replica once that has more than this many requests above the least."""
+    rng: random.Random = field(default_factory=random.Random)
+
+    def __post_init__(self) -> None:
+        self._pins: OrderedDict[str, str] = OrderedDict()
+        self._loads: Counter[str] = Counter()
+        self._sent: Counter[str] = Counter()
+        self._returning = self._stayed = 0
+
+    def choose(
+        self, session: str, replicas: Sequence[str], avoid: Collection[str] = ()
+    ) -> str | None:
+        """The replica for a request of `session`; None where `replicas` is empty.
+
+        Args:
+            session: requests with the same session share a prefix.
+            replicas: those that live.
+            avoid: those that failed this request before; taken only if no other lives.
+        """
+        candidates = [replica for replica in replicas if replica not in avoid] or list(replicas)
+        if not candidates:
+            return None
+        least = min(self._loads[replica] for replica in candidates)
+        pinned = self._pins.get(session)
+        if pinned in candidates and self._loads[pinned] - least <= self.margin:
+            return pinned
+        return self.rng.choice([each for each in candidates if self._loads[each] == least])
+
+    def sent(self, session: str, replica: str) -> None:
+        """Note that a request of `session` went to `replica`, and pin the session there."""
+        pinned = self._pins.get(session)
+        if pinned is not None:
+            self._returning += 1
+            self._stayed += pinned == replica
+        self._pins[session] = replica
+        self._pins.move_to_end(session)
+        if len(self._pins) > _PINS_KEPT:
+            self._pins.popitem(last=False)
+        self._loads[replica] += 1
+        self._sent[replica] += 1
+
+    def expect(self, replica: str) -> None:
+        """Note that a request is on its way to `replica`; `done` must follow, then `sent`."""
+        self._loads[replica] += 1
+
+    def done(self, replica: str) -> None:
+        """Note that a request sent to `replica`, or expected there, ended, in whatever way."""
+        self._loads[replica] -= 1
+
+    def stats(self) -> RouterStats:
+        """The counts so far."""
+        return RouterStats(sent=dict(self._sent), returning=self._returning, stayed=self._stayed)
+
+
+def policy_of(settings: RequestConfig) -> StickyLeastLoaded:
+    """The routing policy of one caller."""
+    # callers must not break ties alike, and a run should not depend on the clock
+    seed = zlib.crc32(ray.get_runtime_context().get_worker_id().encode())
+    return StickyLeastLoaded(settings.affinity_margin, random.Random(seed))  # noqa: S311 (no secret)
+
 
 __all__ = ["NAMESPACE", "EnginesAddress", "PoolAddress"]
 

@@ -32,7 +32,7 @@ from pipeline.config.runtime import PoolConfig, RuntimeConfig
 from pipeline.predictors.features import digest_of, messages_of
 from pipeline.predictors.heads import Predictor
 from pipeline.predictors.priors import with_predictions
-from pipeline.records.epochs import Epoch
+from pipeline.records.segments import Epoch
 from pipeline.records.trajectory import Row
 
 logger = logging.getLogger(__name__)

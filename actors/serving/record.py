@@ -13,14 +13,13 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from actors.cluster.storage_retry import with_retries
+from actors.cluster.background import with_retries
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.serving.served_models import BENCHMARK, ServedModel
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rules_of
 from pipeline.core.errors import ConfigError
-from pipeline.records.epochs import Epoch
 from pipeline.records.journal import counting
 from pipeline.records.outcome import schema_of, write_outcomes
 from pipeline.records.questions import (
@@ -30,7 +29,7 @@ from pipeline.records.questions import (
     read_questions,
 )
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import listed
+from pipeline.records.segments import Epoch, listed
 from pipeline.records.trajectory import Row
 
 logger = logging.getLogger(__name__)

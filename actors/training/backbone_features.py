@@ -137,8 +137,8 @@ def _extract(
 
     from actors.cluster.ray_data import data_context
     from actors.engines.actor_host import ray_options
-    from actors.engines.capacity_check import require_room
     from actors.engines.feature_actor import FeatureActor
+    from actors.engines.launch import require_room
 
     features = config.runtime.features
     pool = features.pool or config.runtime.generator

@@ -17,8 +17,7 @@ from pipeline.core.errors import MarkovScaleError
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Strategy, decisions
 from pipeline.export.source import Cell, Source
-from pipeline.records.journal import QUESTION_KEY, counting, sound
-from pipeline.records.match import as_asked
+from pipeline.records.journal import QUESTION_KEY, as_asked, counting, sound
 from pipeline.records.outcome import final_outcomes
 from pipeline.records.question_blocks import Blocks, write_blocks
 from pipeline.records.questions import question_of

@@ -10,11 +10,10 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Pool, Request
-from pipeline.records.epochs import Epoch
-from pipeline.records.match import as_asked
+from pipeline.records.journal import as_asked
 from pipeline.records.questions import question_of, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import write_segment
+from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import Row, row_of
 from pipeline.replay.exact import Recorded, drive
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool

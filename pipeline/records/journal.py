@@ -1,7 +1,7 @@
 """The journal: immutable segments of completions, and the recordings that are read from it.
 
 A segment is a Parquet file named ``<epoch>-<sequence>-<checksum>.parquet``. The epoch is one life
-of one writer (`pipeline.records.epochs`), which numbers its segments from 0, one after the other;
+of one writer (`pipeline.records.segments`), which numbers its segments from 0, one after the other;
 the checksum covers the whole file, so a torn or changed segment is known before it is read. A
 segment that fails is moved to ``corrupt/``, named, and only its rounds are redone. The first
 segment of an epoch is its claim: it comes before every outcome of the writer, even if it has no
@@ -13,22 +13,23 @@ counted and never used.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import Observation, Request
-from pipeline.records.epochs import Base, Fences, base_of
-from pipeline.records.match import answering, as_asked, facts_of
+from pipeline.core.protocol import Failure, Observation, Request
 from pipeline.records.segments import (
+    Base,
+    Fences,
     base_in,
+    base_of,
     check_segment,
     in_order,
     listed,
@@ -44,6 +45,56 @@ from pipeline.records.trajectory import (
     observation_of,
 )
 from pipeline.store.storage import Folder
+
+T = TypeVar("T")
+
+
+class Facts(NamedTuple):
+    """What of an entry decides."""
+
+    digest: str
+    """`Request.digest` of the request that it was recorded for."""
+    failed: bool
+    scored: bool
+
+
+def facts_of(row: Mapping[str, Any]) -> Facts:
+    """The facts of a row (`pipeline.records.trajectory`)."""
+    return Facts(row["request_digest"], row["error"] is not None, row["score"] is not None)
+
+
+def answering(
+    entries: Iterable[T], facts: Callable[[T], Facts], request: Request, digest: str
+) -> T | None:
+    """The entry that answers `request`: the first completion, else the last failure.
+
+    Args:
+        entries: recorded at the request's address, older first.
+        facts: of an entry.
+        request: a completion without a score does not answer one that asks for a score.
+        digest: `Request.digest` of `request`; entries of another digest answer something else.
+    """
+    failure = None
+    for entry in entries:
+        fact = facts(entry)
+        if fact.digest != digest:
+            continue
+        if fact.failed:
+            failure = entry
+        elif fact.scored or not request.score:
+            return entry
+    return failure
+
+
+def as_asked(observation: Observation, request: Request) -> Observation:
+    """What engines would have returned to a request that `observation` answers: no score where it
+    does not ask for one."""
+    if isinstance(observation, Failure) or request.score or observation.score is None:
+        return observation
+    return replace(
+        observation, score=None, step_scores=None, verifier_tokens=0, prm_truncated=False
+    )
+
 
 QuestionKey = tuple[str, str, str]
 """(strategy, benchmark, question_id)."""
@@ -233,7 +284,7 @@ def journaled_tokens(journal: Folder) -> tuple[int, int]:
 class Recording:
     """The recorded completions of one question under one strategy or pool.
 
-    Several rows of one address may exist (redone work); `pipeline.records.match` says which of
+    Several rows of one address may exist (redone work); `pipeline.records.journal` says which of
     them answers a request.
 
     Args:

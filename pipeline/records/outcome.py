@@ -22,8 +22,8 @@ from pipeline.core.protocol import (
     StopReason,
     Strategy,
 )
-from pipeline.records.epochs import Fences
 from pipeline.records.journal import Corrupt
+from pipeline.records.segments import Fences
 from pipeline.records.trajectory import Row, Seen
 from pipeline.store.parquet import parquet_bytes, parquet_table
 from pipeline.store.storage import Folder, checksum
@@ -124,7 +124,7 @@ def outcome_of(
         error: what broke the chain itself, where it was no failed request.
         unknown_tries: tries that gave no completion and whose tokens nobody knows.
         epoch, sequence: writer of the journal, and its last durable segment
-            (`pipeline.records.epochs`).
+            (`pipeline.records.segments`).
         rules: that are read.
     """
     belief = stop.belief or Belief()

@@ -8,7 +8,7 @@ parts, in the order of the rows.
 At the start of every phase of every attempt the driver writes the journal's rows as blocks into
 ``work/``. A controller reads a block when a question of it begins. A later life of a controller
 writes, once, what its earlier lives have recorded since. Its base is what it has read so
-(`pipeline.records.epochs`).
+(`pipeline.records.segments`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
-from pipeline.records.epochs import Base, Epoch
 from pipeline.records.journal import (
     QUESTION_KEY,
     ByQuestion,
@@ -37,7 +36,7 @@ from pipeline.records.journal import (
     without_retried,
 )
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import listed, segment_of
+from pipeline.records.segments import Base, Epoch, listed, segment_of
 from pipeline.records.trajectory import SCHEMA, Row
 from pipeline.store.storage import Folder, checksum
 from pipeline.store.streams import scratch

@@ -18,7 +18,7 @@ Runs of earlier versions have attempts.json and metrics.jsonl instead of the fol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -29,19 +29,159 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import POOL_OF, rules_of, strategies_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Statistics
-from pipeline.records.attempts import (
-    AttemptEntry,
-    attempt_entry,
-    begin_attempt,
-    read_attempts,
-    refuse_attempt,
-)
 from pipeline.records.journal import Corrupt, fences_of, set_aside_corrupt
 from pipeline.records.outcome import schema_of, set_aside_torn, standing
-from pipeline.records.run_journal import RunJournal
+from pipeline.records.segments import RUN, Epoch, segment_of
 from pipeline.records.trajectory import Row
-from pipeline.store.storage import Folder, check_name, is_local, json_bytes, resolve
+from pipeline.store.storage import Folder, check_name, fresh_token, is_local, json_bytes, resolve
 from pipeline.store.streams import lines_of, packed_lines, unpacked_lines
+
+
+@dataclass(frozen=True, slots=True)
+class RunJournal(Folder):
+    """A folder of segments that lists those of its run alone.
+
+    A segment is the run's if its attempt is written down, by number and token. Of earlier versions
+    one is also the run's if its rows name it, since two attempts could write over each other's
+    entry. Any other is foreign: it could end everything before it (`pipeline.records.segments`).
+    """
+
+    run: Folder = field(default_factory=lambda: Folder(""))
+    """The run directory."""
+    run_id: str = ""
+
+    def names(self) -> list[str]:
+        """Names of the run's own segments and of what is no segment, sorted."""
+        every = Folder.names(self)
+        gone = self._foreign(every)
+        return [name for name in every if name not in gone]
+
+    def foreign(self) -> list[str]:
+        """Names of segments of other runs."""
+        return sorted(self._foreign(Folder.names(self)))
+
+    def attempts(self) -> set[int]:
+        """The attempts that wrote segments."""
+        places = filter(None, map(segment_of, self.names()))
+        return {Epoch.parse(epoch).attempt for epoch, _ in places}
+
+    def _foreign(self, names: Collection[str]) -> set[str]:
+        epochs: dict[tuple[int, str], list[str]] = {}
+        for name in names:
+            place = segment_of(name)
+            if place is not None:
+                epoch = Epoch.parse(place[0])
+                epochs.setdefault((epoch.attempt, epoch.token), []).append(name)
+        if not epochs:
+            return set()
+        known = {(entry["attempt"], entry["token"]) for entry in read_attempts(self.run)}
+        unknown = [epochs[epoch] for epoch in epochs.keys() - known]
+        return {name for held in unknown if not self._names_run(held) for name in held}
+
+    def _names_run(self, names: Collection[str]) -> bool:
+        """Whether segments of one attempt say that they are the run's: the first that says it."""
+        whole = 0
+        for name in names:
+            try:
+                table = self.read_columns(name, ["run"])
+            except DataError:
+                continue  # torn: it is set aside for that
+            whole += 1
+            if RUN in (table.schema.metadata or {}):
+                return False
+            if table.num_rows:
+                return bool(table["run"].unique().to_pylist() == [self.run_id])
+        return not whole
+
+
+_FILE = re.compile(r"\d{4,}\.json")
+_FIELDS = frozenset({"attempt", "token", "retry_failed", "config"})
+_MOST_TRIES = 1_000
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEntry:
+    """What is written down of an attempt before it begins."""
+
+    number: int
+    token: str
+    """Tells apart two attempts that took the same number at once."""
+    retry_before: int | None
+    """Questions that failed in attempts before this one are taken up again."""
+    config: RunConfig
+
+
+def read_attempts(run: Folder) -> list[Entry]:
+    """One entry an attempt, oldest first; [] where there is none.
+
+    Runs of earlier versions list them in attempts.json.
+
+    Raises:
+        DataError: naming what is no entry.
+    """
+    old = run.read_json("attempts.json") if run.has("attempts.json") else []
+    if not isinstance(old, list):
+        raise DataError(f"{run.address}/attempts.json must be a list of attempts")
+    folder = run.child("attempts")
+    names = sorted((n for n in folder.names() if _FILE.fullmatch(n)), key=lambda n: (len(n), n))
+    entries = [*old, *(folder.read_json(name) for name in names)]
+    for entry in entries:
+        if not isinstance(entry, dict) or not entry.keys() >= _FIELDS:
+            raise DataError(
+                f"attempts must have {', '.join(sorted(_FIELDS))}, one of {run.address} has not"
+            )
+    return [entry for entry in entries if not entry.get("refused")]
+
+
+def begin_attempt(
+    run: Folder, config: RunConfig, *, retry_failed: bool, taken: Iterable[int]
+) -> AttemptEntry:
+    """Write a new attempt down, numbered after all others; no other process gets its number.
+
+    Args:
+        taken: numbers that attempts of this run had, besides those that are written down.
+    """
+    entries = read_attempts(run)
+    number = max([0, *taken, *(int(entry["attempt"]) for entry in entries)]) + 1
+    for _ in range(_MOST_TRIES):
+        entry = {
+            "attempt": number,
+            "token": fresh_token(),
+            "retry_failed": retry_failed,
+            "science_digest": config.science_digest(),
+            "config": config.model_dump(mode="json"),
+        }
+        if run.child("attempts").create(f"{number:04d}.json", json_bytes(entry)):
+            return attempt_entry([*entries, entry], number, run.address)
+        number += 1
+    raise DataError(f"{run.address}/attempts must take a new file, {_MOST_TRIES} names are taken")
+
+
+def refuse_attempt(run: Folder, number: int) -> None:
+    """Take back an attempt that this very process wrote down and did not begin."""
+    folder, name = run.child("attempts"), f"{number:04d}.json"
+    folder.write_json(name, {**folder.read_json(name), "refused": True})
+
+
+def attempt_entry(entries: Iterable[Entry], number: int, where: str) -> AttemptEntry:
+    """What was written down of one attempt.
+
+    Raises:
+        DataError: where it was not.
+    """
+    until = [entry for entry in entries if entry["attempt"] <= number]
+    own = [entry for entry in until if entry["attempt"] == number]
+    if not own:
+        raise DataError(f"{where} must hold attempt {number}, it does not")
+    retries = [entry["attempt"] for entry in until if entry["retry_failed"]]
+    return AttemptEntry(
+        number=number,
+        token=own[-1]["token"],
+        retry_before=max(retries, default=None),
+        config=RunConfig.parse(own[-1]["config"], where, recorded=True),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +375,7 @@ class RunDir:
         Of several that of the newest attempt counts, then the one that draws most. An outcome of a
         pool that was made deeper since does not stand: its question has more to draw. Nor does one
         whose rounds the journal does not hold any more, or never accepted
-        (`pipeline.records.epochs`).
+        (`pipeline.records.segments`).
 
         Args:
             phase: only those of one phase folder.

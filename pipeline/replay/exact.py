@@ -29,7 +29,7 @@ from pipeline.core.protocol import (
     decisions,
     textless,
 )
-from pipeline.records.match import Facts, answering, as_asked
+from pipeline.records.journal import Facts, answering, as_asked
 from pipeline.records.trajectory import address_of, observation_of
 
 Address = tuple[str, int, int, int]
@@ -96,7 +96,7 @@ class Recording:
         )
 
     def find(self, request: Request, digest: str | None = None) -> Observation:
-        """What was recorded for a request (`pipeline.records.match`), without a verifier score
+        """What was recorded for a request (`pipeline.records.journal`), without a verifier score
         that the request does not ask for.
 
         Args:

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion, Observation, Question, Request
-from pipeline.records.journal import fences_of
-from pipeline.records.match import answering, facts_of
+from pipeline.records.journal import answering, facts_of, fences_of
 from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import (
     LATER,
@@ -273,7 +272,7 @@ class Taken:
         self._located: list[Located] = []
 
     def answer(self, request: Request) -> Observation:
-        """What the row says that answers the request (`pipeline.records.match`)."""
+        """What the row says that answers the request (`pipeline.records.journal`)."""
         found = self._rows.get(request.address, ())
         digest = self._digests.of(request)
         located = answering(found, lambda one: facts_of(one.row), request, digest)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Priors, Request, StopReason, Strategy
-from pipeline.records.match import as_asked
+from pipeline.records.journal import as_asked
 from pipeline.replay.chain_arrays import chain_arrays
 from pipeline.replay.exact import Replayed, drive
 from pipeline.replay.fast import FastReplay, replays_as_arrays

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from actors.engines import vllm_calls, vllm_setup
+from actors.engines import vllm_engine, vllm_setup
 from actors.engines.prompting import rendered
 from actors.engines.verifiers.kind import (
     LANGUAGE_MODELS,
@@ -132,7 +132,7 @@ class StepReader(ABC):
         prompts: list[Prompt] = solution.prompts
         answers = await asyncio.gather(
             *(
-                vllm_calls.token_rows(running.llm, prompt.ids, prompt.places, f"{request_id}-{n}")
+                vllm_engine.token_rows(running.llm, prompt.ids, prompt.places, f"{request_id}-{n}")
                 for n, prompt in enumerate(prompts)
             )
         )
