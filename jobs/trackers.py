@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import queue
 import tempfile
 import threading
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 PROJECT = "markovscale"
 _MOST_WAITING = 100
 _END_S = 60.0
+_DATABASES = ("sqlite", "mysql", "postgresql", "mssql")
 
 Figures = Mapping[str, float]
 
@@ -80,7 +82,25 @@ class Wandb:
 
 
 class MLflow:
-    """MLflow. ``MLFLOW_TRACKING_URI`` says where."""
+    """MLflow. ``MLFLOW_TRACKING_URI`` says where: a server, a folder, or a database.
+
+    Raises:
+        ConfigError: where it is a database, which ``mlflow-skinny`` cannot write.
+    """
+
+    def __init__(self) -> None:
+        has_databases = importlib.util.find_spec("sqlalchemy") is not None
+        if not has_databases:  # else MLflow would take sqlite
+            os.environ.setdefault("MLFLOW_TRACKING_URI", "mlruns")
+        place = os.environ.get("MLFLOW_TRACKING_URI", "")
+        scheme = place.partition(":")[0] if ":" in place else "file"
+        if scheme == "file":
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 asks for it
+        elif scheme.partition("+")[0] in _DATABASES and not has_databases:
+            raise ConfigError(
+                f"MLFLOW_TRACKING_URI must be a server or a folder where mlflow-skinny is "
+                f"installed, got a database ({scheme}): pip install mlflow"
+            )
 
     def start(self, run: str, config: Mapping[str, Any]) -> None:
         """As `Tracker.start`."""
@@ -128,7 +148,7 @@ def tracker_of(name: str | None) -> Tracker | None:
     """The tracker of a name; None for none.
 
     Raises:
-        ConfigError: where its package is not installed.
+        ConfigError: where its package is not installed, or cannot write where it is to.
     """
     if name is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from jobs.results import write_summary
 from jobs.trackers import Tracking, final_figures, tracker_of
 from pipeline.config.run import RunConfig
+from pipeline.core.errors import ConfigError
 from tests.export_runs import whole
 from tests.report_runs import metric_rows
 
@@ -32,10 +34,22 @@ def followed(folder: Path, name: str) -> dict[str, float]:
     return final_figures(summary)
 
 
-def test_mlflow_keeps_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parameters, counters, accuracies, configuration and report, in one finished run."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path}/mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+@pytest.mark.parametrize("place", ["file://{}/mlflow", "{}/mlflow", None, "sqlite:///{}/m.db"])
+def test_mlflow_keeps_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
+) -> None:
+    """Parameters, counters, accuracies, configuration and report, in one finished run; in a folder,
+    which is ./mlruns where none is named. A database needs more than mlflow-skinny has."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_ALLOW_FILE_STORE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    if place is not None:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", place.format(tmp_path))
+    if place and place.startswith("sqlite") and find_spec("sqlalchemy") is None:
+        with pytest.raises(ConfigError, match=r"a database \(sqlite\): pip install mlflow"):
+            tracker_of("mlflow")
+        return
     figures = followed(tmp_path, "mlflow")
     from mlflow.tracking import MlflowClient
 
