@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +57,32 @@ def test_ray_says_whether_an_autoscaler_adds_nodes() -> None:
     assert "fetch_from_server" in inspect.signature(is_autoscaler_v2).parameters
     assert len(inspect.signature(get_cluster_status).parameters) >= 1
     assert len(inspect.signature(_internal_kv_get).parameters) >= 1
+
+
+def imported(path: Path) -> set[tuple[str, str]]:
+    """(module, name) of what a file takes from modules of Ray and vLLM."""
+    return {
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module
+        if node.module.partition(".")[0] in ("ray", "vllm")
+        for alias in node.names
+    }
+
+
+@pytest.mark.vllm
+def test_every_name_that_is_taken_from_ray_and_vllm_exists() -> None:
+    """Most of vLLM's are below ``vllm.v1``, which promises nothing."""
+    used = {
+        each
+        for folder in ("actors", "jobs", "pipeline")
+        for path in (ROOT / folder).rglob("*.py")
+        for each in imported(path)
+    }
+    missing = {(module, name) for module, name in used if not hasattr(import_module(module), name)}
+
+    assert ("vllm.v1.engine.async_llm", "AsyncLLM") in used
+    assert missing == set()
 
 
 @pytest.mark.vllm
