@@ -14,7 +14,12 @@ from pipeline.config.run import RunConfig
 from pipeline.records.questions import questions_table
 from pipeline.records.run_dir import RunDir
 
-pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("local_ray"),
+    pytest.mark.timeout(600),
+]
 
 
 def test_preemptions_lower_the_cap_and_clear_engines_raise_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The real engines on the embedded tiny models, on plain actors and on Serve."""
+"""The real engines on the embedded tiny models."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from actors.engines.launch import Engines, start_pools
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient
 from pipeline.benchmarks.expressions import arithmetic
-from pipeline.config.models import GeneratorModel, VerifierModel
+from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
 from pipeline.core.decoding import RepetitionDetection, Sampling
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Failure, Request
-from tests.conftest import TINY_GENERATOR, TINY_POOL, TINY_VERIFIER
+from tests.conftest import TINY_GENERATOR, TINY_POOL
 
 pytestmark = [pytest.mark.ray, pytest.mark.vllm]
 
@@ -137,32 +137,19 @@ async def test_a_reply_that_repeats_itself_is_a_cut_reply(tiny_engines: Engines)
 
 
 async def test_a_thinking_budget_is_kept_where_the_end_of_the_thinking_is_known(
-    tiny_engines: Engines,
+    tiny_engines: Engines, other_engines: Engines
 ) -> None:
-    """An engine that does not know it answers as without a budget; one that does ends the thought.
-
-    The tiny model's product, from ``*`` to ``=``, stands for a thought. Starts an engine.
-    """
+    """An engine that does not know it answers as without one; one that does ends the thought."""
     generator, _ = clients(tiny_engines)
+    thinking = clients_of(other_engines.address, RequestConfig(backoff_s=0.1))["generator"]
     request = asks(temperature=0.0, sampling=Sampling(thinking_budget=1))
     free = await made(generator, asks(temperature=0.0))
     ignored = await made(generator, request)
-    model = {**TINY_GENERATOR, "reasoning": {"open": "*", "close": "="}}
-    engines = start_pools(
-        {"generator": GeneratorModel.model_validate(model)},
-        RuntimeConfig.model_validate({"generator": TINY_POOL}),
-        run_id="budget",
-        max_tokens=256,
-    )
-    try:
-        thinking = clients_of(engines.address, RequestConfig(backoff_s=0.1))["generator"]
-        unhurried = await made(thinking, asks(temperature=0.0))
-        hurried = await made(thinking, request)
-    finally:
-        engines.stop()
+    unhurried = await made(thinking, asks(temperature=0.0))
+    hurried = await made(thinking, request)
 
     assert ignored.text == free.text
-    assert unhurried.text == free.text.replace("*", "<think>").replace("=", "</think>")
+    assert unhurried.text == as_thought(free.text)
     assert unhurried.thinking_tokens > 0 == free.thinking_tokens
     assert "</think>" in hurried.text[:20]
     assert hurried.text != unhurried.text
@@ -337,13 +324,14 @@ async def test_scores_agree_with_the_model_run_by_hand(tiny_engines: Engines) ->
 
 @pytest.fixture(scope="module")
 def other_engines(local_ray: None) -> Iterator[Engines]:
-    """The same models, with the generator's engine in a process of its own."""
+    """The same generator with its engine in a process of its own, as engines on GPUs have it.
+
+    The tiny model's product, from ``*`` to ``=``, stands for a thought.
+    """
+    model = {**TINY_GENERATOR, "reasoning": {"open": "*", "close": "="}}
     engines = start_pools(
-        {
-            "generator": GeneratorModel.model_validate(TINY_GENERATOR),
-            "verifier": VerifierModel.model_validate(TINY_VERIFIER),
-        },
-        RuntimeConfig.model_validate({"generator": IN_ITS_OWN_PROCESS, "verifier": TINY_POOL}),
+        {"generator": GeneratorModel.model_validate(model)},
+        RuntimeConfig.model_validate({"generator": IN_ITS_OWN_PROCESS}),
         run_id="tiny",
         max_tokens=256,
     )
@@ -351,29 +339,26 @@ def other_engines(local_ray: None) -> Iterator[Engines]:
     engines.stop()
 
 
+def as_thought(text: str) -> str:
+    """What `other_engines` make of a reply."""
+    return text.replace("*", "<think>").replace("=", "</think>")
+
+
 async def test_an_engine_in_a_process_of_its_own_answers_alike(
     tiny_engines: Engines, other_engines: Engines
 ) -> None:
-    """Greedy replies and their scores are those of the engine in the actor's process, as engines
-    without GPUs have it; chains run at once."""
-    generator, verifier = clients(other_engines)
-    plain_generator, plain_verifier = clients(tiny_engines)
-    drawn = arithmetic(8, split="test", seed=1)
-
-    async def chain(g: EngineClient, v: EngineClient, text: str) -> tuple[str, tuple[float, ...]]:
-        reply = await made(g, asks(text, temperature=0.0))
-        return reply.text, (await scored(v, text, reply.text)).step_scores
-
-    ours = await asyncio.gather(*(chain(generator, verifier, q.text) for q in drawn))
-    theirs = await asyncio.gather(*(chain(plain_generator, plain_verifier, q.text) for q in drawn))
+    """Greedy replies are those of the engine in the actor's process, as engines without GPUs have
+    it; they run at once."""
+    other = clients_of(other_engines.address, RequestConfig(backoff_s=0.1))["generator"]
+    plain, _ = clients(tiny_engines)
+    requests = [asks(q.text, temperature=0.0) for q in arithmetic(8, split="test", seed=1)]
+    ours = await asyncio.gather(*(made(other, request) for request in requests))
+    theirs = await asyncio.gather(*(made(plain, request) for request in requests))
     stats = (await asyncio.to_thread(other_engines.stats))["generator"][0]
 
     # batches differ, so a near tie between two tokens may fall the other way: most must agree
-    same = [a[0] == b[0] for a, b in zip(ours, theirs, strict=True)]
+    same = [a.text == as_thought(b.text) for a, b in zip(ours, theirs, strict=True)]
     assert sum(same) >= 6
-    for agrees, (_, a), (_, b) in zip(same, ours, theirs, strict=True):
-        if agrees:
-            assert a == pytest.approx(b, abs=1e-3)
     assert stats.requests >= 8
     assert stats.completion_tokens > 0
 

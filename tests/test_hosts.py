@@ -102,6 +102,7 @@ async def test_a_replica_killed_with_requests_in_it_loses_none_of_them() -> None
         assert pids(engines)[victim] != pid
 
 
+@pytest.mark.slow
 async def test_with_no_replica_alive_requests_wait_for_one() -> None:
     """The only replica is killed; the request waits for its successor."""
     with scripted(tokens=100, tokens_per_s=25.0) as engines:
@@ -149,6 +150,7 @@ async def test_a_deadline_and_a_cancellation_reach_the_engine() -> None:
         assert await settled(engines, aborted=2, running=0)
 
 
+@pytest.mark.slow
 async def test_a_request_that_kills_every_replica_fails_alone() -> None:
     """A poisonous question is an error of its own; the others are answered."""
     with scripted(tokens=20, tokens_per_s=20.0, faults={"poison": "crash"}) as engines:
@@ -204,6 +206,7 @@ def test_scripted_settings_are_checked_before_anything_starts() -> None:
         pass
 
 
+@pytest.mark.slow
 async def test_a_replica_that_hangs_is_lost_in_time_and_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

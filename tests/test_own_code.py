@@ -326,6 +326,7 @@ def test_a_profile_of_ones_own_becomes_part_of_the_configuration(project):
 
 
 @pytest.mark.ray
+@pytest.mark.slow  # as that of tests/test_own_rules.py, with another class
 def test_the_page_from_live_run_to_replay(project, tmp_path):
     """The commands of the page, on scripted engines: a run in processes that find the class by
     PYTHONPATH, its replay, and the replay of other settings."""

@@ -27,6 +27,7 @@ def test_one_line_is_left_out_and_every_other_passes(capfd):
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_shows_its_own_lines_alone(tmp_path):
     """Two phases, and until the table every line is one of ours."""

@@ -14,7 +14,7 @@ from benchmarks.running import Job, scripted_run, until
 from pipeline.records.run_dir import RunDir
 from tests.clusters import ENVIRONMENT, ROOT
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 HOLDER = """
@@ -92,7 +92,6 @@ def test_what_the_cluster_never_can_hold_is_refused_at_once(cluster, tmp_path):
     assert resumed.wait(180) == 0, resumed.output()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("held", "said"),
     [
@@ -114,7 +113,6 @@ def test_what_others_hold_is_waited_for_aloud(cluster, tmp_path, held, said):
     assert RunDir.open(str(tmp_path / "runs" / "r")).outcomes().num_rows == 4
 
 
-@pytest.mark.slow
 def test_where_nodes_may_come_nothing_is_refused(tmp_path):
     """With an autoscaler a run waits for nodes, says so, and can be stopped meanwhile."""
     node = {"resources": {"CPU": 4, "GPU": 4}, "labels": {}, "max_workers": 1}
