@@ -27,7 +27,7 @@ from pipeline.planning.phase_work import (
     phase_work,
     prepared_statistics,
 )
-from pipeline.records.journal import ByQuestion, Recording, read_journal
+from pipeline.records.journal import ByQuestion, Resumed, read_journal
 from pipeline.records.outcome import schema_of
 from pipeline.records.questions import question_of, questions_table
 from pipeline.records.run_dir import RunDir, rows_of
@@ -156,7 +156,7 @@ async def live(
             pools={"generator": generator, "verifier": verifier or ScriptedVerifier()},
             journal=writer,
             grade=_grade,
-            recording_of=lambda work, found=recorded: Recording(found.get(work.key, [])),
+            recording_of=lambda work, found=recorded: Resumed(found.get(work.key, [])),
             in_flight=64,
             rules=rules_of(config.science),
         )

@@ -14,7 +14,7 @@ from actors.routing.calls import Generated, Scored
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Failure, Generate, Question
 from pipeline.planning.schedule import Forecast
-from pipeline.records.journal import ByQuestion, Recording, read_journal
+from pipeline.records.journal import ByQuestion, Resumed, read_journal
 from pipeline.store.storage import Folder
 from pipeline.strategies.self_consistency import SelfConsistency
 from pipeline.strategies.sequential import MRThinking
@@ -224,7 +224,7 @@ async def test_recorded_rounds_are_not_drawn_again(tmp_path):
     await first.run(make_work())
     rows = ByQuestion(read(tmp_path))[("s", "arithmetic", "1")][:2]
     generator = ScriptedGenerator()
-    again, _ = make_chains(tmp_path, generator, recorded={"1": Recording(rows)})
+    again, _ = make_chains(tmp_path, generator, recorded={"1": Resumed(rows)})
     row = await again.run(make_work())
 
     assert [round_ for _, round_, _ in generator.served] == [2]

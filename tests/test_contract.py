@@ -31,8 +31,7 @@ from pipeline.core.protocol import (
     Strategy,
     decisions,
 )
-from pipeline.records.journal import ByQuestion, QuestionKey, read_journal
-from pipeline.records.journal import Recording as Resumed
+from pipeline.records.journal import ByQuestion, QuestionKey, Resumed, read_journal
 from pipeline.records.outcome import BILL, final_outcomes, outcome_of
 from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import Row, row_of

@@ -129,9 +129,9 @@ class Life:
 
 
 def fold_take(rows, request):
-    from pipeline.records.journal import Recording
+    from pipeline.records.journal import Resumed
 
-    return Recording(rows).take(request)
+    return Resumed(rows).take(request)
 
 
 def folded(journal):

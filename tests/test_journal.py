@@ -14,7 +14,7 @@ from pipeline.core.errors import DataError, ErrorKind, ReplayMissError
 from pipeline.core.protocol import Completion, Failure, Question
 from pipeline.records.journal import (
     ByQuestion,
-    Recording,
+    Resumed,
     as_asked,
     counting,
     read_columns,
@@ -151,7 +151,7 @@ def test_a_failure_counts_until_a_later_row_answers_its_request(journal):
 def test_the_first_durable_record_of_an_address_wins():
     """A redone round never replaces the one that was durable first."""
     rows = [make_row(Completion(text="one", score=0.1)), make_row(Completion(text="two", score=1))]
-    recording = Recording(rows)
+    recording = Resumed(rows)
 
     assert recording.take(REQUEST).text == "one"
     assert [row["text"] for row in recording.discarded()] == ["two"]
@@ -161,12 +161,12 @@ def test_a_record_of_another_request_is_no_answer():
     """The digest must be that of the request: another prompt is another completion."""
     (other,) = first_requests(MRThinking(decoding=Decoding(max_tokens=9)), QUESTION)
 
-    assert Recording([make_row()]).take(other) is None
+    assert Resumed([make_row()]).take(other) is None
 
 
 def test_an_unscored_record_does_not_serve_a_request_for_a_score():
     """A score that was not recorded is missing, not zero."""
-    assert Recording([make_row(Completion(text="x"))]).take(REQUEST) is None
+    assert Resumed([make_row(Completion(text="x"))]).take(REQUEST) is None
 
 
 def test_more_text_than_an_array_holds_is_grouped_too():
@@ -246,12 +246,12 @@ def test_one_rule_says_which_row_answers(drawn, score):
         expected = as_asked(expected, asked)
     if len(fitting) + len(failures) == len(mine):  # putting aside knows no score that is asked for
         stripped = without_retried(table_of(rows))[0].to_pylist()
-        assert Recording(stripped).take(asked) == expected
+        assert Resumed(stripped).take(asked) == expected
     replayed = exact.Recording.of(RecordingKind.JOURNAL, QUESTION, map(exact.Recorded.of_row, rows))
     located = [Located(row, "f", n) for n, row in enumerate(rows)]
     pool = Taken(QUESTION, located, "a", Digests())
 
-    assert Recording(rows).take(asked) == expected
+    assert Resumed(rows).take(asked) == expected
     if expected is None:
         with pytest.raises(ReplayMissError):
             replayed.find(asked)

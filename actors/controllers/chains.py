@@ -31,7 +31,7 @@ from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
 from pipeline.core.protocol import Failure, Observation, Stop, StopReason, decisions
 from pipeline.planning.admission import held_tokens
 from pipeline.planning.run_caps import expected_gain
-from pipeline.records.journal import QuestionKey, Recording
+from pipeline.records.journal import QuestionKey, Resumed
 from pipeline.records.outcome import counted_verdict, outcome_of
 from pipeline.records.trajectory import Row
 
@@ -73,7 +73,7 @@ class Chains:
         pools: Mapping[str, EnginePool],
         journal: Journal,
         grade: Grade,
-        recording_of: Callable[[Work], Recording | Awaitable[Recording | None] | None],
+        recording_of: Callable[[Work], Resumed | Awaitable[Resumed | None] | None],
         in_flight: int,
         rules: Sequence[Rule] = RULES,
         headline: Mapping[str, Rule] | None = None,

@@ -23,7 +23,7 @@ from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Request
 from pipeline.core.text import encodable
 from pipeline.planning.run_caps import ExpectedGain, select_under_budget
-from pipeline.records.journal import Recording, as_asked
+from pipeline.records.journal import Resumed, as_asked
 from pipeline.records.trajectory import observation_of, row_of
 
 _OFTEN = 4  # chains a completion after which they are chosen anew
@@ -258,7 +258,7 @@ class CompletionSource:
         self._limit.move(at_once)
 
     async def of(
-        self, work: Work, requests: Sequence[Request], recording: Recording | None, priority: float
+        self, work: Work, requests: Sequence[Request], recording: Resumed | None, priority: float
     ) -> list[tuple[Observation, Lost]]:
         """Observations in request order, in whatever order they come; and what was lost."""
         if len(requests) == 1:  # a sequential chain: no task of its own for each round
@@ -281,7 +281,7 @@ class CompletionSource:
         return [sample.result() for sample in samples]
 
     async def _sample(
-        self, work: Work, request: Request, recording: Recording | None, priority: float
+        self, work: Work, request: Request, recording: Resumed | None, priority: float
     ) -> tuple[Observation, Lost]:
         """One of several requests at once. They wait here and not in an engine's queue, where their
         deadline runs and where they would stand before the next rounds of sequential chains."""
@@ -311,7 +311,7 @@ class CompletionSource:
             self._limit.give_back()
 
     async def _one(
-        self, work: Work, request: Request, recording: Recording | None, priority: float
+        self, work: Work, request: Request, recording: Resumed | None, priority: float
     ) -> tuple[Observation, Lost]:
         found = recording.find(request) if recording is not None else None
         if found is not None:
@@ -406,11 +406,11 @@ class Recordings:
         find: what is recorded of a question; it reads files.
     """
 
-    def __init__(self, find: Callable[[Work], Recording | None]) -> None:
+    def __init__(self, find: Callable[[Work], Resumed | None]) -> None:
         self._find = find
         self._thread = ThreadPoolExecutor(1, "recordings")
 
-    async def of(self, work: Work) -> Recording | None:
+    async def of(self, work: Work) -> Resumed | None:
         """What is recorded of a question; None where nothing is.
 
         Raises:

@@ -32,7 +32,7 @@ from pipeline.answers.graders import GraderSettings
 from pipeline.config.strategies import headlines_of, own_rules_of, rules_of, strategies_of
 from pipeline.core.protocol import Completion, Statistics
 from pipeline.planning.schedule import Forecast
-from pipeline.records.journal import QuestionKey, Recording
+from pipeline.records.journal import QuestionKey, Resumed
 from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir
@@ -186,7 +186,7 @@ class Controller:
                 known[label] = self._run.statistics(label, before) or {}
         return known
 
-    def _recording(self, work: Work) -> Recording | None:
+    def _recording(self, work: Work) -> Resumed | None:
         """What is recorded of a question; in the thread that reads."""
         again = work.key in self._met  # Ray lost the answer of a task, and runs it once more
         self._met.add(work.key)

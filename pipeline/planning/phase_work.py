@@ -19,7 +19,7 @@ from pipeline.core.protocol import (
 )
 from pipeline.planning.run_caps import expected_gain
 from pipeline.planning.schedule import forecast
-from pipeline.records.journal import QuestionKey, Recording
+from pipeline.records.journal import QuestionKey, Resumed
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.records.questions import question_of
 from pipeline.records.trajectory import Row
@@ -172,7 +172,7 @@ def _record(
     phase: Phase, question: Question, known: Statistics | None, rows: Sequence[Row]
 ) -> QuestionRecord:
     """Drive the phase over what is recorded."""
-    recording = Recording(rows)
+    recording = Resumed(rows)
 
     def answer(request: Request) -> Observation:
         told = recording.take(request)

@@ -281,8 +281,8 @@ def journaled_tokens(journal: Folder) -> tuple[int, int]:
     return journaled, discarded
 
 
-class Recording:
-    """The recorded completions of one question under one strategy or pool.
+class Resumed:
+    """The completions of one question under one strategy or pool that a run goes on from.
 
     Several rows of one address may exist (redone work); `pipeline.records.journal` says which of
     them answers a request.

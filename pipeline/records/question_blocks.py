@@ -27,7 +27,7 @@ from pipeline.records.journal import (
     QUESTION_KEY,
     ByQuestion,
     QuestionKey,
-    Recording,
+    Resumed,
     checked,
     counting,
     keys_of,
@@ -267,11 +267,11 @@ class RecordedWork:
             self.base |= _write_blocks_of(run.journal, later, own, list(keys))
             self._blocks.append(Blocks(later))
 
-    def of(self, key: QuestionKey) -> Recording | None:
+    def of(self, key: QuestionKey) -> Resumed | None:
         """The recording of (strategy, benchmark, question_id); None where there is none."""
         return self._recording([row for blocks in self._blocks for row in blocks.rows(key)])
 
-    def again(self, key: QuestionKey) -> Recording | None:
+    def again(self, key: QuestionKey) -> Resumed | None:
         """As `of`, with what this very life of the writer made durable meanwhile."""
         rows = [row for blocks in self._blocks for row in blocks.rows(key)]
         for _, table in sound(self._run.journal, self._segments(of_this_life=True), corrupt=[]):
@@ -279,8 +279,8 @@ class RecordedWork:
             rows += ByQuestion(own).get(key, ())
         return self._recording(rows)
 
-    def _recording(self, rows: Sequence[Row]) -> Recording | None:
-        return Recording(rows, retry_before=self._retry_before) if rows else None
+    def _recording(self, rows: Sequence[Row]) -> Resumed | None:
+        return Resumed(rows, retry_before=self._retry_before) if rows else None
 
     def _segments(self, *, of_this_life: bool) -> list[str]:
         """Of this writer in this phase of this attempt: of this life, or of those before."""
