@@ -26,7 +26,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -280,12 +279,15 @@ class Chaos:
 
 
 def _in_turn(faults: int | None, seed: int) -> list[str] | None:
-    """So many faults, of each kind as often as of any other, in a random order."""
+    """So many faults of all kinds, each as often as its weight says, in a random order."""
     if faults is None:
         return None
-    kinds = [kind for _, kind in zip(range(faults), cycle(_WEIGHTS), strict=False)]
-    random.Random(seed).shuffle(kinds)  # noqa: S311 - no secret
-    return kinds
+    every = [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]
+    dice = random.Random(seed)  # noqa: S311 - no secret
+    kinds: list[str] = []
+    while len(kinds) < faults:
+        kinds += dice.sample(every, len(every))
+    return kinds[:faults]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -297,7 +299,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--every", type=float, default=5.0, help="mean seconds between faults")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--faults", type=int, help="of all kinds in turn, in place of --seconds")
+    parser.add_argument("--faults", type=int, help="so many, in place of --seconds")
     arguments = parser.parse_args(argv)
     if arguments.quick:
         arguments.chains, arguments.seconds, arguments.every = 60, 12.0, 0.5
