@@ -12,10 +12,10 @@ from pipeline.core.protocol import (
     Completion,
     Failure,
     Observation,
+    PhaseStats,
     Priors,
     Question,
     Request,
-    Statistics,
     Strategy,
     decisions,
 )
@@ -131,13 +131,13 @@ def _answerer(choices: Sequence[Observation]) -> Answerer:
     return answer
 
 
-def statistics() -> Statistics:
+def statistics() -> PhaseStats:
     """What a phase may have learnt."""
-    return Statistics(a=0.1, b=0.3, labels="score")
+    return PhaseStats(a=0.1, b=0.3, labels="score")
 
 
 def first_requests(
-    strategy: Strategy, question: Question, statistics: Statistics | None = None
+    strategy: Strategy, question: Question, statistics: PhaseStats | None = None
 ) -> tuple[Request, ...]:
     """What a strategy asks for first."""
     return next(decisions(strategy, question, statistics))

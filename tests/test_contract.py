@@ -22,10 +22,10 @@ from pipeline.core.protocol import (
     Decisions,
     Observation,
     Phase,
+    PhaseStats,
     Question,
     QuestionRecord,
     Request,
-    Statistics,
     Stop,
     StopReason,
     Strategy,
@@ -134,7 +134,7 @@ class Odd(Strategy):
     n: ClassVar[int] = 1
     yields: Any = None
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Go on with something else."""
         if self.yields is not None:
             yield self.yields
@@ -170,7 +170,7 @@ def test_arrival_order_cannot_matter(
     shuffled = list(QUESTIONS)
     order.shuffle(shuffled)
 
-    def out_of_order(stage: Strategy, asked: Question, known: Statistics | None) -> Stop:
+    def out_of_order(stage: Strategy, asked: Question, known: PhaseStats | None) -> Stop:
         steps = decisions(stage, asked, known)
         try:
             requests = next(steps)

@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.core.protocol import (
     Completion,
+    PhaseStats,
     Priors,
     Question,
-    Statistics,
     Stop,
     StopReason,
     decisions,
@@ -74,7 +74,7 @@ class Chain(ChainStrategy):
     kind: ClassVar[str] = "chain"
     own: ChainSettings
 
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """The same for every question."""
         return self.own
 

@@ -9,7 +9,7 @@ from pipeline.config.run import RunConfig
 from pipeline.core.decoding import Decoding, RepetitionDetection, Sampling
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Message
-from pipeline.core.protocol import Completion, Priors, Question, Request, Statistics
+from pipeline.core.protocol import Completion, PhaseStats, Priors, Question, Request
 from pipeline.strategies import STRATEGIES
 from tests.generators import first_requests
 
@@ -87,7 +87,7 @@ def test_every_strategy_asks_with_them(kind: str) -> None:
     strategy = STRATEGIES[kind](decoding=Decoding(max_tokens=200, **CHOSEN))
     priors = Priors(p0=0.2, a=0.1, b=0.4)
     question = Question(benchmark="b", question_id="q", text="1+1?", priors=priors)
-    requests = first_requests(strategy, question, Statistics(a=0.1, b=0.4))
+    requests = first_requests(strategy, question, PhaseStats(a=0.1, b=0.4))
 
     assert all(request.sampling == Sampling(**CHOSEN) for request in requests)
 

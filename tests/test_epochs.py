@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from pipeline.core.decoding import Decoding
-from pipeline.core.protocol import Completion, Question, Statistics, Stop, decisions
+from pipeline.core.protocol import Completion, PhaseStats, Question, Stop, decisions
 from pipeline.records.journal import ByQuestion, fences_of, read_journal
 from pipeline.records.segments import Epoch, Fences, base_of, holds, listed, write_segment
 from pipeline.records.trajectory import row_of
@@ -87,7 +87,7 @@ class Life:
         self.waiting, self.sequence = [], 0
         self.drawn = []
         self.stop = None
-        self.game = decisions(STRATEGY, QUESTION, Statistics())
+        self.game = decisions(STRATEGY, QUESTION, PhaseStats())
         self.asked = next(self.game)
 
     def draw(self):
@@ -137,7 +137,7 @@ def fold_take(rows, request):
 def folded(journal):
     """The chain that the journal holds, as far as it goes, and whether it stopped."""
     rows = ByQuestion(read_journal(journal).table).get(("s", "arithmetic", "1"), [])
-    game = decisions(STRATEGY, QUESTION, Statistics())
+    game = decisions(STRATEGY, QUESTION, PhaseStats())
     asked, answers = next(game), []
     while True:
         found = fold_take(rows, asked[0])

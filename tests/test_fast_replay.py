@@ -13,9 +13,9 @@ from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import (
     Completion,
+    PhaseStats,
     Priors,
     Question,
-    Statistics,
     Stop,
     StopReason,
     Strategy,
@@ -48,7 +48,7 @@ class OfItsOwn(ChainStrategy):
     n: int = 4
     tau: float = 0.8
 
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """Questions with an even name have a gate, the others a prior that is wide."""
         even = question.question_id[-1] in "02468"
         return ChainSettings(

@@ -19,7 +19,7 @@ from actors.driver.signals import RunInterruptedError
 from actors.engines.engine_stats import Meter
 from jobs.results import write_summary
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Statistics
+from pipeline.core.protocol import PhaseStats
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.store.storage import Folder
 from tests.attempts import Engines, attempt, config_of, new_run, outcomes_of
@@ -257,7 +257,7 @@ def test_figures_and_statistics_that_are_torn_block_nothing(tmp_path):
     run = new_run(config_of(tmp_path))
     for number in range(3):
         run.write_metrics([{"attempt": 1, "rounds": number}], f"0001-{number:06d}")
-    run.write_statistics("s", "p", {"arithmetic": Statistics()})
+    run.write_statistics("s", "p", {"arithmetic": PhaseStats()})
     for path in [*(tmp_path / "r" / "metrics").glob("*-000001*"), *tmp_path.rglob("s.p.*.json")]:
         path.write_bytes(path.read_bytes()[:-7])
     (tmp_path / "r" / "metrics.jsonl").write_text('{"attempt": 0}\n{"att')

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline.config.limits import LimitsConfig
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Completion, Priors, Question, Statistics
+from pipeline.core.protocol import Completion, PhaseStats, Priors, Question
 from pipeline.planning.phase_work import phase_work
 from pipeline.planning.run_caps import (
     ExpectedGain,
@@ -259,7 +259,7 @@ class Mine(ChainStrategy):
     kind: ClassVar[str] = "mine"
     n: int = 5
 
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """A prior of ten observations, and a and b of its own."""
         return ChainSettings(
             n=self.n, stop_rule=StopRule.PRINTED, a=0.1, b=0.3, prior=BetaPosterior(3.0, 7.0)

@@ -21,7 +21,7 @@ from pipeline.answers import grade
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import headlines_of, strategies_of
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Completion, Decisions, Generate, Phase, Question, Statistics
+from pipeline.core.protocol import Completion, Decisions, Generate, Phase, PhaseStats, Question
 from pipeline.planning.phase_work import PREPARED
 from pipeline.records.outcome import SCHEMA
 from pipeline.records.question_blocks import RecordedWork
@@ -239,7 +239,7 @@ class BreaksAt(TwoPasses):
 class Breaking(MRThinking):
     """Breaks at every text with a 7 in it."""
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """One round, and an error or all rounds."""
         if "7" in question.text:
             yield Generate((self.request(question, self.prompts.ask(question.text)),))

@@ -18,7 +18,7 @@ from jobs import report as report_job
 from jobs import sweep as sweep_job
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.protocol import Decisions, Question, Statistics, Stop, StopReason
+from pipeline.core.protocol import Decisions, Question, PhaseStats, Stop, StopReason
 from pipeline.paper.beliefs import from_other_half, settling_on_other_half
 from pipeline.paper.controls import gate_controls
 from pipeline.paper.evaluation import Evaluation, evaluate
@@ -62,7 +62,7 @@ class Stable(ChainASC):
     kind: ClassVar[str] = "stable"
     default_rule: ClassVar[str] = "last"
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Stop on two equal answers, or at N."""
         chain, reason = Revisions(question, self), StopReason.BUDGET
         while len(chain.completions) < self.n and reason is StopReason.BUDGET:

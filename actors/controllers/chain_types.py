@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pipeline.answers.graders import MATH, GraderSettings
-from pipeline.core.protocol import Completion, Observation, Question, Statistics, Stop, Strategy
+from pipeline.core.protocol import Completion, Observation, PhaseStats, Question, Stop, Strategy
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import QuestionKey
 from pipeline.records.trajectory import Row
@@ -27,7 +27,7 @@ class Work:
     grader: GraderSettings = MATH
     """How its answers are read and graded."""
     level: str | None = None
-    statistics: Statistics | None = None
+    statistics: PhaseStats | None = None
     forecast: Forecast | None = None
     """What the chain is expected to take; whose most is still to come is served first."""
     later: int = 0

@@ -30,7 +30,7 @@ from actors.routing.spans import spans
 from actors.routing.transport import EnginesAddress
 from pipeline.answers.graders import GraderSettings
 from pipeline.config.strategies import headlines_of, own_rules_of, rules_of, strategies_of
-from pipeline.core.protocol import Completion, Statistics
+from pipeline.core.protocol import Completion, PhaseStats
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import QuestionKey, Resumed
 from pipeline.records.question_blocks import RecordedWork
@@ -176,7 +176,7 @@ class Controller:
             turn=row["turn"],
         )
 
-    def _statistics(self) -> dict[str, dict[str, Statistics | None]]:
+    def _statistics(self) -> dict[str, dict[str, PhaseStats | None]]:
         """What is known before this phase, by label and benchmark."""
         known = {}
         for label, strategy in self._strategies.items():

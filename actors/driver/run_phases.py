@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from actors.cluster.background import with_retries
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.core.protocol import Statistics
+from pipeline.core.protocol import PhaseStats
 from pipeline.planning.phase_work import (
     PREPARED,
     ByBenchmark,
@@ -117,7 +117,7 @@ class RunPhases:
 
     def _learnt(
         self, label: str, phase: int, before: ByBenchmark, questions: Sequence[Row]
-    ) -> dict[str, Statistics | None]:
+    ) -> dict[str, PhaseStats | None]:
         strategy = self._strategies[label]
         selected = taking_part(label, strategy.phases()[phase], questions, before)
         place = (self._run, self._entry.number, phase, label)
@@ -157,7 +157,7 @@ class RunPhases:
             "write statistics",
         )
 
-    def _statistics(self) -> dict[tuple[str, str], dict[str, Statistics | None]]:
+    def _statistics(self) -> dict[tuple[str, str], dict[str, PhaseStats | None]]:
         names = [
             (label, name)
             for label, strategy in self._strategies.items()

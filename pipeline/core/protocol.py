@@ -69,7 +69,7 @@ class Priors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class PhaseStats:
     """What a phase learnt from the whole data set, given to `decide` of the next phase."""
 
     a: float | None = None
@@ -331,7 +331,7 @@ class Strategy(ABC):
         return self.prompts if question.form is None else self.prompts.without_box()
 
     @abstractmethod
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Answer one question.
 
         The generator must depend on nothing but its arguments and the observations: no clock, no
@@ -376,7 +376,7 @@ class Strategy(ABC):
             form=question.form,
         )
 
-    def prepare(self, questions: Sequence[Question]) -> Statistics | None:
+    def prepare(self, questions: Sequence[Question]) -> PhaseStats | None:
         """Statistics for the first phase, from all questions of a benchmark; None for none."""
         return None
 
@@ -386,7 +386,7 @@ class Strategy(ABC):
 
 
 def decisions(
-    strategy: Strategy, question: Question, statistics: Statistics | None = None
+    strategy: Strategy, question: Question, statistics: PhaseStats | None = None
 ) -> Generator[tuple[Request, ...], Sequence[Observation], Stop]:
     """Run a strategy on a question: yields requests, receives observations, returns the stop.
 
@@ -476,13 +476,13 @@ class Phase:
     reads_texts: bool = True
     """Whether `fold` reads texts or step scores: those of all questions may not fit into memory."""
 
-    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+    def selects(self, question_id: str, statistics: PhaseStats | None) -> bool:
         """Whether the question takes part, given the statistics from before this phase."""
         return True
 
     def fold(
-        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
-    ) -> Statistics | None:
+        self, records: Mapping[str, QuestionRecord], statistics: PhaseStats | None
+    ) -> PhaseStats | None:
         """What is known after this phase; by default what was known before.
 
         Args:

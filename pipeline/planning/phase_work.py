@@ -11,10 +11,10 @@ from pipeline.core.errors import DataError
 from pipeline.core.protocol import (
     Observation,
     Phase,
+    PhaseStats,
     Question,
     QuestionRecord,
     Request,
-    Statistics,
     Strategy,
 )
 from pipeline.planning.run_caps import expected_gain
@@ -40,7 +40,7 @@ PREPARED = "prepared"
 """Name under which the statistics from before the first phase are kept."""
 
 Strategies = Mapping[str, Strategy]
-ByBenchmark = Mapping[str, Statistics | None]
+ByBenchmark = Mapping[str, PhaseStats | None]
 """What is known of each benchmark; None where nothing was learnt from it."""
 OutcomeKey = tuple[str, str, str, str]
 """(strategy, phase, benchmark, question_id)."""
@@ -113,9 +113,9 @@ def phase_work(
 
 def prepared_statistics(
     strategy: Strategy, questions: Sequence[Row]
-) -> dict[str, Statistics] | None:
+) -> dict[str, PhaseStats] | None:
     """What a strategy knows from the questions alone, by benchmark; None where it asks nothing."""
-    learnt: dict[str, Statistics] = {}
+    learnt: dict[str, PhaseStats] = {}
     for benchmark, rows in _by_benchmark(questions):
         statistics = strategy.prepare([question_of(row) for row in rows])
         if statistics is None:
@@ -131,7 +131,7 @@ def folded_statistics(
     questions: Sequence[Row],
     recorded: Callable[[QuestionKey], Sequence[Row]],
     before: ByBenchmark,
-) -> dict[str, Statistics | None]:
+) -> dict[str, PhaseStats | None]:
     """What a finished phase teaches, by benchmark: its own fold over the journal.
 
     Args:
@@ -142,7 +142,7 @@ def folded_statistics(
         DataError: where a selected question has not got to its stop.
     """
     current = strategy.phases()[phase]
-    learnt: dict[str, Statistics | None] = {}
+    learnt: dict[str, PhaseStats | None] = {}
     for benchmark, rows in _by_benchmark(questions):
         known = before.get(benchmark)
         records = {
@@ -169,7 +169,7 @@ def taking_part(
 
 
 def _record(
-    phase: Phase, question: Question, known: Statistics | None, rows: Sequence[Row]
+    phase: Phase, question: Question, known: PhaseStats | None, rows: Sequence[Row]
 ) -> QuestionRecord:
     """Drive the phase over what is recorded."""
     recording = Resumed(rows)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline.config.limits import LimitsConfig
 from pipeline.core.errors import MarkovScaleError
-from pipeline.core.protocol import Completion, Observation, Question, Statistics, Strategy
+from pipeline.core.protocol import Completion, Observation, PhaseStats, Question, Strategy
 from pipeline.planning.schedule import Forecast
 from pipeline.records.trajectory import Row
 from pipeline.strategies.sequential import ChainBelief, ChainStrategy
@@ -206,7 +206,7 @@ class ExpectedGain:
 def expected_gain(
     strategy: Strategy,
     question: Question,
-    statistics: Statistics | None,
+    statistics: PhaseStats | None,
     forecast: Forecast,
     drawn: Sequence[Observation] = (),
     later: int = 0,
@@ -252,7 +252,7 @@ def select_under_budget(chains: Mapping[str, ExpectedGain], left: float) -> froz
 def _gain(
     strategy: Strategy,
     question: Question,
-    statistics: Statistics | None,
+    statistics: PhaseStats | None,
     drawn: Sequence[Observation],
     rounds: int,
 ) -> float:

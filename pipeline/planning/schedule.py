@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from pipeline.core.protocol import (
     Completion,
     Observation,
+    PhaseStats,
     Question,
-    Statistics,
     Strategy,
 )
 from pipeline.theory.markov import Regime, regime
@@ -57,7 +57,7 @@ class Forecast:
 def forecast(
     strategy: Strategy,
     question: Question,
-    statistics: Statistics | None = None,
+    statistics: PhaseStats | None = None,
     mean_tokens: float | None = None,
 ) -> Forecast:
     """What a chain is expected to take before its first completion.
@@ -75,7 +75,7 @@ def forecast(
 
 
 def expected_completions(
-    strategy: Strategy, question: Question, statistics: Statistics | None = None
+    strategy: Strategy, question: Question, statistics: PhaseStats | None = None
 ) -> int:
     """Expected completions of a chain, >= 1: its budget, less what gate and forecast cut off."""
     budget = strategy.n

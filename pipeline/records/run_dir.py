@@ -28,7 +28,7 @@ import pyarrow as pa
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import POOL_OF, rules_of, strategies_of
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.protocol import Statistics
+from pipeline.core.protocol import PhaseStats
 from pipeline.records.journal import Corrupt, fences_of, set_aside_corrupt
 from pipeline.records.outcome import schema_of, set_aside_torn, standing
 from pipeline.records.segments import RUN, Epoch, segment_of
@@ -347,7 +347,7 @@ class RunDir:
         self,
         strategy: str,
         phase: str,
-        by_benchmark: Mapping[str, Statistics | None],
+        by_benchmark: Mapping[str, PhaseStats | None],
         *,
         attempt: int = 1,
     ) -> None:
@@ -355,7 +355,7 @@ class RunDir:
         values = {name: learnt and asdict(learnt) for name, learnt in by_benchmark.items()}
         self.folder.write_json(f"statistics/{strategy}.{phase}.{attempt:04d}.json", values)
 
-    def statistics(self, strategy: str, phase: str) -> dict[str, Statistics | None] | None:
+    def statistics(self, strategy: str, phase: str) -> dict[str, PhaseStats | None] | None:
         """What a phase learnt, by benchmark; None where it has not been folded.
 
         That of the newest attempt counts: the driver of an older one may still be writing. One that
@@ -366,7 +366,7 @@ class RunDir:
         for name in reversed(names):
             with suppress(DataError, TypeError, AttributeError):
                 values = self.folder.read_json(f"statistics/{name}")
-                return {name: fields and Statistics(**fields) for name, fields in values.items()}
+                return {name: fields and PhaseStats(**fields) for name, fields in values.items()}
         return None
 
     def outcomes(self, phase: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:

@@ -21,11 +21,11 @@ from pipeline.core.protocol import (
     Completion,
     Failure,
     Observation,
+    PhaseStats,
     Priors,
     Question,
     QuestionRecord,
     Request,
-    Statistics,
     Stop,
     StopReason,
     Strategy,
@@ -89,7 +89,7 @@ def with_budget(strategy: Strategy, n: int) -> Strategy:
 
 def stages(
     strategy: Strategy, asked: Sequence[Question], answer: Answerer
-) -> Iterator[tuple[Strategy, Question, Statistics | None]]:
+) -> Iterator[tuple[Strategy, Question, PhaseStats | None]]:
     """Every (strategy, question, statistics) that a run goes through, phase by phase."""
     known = strategy.prepare(asked)
     for phase in strategy.phases():

@@ -19,10 +19,10 @@ from pipeline.core.errors import ConfigError, ReplayMissError
 from pipeline.core.protocol import (
     Failure,
     Observation,
+    PhaseStats,
     Question,
     QuestionRecord,
     Request,
-    Statistics,
     Stop,
     StopReason,
     Strategy,
@@ -155,7 +155,7 @@ def drive(
     strategy: Strategy,
     question: Question,
     answer: Callable[[Request], Observation],
-    statistics: Statistics | None = None,
+    statistics: PhaseStats | None = None,
     *,
     as_live: bool = False,
 ) -> Replayed:
@@ -189,7 +189,7 @@ def replay(
     strategy: Strategy,
     question: Question,
     recording: Recording,
-    statistics: Statistics | None = None,
+    statistics: PhaseStats | None = None,
 ) -> Replayed:
     """Run a strategy on one question over what was recorded for it.
 
@@ -244,7 +244,7 @@ def replay_each(
     strategy: Strategy,
     questions: Sequence[Question],
     answer: Callable[[Question, Request], Observation],
-    learnt: Mapping[str, Statistics | None] | None = None,
+    learnt: Mapping[str, PhaseStats | None] | None = None,
 ) -> Iterator[tuple[str, str, Replayed]]:
     """As `replay_phases`, one outcome after the other with the phase and the question that it is
     of; the last of a question counts. Nothing is kept but what later phases rest on.

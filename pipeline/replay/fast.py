@@ -21,7 +21,7 @@ import numpy as np
 from pipeline.answers.answer_rules import AnswerRule, Rule
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError, DataError, ProtocolError
-from pipeline.core.protocol import Question, Statistics, StopReason, Strategy
+from pipeline.core.protocol import PhaseStats, Question, StopReason, Strategy
 from pipeline.replay.chain_arrays import NOT_APPLICABLE, ChainArrays
 from pipeline.statistics.agreement import (
     NO_FORM,
@@ -312,7 +312,7 @@ class FastReplay:
             for rule, position_Q in chosen.items()
         }
 
-    def _statistics(self, strategy: ChainStrategy) -> Mapping[str, Statistics]:
+    def _statistics(self, strategy: ChainStrategy) -> Mapping[str, PhaseStats]:
         """What a warm-up learns, by benchmark (`WarmUp.fold`)."""
         for phase in strategy.phases()[:-1]:
             assert isinstance(phase, WarmUp)  # by `replays_as_arrays`
@@ -321,7 +321,7 @@ class FastReplay:
             return replay._keep(key, partial(replay._counted, phase.strategy.n, phase.right_from))
         return {}
 
-    def _counted(self, warm_up: int, right_from: float) -> dict[str, Statistics]:
+    def _counted(self, warm_up: int, right_from: float) -> dict[str, PhaseStats]:
         score_QN = self.chains.score_QT[:, :warm_up]
         known, right = ~np.isnan(score_QN), score_QN >= right_from
         both = known[:, :-1] & known[:, 1:]
@@ -331,7 +331,7 @@ class FastReplay:
         for benchmark in dict.fromkeys(benchmark_Q.tolist()):
             of = (benchmark_Q == benchmark)[:, None] & both
             from_right, from_wrong = int(np.sum(of & before)), int(np.sum(of & ~before))
-            counted[benchmark] = Statistics(
+            counted[benchmark] = PhaseStats(
                 a=(int(np.sum(of & before & ~after)) + 0.5) / (from_right + 1.0),
                 b=(int(np.sum(of & ~before & after)) + 0.5) / (from_wrong + 1.0),
                 labels="score",

@@ -16,9 +16,9 @@ from pipeline.core.protocol import (
     Decisions,
     Generate,
     Observation,
+    PhaseStats,
     Question,
     Request,
-    Statistics,
     Stop,
     StopReason,
     Strategy,
@@ -68,7 +68,7 @@ class AtomOfThoughts(Strategy):
         """Completions a question at most; the method has no budget of samples or rounds."""
         return len(STAGES) * (self.retries + 1)
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Run the six stages; a stage whose tries are spent goes on with what there is."""
         calls = _Calls(question, self)
         ask = self.prompts_of(question).ask(question.text)

@@ -10,8 +10,8 @@ from pipeline.core.errors import ProtocolError
 from pipeline.core.protocol import (
     Completion,
     Decisions,
+    PhaseStats,
     Question,
-    Statistics,
     StopReason,
     Strategy,
 )
@@ -50,7 +50,7 @@ class BestOfN(Strategy):
     def __post_init__(self) -> None:
         check_budget(self.n)
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Draw all samples and choose one."""
         samples = Samples(question, self)
         yield from samples.draw(self.n, needs_scores=True)
@@ -134,7 +134,7 @@ class Beacon(Strategy):
         if not 0 < self.cost < float("inf"):
             raise ValueError(f"cost must be > 0 and finite, got {self.cost!r}")
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Draw until another sample is not worth its cost or the budget is spent."""
         samples = Samples(question, self)
         yield from samples.draw(min(LEAST, self.n), needs_scores=True)

@@ -11,8 +11,8 @@ from pipeline.core.protocol import (
     Decisions,
     Generate,
     Observation,
+    PhaseStats,
     Question,
-    Statistics,
     Stop,
     StopReason,
     Strategy,
@@ -74,7 +74,7 @@ class BudgetForcing(Strategy):
         """Completions a question at most; the method has no budget of samples or rounds."""
         return self.num_ignore + 2
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Think, think on `num_ignore` times, close the thinking, answer."""
         answer_tokens = self.answer_tokens or max(1, self.decoding.max_tokens // 4)
         left = max(1, question.token_limit(self.decoding) - answer_tokens)

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.answers.voting import clusters, forms, top_two
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import Decisions, Question, Statistics, Stop, StopReason, Strategy
+from pipeline.core.protocol import Decisions, PhaseStats, Question, Stop, StopReason, Strategy
 from pipeline.statistics.agreement import VOTE, AgreementWeights, agreement, recent_leader, runs
 from pipeline.strategies.self_consistency import p_majority_lasts
 from pipeline.strategies.sequential import Revisions, check_budget, check_unit
@@ -47,7 +47,7 @@ class ChainASC(Strategy):
         check_budget(self.n)
         check_unit("threshold", self.threshold)
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Revise until the majority is likely to last or the budget is spent."""
         chain = Revisions(question, self)
         reason = StopReason.BUDGET
@@ -96,7 +96,7 @@ class Agree(Strategy):
         check_unit("vote_threshold", self.vote_threshold)
         check_repeat(self.repeat)
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Revise until one answer is probably right or the budget is spent."""
         chain = Revisions(question, self)
         reason, leading, form = StopReason.BUDGET, -1, list[int]()
@@ -170,7 +170,7 @@ class Settled(Strategy):
         """As `stop_flag` says."""
         return self.stop_flag
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Revise until the chain has settled or the budget is spent."""
         chain = Revisions(question, self)
         reason = StopReason.BUDGET

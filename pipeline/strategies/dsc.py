@@ -1,7 +1,7 @@
 """DSC: self-consistency that spends by difficulty, a method on the data set (arXiv 2408.13457).
 
 `DifficultyAdaptiveSelfConsistency.decide` is what happens to one question in one phase; the phases
-decide what comes next for each question (``task`` of `Statistics.per_question`) and note what is
+decide what comes next for each question (``task`` of `PhaseStats.per_question`) and note what is
 known of it: ``place`` in the order of difficulty (0 is the hardest), whether its samples agreed
 ``at_once``; of the hard part the ``rank`` (0 is the easiest), the ``first`` window, the ``size`` at
 which its samples agreed.
@@ -23,10 +23,10 @@ from pipeline.core.protocol import (
     Decisions,
     Generate,
     Phase,
+    PhaseStats,
     Pool,
     Question,
     QuestionRecord,
-    Statistics,
     StopReason,
     Strategy,
 )
@@ -128,11 +128,11 @@ class DifficultyAdaptiveSelfConsistency(Strategy):
         """Completions a question at most, the rankings that it asks for included."""
         return self.n + (self.rankings if self.profile == "upstream" else 0)
 
-    def prepare(self, questions: Sequence[Question]) -> Statistics:
+    def prepare(self, questions: Sequence[Question]) -> PhaseStats:
         """Which question asks for which rankings; nothing in the paper's profile."""
         if self.profile == "paper":
-            return Statistics()
-        return Statistics(per_question=batches(questions, self.batch, self.rankings))
+            return PhaseStats()
+        return PhaseStats(per_question=batches(questions, self.batch, self.rankings))
 
     def phases(self) -> tuple[Phase, ...]:
         """Rank, judge, sample, answer the rest; or (paper) all samples, then the split."""
@@ -146,7 +146,7 @@ class DifficultyAdaptiveSelfConsistency(Strategy):
             Stage(strategy=self, name="greedy", task="greedy", stream="greedy"),
         )
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Do what the statistics want of this question."""
         facts = {} if statistics is None else statistics.per_question
         known = facts.get(question.question_id, {})
@@ -213,7 +213,7 @@ class Stage(Phase):
     reads_texts: bool = False
     task: Task | None = None
 
-    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+    def selects(self, question_id: str, statistics: PhaseStats | None) -> bool:
         """Whether the question has the task."""
         facts = facts_of(statistics)
         if self.task is None:
@@ -230,13 +230,13 @@ class Ranking(Stage):
     answers: bool = False
     reads_texts: bool = True
 
-    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+    def selects(self, question_id: str, statistics: PhaseStats | None) -> bool:
         """Whether the question leads a batch."""
         return bool(facts_of(statistics)[question_id]["batches"])
 
     def fold(
-        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
-    ) -> Statistics:
+        self, records: Mapping[str, QuestionRecord], statistics: PhaseStats | None
+    ) -> PhaseStats:
         """Order all questions by their mean place, 0 the easiest and 1 the hardest of a batch.
 
         A ranking that does not name each question once is left out; a question without any counts
@@ -262,7 +262,7 @@ class Ranking(Stage):
         hardest_first = sorted(
             facts, key=lambda question_id: (-difficulty[question_id], question_id)
         )
-        return Statistics(
+        return PhaseStats(
             per_question={
                 question_id: {"task": "judge", "place": place}
                 for place, question_id in enumerate(hardest_first)
@@ -278,14 +278,14 @@ class Judge(Stage):
     """0 is the hardest."""
     answers: bool = False
 
-    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+    def selects(self, question_id: str, statistics: PhaseStats | None) -> bool:
         """Whether the question stands in this stretch and the hard part has not ended."""
         known = facts_of(statistics)[question_id]
         return bool(known["task"] == "judge" and known["place"] < _end(self.strategy, self.wave))
 
     def fold(
-        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
-    ) -> Statistics:
+        self, records: Mapping[str, QuestionRecord], statistics: PhaseStats | None
+    ) -> PhaseStats:
         """Note which agreed; once the hard part has ended, or all are judged, put it in order."""
         facts = {question_id: dict(known) for question_id, known in facts_of(statistics).items()}
         for question_id, record in records.items():
@@ -298,12 +298,12 @@ class Judge(Stage):
         start = _first_run([known["at_once"] for known in judged], self.strategy.judge_window)
         waiting = [known for known in facts.values() if known["task"] == "judge"]
         if start is None and waiting:
-            return Statistics(per_question=facts)
+            return PhaseStats(per_question=facts)
         for known in waiting:
             known["task"] = "greedy"
         for rank, known in enumerate(reversed(judged[:start])):
             known.update(task="window", rank=rank, first=self.strategy.extend)
-        return Statistics(per_question=facts)
+        return PhaseStats(per_question=facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,14 +313,14 @@ class Wave(Stage):
     wave: int
     """0 is the easiest."""
 
-    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+    def selects(self, question_id: str, statistics: PhaseStats | None) -> bool:
         """Whether the question stands in this stretch."""
         known = facts_of(statistics)[question_id]
         return bool(known["task"] == "window" and _rank(known) < _end(self.strategy, self.wave))
 
     def fold(
-        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
-    ) -> Statistics:
+        self, records: Mapping[str, QuestionRecord], statistics: PhaseStats | None
+    ) -> PhaseStats:
         """Note the stop sizes and pre-allocate the next wave."""
         facts = {question_id: dict(known) for question_id, known in facts_of(statistics).items()}
         for question_id, record in records.items():
@@ -333,7 +333,7 @@ class Wave(Stage):
         for known in facts.values():
             if known["task"] == "window":
                 known["first"] = first
-        return Statistics(per_question=facts)
+        return PhaseStats(per_question=facts)
 
     def _stop_size(self, record: QuestionRecord) -> int:
         """The least number of samples that agree; the budget where none does."""
@@ -357,13 +357,13 @@ class Difficulty(Stage):
     name: str = "difficulty"
     answers: bool = False
 
-    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+    def selects(self, question_id: str, statistics: PhaseStats | None) -> bool:
         """Every question takes part."""
         return True
 
     def fold(
-        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
-    ) -> Statistics:
+        self, records: Mapping[str, QuestionRecord], statistics: PhaseStats | None
+    ) -> PhaseStats:
         """Split easy from medium by a binary search over the order of difficulty.
 
         A question judged is the one in the middle with its easier neighbour: where both agree
@@ -379,7 +379,7 @@ class Difficulty(Stage):
                 left = middle + 1
             else:
                 right = middle
-        return Statistics(
+        return PhaseStats(
             per_question={
                 question_id: {"task": "first" if place < left else "one_by_one", "place": place}
                 for place, question_id in enumerate(easiest_first)
@@ -398,7 +398,7 @@ class Difficulty(Stage):
         return self.strategy.agrees(answers_of(record, PAPER_WINDOW))
 
 
-def facts_of(statistics: Statistics | None) -> Facts:
+def facts_of(statistics: PhaseStats | None) -> Facts:
     if statistics is None:
         raise ConfigError("phases of dsc need the statistics of the phase before, got none")
     return statistics.per_question

@@ -17,9 +17,9 @@ from pipeline.core.protocol import (
     Completion,
     Decisions,
     Phase,
+    PhaseStats,
     Question,
     QuestionRecord,
-    Statistics,
     Stop,
     StopReason,
     Strategy,
@@ -80,7 +80,7 @@ class ExpectedAgreement(Strategy):
             Phase(name="vote", strategy=self, stream="samples"),
         )
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Draw batches until the index is at most the price or the budget is spent."""
         samples = Samples(question, self)
         if self.budget is not None:
@@ -105,13 +105,13 @@ class Wave(Phase):
     answers: bool = False
     reads_texts: bool = False
 
-    def selects(self, question_id: str, statistics: Statistics | None) -> bool:
+    def selects(self, question_id: str, statistics: PhaseStats | None) -> bool:
         """Whether the question was chosen; all were for the first."""
         return statistics is None or bool(statistics.per_question[question_id]["chosen"])
 
     def fold(
-        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
-    ) -> Statistics:
+        self, records: Mapping[str, QuestionRecord], statistics: PhaseStats | None
+    ) -> PhaseStats:
         """Count the answers and choose the questions of the next wave: by index, of equals those
         with fewer samples, then by id."""
         before = {} if statistics is None else statistics.per_question
@@ -126,7 +126,7 @@ class Wave(Phase):
         for name in order[: min(left, math.ceil(len(known) / WAVES))]:
             if self._index(known[name]) > 0:
                 known[name].update(chosen=True, size=known[name]["size"] + 1)
-        return Statistics(per_question=known)
+        return PhaseStats(per_question=known)
 
     def _samples_of(self, questions: int) -> int:
         return math.floor((self.strategy.budget or 1) * questions + 1e-9)
@@ -165,7 +165,7 @@ class ChainExpectedAgreement(Strategy):
         _check(self.n, self.price, self.alpha)
         check_unit("discount", self.discount)
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Revise until the index is at most the price or the budget is spent."""
         chain = Revisions(question, self)
         reason = StopReason.BUDGET

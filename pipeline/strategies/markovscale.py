@@ -12,9 +12,9 @@ from pipeline.core.protocol import (
     Completion,
     Observation,
     Phase,
+    PhaseStats,
     Question,
     QuestionRecord,
-    Statistics,
 )
 from pipeline.statistics.calibration_maps import CalibrationMap
 from pipeline.strategies.samples import Profile
@@ -71,12 +71,12 @@ class MarkovScaleT(ChainStrategy):
         """A p0 taken from the first score needs that score."""
         return self.p0_source in ("auto", "first_score")
 
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """The gate after the first answer, then the whole budget."""
         return self._settings(question, statistics, gate=True)
 
     def _settings(
-        self, question: Question, statistics: Statistics | None, **more: Any
+        self, question: Question, statistics: PhaseStats | None, **more: Any
     ) -> ChainSettings:
         p0, source = _first_belief(question, self.p0_source)
         a, b = _transitions(question, statistics, self.kind)
@@ -128,7 +128,7 @@ class MarkovScaleStar(MarkovScaleT):
         """The posterior is made of scores, and so is a p0 taken from the first one."""
         return self.stopping or (self.gate and self.p0_source in ("auto", "first_score"))
 
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """The gate, and the stopping rule under the prior of Eq. 16."""
         return self._settings(
             question,
@@ -206,7 +206,7 @@ class MarkovScale0(ChainStrategy):
         )
         return (warm_up, Phase(name="continue", strategy=self))
 
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """The stopping rule under the heuristic prior, once the warm-up is over."""
         if statistics is None or statistics.a is None or statistics.b is None:
             raise ConfigError("markovscale_0 needs statistics with a and b, run its warm-up phase")
@@ -239,8 +239,8 @@ class WarmUp(Phase):
     calibration: CalibrationMap | None = None
 
     def fold(
-        self, records: Mapping[str, QuestionRecord], statistics: Statistics | None
-    ) -> Statistics:
+        self, records: Mapping[str, QuestionRecord], statistics: PhaseStats | None
+    ) -> PhaseStats:
         """a and b over all transitions, by verifier scores; each (k + 1/2) / (n + 1), the mean
         under Jeffreys' prior, so that both exist where no transition was seen."""
         drawn = (record.completions for record in records.values())
@@ -253,7 +253,7 @@ class WarmUp(Phase):
             )
             for completions in drawn
         )
-        return Statistics(
+        return PhaseStats(
             a=(counts.right_wrong + 0.5) / (counts.from_right + 1.0),
             b=(counts.wrong_right + 0.5) / (counts.from_wrong + 1.0),
             labels=Labels.SCORE.value,
@@ -282,7 +282,7 @@ def _first_belief(question: Question, source: P0Source) -> tuple[float | None, s
 
 
 def _transitions(
-    question: Question, statistics: Statistics | None, kind: str
+    question: Question, statistics: PhaseStats | None, kind: str
 ) -> tuple[float, float]:
     """a and b of the data set: measured in this run where statistics are given, else priors."""
     for source in (statistics, question.priors):

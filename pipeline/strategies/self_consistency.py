@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pipeline.answers.voting import clusters, top_two
-from pipeline.core.protocol import Decisions, Question, Statistics, StopReason, Strategy
+from pipeline.core.protocol import Decisions, PhaseStats, Question, StopReason, Strategy
 from pipeline.strategies.samples import Profile, Samples
 from pipeline.strategies.sequential import check_budget, check_unit
 
@@ -41,7 +41,7 @@ class SelfConsistency(Strategy):
         """The vote that defines its answer."""
         return "prm_weighted_vote" if self.weighted else "vote"
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Draw all samples and vote."""
         samples = Samples(question, self)
         yield from samples.draw(self.n, needs_scores=self.weighted)
@@ -82,7 +82,7 @@ class EarlyStoppingSelfConsistency(Strategy):
         if not self.no_answer_votes and self.profile == "paper":
             raise ValueError("no_answer_votes must be on in the profile paper, got false")
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Draw windows until one agrees or the budget does not allow another."""
         samples, paper = Samples(question, self), self.profile == "paper"
         size = min(self.window, self.n)
@@ -137,7 +137,7 @@ class AdaptiveConsistency(Strategy):
         if self.batch < 1:
             raise ValueError(f"batch must be >= 1, got {self.batch!r}")
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Draw batches until the majority is likely to last or the budget is spent."""
         samples, paper = Samples(question, self), self.profile == "paper"
         while samples.drawn < self.n:

@@ -24,8 +24,8 @@ from pipeline.core.protocol import (
     Decisions,
     Generate,
     Observation,
+    PhaseStats,
     Question,
-    Statistics,
     Stop,
     StopReason,
     Strategy,
@@ -167,10 +167,10 @@ class ChainStrategy(Strategy):
     for all settings, and slower."""
 
     @abstractmethod
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """What the chain of a question decides by."""
 
-    def decide(self, question: Question, statistics: Statistics | None = None) -> Decisions:
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
         """Ask, show the answer, ask again; the order of the tests is that of `StopReason`."""
         settings = self.settings(question, statistics)
         belief = ChainBelief(settings)
@@ -236,7 +236,7 @@ class Base(ChainStrategy):
     belief_fields: ClassVar[tuple[str, ...]] = ()
     n: ClassVar[int] = 1
 
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """One round."""
         return ChainSettings(n=1, score=self.score)
 
@@ -263,7 +263,7 @@ class MRThinking(ChainStrategy):
         if self.chain < 0:
             raise ValueError(f"chain must be >= 0, got {self.chain!r}")
 
-    def settings(self, question: Question, statistics: Statistics | None = None) -> ChainSettings:
+    def settings(self, question: Question, statistics: PhaseStats | None = None) -> ChainSettings:
         """All rounds, whatever is believed."""
         return ChainSettings(
             n=self.n, score=self.score, score_every=self.score_every, chain=self.chain

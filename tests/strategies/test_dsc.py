@@ -14,10 +14,10 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import (
     Failure,
     Observation,
+    PhaseStats,
     Question,
     QuestionRecord,
     Request,
-    Statistics,
     Stop,
     StopReason,
 )
@@ -224,7 +224,7 @@ def test_failed_samples_and_failed_questions_do_not_end_the_hard_part() -> None:
 def test_mean_places_make_the_order() -> None:
     """A failed ranking is left out; a question without any counts as middling."""
     strategy = DSC(rankings=2)
-    known = Statistics(
+    known = PhaseStats(
         per_question={
             "a": {"task": "rank", "text": "a", "batches": [["a", "b", "c"], ["a", "b", "c"]]},
             "b": {"task": "rank", "text": "b", "batches": [["b", "a"]]},
@@ -333,7 +333,7 @@ def test_paper_counts_a_question_without_scores_as_hardest() -> None:
         "good": record("good", [completion("1", 0.9)] * 6),
     }
 
-    learnt = Difficulty(strategy=strategy).fold(records, Statistics())
+    learnt = Difficulty(strategy=strategy).fold(records, PhaseStats())
 
     assert {key: facts["place"] for key, facts in learnt.per_question.items()} == {
         "good": 0,
