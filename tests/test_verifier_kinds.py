@@ -308,5 +308,5 @@ def test_a_verdict_inside_a_thought_is_refused(
     with pytest.raises(ConfigError, match=r"opens a thought, '<think>\\n', which begin must close"):
         started(folder, kind="generative", profile="judge")
     for fields in ({"begin": "</think>"}, {"chat_template_kwargs": {"enable_thinking": False}}):
-        with pytest.raises(AttributeError, match="start"):  # it would load now
+        with pytest.raises(NameError, match="start"):  # it would load now
             started(folder, kind="generative", profile={"like": "judge", **fields})
