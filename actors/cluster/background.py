@@ -40,7 +40,7 @@ def with_retries(
     Raises:
         StorageError: where it still fails then.
     """
-    give_up, pause, told = time.monotonic() + give_up_s, _FIRST_PAUSE_S, False
+    give_up, pause, reported = time.monotonic() + give_up_s, _FIRST_PAUSE_S, False
     while True:
         try:
             result = call()
@@ -51,10 +51,10 @@ def with_retries(
             logger.warning("could not %s, again in %.1f s: %s", what, pause, error)
             if tell is not None:
                 tell(f"could not {what}: {error}")
-                told = True
+                reported = True
         time.sleep(pause)
         pause = min(2 * pause, _MOST_PAUSE_S)
-    if told and tell is not None:
+    if reported and tell is not None:
         tell(None)
     return result
 

@@ -1,7 +1,8 @@
 """*RunMonitor*: a Ray actor that collects progress from controllers and sends them limits.
 
 A small Ray actor without a CPU of its own. Controllers report their counters to it every second,
-and are told how many chains they may have at work; the driver reads the counters for progress,
+and
+learn how many chains they may have at work; the driver reads the counters for progress,
 metrics, admission, the watchdog and the abort policy.
 """
 
@@ -81,7 +82,7 @@ class RunMonitor:
         """Return when controllers are to stop asking engines; how long they may finish, in s.
 
         Args:
-            heard: how often they were told so before; the last grace is what counts.
+            heard: how often they heard so before; the last grace is what counts.
         """
         async with self._told:
             await self._told.wait_for(lambda: len(self._graces) > heard)

@@ -62,7 +62,7 @@ class Chains:
         rules: answer rules that outcomes are read by.
         headline: the one whose verdict is counted for progress, by label; strategies that are not
             named have no answer in this phase. None counts `last` of all.
-        ended: told of each chain that stops, before its rounds are durable.
+        ended: called with each chain that stops, before its rounds are durable.
         gate: of a run that has caps; the generator's pool passes it.
     """
 
@@ -171,7 +171,7 @@ class Chains:
             return await task
         except asyncio.CancelledError:
             if self._samples.draining:
-                with suppress(JournalError):  # the writer has told it
+                with suppress(JournalError):  # the writer reports it
                     await self._journal.durable()  # Ray may end this process once all have returned
                 return None
             task.cancel()
@@ -210,11 +210,11 @@ class Chains:
                 priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
                 self._expect(work, drawn)
                 served = await self._samples.of(work, requests, recording, priority)
-                told = [observation for observation, _ in served]
+                observations = [observation for observation, _ in served]
                 lost = sum((cost for _, cost in served), lost)
-                drawn += told
-                held = max(held, held_tokens(told))
-                requests = steps.send(told)
+                drawn += observations
+                held = max(held, held_tokens(observations))
+                requests = steps.send(observations)
         except StopIteration as end:
             stop: Stop = end.value
         except MemoryError:

@@ -241,7 +241,7 @@ class Controller:
             await asyncio.sleep(_REPORT_EVERY_S)
 
     async def _cut_when_told(self) -> None:
-        """Drain sooner where the run is told to stop while it drains."""
+        """Drain sooner where the run is to stop while it drains."""
         assert self._chains is not None
         with contextlib.suppress(ray.exceptions.RayActorError):
             await asyncio.sleep(await self._until_drain(1))

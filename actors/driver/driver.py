@@ -48,7 +48,7 @@ class Attempt:
         run: its directory, with questions.parquet written.
         config: configuration of this attempt.
         number: of the attempt.
-        progress: told the totals every ten seconds.
+        progress: called with the totals every ten seconds.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Attempt:
         self._entry = run.attempt(number)
         self._phases = RunPhases(run, config, self._entry)
         self._taken_over: str | None = None
-        self._has_told = False
+        self._has_reported = False
         self._account: StatsPoller
         self._admission: AdmissionControl
         self._rows: MetricRows
@@ -205,7 +205,7 @@ class Attempt:
         """
         reason: MarkovScaleError | None = None
         began, chains = time.monotonic(), len(to_come) - 1
-        told = began
+        reported_at = began
         stopped, begun = sum(before["stops"].values()), 0
         up = before["controllers"] + self._config.runtime.controllers.actors
         waiting, running = Waiting("controllers"), True
@@ -230,19 +230,19 @@ class Attempt:
                 flow.ending()
                 grace_s = self._grace_s(reason)
                 answer(watch.drain.remote(grace_s))
-                told_at = time.monotonic()
-            elif reason is not None and time.monotonic() > told_at + (
+                drained_at = time.monotonic()
+            elif reason is not None and time.monotonic() > drained_at + (
                 grace_s + _DRAIN_S if totals["controllers"] > before["controllers"] else _NONE_UP_S
             ):
                 logger.warning("chains did not drain in time, leaving them")
                 raise reason
-            if time.monotonic() - told >= _METRICS_EVERY_S or not running:
-                told = time.monotonic()
+            if time.monotonic() - reported_at >= _METRICS_EVERY_S or not running:
+                reported_at = time.monotonic()
                 self._look_for_others()
                 if totals["trouble"]:
                     logger.warning("storage fails, what is finished waits: %s", totals["trouble"])
-                self._rows.tell(totals, phase, (stopped, chains), told - began)
-                self._has_told = True
+                self._rows.tell(totals, phase, (stopped, chains), reported_at - began)
+                self._has_reported = True
         try:
             flow.result()
         except Exception as error:
@@ -319,7 +319,7 @@ class Attempt:
             finally:
                 engines.stop()
         finally:
-            if not self._has_told:  # engines that only loaded cost as well
+            if not self._has_reported:  # engines that only loaded cost as well
                 with suppress(ray.exceptions.RayError):
                     totals = answer(watch.totals.remote())
                     note_spent(self._run, self._entry, totals, self._spending.figures())

@@ -203,6 +203,6 @@ class AbortPolicy:
             return None
         return RunFailedError(
             f"failed questions must be at most {share:.0%} of those finished, got {failed} of "
-            f"{finished}, the last with: {totals['last_error']}; once that is mended, "
+            f"{finished}, the last with: {totals['last_error']}; once that is fixed, "
             f"{self._resume} --retry-failed"
         )

@@ -36,7 +36,7 @@ class MetricRows:
         attempt: the attempt.
         account: what the engines say.
         admission: how many chains may be at work.
-        progress: told each row; None tells nobody.
+        progress: called with each row; None for nobody.
         spent: what the attempt has spent so far, and the run against its caps.
     """
 
@@ -265,9 +265,11 @@ class RunMetrics:
         for limit, amounts in row.get("limits", {}).items():
             for name, gauge in self._limits.items():
                 gauge.set(amounts[name], tags={**self._run, "limit": limit})
-        told = {(p, one["replica"]): one for p, all_of in row["engines"].items() for one in all_of}
-        self._seen |= told.keys()
+        replicas = {
+            (p, one["replica"]): one for p, all_of in row["engines"].items() for one in all_of
+        }
+        self._seen |= replicas.keys()
         for pool, replica in self._seen:
-            stats = told.get((pool, replica), {})  # one that is gone has no places and no queue
+            stats = replicas.get((pool, replica), {})  # one that is gone has no places and no queue
             for name, gauge in self._replicas.items():
                 gauge.set(stats.get(name, 0), {**self._run, "pool": pool, "replica": replica})

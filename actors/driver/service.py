@@ -47,7 +47,7 @@ class EndpointEndedError(MarkovScaleError):
 
 
 class Service:
-    """Serves the strategies of a configuration until it is told to stop.
+    """Serves the strategies of a configuration until a signal stops it.
 
     Args:
         config: its strategies, models and engines.
@@ -125,7 +125,7 @@ class Service:
             account,
             lambda limit: ray.get(watch.admit.remote(limit, 1)),
         )
-        told = looked = time.monotonic()
+        logged_at = looked = time.monotonic()
         rounds = 0
         while not self._signals.stop:
             time.sleep(_POLL_S)
@@ -137,8 +137,8 @@ class Service:
                 looked = time.monotonic()
             account.look()
             admission.step(totals)
-            if time.monotonic() - told >= _TELL_EVERY_S and totals["rounds"] > rounds:
-                told, rounds = time.monotonic(), totals["rounds"]
+            if time.monotonic() - logged_at >= _TELL_EVERY_S and totals["rounds"] > rounds:
+                logged_at, rounds = time.monotonic(), totals["rounds"]
                 logger.info(
                     "%d questions answered, %d at work, %d wait; %d completions, %d tokens",
                     sum(totals["stops"].values()),
@@ -182,7 +182,7 @@ class Service:
 
     @contextmanager
     def _endpoint(self) -> Iterator[Any]:
-        """Its handle; requests are 503 until it is told to begin."""
+        """Its handle; requests are 503 until it begins."""
         controllers = self._config.runtime.controllers
         plan = EndpointPlan(
             run_id=self._run_id,

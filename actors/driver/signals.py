@@ -87,7 +87,7 @@ class Signals:
 
 
 def stop_grace_s(runtime: RuntimeConfig) -> float:
-    """How long a run that was told to stop lets completions finish (``runtime.drain_s``).
+    """How long a run that is to stop lets completions finish (``runtime.drain_s``).
 
     Most of what Ray leaves a stopped job; the rest is for flushing and for ending the engines.
     """

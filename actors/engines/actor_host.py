@@ -115,7 +115,7 @@ class EngineHost:
     """Holds one engine, and ends its own process when the engine cannot serve any more.
 
     Ending the process, rather than raising, is what makes Ray see a system error: it then starts
-    another, and callers are told that the replica is gone.
+    another, and callers learn that the replica is gone.
 
     Args:
         replica: its name.

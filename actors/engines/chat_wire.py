@@ -119,8 +119,8 @@ class JudgeWire:
         judge = self._judge
         if judge.read == "verdicts":
             return share_of_right(judge, [text_of(each["message"])[1] for each in choices])
-        told = (choices[0].get("logprobs") or {}).get("content") or []
-        tops = (told[0].get("top_logprobs") if told else None) or []
+        words = (choices[0].get("logprobs") or {}).get("content") or []
+        tops = (words[0].get("top_logprobs") if words else None) or []
         if not tops:
             raise VerifierError("empty: the reply must tell log-probabilities of its first word")
         return probability_of_right(judge, logprobs_of_words(judge, tops))
@@ -139,14 +139,14 @@ def logprobs_of_words(judge: Judge, tops: Sequence[Mapping[str, Any]]) -> dict[s
     words = (*judge.right, *judge.wrong)
     cased = len({_bare(word).casefold() for word in words}) < len({_bare(word) for word in words})
     of = {_bare(word) if cased else _bare(word).casefold(): word for word in reversed(words)}
-    told = dict.fromkeys(words, -math.inf)
+    found = dict.fromkeys(words, -math.inf)
     for top in tops:
         token = _bare(top["token"])
         word = of.get(token if cased else token.casefold())
         if word is not None and top["logprob"] > LEAST:
-            high, low = sorted((told[word], top["logprob"]), reverse=True)
-            told[word] = high + math.log1p(math.exp(low - high))
-    return told
+            high, low = sorted((found[word], top["logprob"]), reverse=True)
+            found[word] = high + math.log1p(math.exp(low - high))
+    return found
 
 
 def _unforged(text: str) -> str:
@@ -343,8 +343,8 @@ def usage_of(
         ValueError: where it does not say, or tells numbers that cannot be.
     """
     usage = reply.get("usage")
-    told = usage if isinstance(usage, Mapping) else {}
-    read, made = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
+    counts = usage if isinstance(usage, Mapping) else {}
+    read, made = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
     if read is None or made is None:
         raise ValueError(f"usage must tell prompt_tokens and completion_tokens, got {usage!r:.200}")
     most = allowed * (1 + _MORE_TOKENS) + _FEW_TOKENS
@@ -358,10 +358,10 @@ def usage_of(
             f"usage must tell a number of prompt_tokens that {asked:,} characters can have, "
             f"got {read:,}"
         )
-    cached = _detail(told, "prompt_tokens_details", "cached_tokens")
+    cached = _detail(counts, "prompt_tokens_details", "cached_tokens")
     if cached is None:
-        cached = _count(told.get("prompt_cache_hit_tokens"))  # DeepSeek's
-    thought = _detail(told, "completion_tokens_details", "reasoning_tokens")
+        cached = _count(counts.get("prompt_cache_hit_tokens"))  # DeepSeek's
+    thought = _detail(counts, "completion_tokens_details", "reasoning_tokens")
     return Usage(
         read, min(cached or 0, read), made, None if thought is None else min(thought, made)
     )
@@ -392,9 +392,9 @@ def text_of(message: Mapping[str, Any]) -> tuple[str, str]:
         ValueError: where its content is no text.
     """
     thinks, text = _parts_of(message.get("content") or "")
-    told = (message.get("reasoning"), message.get("reasoning_content"))
+    thoughts = (message.get("reasoning"), message.get("reasoning_content"))
     # of a form that nobody knows it is no reason to lose the text
-    return next((each for each in told if each and isinstance(each, str)), thinks), text
+    return next((each for each in thoughts if each and isinstance(each, str)), thinks), text
 
 
 def _calls_of(message: Mapping[str, Any]) -> str:
@@ -407,7 +407,7 @@ def _calls_of(message: Mapping[str, Any]) -> str:
 
 
 def confidence_in(choice: Mapping[str, Any]) -> Confidence | None:
-    """How sure the model was; None where the server told nothing, or not of every token."""
+    """How sure the model was; None where the server says nothing, or not of every token."""
     try:
         places = choice["logprobs"]["content"]
         tops = [[float(top["logprob"]) for top in place["top_logprobs"]] for place in places]

@@ -85,8 +85,8 @@ async def check_model(
     Raises:
         ConfigError: naming what it has. A server that does not list its models passes.
     """
-    told = await server.get("/models")
-    entries = told.get("data") if isinstance(told, dict) else None
+    body = await server.get("/models")
+    entries = body.get("data") if isinstance(body, dict) else None
     if not isinstance(entries, list):
         return
     models = {
@@ -182,8 +182,8 @@ async def rendered_prompt(server: ChatServer, body: Mapping[str, Any]) -> str:
     """The end of the prompt by the server's chat template; ``""`` where it does not tell."""
     asked = {"model": body["model"], "messages": body["messages"], "add_generation_prompt": True}
     kwargs = {n: body[n] for n in ("chat_template_kwargs",) if n in body}
-    told = await server.post("/tokenize", asked | kwargs)
-    tokens = told.get("tokens") if isinstance(told, dict) else None
+    body = await server.post("/tokenize", asked | kwargs)
+    tokens = body.get("tokens") if isinstance(body, dict) else None
     if not isinstance(tokens, list):
         return ""
     text = await server.post("/detokenize", {"model": body["model"], "tokens": tokens[-50:]})
@@ -368,6 +368,6 @@ class EndpointHost:
         if wire.known(call) is not None:
             return
         sent = await server.complete(wire.body(call), deadline_s=120)
-        told = None if sent.reply is None else answer_of(wire, call, sent.reply)
-        if isinstance(told, Failure):
-            logger.warning("%s gave no verdict when asked for one: %s", server.url, told.error)
+        verdict = None if sent.reply is None else answer_of(wire, call, sent.reply)
+        if isinstance(verdict, Failure):
+            logger.warning("%s gave no verdict when asked for one: %s", server.url, verdict.error)

@@ -342,10 +342,10 @@ class EndpointCall(Generic[A]):
                 raise ReplicaLostError(sent.failure.error.removeprefix("replica_lost: "))
             return sent.failure
         assert sent.reply is not None  # neither a failure nor a reply is not sent
-        told: Any = answer_of(self._transport.wire, self._call, sent.reply)
-        if isinstance(told, Failure):
-            return replace(told, error=self._transport.masked(told.error))
-        answer = told
+        outcome: Any = answer_of(self._transport.wire, self._call, sent.reply)
+        if isinstance(outcome, Failure):
+            return replace(outcome, error=self._transport.masked(outcome.error))
+        answer = outcome
         return answer
 
     def abort(self) -> None:

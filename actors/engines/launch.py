@@ -82,11 +82,11 @@ def autoscales() -> bool:
     if is_autoscaler_v2(fetch_from_server=True):
         return True
     give_up = time.monotonic() + _MONITOR_S
-    while (told := _internal_kv_get(DEBUG_AUTOSCALING_STATUS)) is None:
+    while (status := _internal_kv_get(DEBUG_AUTOSCALING_STATUS)) is None:
         if time.monotonic() > give_up:
             return False
         time.sleep(0.5)
-    types = json.loads(told).get("autoscaler_report", {}).get("active_nodes", {})
+    types = json.loads(status).get("autoscaler_report", {}).get("active_nodes", {})
     return any(not name.startswith("node_") for name in types)
 
 

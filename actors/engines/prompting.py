@@ -233,7 +233,7 @@ class Prompter:
         cached: int,
         confidence: Confidence | None = None,
     ) -> Generated | Failure:
-        """What a generator made of a prompt, as the caller is told it.
+        """What a generator made of a prompt, as the caller gets it.
 
         Args:
             prompt: as given to the generator.

@@ -105,8 +105,8 @@ async def next_token(llm: Any, ids: list[int], candidates: Sequence[int], reques
     output = await completed(llm, ids, request_id, 0, max_tokens=1, temperature=0.0, **asked)
     if isinstance(output, Failure):
         return output
-    told = (output.outputs[0].logprobs or [{}])[0]
-    return {token: told[token].logprob for token in candidates if token in told}
+    found = (output.outputs[0].logprobs or [{}])[0]
+    return {token: found[token].logprob for token in candidates if token in found}
 
 
 async def _last(stream: AsyncIterator[Any]) -> Any:
@@ -256,7 +256,7 @@ def started(options: Any, counter: Any) -> InProcess:
 
     Args:
         options: vLLM's EngineArgs.
-        counter: a StatLoggerBase, told of each step. Of the loggers that vLLM has besides, one
+        counter: a StatLoggerBase, called with each step. Of the loggers that vLLM has besides, one
             feeds Prometheus at every step, whether anyone reads it or not.
     """
     from vllm.usage.usage_lib import UsageContext

@@ -227,14 +227,14 @@ def retry_after_s(headers: httpx.Headers, now: float) -> float | None:
         headers: of its reply; a number of seconds, of milliseconds (``retry-after-ms``), or a date.
         now: seconds since the epoch.
     """
-    told = headers.get("retry-after", "")
+    value = headers.get("retry-after", "")
     try:
         if "retry-after-ms" in headers:
             wait_s = float(headers["retry-after-ms"]) / 1000
-        elif told.replace(".", "", 1).isdigit():
-            wait_s = float(told)
+        elif value.replace(".", "", 1).isdigit():
+            wait_s = float(value)
         else:
-            wait_s = parsedate_to_datetime(told).timestamp() - now
+            wait_s = parsedate_to_datetime(value).timestamp() - now
     except (ValueError, OverflowError):
         return None
     return max(0.0, wait_s) if math.isfinite(wait_s) else None
@@ -251,8 +251,8 @@ def _status_in(error: dict[str, Any]) -> int:
 
 def _message(response: HttpReply) -> str:
     """What an error reply says, in any of the forms that servers have."""
-    told = response.json()
+    body = response.json()
     for name in ("error", "message", "detail"):
-        if isinstance(told, dict) and name in told:
-            told = told[name]
-    return str(told) if told else response.text or response.reason
+        if isinstance(body, dict) and name in body:
+            body = body[name]
+    return str(body) if body else response.text or response.reason

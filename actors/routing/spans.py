@@ -28,7 +28,7 @@ _FLUSH_MS = 3_000
 
 @functools.cache
 def spans() -> Spans | None:
-    """What makes the spans of this process; None where nobody is to be told."""
+    """What makes the spans of this process; None where nothing collects them."""
     off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if off or not any(os.environ.get(name) for name in _ENDPOINTS):
         return None

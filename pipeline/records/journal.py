@@ -310,7 +310,7 @@ class Resumed:
         self._used: set[int] = set()
 
     def take(self, request: Request) -> Observation | None:
-        """What a strategy is told that asks for a request; None where nothing was recorded."""
+        """The observation that a request gets; None where nothing was recorded."""
         row = self.find(request)
         return None if row is None else as_asked(observation_of(row), request)
 

@@ -197,8 +197,8 @@ def write_segment(
     """
     table = table_of(rows)
     marks = {_BASE: None if base is None else json.dumps(base), RUN: run}
-    told = {name: text.encode() for name, text in marks.items() if text is not None}
-    table = table.replace_schema_metadata({**table.schema.metadata, **told})
+    metadata = {name: text.encode() for name, text in marks.items() if text is not None}
+    table = table.replace_schema_metadata({**table.schema.metadata, **metadata})
     data = parquet_bytes(table)
     name = f"{epoch.name}-{sequence:06d}-{checksum(data)}.parquet"
     journal.write(name, data)

@@ -74,9 +74,9 @@ def flat(row: Mapping[str, Any], above: str = "") -> Numbers:
 
 
 def _of_replicas(pool: str, replicas: Sequence[Mapping[str, Any]]) -> Numbers:
-    told: Numbers = {f"{pool}.replicas": len(replicas)}
+    numbers: Numbers = {f"{pool}.replicas": len(replicas)}
     for name in ("running", "waiting"):
-        told[f"{pool}.{name}"] = sum(replica.get(name) or 0 for replica in replicas)
+        numbers[f"{pool}.{name}"] = sum(replica.get(name) or 0 for replica in replicas)
     usage = [r["kv_usage"] for r in replicas if r.get("kv_usage") is not None]
-    told[f"{pool}.kv_usage"] = sum(usage) / len(usage) if usage else None
-    return told
+    numbers[f"{pool}.kv_usage"] = sum(usage) / len(usage) if usage else None
+    return numbers

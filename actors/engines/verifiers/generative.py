@@ -20,11 +20,11 @@ from actors.engines.verifiers.kind import (
     Running,
     Scores,
     Solution,
+    described,
     has_of,
     refused,
     special_tokens,
     tokens_of,
-    told,
     unforged,
 )
 from pipeline.config.models import VerifierModel
@@ -142,12 +142,12 @@ class VllmWriter:
             if isinstance(counted, Failure):
                 return counted
             before = counted
-        told = await vllm_engine.next_token(
+        answer = await vllm_engine.next_token(
             self._running.llm, ids, [*self._words.values()], request_id
         )
-        if isinstance(told, Failure):
-            return told
-        logprobs = {word: told[token] for word, token in self._words.items() if token in told}
+        if isinstance(answer, Failure):
+            return answer
+        logprobs = {word: answer[token] for word, token in self._words.items() if token in answer}
         return Weighed(logprobs, read=max(0, len(ids) - before))
 
     async def _prompt(
@@ -176,7 +176,7 @@ class Generative:
         self.model, self.judge, self.tokenizer = model, model.judge, tokenizer
         has = has_of(model)
         if not has.ends_with(*LANGUAGE_MODELS):
-            raise refused(model, told(has), "a language model head (...ForCausalLM)")
+            raise refused(model, described(has), "a language model head (...ForCausalLM)")
         self.words: dict[str, int] = {}
         if self.judge.read == "probability":
             words = (*self.judge.right, *self.judge.wrong)

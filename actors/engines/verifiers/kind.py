@@ -60,7 +60,7 @@ def refused(model: VerifierModel, has: str, needed: str) -> ConfigError:
     )
 
 
-def told(has: Has) -> str:
+def described(has: Has) -> str:
     """What a model has, in words."""
     return f"{', '.join(has.architectures) or 'no architecture'} with {has.labels} labels"
 

@@ -22,12 +22,12 @@ from actors.engines.verifiers.kind import (
     Running,
     Scores,
     Solution,
+    described,
     has_of,
     refused,
     special_tokens,
     token_of,
     tokens_of,
-    told,
     unforged,
 )
 from pipeline.config.models import VerifierModel
@@ -238,7 +238,7 @@ class OneColumn(StepReader):
         if not classifies or self.form.column >= self._columns:
             raise refused(
                 self.model,
-                told(has),
+                described(has),
                 f"a head with a column {self.form.column} (...ForRewardModel, ...ForPrmModel, "
                 "...ForSequenceClassification, ...ForTokenClassification)",
             )
@@ -269,7 +269,7 @@ class TokenPair(StepReader):
     def check(self, has: Has) -> None:
         """A language model that has both tokens."""
         if not has.ends_with(*LANGUAGE_MODELS):
-            raise refused(self.model, told(has), "a language model head (...ForCausalLM)")
+            raise refused(self.model, described(has), "a language model head (...ForCausalLM)")
         pair = (self.form.bad or "", self.form.good or "")
         self._pair = list(tokens_of(self.model, self.tokenizer, pair, "bad or good").values())
 
@@ -308,7 +308,7 @@ class QwenPrm(StepReader):
         """A head of two labels."""
         if has.ends_with(*LANGUAGE_MODELS) or has.labels != 2:
             needed = "a head of 2 labels, such as Qwen2ForProcessRewardModel,"
-            raise refused(self.model, told(has), needed)
+            raise refused(self.model, described(has), needed)
 
     def scores(self, rows: Sequence[Sequence[float]], n_steps: int) -> tuple[float, ...]:
         """P(right)."""
