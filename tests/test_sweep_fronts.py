@@ -18,7 +18,7 @@ from jobs import report as report_job
 from jobs import sweep as sweep_job
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.core.protocol import Decisions, Question, PhaseStats, Stop, StopReason
+from pipeline.core.protocol import Decisions, PhaseStats, Question, Stop, StopReason
 from pipeline.paper.beliefs import from_other_half, settling_on_other_half
 from pipeline.paper.controls import gate_controls
 from pipeline.paper.evaluation import Evaluation, evaluate
