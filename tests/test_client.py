@@ -85,6 +85,24 @@ async def test_after_the_last_attempt_a_failure_says_why_and_what_it_cost() -> N
     )
 
 
+async def test_pauses_between_tries_double_up_to_64_times_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1, 2, 4, ..., 64 and no longer, however often a request is tried."""
+    pauses: list[float] = []
+
+    async def paused(seconds: float) -> None:
+        pauses.append(seconds)
+
+    patient = client(settings=SETTINGS.model_copy(update={"attempts": 10, "backoff_s": 0.5}),
+                     faults={"odd": "error"})  # fmt: skip
+    monkeypatch.setattr("actors.routing.client.asyncio.sleep", paused)
+    outcome = await patient.call(GenerateCall(asks("odd")))
+
+    assert isinstance(outcome, Failure)
+    assert [s for s in pauses if s] == [0.5 * 2**i for i in (0, 1, 2, 3, 4, 5, 6, 6, 6)]
+
+
 async def test_a_dead_engine_leaves_tokens_unknown() -> None:
     """Placeholder can say what the lost tries cost: None, not 0."""
     dying = client(faults={"die": "crash"})
