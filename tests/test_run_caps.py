@@ -205,6 +205,7 @@ def test_what_a_controller_that_is_gone_held_is_free() -> None:
     """But for what is counted of what it spent; until then not one token of it is."""
     allotment = TokenLeases(2, 100)
     assert [allotment.renew(name, 0, 0, wanting=True) for name in "ab"] == [50, 50]
+    assert allotment.renew("c", 0, 0, wanting=True) == 0  # all is leased, though c has no lease
     assert allotment.renew("b", 50, 50, wanting=True) == 50
     allotment.renew("a", 30, 50, wanting=True)
     allotment.end("a", 20)
