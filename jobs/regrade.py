@@ -2,19 +2,27 @@
 
     python -m jobs.regrade RUN --grader math_verify
     python -m jobs.regrade RUN --grader paper --examples 20
+    python -m jobs.regrade RUN --labels labels.csv
 
 Reads the journal and ``questions.parquet``; writes ``verdicts-GRADER.parquet`` into the run
 directory (one row a completion: its key, the verdict of the run's own grader and the new one) and
-prints how the two agree. Nothing is generated. Exits with 0, or 2 for a wrong run or grader.
+prints how the two agree. With --labels, people are compared with the run's own grader, such as a
+judge: where the file is not there, a random sample of answers is written to it, without verdicts;
+with ``right`` or ``wrong`` in its column ``label``, the agreement is printed. Nothing is generated,
+and no model is called: verdicts of a judge are those of the journal. Exits with 0, or 2 for a wrong
+run, grader or file.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.table import Table
 
@@ -35,15 +43,30 @@ _KEY = ("strategy", "benchmark", "question_id", "pool", "chain", "round", "sampl
 _ROWS_AT_ONCE = 4_096  # completions in memory
 
 
+class _Answer(NamedTuple):
+    """What people label."""
+
+    benchmark: str
+    question_id: str
+    gold: str
+    answer: str
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("regrade", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory")
-    options.add_argument(
+    how = options.add_mutually_exclusive_group(required=True)
+    how.add_argument(
         "--grader",
         choices=("markovscale", "math_verify", "paper"),
-        required=True,
         help="who grades now: this project, math-verify, or the paper's code",
+    )
+    how.add_argument(
+        "--labels", metavar="FILE", help="CSV of answers that people label, or have labelled"
+    )
+    options.add_argument(
+        "--sample", type=at_least(1), metavar="N", default=100, help="answers to label (100)"
     )
     options.add_argument(
         "--workers", type=at_least(1, 256), metavar="N", default=2, help="grading processes (2)"
@@ -76,6 +99,11 @@ def main(argv: list[str] | None = None) -> int:
     run = RunDir.open(arguments.run)
     science = run.config().science
     before, kinds = science.grader, {s.name: s.graded_by for s in science.benchmarks}
+    if arguments.labels is not None:
+        with GradingPool(workers=arguments.workers) as pool:
+            answers = _answers(run, pool, before, kinds)
+        _labels(Path(arguments.labels), answers, arguments.sample, arguments.examples)
+        return 0
     name = f"verdicts-{arguments.grader}.parquet"
     seen = _Agreement(arguments.examples)
     with (
@@ -117,7 +145,7 @@ def _completions(run: RunDir) -> Iterator[list[Row]]:
     names = counting(run.journal, whole)
     first = _first_of_each(read_columns(run.journal, names, (*_KEY, "error")))
     start, held = 0, list[Row]()
-    for table in read_columns(run.journal, names, (*_KEY, "answer", "text")):
+    for table in read_columns(run.journal, names, (*_KEY, "answer", "text", "verdict")):
         chosen = table.filter(first.slice(start, len(table)))
         start += len(table)
         for row in rows_of(chosen):
@@ -152,6 +180,7 @@ def _graded(
     pool: GradingPool, rows: Sequence[Row], grader: str, kinds: Mapping[str, GraderSettings]
 ) -> list[Verdict]:
     from actors.controllers.grading import answer_for
+    from pipeline.answers import Verdict
     from pipeline.answers.graders import MATH
 
     futures = []
@@ -159,7 +188,95 @@ def _graded(
         settings = kinds.get(row["benchmark"], MATH)
         answer = answer_for(row["text"], grader, settings)
         futures.append(pool.submit(row["gold"], answer, grader, settings))
-    return [future.result() for future in futures]
+    verdicts = [future.result() for future in futures]
+    recorded = [row["verdict"] for row in rows]  # of judges alone
+    return [Verdict(r) if r else v for r, v in zip(recorded, verdicts, strict=True)]
+
+
+def _answers(
+    run: RunDir, pool: GradingPool, grader: str, kinds: Mapping[str, GraderSettings]
+) -> dict[_Answer, Verdict]:
+    """The verdict on each answer of a run, by the run's own grader."""
+    found: dict[_Answer, Verdict] = {}
+    for rows in _completions(run):
+        for row, verdict in zip(rows, _graded(pool, rows, grader, kinds), strict=True):
+            if row["answer"] is not None:
+                key = _Answer(row["benchmark"], row["question_id"], row["gold"], row["answer"])
+                found.setdefault(key, verdict)
+    return found
+
+
+def _labels(file: Path, verdicts: Mapping[_Answer, Verdict], sample: int, examples: int) -> None:
+    """Write answers to be labelled, or print how labels and verdicts agree.
+
+    Raises:
+        DataError: where the file has no labels, or none of an answer of the run.
+    """
+    from pipeline.answers import Verdict
+    from pipeline.statistics.intervals import wilson
+
+    if not file.exists():
+        chosen = sorted(verdicts, key=lambda a: sha256(repr(a).encode()).digest())[:sample]
+        with file.open("w", encoding="utf-8", newline="") as written:
+            table = csv.writer(written)
+            table.writerow((*_Answer._fields, "label"))
+            table.writerows((*answer, "") for answer in chosen)
+        print(f"written: {file}, {len(chosen)} answers: fill in right or wrong as label")
+        return
+    with file.open(encoding="utf-8", newline="") as read:
+        rows = list(csv.DictReader(read))
+    if missing := sorted({*_Answer._fields, "label"} - set(rows[0] if rows else ())):
+        raise DataError(f"{file} must have the columns of labels, it lacks {', '.join(missing)}")
+    pairs: Counter[tuple[str, str]] = Counter()
+    differ = []
+    for row in rows:
+        verdict = verdicts.get(_Answer(*(row[name] for name in _Answer._fields)))
+        label = row["label"].strip().lower()
+        if not label or verdict is None:
+            continue
+        if label not in ("right", "wrong"):
+            raise DataError(f"label must be right or wrong, got {row['label']!r} in {file}")
+        pairs[label, verdict.value] += 1
+        if label != verdict.value:
+            differ.append(row | {"verdict": verdict.value})
+    if not pairs:
+        raise DataError(f"{file} must label answers of the run, got none of {len(rows)}")
+    _print_pairs(pairs, "people", "grader", "answers")
+    graded = {pair: count for pair, count in pairs.items() if pair[1] != Verdict.UNGRADED}
+    total, same = sum(graded.values()), sum(n for (a, b), n in graded.items() if a == b)
+    if total:
+        bounds = wilson(same, total)
+        print(
+            f"agreement on graded answers: {same / total:.1%} of {total:,} "
+            f"(95% {bounds.low:.1%} to {bounds.high:.1%}), Cohen's kappa {_kappa(graded):.2f}"
+        )
+    for row in differ[:examples]:
+        print(
+            f"{row['benchmark']} {row['question_id']}: gold {row['gold']!r}, answer "
+            f"{row['answer']!r}: people {row['label']}, grader {row['verdict']}"
+        )
+
+
+def _kappa(pairs: Mapping[tuple[str, str], int]) -> float:
+    """Cohen's kappa (1960); 1 where both say the same of everything."""
+    total = sum(pairs.values())
+    same = sum(count for (a, b), count in pairs.items() if a == b) / total
+    first, second = Counter[str](), Counter[str]()
+    for (a, b), count in pairs.items():
+        first[a] += count
+        second[b] += count
+    chance = sum(first[name] * second[name] for name in first) / total**2
+    return 1.0 if chance == 1 else (same - chance) / (1 - chance)
+
+
+def _print_pairs(pairs: Counter[tuple[str, str]], one: str, other: str, what: str) -> None:
+    """A table of how often two graders gave each pair of verdicts."""
+    table = Table(title=f"verdicts on {pairs.total():,} {what}", title_justify="left")
+    for column in (one, other, what):
+        table.add_column(column, justify="right")
+    for (was, now), count in sorted(pairs.items(), key=lambda item: -item[1]):
+        table.add_row(was, now, f"{count:,}")
+    terminal().print(table)
 
 
 class _Agreement:
@@ -184,12 +301,7 @@ class _Agreement:
         """Show a table of both graders' verdicts, and the examples."""
         console = terminal()
         all_of_them = self._pairs.total()
-        table = Table(title=f"verdicts on {all_of_them:,} completions", title_justify="left")
-        for column in (before, after, "completions"):
-            table.add_column(column, justify="right")
-        for (was, now), count in sorted(self._pairs.items(), key=lambda item: -item[1]):
-            table.add_row(was, now, f"{count:,}")
-        console.print(table)
+        _print_pairs(self._pairs, before, after, "completions")
         differ = sum(count for (was, now), count in self._pairs.items() if was != now)
         console.print(f"{differ:,} disagreements ({differ / all_of_them:.2%})")
         for row in self._examples:

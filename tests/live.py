@@ -10,10 +10,13 @@ import pyarrow as pa
 
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
+from actors.controllers.checker import Checker
+from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalWriter
 from actors.engines.scripted import Script, reply, rows
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from pipeline.answers import grade
+from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rules_of, strategies_of
@@ -110,6 +113,7 @@ def work_of(
     strategies: Mapping[str, Strategy],
     phase: int,
     known: Mapping[tuple[str, str], ByBenchmark],
+    graders: Mapping[str, GraderSettings] | None = None,
 ) -> Work:
     """One question for one strategy in a phase, with what the phases before have learnt."""
     phases = strategies[row["strategy"]].phases()
@@ -122,11 +126,17 @@ def work_of(
         gold=row["gold"],
         level=row["level"],
         statistics=known.get((row["strategy"], before), {}).get(row["benchmark"]),
+        grader=(graders or {}).get(row["benchmark"], MATH),
     )
 
 
 async def live(
-    run: RunDir, generator: Any = None, verifier: Any = None, *, attempt: int = 1
+    run: RunDir,
+    generator: Any = None,
+    verifier: Any = None,
+    *,
+    attempt: int = 1,
+    judge: Any = None,
 ) -> ScriptedGenerator:
     """Take every question to its outcome; returns the generator."""
     config = run.config()
@@ -134,6 +144,8 @@ async def live(
     questions = rows_of(run.folder.read_table("questions.parquet"))
     generator = generator or ScriptedGenerator(Script.model_validate(config.runtime.scripted))
     known: dict[tuple[str, str], Any] = {}
+    graders = {source.name: source.graded_by for source in config.science.benchmarks}
+    checking = GradingPool()
     for label, strategy in strategies.items():
         known[(label, PREPARED)] = prepared_statistics(strategy, questions) or {}
     for phase in range(phase_count(strategies)):
@@ -159,9 +171,10 @@ async def live(
             recording_of=lambda work, found=recorded: Resumed(found.get(work.key, [])),
             in_flight=64,
             rules=rules_of(config.science),
+            check=Checker({"judge": judge} if judge else {}, config.science.judge, checking),
         )
         left = phase_work(strategies, phase, questions, known, done)
-        work = [work_of(row, strategies, phase, known) for row in left]
+        work = [work_of(row, strategies, phase, known, graders) for row in left]
         outcomes = await asyncio.gather(*(chains.run(one) for one in work))
         await writer.close()
         table = pa.Table.from_pylist(
@@ -170,6 +183,7 @@ async def live(
         folder = run.folder.child("outcomes", f"attempt-{attempt}-phase-{phase}")
         folder.write_table("part-0.parquet", table)
         _fold(run, strategies, phase, questions, known)
+    checking.close()
     return generator  # type: ignore[no-any-return]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.core.protocol import Completion, Observation, PhaseStats, Question, Stop, Strategy
@@ -60,6 +60,23 @@ class Grade(Protocol):
     def __call__(
         self, gold: str, completion: Completion, grader: GraderSettings
     ) -> Awaitable[str]: ...
+
+
+class Checked(NamedTuple):
+    """What was said of an answer while its chain went on."""
+
+    verdict: str | None = None
+    """Of a judge; strategies never see it."""
+    feedback: str | None = None
+    judge_tokens: int = 0
+
+
+class Check(Protocol):
+    """Checks an answer when it is drawn (`actors.controllers.checker.Checker`)."""
+
+    def __call__(
+        self, work: Work, completion: Completion, *, feedback: bool
+    ) -> Awaitable[Checked]: ...
 
 
 class Journal(Protocol):
@@ -124,12 +141,23 @@ class Lost:
         return Lost(self.tokens + other.tokens, self.unknown + other.unknown)
 
 
+class Served(NamedTuple):
+    """What became of a request."""
+
+    observation: Observation
+    lost: Lost
+    verdict: str | None = None
+    """Of a judge."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """A chain that stopped, before it is graded."""
 
     stop: Stop
     observations: tuple[Observation, ...]
+    judged: tuple[str | None, ...]
+    """Verdicts of a judge, one an observation."""
     lost: Lost
     seconds: float
     held_tokens: int

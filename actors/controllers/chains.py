@@ -16,6 +16,7 @@ from inspect import isawaitable
 
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import (
+    Check,
     Counters,
     Ended,
     Grade,
@@ -64,6 +65,7 @@ class Chains:
             named have no answer in this phase. None counts `last` of all.
         ended: called with each chain that stops, before its rounds are durable.
         gate: of a run that has caps; the generator's pool passes it.
+        check: checks answers when they are drawn.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Chains:
         headline: Mapping[str, Rule] | None = None,
         ended: Callable[[Work, Ended], None] | None = None,
         gate: CompletionGate | None = None,
+        check: Check | None = None,
     ) -> None:
         self.counters = Counters()
         self._identity = identity
@@ -93,6 +96,7 @@ class Chains:
             counters=self.counters,
             at_once=in_flight,
             gate=gate,
+            check=check,
         )
         self._rules = rules
         self._headline = headline
@@ -198,6 +202,7 @@ class Chains:
     async def _chain(self, work: Work) -> Ended:
         started = time.monotonic()
         drawn: list[Observation] = []
+        judged: list[str | None] = []
         lost, held, error = Lost(), 0, None
         found = self._recording_of(work)  # that it cannot be read is no failure of the question
         recording = await found if isawaitable(found) else found
@@ -210,9 +215,10 @@ class Chains:
                 priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
                 self._expect(work, drawn)
                 served = await self._samples.of(work, requests, recording, priority)
-                observations = [observation for observation, _ in served]
-                lost = sum((cost for _, cost in served), lost)
+                observations = [each.observation for each in served]
+                lost = sum((each.lost for each in served), lost)
                 drawn += observations
+                judged += [each.verdict for each in served]
                 held = max(held, held_tokens(observations))
                 requests = steps.send(observations)
         except StopIteration as end:
@@ -229,6 +235,7 @@ class Chains:
         return Ended(
             stop=stop,
             observations=tuple(drawn),
+            judged=tuple(judged),
             lost=lost,
             seconds=time.monotonic() - started,
             held_tokens=held,
@@ -246,7 +253,8 @@ class Chains:
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:
         epoch, sequence = self._journal.reached
-        verdicts = [await self._verdict(work, o) for o in ended.observations]
+        drawn = zip(ended.observations, ended.judged, strict=True)
+        verdicts = [await self._verdict(work, o, judged) for o, judged in drawn]
         return outcome_of(
             run=self._identity.run,
             attempt=self._identity.attempt,
@@ -267,10 +275,14 @@ class Chains:
             rules=self._rules,
         )
 
-    async def _verdict(self, work: Work, observation: Observation) -> str | None:
+    async def _verdict(
+        self, work: Work, observation: Observation, judged: str | None
+    ) -> str | None:
         """None for a failed request and for a question without gold."""
         if work.gold is None or isinstance(observation, Failure):
             return None
+        if judged is not None:
+            return judged
         return await self._grade(work.gold, observation, work.grader)
 
     def _count_outcome(self, work: Work, row: Row) -> None:

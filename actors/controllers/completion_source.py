@@ -16,7 +16,16 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from actors.cluster.concurrency_limit import Limit
-from actors.controllers.chain_types import Counters, Journal, Lost, RunIdentity, Work
+from actors.controllers.chain_types import (
+    Check,
+    Checked,
+    Counters,
+    Journal,
+    Lost,
+    RunIdentity,
+    Served,
+    Work,
+)
 from actors.controllers.journal_writer import JournalError
 from actors.routing.calls import GENERATOR, VERIFIER, A, Call, EnginePool, GenerateCall, ScoreCall
 from pipeline.core.errors import ErrorKind
@@ -232,6 +241,7 @@ class CompletionSource:
         counters: of the controller.
         at_once: requests at work of chains that ask for several at once; `limit` changes it.
         gate: of a run that has caps.
+        check: checks answers when they are drawn; None leaves them unchecked.
     """
 
     def __init__(
@@ -243,6 +253,7 @@ class CompletionSource:
         counters: Counters,
         at_once: int,
         gate: CompletionGate | None = None,
+        check: Check | None = None,
     ) -> None:
         self.draining = False
         """Whether engines are asked for nothing more: what is not recorded is cancelled."""
@@ -252,6 +263,7 @@ class CompletionSource:
         self._counters = counters
         self._limit = Limit(at_once)
         self._gate = gate
+        self._check = check
 
     def limit(self, at_once: int) -> None:
         """Let so many requests work at once from now on; none that works already is stopped."""
@@ -259,8 +271,8 @@ class CompletionSource:
 
     async def of(
         self, work: Work, requests: Sequence[Request], recording: Resumed | None, priority: float
-    ) -> list[tuple[Observation, Lost]]:
-        """Observations in request order, in whatever order they come; and what was lost."""
+    ) -> list[Served]:
+        """What became of each request, in their order, in whatever order they come."""
         if len(requests) == 1:  # a sequential chain: no task of its own for each round
             return [await self._one(work, requests[0], recording, priority)]
         loop = asyncio.get_running_loop()
@@ -282,7 +294,7 @@ class CompletionSource:
 
     async def _sample(
         self, work: Work, request: Request, recording: Resumed | None, priority: float
-    ) -> tuple[Observation, Lost]:
+    ) -> Served:
         """One of several requests at once. They wait here and not in an engine's queue, where their
         deadline runs and where they would stand before the next rounds of sequential chains."""
         counters = self._counters
@@ -312,16 +324,22 @@ class CompletionSource:
 
     async def _one(
         self, work: Work, request: Request, recording: Resumed | None, priority: float
-    ) -> tuple[Observation, Lost]:
+    ) -> Served:
         found = recording.find(request) if recording is not None else None
         if found is not None:
             self._counters.recorded += 1
             cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
-            return as_asked(observation_of(found), request), cost
+            return Served(as_asked(observation_of(found), request), cost, found["verdict"])
         if self.draining:
             raise asyncio.CancelledError
         started = time.monotonic()
         observation, lost = await self._draw(work, request, priority)
+        checked = Checked()
+        if self._check is not None and isinstance(observation, Completion):
+            checked = await self._check(work, observation, feedback=request.check)
+            observation = replace(
+                observation, judge_tokens=checked.judge_tokens, feedback=checked.feedback
+            )
         self._journal.append(
             row_of(
                 run=self._identity.run,
@@ -335,10 +353,11 @@ class CompletionSource:
                 generator=self._identity.models.get(GENERATOR),
                 verifier=self._identity.models.get(VERIFIER) if request.score else None,
                 seconds=time.monotonic() - started,
+                verdict=checked.verdict,
             )
         )
         self._count_round(observation, lost.tokens)
-        return observation, lost
+        return Served(observation, lost, checked.verdict)
 
     async def _draw(
         self, work: Work, request: Request, priority: float

@@ -21,6 +21,7 @@ from actors.cluster.process_guard import ProcessGuard
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, tune_gc
+from actors.controllers.checker import Checker
 from actors.controllers.completion_source import CompletionGate, Recordings
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter, no_memory
@@ -141,6 +142,7 @@ class Controller:
             rules=rules_of(science),
             headline=headline,
             gate=gate,
+            check=Checker(pools, science.judge, self._grading),
         )
         self._tasks = [
             supervised(self._report, "the report of a controller"),

@@ -23,9 +23,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from actors.controllers.command_grader import run_command, run_function
+from actors.controllers.command_grader import run_check, run_command
 from actors.controllers.grading_worker import Judgement
 from pipeline.answers import ALL_LENIENCIES, Leniency, Verdict
 from pipeline.answers.extract import last_box
@@ -54,6 +54,17 @@ class Grader(StrEnum):
     PAPER = "paper"
     """As the code behind the paper's tables: math-verify with its defaults on the last box of the
     whole reply, thinking included; whatever goes wrong counts as wrong, so it is never UNGRADED."""
+
+
+class _Pair(NamedTuple):
+    """What a worker is asked."""
+
+    grader: str
+    gold: str
+    prediction: str
+    ordered: bool
+    timeout_s: float
+    memory_bytes: int
 
 
 class GradingPool:
@@ -85,7 +96,7 @@ class GradingPool:
         self._slot = threading.local()  # each thread of the executor owns one worker process
         self._workers: set[_Worker] = set()
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str, str, bool], Future[Verdict]] = {}
+        self._known: dict[_Pair, Future[Verdict]] = {}
         """Verdicts of workers, overruns included, that were asked for last."""
         self._closed = False
 
@@ -144,16 +155,22 @@ class GradingPool:
                 return _done(verdict)
         if len(gold) + len(prediction) > _MAX_CHARS:
             return _done(_verdict(Judgement.ERROR, chosen))
-        key = (chosen.value, gold, prediction, settings.ordered)
+        pair = _Pair(chosen, gold, prediction, settings.ordered, self.timeout_s, self.memory_bytes)
+        return self._with_worker(pair)
+
+    def feedback(self, settings: GraderSettings, question: str, answer: str) -> Future[str | None]:
+        """What a command says of an answer that knows no gold answer; None where it says nothing
+        (`actors.controllers.command_grader.run_check`)."""
+        return self._executor.submit(run_check, settings, question, answer)
+
+    def _with_worker(self, pair: _Pair) -> Future[Verdict]:
         with self._lock:  # rounds of a chain ask the same again and again
-            known = self._known.get(key)
+            known = self._known.get(pair)
             if known is None:
                 while len(self._known) >= _REMEMBERED:
                     self._known.pop(next(iter(self._known)))
-                known = self._executor.submit(
-                    self._judged, gold, prediction, chosen, settings.ordered
-                )
-                self._known[key] = known
+                known = self._executor.submit(self._judged, pair)
+                self._known[pair] = known
         return known
 
     def _other_kind(
@@ -162,8 +179,12 @@ class GradingPool:
         verdict = settings.settled(gold, prediction)
         if verdict is not None or prediction is None:
             return _done(verdict or Verdict.WRONG)
-        run = run_command if settings.kind == "command" else run_function
-        return self._executor.submit(run, settings, gold, prediction)
+        if settings.kind == "judge":  # a model's verdict is in the journal, or nowhere
+            return _done(Verdict.UNGRADED)
+        if settings.kind == "command":
+            return self._executor.submit(run_command, settings, gold, prediction)
+        limits = (settings.timeout_s, settings.memory_mb << 20)
+        return self._with_worker(_Pair(settings.kind, gold, prediction, False, *limits))
 
     def in_place(self, gold: str, prediction: str, *, ordered: bool = False) -> Verdict | None:
         """The verdict of exact comparison within its budget; None where a worker may try more."""
@@ -207,22 +228,25 @@ class GradingPool:
         with self._lock:
             return sorted(worker.process.pid for worker in self._workers)
 
-    def _judged(self, gold: str, prediction: str, grader: Grader, ordered: bool) -> Verdict:
+    def _judged(self, pair: _Pair) -> Verdict:
         """Runs in a thread of the executor."""
         judgement = Judgement.ERROR
         worker = self._worker()
         if worker is None:  # the next one may be had
             with self._lock:
-                self._known.pop((grader.value, gold, prediction, ordered), None)
+                self._known.pop(pair, None)
         else:
-            request = [grader.value, gold, prediction, sorted(self.leniencies), ordered]
-            answer = worker.ask(request, self.timeout_s)
+            *what, ordered, timeout_s, memory_bytes = pair
+            request = [*what, sorted(self.leniencies), ordered, timeout_s, memory_bytes]
+            answer = worker.ask(request, timeout_s)
             if answer is None:
                 self._discard(worker)
                 self._start()  # it gets ready while this thread waits for its next pair
             else:
                 judgement = answer
-        return _verdict(judgement, grader)
+        if judgement is Judgement.ERROR and ":" in pair.grader:
+            logger.warning("grader %s raised, or took too long or too much memory", pair.grader)
+        return _verdict(judgement, pair.grader)
 
     def _worker(self) -> _Worker | None:
         """This thread's worker, ready; None when none can be had."""
@@ -244,7 +268,7 @@ class GradingPool:
             if self._closed:
                 return None
             try:
-                worker = _Worker(self.memory_bytes, self.timeout_s)
+                worker = _Worker()
             except OSError as error:
                 logger.warning("no process for grading: %s", error)
                 return None
@@ -262,17 +286,11 @@ class GradingPool:
 class _Worker:
     """One worker process and its pipes."""
 
-    def __init__(self, memory_bytes: int, timeout_s: float) -> None:
+    def __init__(self) -> None:
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-        self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [
-                sys.executable,
-                "-m",
-                "actors.controllers.grading_worker",
-                str(memory_bytes),
-                str(timeout_s),
-            ],
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "actors.controllers.grading_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -347,10 +365,10 @@ def answer_for(text: str, grader: str, settings: GraderSettings = MATH) -> str |
     return settings.answer_of(text)
 
 
-def _verdict(judgement: Judgement, grader: Grader) -> Verdict:
+def _verdict(judgement: Judgement, grader: str) -> Verdict:
     if judgement is Judgement.EQUAL:
         return Verdict.RIGHT
-    if grader is Grader.PAPER or judgement is Judgement.DIFFERENT:
+    if grader == Grader.PAPER or judgement is Judgement.DIFFERENT:
         return Verdict.WRONG
     return Verdict.UNGRADED
 

@@ -1,9 +1,10 @@
 """The process that `actors.controllers.grading` may kill: a computer algebra system behind a pipe.
 
-Run as ``python -m actors.controllers.grading_worker MEMORY_BYTES TIMEOUT_S``; reads one JSON
-request a line from standard input, ``[grader, gold, prediction, leniencies, ordered]``, and answers
-each with one line, a `Judgement` by value. It ends when its input does, so it does not outlive
-whoever started it, and a request that holds the interpreter is ended by a limit on processor time.
+Run as ``python -m actors.controllers.grading_worker``; reads one JSON request a line from standard
+input, ``[grader, gold, prediction, leniencies, ordered, timeout_s, memory_bytes]``, and answers
+each with one line, a `Judgement` by value. A grader with a colon is a user's own function. The
+process ends when its input does, so it does not outlive whoever started it, and a request that
+holds the interpreter is ended by a limit on processor time.
 
 For our own grader it compares as `pipeline.answers.find` does, with all the work that one answer
 may cost, and asks sympy about the pairs of expressions that are open then. sympy is given what was
@@ -21,6 +22,7 @@ import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from enum import StrEnum
 from queue import SimpleQueue
 from typing import Any
@@ -28,6 +30,7 @@ from typing import Any
 from pipeline.answers import Finding, Leniency, find
 from pipeline.answers.algebra.expression import Expression
 from pipeline.answers.algebra.polynomial import Atom, Kind, Polynomial
+from pipeline.answers.graders import GraderSettings
 
 _WARM_UP = (("1", "2"), (r"\sin 2x", r"2\sin x\cos x"), (r"\int_0^1 x dx", r"\frac{1}{2}"))
 """Judged before the first request, so that no request waits for imports and caches."""
@@ -52,6 +55,8 @@ def judge(
 ) -> Judgement:
     """The judgement on one pair; anything that goes wrong is ERROR."""
     try:
+        if ":" in grader:
+            return _by_function(grader, gold, prediction)
         if grader != OURS:
             return _math_verify(gold, prediction)
         rules = frozenset(map(Leniency, leniencies))
@@ -60,6 +65,15 @@ def judge(
         return Judgement.ERROR
     judgements = {Finding.RIGHT: Judgement.EQUAL, Finding.WRONG: Judgement.DIFFERENT}
     return judgements.get(found, Judgement.OPEN)
+
+
+def _by_function(place: str, gold: str, prediction: str) -> Judgement:
+    """What a user's own function says, whatever it prints meanwhile."""
+    with redirect_stdout(sys.stderr):
+        said = GraderSettings(kind=place).function()(gold, prediction)
+    if said is None:
+        return Judgement.OPEN
+    return Judgement.EQUAL if said else Judgement.DIFFERENT
 
 
 def _math_verify(gold: str, prediction: str) -> Judgement:
@@ -223,10 +237,12 @@ def _say(judgement: Judgement) -> None:
     sys.stdout.flush()
 
 
-def main(arguments: list[str]) -> None:
+def _limit(what: int, value: int) -> None:
+    resource.setrlimit(what, (value, resource.getrlimit(what)[1]))
+
+
+def main() -> None:
     """Serve requests until the input ends."""
-    memory_bytes, timeout_s = int(arguments[0]), float(arguments[1])
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.setrecursionlimit(2_000)
     logging.disable(logging.CRITICAL)  # math-verify warns of every parse without a time limit
@@ -235,13 +251,12 @@ def main(arguments: list[str]) -> None:
             judge(grader, gold, prediction, list(Leniency))
     _say(Judgement.READY)
     for line in _lines():
+        *request, timeout_s, memory_bytes = json.loads(line)
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        allowed = int(usage.ru_utime + usage.ru_stime + timeout_s) + 2
-        resource.setrlimit(
-            resource.RLIMIT_CPU, (allowed, resource.getrlimit(resource.RLIMIT_CPU)[1])
-        )
-        _say(judge(*json.loads(line)))
+        _limit(resource.RLIMIT_CPU, int(usage.ru_utime + usage.ru_stime + timeout_s) + 2)
+        _limit(resource.RLIMIT_AS, memory_bytes)
+        _say(judge(*request))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -80,7 +80,7 @@ class JudgeWire:
         check_text(call.question, "question")
         check_text(call.reply, "reply")
         judge = self._judge
-        turns = question_turns(judge, _unforged(call.question), self._steps(call))
+        turns = question_turns(judge, unforged(call.question), self._steps(call))
         fields: dict[str, Any] = {"temperature": judge.temperature, "top_p": judge.top_p}
         if judge.read == "probability":
             fields |= {self._found.limit: 1, "logprobs": True, "top_logprobs": TOP_LOGPROBS}
@@ -127,7 +127,7 @@ class JudgeWire:
 
     def _steps(self, call: ScoreCall) -> tuple[str, ...]:
         steps = prm.split_steps(call.reply, separator=MARK, text=self._model.text)
-        return tuple(clean for step in steps if (clean := _unforged(step).strip()))
+        return tuple(clean for step in steps if (clean := unforged(step).strip()))
 
 
 def logprobs_of_words(judge: Judge, tops: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -149,7 +149,7 @@ def logprobs_of_words(judge: Judge, tops: Sequence[Mapping[str, Any]]) -> dict[s
     return found
 
 
-def _unforged(text: str) -> str:
+def unforged(text: str) -> str:
     """Text that cannot end the user's turn and speak in the judge's place."""
     while (cut := _TURN_MARKS.sub("", text)) != text:
         text = cut
@@ -178,7 +178,8 @@ class ChatWire:
     def __init__(
         self, model: Mapping[str, Any], endpoint: EndpointConfig, found: Mapping[str, Any]
     ) -> None:
-        self._model = GeneratorModel.model_validate(model)
+        fields = GeneratorModel.model_fields
+        self._model = GeneratorModel(**{n: v for n, v in model.items() if n in fields})
         self._endpoint = endpoint
         self._found = Found(**found)
         self._opened = self._model.open_thinking

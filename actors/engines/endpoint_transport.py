@@ -31,7 +31,7 @@ from typing import Any, Generic, Protocol
 from actors.cluster.background import supervised
 from actors.cluster.concurrency_limit import Limit
 from actors.engines.chat_wire import usage_of
-from actors.routing.calls import GENERATOR, VERIFIER, A, Answer, Call
+from actors.routing.calls import GENERATOR, JUDGE, VERIFIER, A, Answer, Call
 from actors.routing.chat_server import ChatServer, Sent
 from actors.routing.http_connections import HttpConnections, credentials_of
 from actors.routing.transport import (
@@ -181,6 +181,7 @@ class Wire(Protocol):
 WIRES = {
     GENERATOR: "actors.engines.chat_wire:ChatWire",
     VERIFIER: "actors.engines.chat_wire:JudgeWire",
+    JUDGE: "actors.engines.chat_wire:ChatWire",
 }
 """``module:class`` of each role's `Wire`."""
 

@@ -18,7 +18,7 @@ import ray
 
 from actors.engines.engine_stats import EngineStats
 from actors.engines.hosts import Host, PoolSpec, hosting_of, started
-from actors.routing.calls import GENERATOR, ROLES, VERIFIER, Call, GenerateCall, ScoreCall
+from actors.routing.calls import GENERATOR, JUDGE, ROLES, VERIFIER, Call, GenerateCall, ScoreCall
 from actors.routing.transport import EnginesAddress
 from pipeline.config.models import ModelConfig
 from pipeline.config.run import RunConfig
@@ -189,6 +189,8 @@ def start_engines(
         GENERATOR: tuple(GenerateCall(request) for request in requests),
         VERIFIER: (ScoreCall(QUESTION.text, REPLY),),
     }
+    if science.judge is not None:
+        samples[JUDGE] = (GenerateCall(science.judge.request(science.judge.prompt)),)
     return start_pools(science.models, runtime, run_id, max_tokens or science.most_tokens, samples)
 
 

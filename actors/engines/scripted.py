@@ -51,6 +51,8 @@ _WORKING = (
     "$\\frac{12}{5}$ of them are left, which is 2.4 or 240% of one.\n\nSo the value of what is "
     "left comes to 1,250 dollars, and each of the 5 friends has 250 of them.\n\n"
 )
+_JUDGED = re.compile(r"Reference answer:\n(.*?)\n\nAnswer to grade:\n(.*?)\n\n", re.DOTALL)
+_JUDGED_TOKENS = 4
 _ANSWER = re.compile(r"(?:\\boxed\{|was )(-?\d+)")
 
 
@@ -434,4 +436,33 @@ class ScriptedVerifier(ScriptedEngine):
                 score=prm.aggregate(scores, "mean"),
                 tokens=len(both) if scores else 0,
                 truncated=False,
+            )
+
+
+class ScriptedJudge(ScriptedEngine):
+    """Says that an answer is right where it is the reference answer in its prompt, letter by
+    letter, and remarks on all others alike (`pipeline.config.models.JudgeModel`)."""
+
+    kind = "judge"
+
+    async def serve(self, call: GenerateCall) -> Generated | Failure:
+        """See `Engine.serve`."""
+        prompt = "\n".join(turn.content for turn in call.request.messages)
+        with self._meter.request():
+            self._meter.prompt_tokens += len(prompt)
+            held = Held(_JUDGED_TOKENS, None)
+            failure = await self._hold(
+                call, held, self.script.score_s, self._fault(prompt, self.script.score_faults)
+            )
+            found = _JUDGED.search(prompt)
+            text = "Check it again."
+            if found:
+                text = "CORRECT" if found[1].strip() == found[2].strip() else "INCORRECT"
+            return failure or Generated(
+                text=text,
+                finish_reason="stop",
+                prompt_tokens=len(prompt),
+                cached_prompt_tokens=0,
+                completion_tokens=_JUDGED_TOKENS,
+                thinking_tokens=0,
             )

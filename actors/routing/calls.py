@@ -109,7 +109,7 @@ class EnginePool(Protocol):
         ...
 
 
-GENERATOR, VERIFIER = "generator", "verifier"
+GENERATOR, VERIFIER, JUDGE = "generator", "verifier", "judge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +138,12 @@ ROLES = {
         deadline_s=lambda requests: requests.score_deadline_s,
         engine="actors.engines.verifier:VerifierEngine",
         scripted="actors.engines.scripted:ScriptedVerifier",
+    ),
+    JUDGE: Role(
+        call=GenerateCall,
+        deadline_s=lambda requests: requests.score_deadline_s,
+        engine="actors.engines.generator:GeneratorEngine",
+        scripted="actors.engines.scripted:ScriptedJudge",
     ),
 }
 """By name, in the order in which pools are started."""

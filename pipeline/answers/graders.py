@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pipeline.answers.extract import extract
 from pipeline.answers.grading import Finding, canonical, find
@@ -21,12 +21,15 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.plugins import is_import_path, load_object
 from pipeline.core.thinking import after_thinking
 
-KINDS = ("math", "choices", "text", "command")
+KINDS = ("math", "choices", "text", "judge", "command")
 ASKS_FOR_A_LETTER = "Answer with the letter of the right choice."
 """How a question with choices ends; its answer is read as a letter."""
 _FREE_CHARS = 300
 """Longest reply that is its own answer in free text."""
 _DECIMAL_COMMA = re.compile(r"(?<![\d,.])(\d{1,3}(?:\.\d{3})+|\d+)(?:\{?,\}?(\d+))?(?![\d,.]*\d)")
+_JUDGED_CHARS = 2_000
+"""What a judge is shown of a reply that states no answer: its end."""
+_JUDGED = re.compile(r"\b(?:(not)\s+)?(?:(correct|right|yes)|(incorrect|wrong|no)|unsure)\b", re.I)
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LETTER = re.compile(
     r"\W{0,4}(?:(?:option|choice)\W{1,4})?([A-K])(?:\W{0,4}|[).:]\s.*)", re.IGNORECASE | re.DOTALL
@@ -39,7 +42,8 @@ class GraderSettings:
 
     kind: str = "math"
     """``math`` (typed comparison and proofs), ``choices`` (letters), ``text`` (words, any of
-    several golds), ``command`` (a program, such as unit tests of code), or your own
+    several golds), ``judge`` (the model of ``science.judge``), ``command`` (a program, such as unit
+    tests of code), or your own
     ``package.module:function``: given gold and answer, it returns True, False, or None where it
     cannot say."""
     decimal: Literal[".", ","] = "."
@@ -50,6 +54,10 @@ class GraderSettings:
     """Of ``command``: the program and its arguments, in which ``{answer}``, ``{gold}`` and
     ``{program}`` are paths of files; status 0 is right, 1 wrong, others ungraded. Without one,
     Python runs the answer followed by the gold, and right is what reaches its end."""
+    check: tuple[str, ...] = ()
+    """A program and its arguments, in which ``{answer}`` and ``{question}`` are paths of files:
+    what it prints is the ``{feedback}`` of ``prompts.revise``. Without one, ``command`` runs the
+    tests that the question shows, and ``judge`` asks for a remark."""
     timeout_s: float = 10.0
     """Wall time of a command or function; an overrun is wrong for code, else ungraded."""
     memory_mb: int = 1024
@@ -74,6 +82,16 @@ class GraderSettings:
             )
 
     @property
+    def gives_feedback(self) -> bool:
+        """Whether something can say, without the gold answer, what is wrong with an answer."""
+        return bool(self.check) or self.kind == "judge" or self.runs_public_tests
+
+    @property
+    def runs_public_tests(self) -> bool:
+        """Whether feedback comes from the tests that a question shows."""
+        return self.kind == "command" and not self.command and not self.check
+
+    @property
     def reads_rows_as_they_are(self) -> bool:
         """Whether gold answers are texts, which are not looked through for boxes and numbers."""
         return self.kind not in ("math", "choices")
@@ -90,6 +108,9 @@ class GraderSettings:
             return extract(text, choices=True, cut=cut)
         if self.kind == "command":
             return None if cut else code_of(text)
+        if self.kind == "judge":
+            end = "" if cut else after_thinking(text).strip()[-_JUDGED_CHARS:]
+            return extract(text, cut=True) or end or None
         if self.kind == "text":
             free = after_thinking(text).strip()
             short = free if free and len(free) <= _FREE_CHARS and "\n" not in free else None
@@ -109,6 +130,8 @@ class GraderSettings:
             return Verdict.RIGHT if _letters(gold) == _letters(answer) else Verdict.WRONG
         if self.kind == "text":
             return _text_verdict(golds_of(gold), answer)
+        if self.kind == "judge" and as_words(answer) in map(as_words, golds_of(gold)):
+            return Verdict.RIGHT
         return None
 
     def function(self) -> Callable[[str, str], Any]:
@@ -142,6 +165,43 @@ def golds_of(gold: str) -> list[str]:
         if isinstance(found, list) and found and all(isinstance(each, str) for each in found):
             return found
     return [gold]
+
+
+def verdict_of(reply: str) -> Verdict:
+    """The verdict of a judge's reply: the word of its last line; UNGRADED where it has none, or
+    words that contradict each other."""
+    lines = [line for line in after_thinking(reply).splitlines() if line.strip()]
+    said = set()
+    for negated, right, wrong in _JUDGED.findall(lines[-1] if lines else ""):
+        said.add(bool(right) != bool(negated) if right or wrong else None)
+    if len(said) != 1 or None in said:
+        return Verdict.UNGRADED
+    return Verdict.RIGHT if True in said else Verdict.WRONG
+
+
+class PublicTest(NamedTuple):
+    """A test of a program that its question shows."""
+
+    source: str
+    """Python: an assertion, or what an example of a docstring calls."""
+    expected: str | None
+    """What the example shows; None for an assertion, and for an example that shows nothing."""
+
+
+def public_tests(question: str) -> list[PublicTest]:
+    """The tests that a question shows: lines that begin with ``assert``, and examples as docstrings
+    write them (``>>> f(2)`` above what it gives)."""
+    from doctest import DocTestParser  # it brings a debugger along
+
+    shown = question.replace('"""', "\n\n").replace("'''", "\n\n")
+    try:
+        examples = DocTestParser().get_examples(shown)
+    except ValueError:  # they are no docstring's
+        examples = []
+    tests = [PublicTest(e.source.strip(), e.want.strip() or None) for e in examples]
+    lines = (line.strip() for line in question.splitlines())
+    asserted = [PublicTest(line, None) for line in lines if line.startswith("assert ")]
+    return [*(tests if any(test.expected for test in tests) else ()), *asserted]
 
 
 def code_of(text: str) -> str | None:

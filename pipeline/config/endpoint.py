@@ -78,6 +78,8 @@ class Prices(Section):
     """Of prompt tokens that the server had in its cache; None takes that of the others."""
     verifier: float = Field(0, ge=0)
     """Of tokens that the verifier reads or writes."""
+    judge: float = Field(0, ge=0)
+    """Of tokens that the judge of ``grader: {kind: judge}`` reads or writes."""
 
     def usd(self, tokens: Mapping[str, Any]) -> float:
         """What tokens cost.
@@ -95,6 +97,7 @@ class Prices(Section):
                 + cached * price
                 + made * self.completion
                 + tokens.get("verifier_tokens", 0) * self.verifier
+                + tokens.get("judge_tokens", 0) * self.judge
             )
             / 1e6
         )

@@ -12,6 +12,8 @@ from pipeline.config.profiles import VerifierKind, profile_of
 from pipeline.config.schema import Section
 from pipeline.config.secrets import without_secrets_within
 from pipeline.core.judging import Judge
+from pipeline.core.prompts import Message
+from pipeline.core.protocol import Request
 from pipeline.core.step_format import StepFormat
 from pipeline.core.thinking import Reasoning
 
@@ -122,6 +124,46 @@ class GeneratorModel(ModelConfig):
         if decided := sorted(fields.keys() & SET_ELSEWHERE):
             raise ValueError(f"extra_body must not hold {', '.join(decided)}: they have fields")
         return fields
+
+
+class JudgeModel(GeneratorModel):
+    """The model that grades answers against gold answers in words (``grader: {kind: judge}``)."""
+
+    prompt: str = (
+        "Question:\n{question}\n\nReference answer:\n{gold}\n\nAnswer to grade:\n{answer}\n\n"
+        "Does the answer to grade say the same as the reference answer? Wording, order and format "
+        "do not matter. It must leave out nothing that the question asks for, contradict nothing "
+        "in the reference, and not hedge between several answers. Think briefly, then end with one "
+        "line that is CORRECT, INCORRECT or UNSURE."
+    )
+    """Asks for a verdict: the last line of the reply, with one of those words (also right and
+    wrong, yes and no). Anything else is UNGRADED."""
+    remark: str = (
+        "Question:\n{question}\n\nAnswer:\n{answer}\n\nCheck the answer. Say in at most three "
+        "sentences what is wrong with it, if anything, without giving an answer of your own."
+    )
+    """Asks for what a revision is shown as ``{feedback}``; the gold answer is not in it."""
+    max_tokens: int = Field(1024, ge=1)
+    """New tokens of a reply."""
+
+    @model_validator(mode="after")
+    def _templates_have_their_fields(self) -> JudgeModel:
+        for name, fields in (("prompt", ("gold", "answer")), ("remark", ("answer",))):
+            if missing := [f for f in fields if f"{{{f}}}" not in getattr(self, name)]:
+                raise ValueError(f"{name} must contain {{{missing[0]}}}, it does not")
+        if "{gold}" in self.remark:
+            raise ValueError("remark must not contain {gold}: the generator is shown the remark")
+        return self
+
+    def request(self, prompt: str) -> Request:
+        """What it is asked; greedily, so that it says the same of the same answer."""
+        return Request(
+            messages=(Message("user", prompt),),
+            max_tokens=self.max_tokens,
+            temperature=0.0,
+            top_p=1.0,
+            score=False,
+        )
 
 
 class VerifierModel(ModelConfig):

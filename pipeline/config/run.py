@@ -83,6 +83,7 @@ class RunConfig(Section):
         return config
 
     def _check_endpoint(self) -> None:
+        self._check_judge()
         generator, endpoint = self.science.generator, self.runtime.generator.endpoint
         if endpoint is None and generator.extra_body:
             raise ConfigError(
@@ -93,6 +94,23 @@ class RunConfig(Section):
                 "science.generator.chat_template must be given to the server itself "
                 "(vllm serve --chat-template) where runtime.generator.endpoint is set"
             )
+
+    def _check_judge(self) -> None:
+        """A judge where one is asked for, behind an endpoint, and a checker for feedback."""
+        science, runtime = self.science, self.runtime
+        graders = {source.name: source.graded_by for source in science.benchmarks}
+        shows = any(s.prompts.shows_feedback for s in strategies_of(science).values())
+        judged = [name for name, grader in graders.items() if grader.kind == "judge"]
+        if judged and science.judge is None:
+            raise ConfigError(f"science.judge must be given: benchmark {judged[0]} is graded by it")
+        if science.judge and runtime.judge.endpoint is None and runtime.scripted is None:
+            raise ConfigError("science.judge must come with runtime.judge.endpoint")
+        for name, grader in graders.items():
+            if shows and not grader.gives_feedback:
+                raise ConfigError(
+                    "science.prompts.revise must not hold {feedback} where nothing gives it: name "
+                    f"a grader of {name} with kind command or judge, or with check"
+                )
 
     def science_digest(self) -> str:
         """SHA-256 (hex) of the science part, without what a resume may extend."""
@@ -188,8 +206,9 @@ def _fixed_science(config: RunConfig) -> dict[str, Any]:
     for role in ("generator", "verifier"):
         if science[role] is not None and science[role].get("shape") is not None:
             science[role]["shape"].pop("of", None)
-    if not science["answer_rules"]:
-        del science["answer_rules"]  # it came later too
+    for name in ("answer_rules", "judge"):  # they came later too
+        if not science[name]:
+            del science[name]
     return {name: value for name, value in science.items() if name not in _EXTENDABLE}
 
 

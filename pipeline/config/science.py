@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry, check_labels, listed
-from pipeline.config.models import GeneratorModel, ModelConfig, VerifierModel
+from pipeline.config.models import GeneratorModel, JudgeModel, ModelConfig, VerifierModel
 from pipeline.config.schema import Section, merged_fields
 from pipeline.config.weights import with_weights
 from pipeline.core.decoding import Decoding
@@ -99,6 +99,9 @@ class ScienceConfig(Section):
     priors: PriorsConfig = PriorsConfig()
     generator: GeneratorModel
     verifier: VerifierModel | None = None
+    judge: JudgeModel | None = None
+    """The model that grades benchmarks with ``grader: {kind: judge}``, and remarks on answers where
+    ``prompts.revise`` shows ``{feedback}``."""
     grader: Literal["markovscale", "math_verify", "paper"] = "markovscale"
 
     @field_validator("strategy")

@@ -13,6 +13,8 @@ from typing import ClassVar
 
 from pipeline.core.thinking import after_thinking
 
+_FEEDBACK = "{feedback}"
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -45,7 +47,11 @@ class EmptyAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """Templates with ``{question}`` and, in `revise`, ``{answer}``; other braces are literal."""
+    """Templates with ``{question}`` and, in `revise`, ``{answer}``; other braces are literal.
+
+    `revise` may hold ``{feedback}`` before or after the answer: what a checker says of it
+    (`pipeline.core.protocol.Completion.feedback`).
+    """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
@@ -69,21 +75,32 @@ class Prompts:
                 if field not in template:
                     raise ValueError(f"prompts.{name} must contain {field}, got {template!r}")
 
+    @property
+    def shows_feedback(self) -> bool:
+        """Whether a revision is shown what a checker says of the answer."""
+        return _FEEDBACK in self.revise
+
     def ask(self, question: str) -> tuple[Message, ...]:
         """The prompt of round 0, and of every independent sample."""
         return self._turns(self.first.replace("{question}", question))
 
-    def ask_again(self, question: str, previous: str | None) -> tuple[Message, ...]:
-        """The prompt of a later round, given what `fed_back` kept of the previous reply."""
+    def ask_again(
+        self, question: str, previous: str | None, feedback: str | None = None
+    ) -> tuple[Message, ...]:
+        """The prompt of a later round.
+
+        Args:
+            question: its text.
+            previous: what `fed_back` kept of the previous reply.
+            feedback: what a checker says of the previous answer; None leaves its place empty.
+        """
         if previous is None:
             if self.empty_answer is EmptyAnswer.ASK_PLAINLY:
                 return self.ask(question)
             previous = ""
         before, _, after = self.revise.rpartition("{answer}")  # {answer} before it is literal
         return self._turns(
-            before.replace("{question}", question)
-            + previous
-            + after.replace("{question}", question)
+            _filled(before, question, feedback) + previous + _filled(after, question, feedback)
         )
 
     def without_box(self) -> Prompts:
@@ -104,6 +121,12 @@ class Prompts:
     def _turns(self, user: str) -> tuple[Message, ...]:
         turn = Message("user", user)
         return (turn,) if self.system is None else (Message("system", self.system), turn)
+
+
+def _filled(template: str, question: str, feedback: str | None) -> str:
+    """A template with its fields filled in; what stands in a question or remark is no field."""
+    parts = template.split(_FEEDBACK)
+    return (feedback or "").join(part.replace("{question}", question) for part in parts)
 
 
 def in_conversation(turns: tuple[Message, ...], prompt: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -141,6 +141,8 @@ class Request:
     seed: int = 0
     score: bool = True
     """Whether the verifier is to score the completion."""
+    check: bool = False
+    """Whether a checker is to remark on its answer (`Completion.feedback`)."""
     form: Form | None = None
     """What the completion must be beyond text."""
 
@@ -197,6 +199,10 @@ class Completion:
     says_stop: bool | None = None
     """Whether the reply says that no further revision is needed; None where nothing looks for it
     (``science.generator.stop_flag``)."""
+    judge_tokens: int = 0
+    """Tokens that a judge read and wrote, for verdict and remark."""
+    feedback: str | None = None
+    """What a checker says of the answer, without the gold answer; None where none was asked."""
 
     @property
     def is_cut(self) -> bool:

@@ -142,7 +142,7 @@ def _reply(uid: str, number: int, row: Row, model: str) -> Json:
 
 def _call(source: Source, asked: list[Json], reply: Json, row: Row) -> Json:
     """The model call behind a completion."""
-    tokens = {kind: row[kind] or 0 for kind in TOKEN_KINDS}
+    tokens = {kind: row.get(kind) or 0 for kind in TOKEN_KINDS}
     output = {
         **_chosen(reply["model"], reply, row),
         "usage": _usage(tokens),

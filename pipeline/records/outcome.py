@@ -34,7 +34,10 @@ TOKEN_KINDS = (
     "prompt_tokens",
     "cached_prompt_tokens",
     "verifier_tokens",
+    "judge_tokens",
 )
+_LATER_KINDS = ("judge_tokens",)
+"""Of them, those that outcomes of earlier versions lack: 0 there."""
 
 SCHEMA = pa.schema(
     [
@@ -305,6 +308,8 @@ def read_outcomes(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table
         for column in schema:
             if column.name in table.column_names:
                 arrays.append(table[column.name].cast(column.type))
+            elif column.name in _LATER_KINDS:
+                arrays.append(pa.array(np.zeros(table.num_rows, np.int64)))
             else:
                 arrays.append(pa.nulls(table.num_rows, column.type))
             if not column.nullable and arrays[-1].null_count:

@@ -15,9 +15,12 @@ import pyarrow as pa
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Completion, Failure, Observation, Question, Request
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Rises with every new column; tables of lower versions stay readable."""
-LATER = ("token_confidence", "least_token_confidence", "token_entropy", "says_stop")
+LATER = (
+    *("token_confidence", "least_token_confidence", "token_entropy", "says_stop"),
+    *("judge_tokens", "feedback"),
+)
 """Columns that tables of earlier runs may lack; a new one goes here and to the end of `SCHEMA`."""
 
 _VERSION_KEY = b"markovscale_trajectory_version"
@@ -57,6 +60,8 @@ SCHEMA = pa.schema(
         pa.field("least_token_confidence", pa.float64()),
         pa.field("token_entropy", pa.float64()),
         pa.field("says_stop", pa.bool_()),  # null where no stop flag is looked for
+        pa.field("judge_tokens", pa.int64()),
+        pa.field("feedback", pa.string()),
     ],
     metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()},
 )
@@ -80,8 +85,13 @@ def row_of(
     verifier: str | None = None,
     seconds: float | None = None,
     digest: str | None = None,
+    verdict: str | None = None,
 ) -> Row:
-    """What is recorded of one observation; the verdict is filled in once it is graded."""
+    """What is recorded of one observation.
+
+    Args:
+        verdict: of a judge; those of other graders are found when the chain has stopped.
+    """
     pool, chain, round_, sample = request.address
     row: Row = dict.fromkeys(SCHEMA.names)
     row.update(
@@ -101,6 +111,7 @@ def row_of(
         generator=generator,
         verifier=verifier,
         seconds=seconds,
+        verdict=verdict,
     )
     match observation:
         case Failure():
@@ -135,7 +146,8 @@ def observation_of(row: Mapping[str, Any]) -> Observation:
     values: dict[str, Any] = {n: row.get(n) if n in LATER else row[n] for n in _COMPLETION_FIELDS}
     if values["step_scores"] is not None:
         values["step_scores"] = tuple(values["step_scores"])
-    values["completion_tokens"] = values["completion_tokens"] or 0  # null: the pool says so
+    for name in ("completion_tokens", "judge_tokens"):  # null: the pool says so, or is older
+        values[name] = values[name] or 0
     return Completion(**values)
 
 

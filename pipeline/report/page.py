@@ -343,6 +343,8 @@ def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
         "of them cached": "cached_prompt_tokens",
         "verifier tokens": "verifier_tokens",
     }
+    if any(bill.totals["judge_tokens"] for bill in bills):
+        counted["judge tokens"] = "judge_tokens"
     ledger = table(
         (
             "strategy",

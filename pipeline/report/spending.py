@@ -43,7 +43,7 @@ class Bill:
             "wasted": total["wasted_tokens"],
             "prompts": total["prompt_tokens"] - total["cached_prompt_tokens"],
             "cached prompts": total["cached_prompt_tokens"],
-            "verifier": total["verifier_tokens"],
+            "verifier": total["verifier_tokens"] + total["judge_tokens"],
         }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -211,7 +211,8 @@ class Revisions:
         prompts, text = self.strategy.prompts_of(self.question), self.question.text
         if self.completions:
             last = self.completions[-1]
-            messages = prompts.ask_again(text, prompts.fed_back(last.text, last.answer))
+            shown = prompts.fed_back(last.text, last.answer)
+            messages = prompts.ask_again(text, shown, last.feedback)
         else:
             messages = prompts.ask(text)
         request = self.strategy.request(
@@ -221,6 +222,7 @@ class Revisions:
             round=len(self.completions),
             score=score,
         )
+        request = replace(request, check=prompts.shows_feedback)
         (observation,) = yield Generate((request,), needs_scores)
         if not isinstance(observation, Completion):
             return None
