@@ -57,6 +57,13 @@ def parser() -> argparse.ArgumentParser:
         help="cache of features; by default the run's own, or beside it",
     )
     add_set_option(options, "override one field, such as priors.predictor=FOLDER")
+    options.add_argument(
+        "--prices",
+        nargs=4,
+        type=float,
+        metavar=("PROMPT", "CACHED", "COMPLETION", "VERIFIER"),
+        help="US$ a million tokens: prints what 1,000 questions cost under each setting",
+    )
     options.add_argument("--out", metavar="FILE", help="Parquet file to write (RUN/sweep.parquet)")
     return options
 
@@ -68,9 +75,10 @@ def main(argv: list[str] | None = None) -> int:
     import pyarrow as pa
 
     from jobs.pool_priors import predicted_pool
-    from jobs.sweep_tables import print_fronts, print_sweep
+    from jobs.sweep_tables import print_costs, print_fronts, print_sweep
     from pipeline.config.strategies import rules_of
     from pipeline.config.sweep import SweepConfig, science_of
+    from pipeline.replay.costs import Cost
     from pipeline.replay.fronts import SCHEMA, sweep_fronts
     from pipeline.replay.pools import read_pool
     from pipeline.replay.sweep import fitting, sweep_table
@@ -111,6 +119,8 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.level < logging.WARNING:  # -q: the last line alone
         print_sweep(table, config.choose, synthetic=pool.synthetic)
         print_fronts(fronts)
+        if arguments.prices:
+            print_costs(own, Cost(axis="usd", prices=tuple(arguments.prices)))
     print(
         f"{len(settings):,} settings over {len(pool.questions):,} questions: {out}, fronts "
         f"({len(result.settings) - len(settings):,} more settings, of the controls): {beside}"

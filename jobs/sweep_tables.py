@@ -6,11 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from rich.table import Table
 
 from jobs.cli import terminal
-from pipeline.answers.answer_rules import RULES
+from pipeline.answers.answer_rules import RULES, rule_named
+from pipeline.replay.chain_arrays import RIGHT
+from pipeline.replay.costs import Cost, needs_scores
+from pipeline.replay.sweep import SweepResult, settings_of
 from pipeline.report import words
 from pipeline.report.fronts import controls_of, interval_of, ranked, sentence
 
@@ -63,6 +67,35 @@ def print_fronts(rows: Sequence[Mapping[str, Any]]) -> None:
                 *(gains.get(control, "") for control in controls),
             )
         console.print(shown)
+
+
+def print_costs(result: SweepResult, cost: Cost) -> None:
+    """What 1,000 questions like those of the pool cost under each setting, by its own rule, and
+    each of them that is answered right; cheapest first."""
+    shown = Table(title="cost of 1,000 questions, US$", title_justify="left")
+    for name in ("strategy", "settings"):
+        shown.add_column(name)
+    for name in ("N", "right", "completions", "US$", "US$ a right answer"):
+        shown.add_column(name, justify="right")
+    rows = []
+    for setting in result.settings:
+        strategy, judged = setting.strategy, setting.judged
+        rule = rule_named(strategy.default_rule)
+        verdict_Q = judged.verdict_RQ[judged.rules.index(rule)]
+        right, questions = int(np.sum(verdict_Q == RIGHT)), len(verdict_Q)
+        scored = needs_scores(strategy, rule)
+        usd = float(cost.of(judged.spent_Q, scored=scored).sum()) / 1e6 / questions * 1000
+        drawn = float(judged.completions_Q.mean())
+        each = f"{usd * questions / right / 1000:.2g}" if right else "-"
+        name, own = setting.label, settings_of(strategy)
+        alike = [settings_of(s.strategy) for s in result.settings if s.label == name]
+        tuned = [n for n in own if n != "n" and any(own[n] != other[n] for other in alike)]
+        told = ", ".join(f"{field} {own[field]}" for field in tuned)
+        numbers = (f"{right / questions:.1%}", f"{drawn:.2f}", f"{usd:.3g}", each)
+        rows.append((usd, (name, told, str(strategy.n), *numbers)))
+    for _, row in sorted(rows):
+        shown.add_row(*row)
+    terminal().print(shown)
 
 
 def _table(benchmark: str, rows: list[Row], choose: Sequence[str]) -> Table:

@@ -325,6 +325,21 @@ EXPRESSIONS_DIFFERENT = [
     ("1.5", "1,5"),
 ]
 MORE_EQUAL = [
+    ("5 (mod 7)", r"x\equiv5\pmod7"),
+    ("AB∥CD", "CD//AB"),
+    ("1s^2 2s^1", "1s^{2}2s^{1}"),
+    (r"\operatorname{Var}(X)", r"\mathrm{Var}(X)"),
+    ("[1 2; 3 4]", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
+    ("|k|>2", r"k<-2 \text{ or } k>2"),
+    ("|k| \\le 2", "[-2, 2]"),
+    (r"\mathbb{N}^*", "all positive integers"),
+    (r"\{x \mid x=2k\pi, k\in\mathbb{Z}\}", r"x=2k\pi, k\in\mathbb{Z}"),
+    ("f(g(x))", r"(f\circ g)(x)"),
+    (r"5890.0, 5896.0 \text{\AA}, \text{\AA}", "5890 Å, 5896 Å"),
+    (
+        r"0 \text{ if } n \text{ is odd}, 1 \text{ if } n \text{ is even}",
+        r"\begin{cases}0, & n \text{ odd}\\ 1, & n\text{ even}\end{cases}",
+    ),
     (r"\frac{1}{12}", "0.0833333333333333"),
     (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}"),
     (
@@ -457,6 +472,10 @@ OPEN = [  # nobody has shown either
     ("78", r"8 \times 24 \to 16"),
 ]
 MORE_DIFFERENT = [
+    ("[1 2; 3 4]", "[1 3; 2 4]"),
+    ("|k|>2", "|k|<2"),
+    ("f(g(x))", r"(g\circ f)(x)"),
+    ("1s^2 2s^1", "1s^2 2s^2"),
     ("10", "4 10/3"),
     ("2", "2 2/3"),
     ("99999999999", "100000000000"),

@@ -20,9 +20,17 @@ QUICK = {"backoff_s": 0.01, "no_replica_timeout_s": 20.0}
 
 
 def endpoint_run(
-    runs: str, endpoint: dict[str, Any], *, size: int = 6, **science: Any
+    runs: str,
+    endpoint: dict[str, Any],
+    *,
+    size: int = 6,
+    judge: dict[str, Any] | None = None,
+    **science: Any,
 ) -> RunConfig:
-    """A run of a generator behind an endpoint, and no verifier."""
+    """A run of a generator behind an endpoint, and no verifier; a `judge` there may grade it."""
+    if judge is not None:
+        source = {"name": "arithmetic", "size": size, "grader": {"kind": "judge"}}
+        science |= {"benchmarks": [source], "judge": judge}
     science = {"strategies": ["base", "mr_thinking"], "strategy": {"n": 3}, **science}
     strategies, generator = science.pop("strategies"), science.pop("generator", None)
     config = config_of(runs, strategies, size=size, verifier=None, **science)
@@ -32,6 +40,7 @@ def endpoint_run(
         "runs": runs,
         "requests": QUICK,
         "generator": {"endpoint": endpoint, "start_timeout_s": 0.5},
+        "judge": {"endpoint": endpoint if judge else None, "num_gpus": 0},
     }
     return RunConfig.parse(values)
 
@@ -45,11 +54,13 @@ def started(config: RunConfig) -> Iterator[Engines]:
 
 
 @asynccontextmanager
-async def generator_of(engines: Engines, **requests: Any) -> AsyncIterator[EngineClient]:
-    """A client of the generator."""
+async def generator_of(
+    engines: Engines, role: str = "generator", **requests: Any
+) -> AsyncIterator[EngineClient]:
+    """A client of the generator, or of another role."""
     settings = RequestConfig(**{**QUICK, **requests})
-    transport = EndpointTransport(engines.address.pools["generator"], settings)
-    yield EngineClient(transport, settings, "generator")
+    transport = EndpointTransport(engines.address.pools[role], settings)
+    yield EngineClient(transport, settings, role)
     await transport.close()
 
 

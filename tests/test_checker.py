@@ -23,11 +23,11 @@ from actors.routing.client import EngineClient
 from jobs import regrade
 from pipeline.answers import Verdict
 from pipeline.answers.graders import GraderSettings, public_tests, verdict_of
-from pipeline.config.endpoint import Prices
 from pipeline.config.models import JudgeModel
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 from pipeline.core.errors import ConfigError
+from pipeline.core.prices import Prices
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Failure
 from pipeline.records.journal import read_journal

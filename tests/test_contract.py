@@ -61,6 +61,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"chain": "settling", "kept": 0.5, "price": 0.05},
         {"gate": False},
         {"p0_source": "first_score"},
+        {"value_of_right_usd": 1e-4, "usd_per_million": {"prompt": 1, "completion": 2}},
     ],
     "markovscale_0": [{"gate": True}, {"profile": "paper"}],
     "best_of_n": [

@@ -93,6 +93,26 @@ async def test_a_run_over_a_faulty_way_loses_nothing(server: str, tmp_path: Path
 
 
 @pytest.mark.usefixtures("key")
+async def test_a_run_that_a_server_judges_replays(server: str, tmp_path: Path) -> None:
+    """What the judge said stands in the journal with its tokens. The embedded model knows no such
+    prompts, so that most of what it says is no verdict; the replay asks nobody."""
+    model = {**TINY_GENERATOR, "max_tokens": 64}
+    config = endpoint_run(str(tmp_path), endpoint_of(server), judge=model, generator=TINY_GENERATOR)
+    with started(config) as engines:
+        run = create(config)
+        async with generator_of(engines) as generator, generator_of(engines, "judge") as judge:
+            await live(run, generator, judge=judge)
+    made, table = _made(server), read_journal(run.journal).table
+    judged = [tokens for tokens in table["judge_tokens"].to_pylist() if tokens]
+
+    assert judged
+    assert None not in table["verdict"].to_pylist()
+    assert sum(judged) == sum(run.outcomes()["judge_tokens"].to_pylist())
+    assert replay_run(run).differences == ()
+    assert _made(server) == made
+
+
+@pytest.mark.usefixtures("key")
 async def test_a_server_and_our_engine_give_the_same(
     server: str, tiny_engines: Engines, tmp_path: Path
 ) -> None:

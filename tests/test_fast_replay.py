@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.prices import Prices
 from pipeline.core.protocol import (
     Completion,
     PhaseStats,
@@ -108,6 +109,16 @@ def chain_strategies() -> st.SearchStrategy[Strategy]:
             gate=flag,
             stopping=flag,
             p0_source=source,
+            calibration=maps,
+        ),
+        st.builds(
+            cls["markovscale_star"],
+            n=n,
+            tau=st.sampled_from([0.95, 1.0]),
+            chain=st.sampled_from(["homogeneous", "settling"]),
+            gate=flag,
+            value_of_right_usd=st.sampled_from([1e-5, 1e-4, 1e-3, 1.0]),
+            usd_per_million=st.just(Prices(prompt=1.0, completion=2.0, verifier=0.5)),
             calibration=maps,
         ),
         st.builds(

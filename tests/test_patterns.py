@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import pipeline
+from pipeline.answers.graders import GraderSettings
 
 SMALL, FACTOR = 400, 4
 LIMIT_S = 0.02
@@ -90,6 +91,32 @@ def seconds(pattern: re.Pattern[str], text: str, scanned: bool) -> float:
         pattern.match(text)
         pattern.fullmatch(text)
     return time.thread_time() - start
+
+
+REPLIES = (
+    *COMMON,
+    *("<think>", "</think>", "<think></think>", "`<think>` ", "\\boxed{", "\\boxed{1} ", "**A** "),
+    *("the answer is 5. ", "1,000 ", "```python\n", "(a) ", "x = ", "答案是", "\u202f", "<answer>"),
+    *('{"answer": 5}', "####", "A, B and ", "assertion ", "\\frac{", "1 2 ", "Answer: 5\n"),
+)
+SETTINGS = tuple(GraderSettings(kind=kind) for kind in ("math", "choices", "text", "command"))
+
+
+@pytest.mark.parametrize("piece", REPLIES)
+def test_reading_a_reply_takes_time_in_proportion(piece: str) -> None:
+    """Whatever a reply repeats, its answer is found in milliseconds where the event loop reads it,
+    and in four times as long in four times as much."""
+    for settings in SETTINGS:
+        took = []
+        for size in (2_000, 8_000):
+            text, seconds = (piece * size)[:size], []
+            for _ in range(3):
+                start = time.thread_time()
+                settings.answer_of(text)
+                seconds.append(time.thread_time() - start)
+            took.append(min(seconds))
+        assert took[0] < 0.01, f"{settings.kind}: {took[0]:.4f} s"
+        assert took[1] < max(0.04, 2 * FACTOR * took[0]), f"{settings.kind}: {took[1]:.4f} s"
 
 
 @pytest.mark.parametrize(("name", "pattern"), patterns(), ids=lambda value: str(value)[:60])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline.predictors.priors import with_priors
+from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.pools import read_pool
 from pipeline.replay.run import replay_run
@@ -53,6 +55,43 @@ def test_a_run_of_every_strategy_replays_record_for_record(tmp_path: Path) -> No
     assert found.differences == ()
     assert found.outcomes == 6 * len(STRATEGIES_LIVE)
     assert found.unused == 0
+
+
+PROGRAMS = [
+    {
+        "task_id": f"Own/{number}",
+        "prompt": f'def f(x):\n    """\n    >>> f({number})\n    {number * 2}\n    """\n',
+        "test": f"def check(candidate):\n    assert candidate({number}51) == {2 * number}02\n",
+        "entry_point": "f",
+    }
+    for number in range(1, 4)
+]
+
+
+@pytest.mark.timeout(1_800)
+def test_a_code_benchmark_feeds_failing_tests_back_and_replays(tmp_path: Path) -> None:
+    """Programs that the embedded model writes (it knows arithmetic alone) fail their public test,
+    and the next round is shown how; hidden tests grade, and are in no prompt."""
+    file = tmp_path / "humaneval.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in PROGRAMS), encoding="utf-8")
+    job(
+        "evaluate",
+        *("--config", "configs/laptop.yaml", "--name", "code"),
+        *("--set", f"runtime.runs={tmp_path}", "--set", "science.strategies=[mr_thinking]"),
+        *("--set", f"science.benchmarks=[{{name: humaneval, path: {file}, limit: 3}}]"),
+        *("--set", "science.strategy={n: 3}", "--set", "science.decoding.max_tokens=64"),
+        *("--set", "science.prompts.first='{question}'"),
+        *("--set", "science.prompts.revise='{question} was {answer} {feedback}'"),
+    )
+    run = RunDir.open(str(tmp_path / "code"))
+    table = read_journal(run.journal).table
+    said = [remark for remark in table["feedback"].to_pylist() if remark]
+
+    assert said
+    assert all("ends before its tests" in remark or "must give" in remark for remark in said)
+    assert not any("candidate" in remark for remark in said)
+    assert set(run.outcomes()["verdict_last"].to_pylist()) == {"wrong"}
+    assert replay_run(run).differences == ()
 
 
 @pytest.mark.timeout(1_800)

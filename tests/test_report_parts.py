@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.config.endpoint import Prices
 from pipeline.config.limits import LimitsConfig
 from pipeline.core.errors import ConfigError
+from pipeline.core.prices import Prices
 from pipeline.records.segments import Epoch, read_segment, write_segment
 from pipeline.report import published, words
 from pipeline.report.chain_view import bounds_view, candidates, diagnose, round_curve

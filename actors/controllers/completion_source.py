@@ -35,6 +35,8 @@ from pipeline.planning.run_caps import ExpectedGain, select_under_budget
 from pipeline.records.journal import Resumed, as_asked
 from pipeline.records.trajectory import observation_of, row_of
 
+_PLACE_CHARS = 2_000
+"""Longest reply that is read on the event loop; a thread lets go of it every few milliseconds."""
 _OFTEN = 4  # chains a completion after which they are chosen anew
 _SEEN = 2  # the first to end are the shortest: fewer than this a completion in flight tell nothing
 
@@ -371,9 +373,14 @@ class CompletionSource:
         # one reply must not spoil the file of a thousand others; no engine takes NUL in a prompt
         text = encodable(made.text).replace("\0", "?")
         flag = self._identity.stop_flag
+        cut = made.finish_reason == "length"
+        if len(text) <= _PLACE_CHARS:
+            answer = _answer_of(work, text, cut=cut)
+        else:
+            answer = await asyncio.to_thread(_answer_of, work, text, cut=cut)
         completion = Completion(
             text=text,
-            answer=_answer_of(work, text, cut=made.finish_reason == "length"),
+            answer=answer,
             finish_reason=made.finish_reason,
             prompt_tokens=made.prompt_tokens,
             cached_prompt_tokens=made.cached_prompt_tokens,

@@ -15,9 +15,9 @@ from actors.serving.chat_request import ApiError, ChatRequest
 from actors.serving.served_models import OWNER, ServedModel
 from pipeline.answers import extract
 from pipeline.answers.answer_rules import apply
-from pipeline.config.endpoint import Prices
 from pipeline.core.errors import ErrorKind
 from pipeline.core.forms import json_in, without_calls
+from pipeline.core.prices import Prices
 from pipeline.core.protocol import Completion, Failure, Observation, Pool, Stop, StopReason
 from pipeline.core.thinking import TAGS, parts
 from pipeline.records.outcome import TOKEN_KINDS

@@ -194,7 +194,7 @@ def find(
     if decision is not None:
         return Finding.RIGHT if decision else Finding.WRONG
     unread = [isinstance(value, Unread) for value in (expected, given)]
-    if all(unread) and _squeezed(expected.text) == _squeezed(given.text):
+    if any(unread) and _squeezed(expected.text) == _squeezed(given.text):
         return Finding.RIGHT
     return Finding.UNREAD if any(unread) else Finding.UNPROVEN
 
@@ -233,10 +233,19 @@ def _spelling(text: str) -> str:
 
 
 def _squeezed(text: str) -> str:
-    """A spelling without what LaTeX does not print: spaces beside signs, braces around one sign."""
+    """A spelling without what LaTeX does not print (spaces beside signs, braces around one sign),
+    nor the set around a condition; its clauses, and the sides of a relation without direction, in
+    order."""
+    text = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
+    text = re.sub(r"\bis\b|^[a-z]\s?\\equiv(?=[\s\d-]+\\pmod)", " ", text)
     text = (
         re.sub(r"(?<=[0-9A-Za-z])\s+(?=[0-9A-Za-z])", "\n", text)
         .replace(" ", "")
         .replace("\n", " ")
+        .replace("\\pmod ", "\\pmod")
     )
-    return re.sub(r"\{(\w)\}", r"\1", text)
+    text = re.sub(r"\{(\w)\}", r"\1", re.sub(r"\{(\d)\}(?=\d)", r"\1 ", text))
+    text = re.sub(r"^\\?\{(?:([a-z])\s?(?:\||:)(?=\1))?(.+?)\\?\}$", r"\2", text)
+    clauses = re.split(r",(?![^()\[\]]*[)\]])", text)
+    sides = [sorted(re.split(r"\\(parallel|perp)\s?", clause)) for clause in clauses]
+    return ",".join(sorted("".join(side) for side in sides))

@@ -80,7 +80,10 @@ _RENAMED = (
     (re.compile(r"\\(?:Re|Im)(?=\s*[({\[])"), lambda m: m[0][1:]),
     (re.compile(r"\\wide(hat|tilde)(?![A-Za-z])"), r"\\\1"),
     (re.compile(r"\^\s?\{?\s?\\(?:top|intercal)(?![A-Za-z])\s?\}?"), "^T"),
-    (re.compile(r"\\(?:AA|angstrom)(?![A-Za-z])"), r"\\text{angstrom}"),
+    (
+        re.compile(r"\\text\s?\{\s?\\(?:AA|angstrom)\s?\}|\\(?:AA|angstrom)(?![A-Za-z])"),
+        r"\\text{angstrom}",
+    ),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset "),
     (re.compile(r"\\bigcup(?![A-Za-z_])"), r"\\cup "),
     (re.compile(r"(?<=[\w)\]}])( ?)\*\*\1(?=[\w(\-+.{\\])"), "^"),
@@ -113,6 +116,38 @@ _RENAMED = (
     (re.compile(r"\\rangle(?![A-Za-z])|(?<=[\d)}\w ])>(?=\$?\s*$)"), ")"),
     (re.compile(r"\(\s*(?:\\text\s*\{)?\s*mod\s*\}?\s*(\d{1,9})\s*\)"), r"\\pmod{\1}"),
     (re.compile(r"\\(?:hat|vec)\s*\{?\s*\\?([ijk])(?:math)?(?![A-Za-z])\s*\}?"), r" \\vec{\1} "),
+    (re.compile(r"\\pmod\s*(\d{1,9})(?!\d)"), r"\\pmod{\1}"),
+    (re.compile(r"(?<=[A-Z])\s*(?://|∥|\|\|)\s*(?=[A-Z])"), r"\\parallel "),
+    (re.compile(r"\{\s*(Var|Cov|Corr)\s*\}(?=\s*\()"), r" \1"),
+    (
+        re.compile(
+            r"^\\mathbb\s?\{\s?(?:N\s?\}\s?\^\s?\{?\s?[*+]|Z\s?\}\s?[_^]\s?\{?\s?\+)\s?\}?$"
+        ),
+        r"\\text{all positive integers}",
+    ),
+    (
+        re.compile(r"^(?:\[[A-Z][a-z]\] ?)?(?:[1-7][spdf] ?\^ ?\{? ?\d{1,2} ?\}? ?){2,19}$"),
+        lambda m: rf"\text{{{re.sub('[{} ]', '', m[0])}}}",
+    ),
+    (
+        re.compile(
+            r"^\[\s*(-?[\d./]+(?:[ ,]+-?[\d./]+)*(?:\s*;\s*-?[\d./]+(?:[ ,]+-?[\d./]+)*)+)\s*\]$"
+        ),
+        lambda m: _matrix_of_program(m[1]),
+    ),
+    (re.compile(r"^\|\s*([a-z])\s*\|\s*(>|\\ge)\s*([\d./]+)$"), r"\1 \2 \3 or -\1 \2 \3"),
+    (re.compile(r"^\|\s*([a-z])\s*\|\s*(<|\\le)\s*([\d./]+)$"), r"-\3 \2 \1 \2 \3"),
+    (re.compile(r"\(\s*([a-z])\s*\\circ\s*([a-z])\s*\)\s*\(\s*([a-z])\s*\)"), r"\1(\2(\3))"),
+    (re.compile(r"(?:\\mathbb\s*\{?\s*E\s*\}?|(?<![A-Za-z\\])E)\s*\[([^\[\]]*)\]"), r"E(\1)"),
+    (re.compile(r"(充分|必要)条件$|(?<=[^\W\d_])です$"), r"\1"),
+    (re.compile(r"(?<=[+-])\s*j(\d{1,9})$"), r"\1j"),
+    (re.compile(r"^(?:it )?(?:converges|tends) to (?=[\d\\$(-])"), ""),
+    (
+        re.compile(
+            r",?\s*(?:for (?:some|any|all|every)|where|with) (?:an )?(?:integers?\s?)([a-z])$"
+        ),
+        r", \1\\in\\mathbb{Z}",
+    ),
     (re.compile(r"\{([^{}]+)\\over(?![A-Za-z])([^{}]+)\}"), r"\\frac{\1}{\2}"),
     (re.compile(r"^\s*(\d{1,9}) to (\d{1,9})\s*$"), r"\1 : \2"),
     (re.compile(r"(?<!\w)(\d{1,4}) choose (\d{1,4})(?!\w)"), r"\\binom{\1}{\2}"),
@@ -259,6 +294,12 @@ def _mixed(match: re.Match[str]) -> str:
     whole, above, below = (group for group in match.groups() if group)
     proper = int(above) < int(below)
     return f"({whole}+\\frac{{{above}}}{{{below}}})" if proper else match[0]
+
+
+def _matrix_of_program(rows: str) -> str:
+    """A matrix as programs write it, 1 2; 3 4, in LaTeX."""
+    lines = (re.sub(r"[ ,]+", " & ", row.strip()) for row in rows.split(";"))
+    return "\\begin{pmatrix}" + "\\\\".join(lines) + "\\end{pmatrix}"
 
 
 def _counted(match: re.Match[str]) -> str:

@@ -7,7 +7,6 @@ template's variables); where it is, and how it is asked, is runtime.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlparse, urlunparse
 
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from pipeline.config.schema import Section
 from pipeline.config.secrets import without_credentials, without_secrets_within
+from pipeline.core.prices import Prices
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
@@ -67,40 +67,6 @@ def _variable(name: str) -> str:
             "the secret, got something else"
         )
     return name
-
-
-class Prices(Section):
-    """What a million tokens cost, in USD."""
-
-    prompt: float = Field(ge=0)
-    completion: float = Field(ge=0)
-    cached_prompt: float | None = Field(None, ge=0)
-    """Of prompt tokens that the server had in its cache; None takes that of the others."""
-    verifier: float = Field(0, ge=0)
-    """Of tokens that the verifier reads or writes."""
-    judge: float = Field(0, ge=0)
-    """Of tokens that the judge of ``grader: {kind: judge}`` reads or writes."""
-
-    def usd(self, tokens: Mapping[str, Any]) -> float:
-        """What tokens cost.
-
-        Args:
-            tokens: numbers by column of an outcome (`pipeline.records.outcome.TOKEN_KINDS`,
-                ``wasted_tokens``); cached prompt tokens are among the prompt tokens.
-        """
-        cached = tokens["cached_prompt_tokens"]
-        price = self.prompt if self.cached_prompt is None else self.cached_prompt
-        made = tokens["completion_tokens"] + tokens["wasted_tokens"]
-        return (
-            float(
-                (tokens["prompt_tokens"] - cached) * self.prompt
-                + cached * price
-                + made * self.completion
-                + tokens.get("verifier_tokens", 0) * self.verifier
-                + tokens.get("judge_tokens", 0) * self.judge
-            )
-            / 1e6
-        )
 
 
 class EndpointConfig(Section):

@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from pipeline.config.endpoint import EndpointConfig, Prices
+from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.limits import LimitsConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 from pipeline.config.secrets import settable, without_credentials, without_secrets
+from pipeline.core.prices import Prices
 
 _MOST_CALLS = 1_024
 MOST_REPLICAS = 10_000

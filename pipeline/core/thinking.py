@@ -13,6 +13,7 @@ so that a stored reply whose thinking was cut is known by an opening tag without
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -47,6 +48,7 @@ _SPEAKS_BEFORE = re.compile(r"\b(?:the|tags?|tokens?|markers?)[ \t]$", re.IGNORE
 _SPEAKS_AFTER = re.compile(r"[ \t](?:tags?|tokens?|markers?)\b", re.IGNORECASE)
 _WORD_BEFORE = re.compile(r"[^\W\d_],?[ \t]\Z")
 _WORD_AFTER = re.compile(r"[ \t,.;:)]|\Z")
+_TAGS_READ = 100
 _REACH = 100  # characters of its line on each side of a tag that tell whether it is quoted
 _OPENED = re.compile(
     r"(?:<\|channel\|>analysis<\|message\|>|<\|channel>(?:thought)?|"
@@ -103,6 +105,7 @@ def parts(text: str) -> Parts:
 
     The answer follows the last closing tag of the family that was opened, or of any where none
     was: then the template opened it. A thought inside a thought must end before the outer one does.
+    Of a reply that repeats its tags without end the last hundred are read.
     """
     if "<|" in text and _CHANNELS.search(text):
         return _of_channels(text)
@@ -111,7 +114,7 @@ def parts(text: str) -> Parts:
     depth, family, opened, end, mark = 0, -1, -1, 0, ""
     tags = [
         found
-        for found in _TAG.finditer(text)
+        for found in deque(_TAG.finditer(text), maxlen=_TAGS_READ)
         if found[0].lower() in _FAMILY and not _is_quoted(text, found)
     ]
     last_close = {

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipeline.answers.answer_rules import AnswerRule, Rule
-from pipeline.config.endpoint import Prices
+from pipeline.core.prices import Prices
 from pipeline.core.thinking import parts
 from pipeline.export.samples import Sample, prompts_of, samples
 from pipeline.export.source import LIBRARY, Cell, Source, hub_dataset, packed

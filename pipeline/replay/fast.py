@@ -56,7 +56,8 @@ REASONS = (
 
 _NEVER = np.iinfo(np.int64).max
 _SHARED = attrgetter(
-    "n", "gate", "stop_rule", "min_rounds", "tau", "sigma", "gamma", "kept", "price"
+    *("n", "gate", "stop_rule", "min_rounds", "tau", "sigma", "gamma", "kept", "price"),
+    *("value_of_right_usd", "usd_per_million"),
 )
 _KEPT = 64  # intermediate arrays held at once, of Q x T numbers each
 _TOLERANCE = 1e-12
@@ -200,6 +201,8 @@ class FastReplay:
         if settings.stop_rule is not None:
             self._check_scores(settings.n, np.ones_like(beliefs.first_score_Q))
             hits_QN = self._confident(settings, settings.stop_rule, beliefs)
+            if settings.value_of_right_usd is not None:
+                hits_QN = hits_QN | self._not_worth(settings, beliefs)
             hits_QN[:, : settings.min_rounds - 1] = False
             confident = np.where(hits_QN.any(axis=1), hits_QN.argmax(axis=1), _NEVER)
         if settings.gate:
@@ -356,7 +359,7 @@ class FastReplay:
         known_Q = ~made_Q | beliefs.first_score_Q | ~np.isnan(beliefs.p0_Q)
         _check_known("stopping rule", beliefs, known_Q)
         key = (beliefs.key, settings.gamma if made_Q.any() else None)
-        map_QT = self._keep(("map", key), lambda: self._posterior_modes(beliefs, settings.gamma))
+        map_QT = self._modes(beliefs, settings.gamma)
         if settings.kept is not None:
             return self._settling_hits(settings, beliefs, map_QT[:, : settings.n])
         asked = STOP_RULES[rule]
@@ -371,12 +374,34 @@ class FastReplay:
         self, settings: ChainSettings, beliefs: _Beliefs, map_QN: FloatArray
     ) -> BoolArray:
         """(Q, N): whether the belief reaches tau, or one more round is not worth its price."""
-        assert settings.kept is not None
+        gain_QN = self._gains(settings, beliefs, map_QN)
+        return np.asarray((map_QN >= settings.tau) | (gain_QN <= settings.price))
+
+    def _not_worth(self, settings: ChainSettings, beliefs: _Beliefs) -> BoolArray:
+        """(Q, N): whether one more round is not expected to be worth what rounds have cost."""
+        assert settings.usd_per_million is not None
+        assert settings.value_of_right_usd is not None
+        kinds = ("prompt", "cached", "completion", "verifier")
+        spent = {kind: self.chains.spent_QD[kind][:, 1 : settings.n + 1] for kind in kinds}
+        usd_QN = settings.usd_per_million.of(**spent) / np.arange(1, settings.n + 1)
+        map_QN = self._modes(beliefs, settings.gamma)[:, : settings.n]
+        gain_QN = self._gains(settings, beliefs, map_QN)
+        return np.asarray(gain_QN * settings.value_of_right_usd <= usd_QN)
+
+    def _gains(self, settings: ChainSettings, beliefs: _Beliefs, map_QN: FloatArray) -> FloatArray:
+        """(Q, N): what one more round is expected to add (`Settling.gain`)."""
+        total, fixed = (beliefs.a_Q + beliefs.b_Q)[:, None], beliefs.b_Q[:, None]
+        gain_QN = fixed - total * map_QN
+        if settings.kept is None:
+            return np.asarray(gain_QN)
         power_U = np.array([settings.kept**u for u in range(settings.n)])  # as Python rounds it
         run_QN = np.maximum(self._runs()[:, : settings.n], 1)
-        total, fixed = (beliefs.a_Q + beliefs.b_Q)[:, None], beliefs.b_Q[:, None]
-        gain_QN = power_U[run_QN - 1] * (fixed - total * map_QN)
-        return np.asarray((map_QN >= settings.tau) | (gain_QN <= settings.price))
+        return np.asarray(power_U[run_QN - 1] * gain_QN)
+
+    def _modes(self, beliefs: _Beliefs, gamma: float) -> FloatArray:
+        """(Q, T): the posterior mode after each round, held for other settings."""
+        key = (beliefs.key, gamma if np.isnan(beliefs.alpha_Q).any() else None)
+        return self._keep(("map", key), lambda: self._posterior_modes(beliefs, gamma))
 
     def _posterior_modes(self, beliefs: _Beliefs, gamma: float) -> FloatArray:
         """(Q, T): Eq. 16 after each round; sums run round by round, as the updates do."""

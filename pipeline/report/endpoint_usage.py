@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from pipeline.config.endpoint import Prices
 from pipeline.core.errors import DataError
+from pipeline.core.prices import Prices
 from pipeline.records.segments import segment_of
 from pipeline.store.storage import Folder
 

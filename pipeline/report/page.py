@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.answers.answer_rules import AnswerRule, OwnRule, Rule
-from pipeline.config.endpoint import Prices
 from pipeline.config.runtime import RuntimeConfig
+from pipeline.core.prices import Prices
 from pipeline.records.outcome import has_failed
 from pipeline.report import charts, figures, words
 from pipeline.report.capped import first_words

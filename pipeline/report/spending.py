@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.config.endpoint import Prices
+from pipeline.core.prices import Prices
 from pipeline.records.outcome import TOKEN_KINDS
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.run_data import Cell

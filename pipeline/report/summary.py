@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.answers.answer_rules import RULES, Rule
-from pipeline.config.endpoint import Prices
+from pipeline.core.prices import Prices
 from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import BILL, FINAL, counted_verdict, has_failed
 from pipeline.records.trajectory import Row

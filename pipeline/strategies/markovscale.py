@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from pipeline.core.errors import ConfigError
+from pipeline.core.prices import Prices
 from pipeline.core.protocol import (
     Completion,
     Observation,
@@ -111,6 +112,11 @@ class MarkovScaleStar(MarkovScaleT):
     price: float = 0.01
     """Of a round with ``chain: settling``, in [0, 1]: it stops where the belief reaches tau, or one
     more round is not expected to bring as much."""
+    value_of_right_usd: float | None = None
+    """What a right answer is worth in USD, > 0: stops as well where what one more round is expected
+    to bring, times this, is not above what a round has cost so far on average."""
+    usd_per_million: Prices | None = None
+    """What tokens cost, for `value_of_right_usd`."""
     gate: bool = True
     """Off for the ablation without scaling gating."""
     stopping: bool = True
@@ -122,6 +128,12 @@ class MarkovScaleStar(MarkovScaleT):
         check_unit("price", self.price)
         if not self.gamma > 0:
             raise ValueError(f"gamma must be > 0, got {self.gamma!r}")
+        if (self.value_of_right_usd is None) != (self.usd_per_million is None):
+            raise ValueError("value_of_right_usd and usd_per_million must be given together")
+        if self.value_of_right_usd is not None and not self.value_of_right_usd > 0:
+            raise ValueError(f"value_of_right_usd must be > 0, got {self.value_of_right_usd!r}")
+        if self.value_of_right_usd is not None and not self.stopping:
+            raise ValueError("value_of_right_usd must come with stopping: true, got false")
 
     @property
     def needs_score(self) -> bool:
@@ -138,6 +150,8 @@ class MarkovScaleStar(MarkovScaleT):
             tau=self.tau,
             gamma=self.gamma,
             price=self.price,
+            value_of_right_usd=self.value_of_right_usd,
+            usd_per_million=self.usd_per_million,
         )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from pipeline.answers.voting import forms
 from pipeline.core.errors import ProtocolError
+from pipeline.core.prices import Prices
 from pipeline.core.protocol import (
     Belief,
     Completion,
@@ -64,6 +65,10 @@ class ChainSettings:
     rule are then its own. None for the paper's chain."""
     price: float = 0.0
     """Of a round of such a chain: the accuracy that it must be expected to bring."""
+    value_of_right_usd: float | None = None
+    """What a right answer is worth: a round must be expected to bring as much of it as the rounds
+    before have cost on average at `usd_per_million`."""
+    usd_per_million: Prices | None = None
     calibration: CalibrationMap | None = None
     """What a score is worth as a chance of being right; None takes it as it is."""
     a: float | None = None
@@ -94,6 +99,7 @@ class ChainBelief:
         self.path: tuple[float, ...] = ()
         """Posterior mode after each round."""
         self._answers: list[str | None] = []
+        self._spent = dict.fromkeys(("prompt", "cached", "completion", "verifier"), 0)
         self._posterior = settings.prior
         if self._posterior is None and self.p0 is not None and settings.stop_rule is not None:
             self._posterior = BetaPosterior.prior(p0_hat=self.p0, gamma=settings.gamma)
@@ -101,6 +107,11 @@ class ChainBelief:
     def update(self, round: int, completion: Completion) -> None:
         """Add the score of a round (Eq. 17) and its mode (Eq. 18); without a score, keep both."""
         settings, score = self.settings, completion.score
+        spent = self._spent
+        spent["prompt"] += completion.prompt_tokens
+        spent["cached"] += completion.cached_prompt_tokens
+        spent["completion"] += completion.completion_tokens
+        spent["verifier"] += completion.verifier_tokens
         self._answers.append(completion.answer)
         if not settings.tests(round):
             self.path = (*self.path, *self.path[-1:])
@@ -135,13 +146,23 @@ class ChainBelief:
             return False
         if settings.a is None or settings.b is None or not self.path:
             raise ProtocolError("the stopping rule needs p0, a and b")
+        if settings.value_of_right_usd is not None and settings.usd_per_million is not None:
+            usd = settings.usd_per_million.of(**self._spent) / drawn
+            if self._gain(settings.a, settings.b) * settings.value_of_right_usd <= usd:
+                return True
         if settings.kept is not None:
-            run = int(runs(np.array([forms(self._answers)]))[0, -1])
-            chain = Settling(a=settings.a, b=settings.b, kept=settings.kept)
-            gain = chain.gain(self.path[-1], max(run, 1))
+            gain = self._gain(settings.a, settings.b)
             return self.path[-1] >= settings.tau or gain <= settings.price
         rule = STOP_RULES[settings.stop_rule]
         return rule.holds(self.path[-1], drawn, a=settings.a, b=settings.b, plan=settings)
+
+    def _gain(self, a: float, b: float) -> float:
+        """What one more round is expected to add to the chance of a right answer."""
+        kept = self.settings.kept
+        if kept is None:
+            return Settling(a=a, b=b, kept=1.0).gain(self.path[-1], 1)
+        run = int(runs(np.array([forms(self._answers)]))[0, -1])
+        return Settling(a=a, b=b, kept=kept).gain(self.path[-1], max(run, 1))
 
     def stop(self, reason: StopReason, drawn: int) -> Stop:
         """A stop on all rounds."""

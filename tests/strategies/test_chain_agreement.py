@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.config.run import RunConfig
+from pipeline.core.prices import Prices
 from pipeline.core.protocol import Failure, Priors, StopReason, decisions
 from pipeline.replay.exact import replay_each
 from pipeline.statistics.agreement import VOTE, AgreementWeights
@@ -287,6 +288,47 @@ def test_a_settling_markovscale_stops_where_a_round_is_not_worth_its_price(
     stop, rounds, _ = played(MarkovScaleStar(**{**fields, **settings}), told, priors)
 
     assert (stop.reason, rounds) == (reason, drawn)
+
+
+@pytest.mark.parametrize(
+    ("chain", "value", "reason", "drawn"),
+    [
+        ("homogeneous", 0.005, StopReason.CONFIDENT, 1),
+        ("homogeneous", 0.01, StopReason.BUDGET, 8),
+        ("settling", 0.02, StopReason.CONFIDENT, 3),
+        ("settling", 5.0, StopReason.BUDGET, 8),
+    ],
+)
+def test_a_round_must_be_worth_its_dollars(chain, value, reason, drawn):
+    """A round costs $.001 (10 tokens) and brings .16 of a right answer, with `settling` (q .5) half
+    as much after each equal answer: it is drawn while value times gain is above its cost."""
+    told = [completion(answer="A", score=0.4)] * 8
+    priors = Priors(p0=0.4, p0_source="predictor", a=0.2, b=0.4)
+    strategy = MarkovScaleStar(
+        chain=chain,
+        kept=0.5,
+        price=0.0,
+        gate=False,
+        gamma=1e6,
+        value_of_right_usd=value,
+        usd_per_million=Prices(prompt=0.0, completion=100.0),
+    )
+    stop, rounds, _ = played(strategy, told, priors)
+
+    assert (stop.reason, rounds) == (reason, drawn)
+
+
+def test_a_value_without_prices_is_refused():
+    """Both are needed, and a value above 0."""
+    prices = Prices(prompt=0.0, completion=1.0)
+    for fields, said in (
+        ({"value_of_right_usd": 1.0}, "must be given together"),
+        ({"value_of_right_usd": 0.0, "usd_per_million": prices}, "must be > 0"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            MarkovScaleStar(**fields)
+    with pytest.raises(ValueError, match="prompt must be >= 0"):
+        Prices(prompt=-1.0, completion=1.0)
 
 
 def test_a_settling_gate_compares_p0_with_where_the_chain_freezes():
