@@ -331,6 +331,7 @@ MORE_EQUAL = [
     (r"\operatorname{Var}(X)", r"\mathrm{Var}(X)"),
     ("[1 2; 3 4]", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
     ("|k|>2", r"k<-2 \text{ or } k>2"),
+    ("(-1,1)", "|x|<1"),
     ("|k| \\le 2", "[-2, 2]"),
     (r"\mathbb{N}^*", "all positive integers"),
     (r"\{x \mid x=2k\pi, k\in\mathbb{Z}\}", r"x=2k\pi, k\in\mathbb{Z}"),
@@ -463,7 +464,6 @@ REPLIES_DIFFERENT = [
     ("15,000", "15, 0"),
 ]
 OPEN = [  # nobody has shown either
-    ("(-1,1)", "|x|<1"),
     ("(-1,1)", r"-1 < x \text{ and } x < 1"),
     (r"\sqrt{51}", r"\sqrt{50} \approx 7.14"),
     ("8", r"8\pi \approx 25.13"),
