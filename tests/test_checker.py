@@ -316,6 +316,21 @@ async def test_a_remark_of_a_judge_knows_no_gold_answer(tmp_path: Path) -> None:
     assert replay_run(run).differences == ()
 
 
+def test_a_judge_is_billed_by_its_endpoint() -> None:
+    """Where the generator's prices have none for it; without any prices there is no bill."""
+    own = {"base_urls": ["http://judge/v1"], "usd_per_million": {"prompt": 1, "completion": 4}}
+    judge = {"endpoint": own}
+    for prices, expected in (
+        ({"prompt": 2, "completion": 8}, 4.0),
+        ({"prompt": 2, "completion": 8, "judge": 0.5}, 0.5),
+    ):
+        endpoint = {"base_urls": ["http://g/v1"], "usd_per_million": prices}
+        told = RuntimeConfig.model_validate({"generator": {"endpoint": endpoint}, "judge": judge})
+        assert told.prices() is not None
+        assert told.prices().judge == expected  # type: ignore[union-attr]
+    assert RuntimeConfig.model_validate({"judge": judge}).prices() is None
+
+
 def test_configurations_that_cannot_be_are_refused() -> None:
     """A judge that is not there or nowhere, a remark with the gold answer, feedback of nobody."""
     judged = {"benchmarks": [{"name": "arithmetic", "grader": {"kind": "judge"}}]}

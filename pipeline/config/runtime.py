@@ -1,5 +1,6 @@
 """Where and how a run executes: free to change on resume, never part of its results."""
 
+from dataclasses import replace
 from math import ceil
 from typing import Annotated, Any, Literal
 
@@ -268,14 +269,21 @@ class RuntimeConfig(Section):
     def prices(self, per_million: float | None = None) -> Prices | None:
         """USD per million tokens: those given, else of the endpoint, else of the cap on money.
 
+        Tokens of a judge without a price there cost what its own endpoint asks, at the dearer of
+        its prices, as they are counted together.
+
         Args:
             per_million: of completion and wasted tokens alone.
         """
-        endpoint = self.generator.endpoint
-        if per_million is None and endpoint is not None and endpoint.usd_per_million is not None:
-            return endpoint.usd_per_million
-        per_million = self.limits.price_million_tokens if per_million is None else per_million
-        return None if per_million is None else Prices(prompt=0.0, completion=per_million)
+        endpoint, judge = self.generator.endpoint, self.judge.endpoint
+        prices = None if per_million is not None or endpoint is None else endpoint.usd_per_million
+        if prices is None:
+            per_million = self.limits.price_million_tokens if per_million is None else per_million
+            prices = None if per_million is None else Prices(prompt=0.0, completion=per_million)
+        own = None if judge is None else judge.usd_per_million
+        if prices is None or own is None or prices.judge:
+            return prices
+        return replace(prices, judge=max(own.prompt, own.completion))
 
     @property
     def pools(self) -> dict[str, PoolConfig]:
