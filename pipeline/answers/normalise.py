@@ -143,9 +143,7 @@ _RENAMED = (
     (re.compile(r"(?<=[+-])\s*j(\d{1,9})$"), r"\1j"),
     (re.compile(r"^(?:it )?(?:converges|tends) to (?=[\d\\$(-])"), ""),
     (
-        re.compile(
-            r",?\s*(?:for (?:some|any|all|every)|where|with) (?:an )?(?:integers?\s?)([a-z])$"
-        ),
+        re.compile(r",? (?:for (?:some|any|all|every)|where|with) (?:an )?integers? ([a-z])$"),
         r", \1\\in\\mathbb{Z}",
     ),
     (re.compile(r"\{([^{}]+)\\over(?![A-Za-z])([^{}]+)\}"), r"\\frac{\1}{\2}"),

@@ -303,7 +303,8 @@ def read_with_places(
     if keep and exported and not folder.read_json("pool.json").get("texts", True):
         raise DataError(f"{address} was exported without texts: export it again without --no-texts")
     if exported:
-        pool, places = None, {}
+        pool = None
+        places: dict[Place, str | None] = {}
         if check_digests(folder):
             with _no_collector():
                 pool = _vouched(folder, science, synthetic, text=keep)
