@@ -182,8 +182,8 @@ async def rendered_prompt(server: ChatServer, body: Mapping[str, Any]) -> str:
     """The end of the prompt by the server's chat template; ``""`` where it does not tell."""
     asked = {"model": body["model"], "messages": body["messages"], "add_generation_prompt": True}
     kwargs = {n: body[n] for n in ("chat_template_kwargs",) if n in body}
-    body = await server.post("/tokenize", asked | kwargs)
-    tokens = body.get("tokens") if isinstance(body, dict) else None
+    tokenized = await server.post("/tokenize", asked | kwargs)
+    tokens = tokenized.get("tokens") if isinstance(tokenized, dict) else None
     if not isinstance(tokens, list):
         return ""
     text = await server.post("/detokenize", {"model": body["model"], "tokens": tokens[-50:]})
