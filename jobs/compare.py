@@ -22,7 +22,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.table import Table
 
 from jobs.cli import VerbParser, log_to_stderr, terminal
@@ -31,7 +31,7 @@ from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipeline.answers.answer_rules import Rule
-    from pipeline.report.chain_view import Candidate, RoundCurve
+    from pipeline.report.chain_view import Candidate, CellCurve
     from pipeline.report.run_data import RunData
     from pipeline.results.compare import Comparison
     from pipeline.statistics.intervals import Interval
@@ -162,7 +162,7 @@ def _interval(found: Interval | None) -> dict[str, float] | None:
     return {name: getattr(found, name) for name in ("value", "low", "high")} if known else None
 
 
-def _most(curves: list[RoundCurve], n: int | None) -> int:
+def _most(curves: list[CellCurve], n: int | None) -> int:
     return n or max(curve.cell.n for curve in curves)
 
 
@@ -222,31 +222,21 @@ def _sides(c: Comparison) -> str:
     return f"{first} by {c.first.rule} against {second} by {c.second.rule}"
 
 
-def _print_pilots(
-    console: Console, benchmark: str, curves: list[RoundCurve], n: int | None
-) -> None:
-    from pipeline.report import words
-    from pipeline.report.chain_view import candidates
+def _print_pilots(console: Console, benchmark: str, curves: list[CellCurve], n: int | None) -> None:
+    from pipeline.report.chain_view import PILOTS, pilot_rows
 
-    ranked = candidates(curves, _most(curves, n))
     table = Table(title=f"{benchmark}: backbones by L", title_justify="left")
-    table.add_column("backbone", overflow="fold")
-    table.add_column("run", justify="right", overflow="fold")
-    for name in ("L [95 % interval]", "p0", "accuracy at N", "tokens at N", "questions"):
-        table.add_column(name, justify="right")
-    for candidate in ranked:
-        cell = candidate.curve.cell
-        table.add_row(
-            cell.backbone,
-            cell.run,
-            words.percent_with(candidate.curve.fit.stationary_accuracy),
-            words.percent(candidate.curve.p0),
-            f"{words.percent(candidate.expected_accuracy)} at {candidate.n}",
-            words.count(candidate.expected_tokens),
-            str(len(cell.rows)),
-        )
+    for place, name in enumerate(PILOTS):
+        overflow: OverflowMethod = "fold" if place < 2 else "ellipsis"
+        table.add_column(name, justify="right" if place else "left", overflow=overflow)
+    for row in pilot_rows(curves, _most(curves, n)):
+        table.add_row(*row)
     console.print(table)
-    console.print("Where intervals of L overlap, the pilots are too small to tell.")
+    console.print(
+        "L so counted is nearly the mean accuracy of the pilots' rounds and ranks as it does. "
+        "Where intervals overlap, the pilots are too small to tell.",
+        soft_wrap=True,
+    )
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from pipeline.records.run_dir import RunDir
 from pipeline.records.trajectory import Row
 from pipeline.report.capped import NotRun, not_run
 from pipeline.report.cautions import cautions, read_for_cautions
-from pipeline.report.endpoint_usage import endpoint_usage, judge_usage
 from pipeline.report.summary import FITTED, SUMMARY_VERSION, chain_fits, summarise, summed
-from pipeline.report.token_audit import ledger
+from pipeline.report.usage import endpoint_usage, judge_usage, ledger
 from pipeline.report.utilisation import pool_report
 
 

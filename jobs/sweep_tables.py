@@ -17,6 +17,7 @@ from pipeline.replay.costs import Cost, needs_scores
 from pipeline.replay.sweep import SweepResult, settings_of
 from pipeline.report import words
 from pipeline.report.fronts import controls_of, interval_of, ranked, sentence
+from pipeline.results.settings import fields_words, varied
 
 _SHOWN = ("last", "prm_argmax")
 """Shipped answer rules that are printed of every setting, besides its own; a user's always are."""
@@ -145,18 +146,7 @@ def _settings(row: Row, rows: list[Row]) -> str:
     """The settings that tell this strategy's rows apart; both halves' where they chose apart."""
     mine = json.loads(row["settings"])
     others = [json.loads(r["settings"]) for r in rows if r["strategy"] == row["strategy"]]
-    varied = [
-        name
-        for name, value in mine.items()
-        if name != "n" and any(other.get(name) != value for other in others)
-    ]
-    return ", ".join(f"{name} {_value(mine[name])}" for name in varied)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return " | ".join(_value(one) for one in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return fields_words(mine, [n for n in varied(others) if n != "n"])
 
 
 def _accuracy(row: Row) -> str:

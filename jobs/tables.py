@@ -16,9 +16,8 @@ from jobs.cli import terminal
 from pipeline.answers.answer_rules import RULES, AnswerRule
 from pipeline.planning.run_caps import Capped
 from pipeline.report.capped import NotRun, first_words
-from pipeline.report.endpoint_usage import judge_words, usage_words
-from pipeline.report.token_audit import as_sentence
-from pipeline.report.utilisation_text import as_lines
+from pipeline.report.usage import as_sentence, judge_words, usage_words
+from pipeline.report.utilisation import as_lines
 
 _UNBOUND = 10_000
 _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
@@ -77,7 +76,7 @@ def _chain(fit: dict[str, Any]) -> str:
         return f"{where}: b {fit['b']:.3f}; no right answer was asked about again, so no a and no L"
     if fit.get("from_wrong") == 0:
         return f"{where}: a {fit['a']:.3f}; no wrong answer was asked about again, so no b and no L"
-    last = f"accuracy of the last round {fit['predicted']:.3f} predicted"
+    last = f"accuracy of the last round {fit['predicted']:.3f} by a and b of all rounds"
     reached = fit["reached"]
     return (
         f"{where}: a {fit['a']:.3f}, b {fit['b']:.3f}, L {fit['L']:.3f}, lambda "

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.report.gpu_split import better_split
-from pipeline.report.utilisation import EMPTY, pool_report
-from pipeline.report.utilisation_text import as_lines
+from pipeline.report.utilisation import EMPTY, as_lines, better_split, pool_report
 
 GPUS = {"generator": 1.0, "verifier": 1.0}
 SLOTS = 10

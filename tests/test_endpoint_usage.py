@@ -9,7 +9,7 @@ import pytest
 from jobs.results import write_summary
 from pipeline.config.run import RunConfig
 from pipeline.records.journal import read_journal
-from pipeline.report.endpoint_usage import judge_words, usage_words
+from pipeline.report.usage import judge_words, usage_words
 from tests.chat_servers import Faults, Said, ScriptedModel, serving
 from tests.endpoints import endpoint_run, generator_of, started
 from tests.live import config_of, create, live

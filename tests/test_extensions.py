@@ -26,8 +26,7 @@ from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Failure, Question, Request
 from pipeline.planning.capacity import asks_of
-from pipeline.report.utilisation import pool_report
-from pipeline.report.utilisation_text import as_lines
+from pipeline.report.utilisation import as_lines, pool_report
 from pipeline.store.storage import Folder
 from pipeline.strategies.sequential import MRThinking
 from tests.extensions import CriticCall, Critique, WithCritic

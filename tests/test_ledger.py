@@ -7,7 +7,7 @@ from pipeline.core.protocol import Completion, Failure, Question
 from pipeline.records.journal import journaled_tokens, read_journal
 from pipeline.records.segments import Epoch, listed, write_segment
 from pipeline.records.trajectory import row_of
-from pipeline.report.token_audit import as_sentence, ledger
+from pipeline.report.usage import as_sentence, ledger
 from pipeline.store.storage import Folder
 from pipeline.strategies.sequential import MRThinking
 from tests.generators import first_requests

@@ -13,17 +13,28 @@ from hypothesis import strategies as st
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
-from pipeline.paper import controls
+from pipeline.paper import controls, p0
 from pipeline.paper.beliefs import from_other_half, halves_of
-from pipeline.paper.evaluation import BEST_RULE, TESTED, Evaluation, evaluate, settings_words
+from pipeline.paper.curves import convergence
+from pipeline.paper.evaluation import (
+    BEST_RULE,
+    CALIBRATED,
+    TESTED,
+    Evaluation,
+    evaluate,
+    right_from_of,
+    settings_words,
+)
 from pipeline.paper.opponents import families_of
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
 from pipeline.paper.tables import chosen_table, method_tables
+from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import judged_by_state_machine, rights
 from pipeline.report.published import NONE_PUBLISHED, NOTHING, Published
 from pipeline.results.column import TEST, Column
 from pipeline.results.compare import Family, compare
+from pipeline.statistics.intervals import wilson
 from pipeline.statistics.paired import holm, mcnemar
 from pipeline.statistics.sampling import pass_at_k
 from pipeline.strategies.samples import Profile
@@ -123,6 +134,64 @@ def test_a_chosen_number_is_the_state_machines(kind: str) -> None:
         mine = made().believed.half_Q == half
         np.testing.assert_array_equal(found.right_Q[mine], rights(exact, rule)[mine])
         np.testing.assert_array_equal(found.tokens_Q[mine], exact.tokens_Q[mine])
+
+
+def test_the_calibrated_threshold_counts_as_many_right_as_are_right() -> None:
+    """On the half that it is taken from; the variant that uses it stands in the main table."""
+    chains, half_Q = made().replays.chains, made().believed.half_Q
+    for half in (0, 1):
+        at = half_Q != half
+        counted = chains.score_QT[at] >= right_from_of(made(), half)
+        assert counted.mean() == pytest.approx((chains.verdict_QT[at] == RIGHT).mean(), abs=0.02)
+    assert made().get(CALIBRATED, N) is not None
+
+
+def test_p0_is_judged_against_a_constant_on_samples_that_nothing_saw() -> None:
+    """Log loss of every predictor on the even-numbered samples; the constant is their share, so it
+    loses to an oracle that counts the odd-numbered ones; a fit of one half sees the other's samples
+    alone."""
+    judged = {one.name: one for one in p0.judge(made())}
+    assert set(judged) == {"first score", p0.MAPPED, p0.LOGISTIC, p0.PROMPT, p0.ORACLE}
+    right, n = p0.counts_of(made(), 0, 2).sum(axis=0)
+    share = right / n
+    constant = -(share * np.log(share) + (1 - share) * np.log1p(-share))
+    for one in judged.values():
+        assert one.report.loss_constant == pytest.approx(constant)
+    assert judged[p0.ORACLE].report.beats_constant
+
+    half_Q = made().believed.half_Q
+    questions = tuple(
+        replace(q, sample_verdicts=("wrong",) * len(q.sample_verdicts)) if h == 0 else q
+        for q, h in zip(made().pool.questions, half_Q, strict=True)
+    )
+    again = replace(made(), pool=replace(made().pool, questions=questions))
+    before, after = p0.predictors_of(made()), p0.predictors_of(again)
+    for name in (p0.MAPPED, p0.LOGISTIC, p0.PROMPT):
+        np.testing.assert_array_equal(before[name][half_Q == 0], after[name][half_Q == 0])
+        assert not np.array_equal(before[name][half_Q == 1], after[name][half_Q == 1])
+
+
+def test_copies_are_in_one_half_and_are_one_question() -> None:
+    """A pool with each question twice has the transitions of twice as many chains, and the
+    intervals, comparisons and fronts of as many questions as there are texts."""
+    twice = tuple(
+        replace(q, question=replace(q.question, question_id=f"{q.question.question_id}, {copy}"))
+        for q in pool().questions
+        for copy in range(2)
+    )
+    of = evaluated(replace(pool(), questions=twice))
+    assert (of.believed.half_Q[::2] == of.believed.half_Q[1::2]).all()
+    found = of.get("markovscale_star", N)
+    assert found is not None
+    assert found.accuracy is not None
+    assert found.accuracy.half_width == pytest.approx(
+        wilson(int(found.right_Q.sum()) // 2, len(pool().questions)).half_width
+    )
+    curve, again = convergence(made()), convergence(of)
+    assert curve is not None
+    assert again is not None
+    assert again.fit.counts.from_right == 2 * curve.fit.counts.from_right
+    assert again.fit.a.half_width == pytest.approx(curve.fit.a.half_width, rel=0.1)
 
 
 def test_hindsight_is_never_worse_than_a_setting_of_the_grid() -> None:

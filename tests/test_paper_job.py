@@ -31,8 +31,10 @@ from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 from tests.scripted_pools import collected, evaluated
 
 POOL = "tests/data/pool"
-TABLES = ("main", "variants", "policies", "ablation", "chosen", "tau", "gamma", "controls")
-FIGURES = ("accuracy_tokens", "convergence", "bounds")
+TABLES = (
+    "main", "variants", "opponents", "policies", "ablation", "chosen", "tau", "gamma", "controls",
+)  # fmt: skip
+FIGURES = ("accuracy_tokens", "convergence", "bounds", "p0")
 LIVE = [{"kind": "budget_forcing", "num_ignore": 1}, "atom_of_thoughts", "mr_thinking", "dsc"]
 
 
@@ -139,18 +141,26 @@ def test_corrected_p_values_are_of_claims_and_of_the_page(written: Path) -> None
 
 
 def test_the_page_opens_from_disk_and_says_what_made_it(written: Path) -> None:
-    """Synthetic pools say so; nothing is fetched; LaTeX is plain ASCII, one table a table."""
+    """Synthetic pools say so; nothing can be fetched: the policy allows no address, and the only
+    one is the name of the charts' schema. LaTeX is plain ASCII; every benchmark has its tables and
+    figures, and one table has all benchmarks side by side."""
     page = (written / "paper.html").read_text(encoding="utf-8")
     assert "SYNTHETIC" in page
-    before = page[: page.index("<script>")]  # charts name their schema, which nothing fetches
-    assert not re.search(r"""(?:src|href)=["']https?://""", before)
+    assert "default-src &#x27;none&#x27;" in page
+    before = page[: page.index("<script>")]
+    addresses = set(re.findall(r"""https?://[^\s"'<>&]+""", before))
+    assert {address.rpartition("/")[0] for address in addresses} == {
+        "https://vega.github.io/schema/vega-lite"
+    }
+    assert not re.search(r"""(?:src|href)=["'](?!#|data:)""", before)
     for words in ("no predictor: a and b counted by gold on the other half",):
         assert words in page
     assert page.count("<figure") == 3 * 4
     latex = (written / "tables.tex").read_text(encoding="utf-8")
     assert latex.isascii(), {c for c in latex if not c.isascii()}
     assert latex.count("Settings: ") == latex.count(r"\begin{table*}")
-    assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") > 0
+    tables = 4 * len(TABLES) + 1
+    assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == tables
 
 
 def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:

@@ -22,7 +22,11 @@ LOST = Failure(error="EngineDeadError: the replica was lost", completion_tokens=
 def asked(number: int, *, rounds: int, samples: int, lost: bool = False) -> PoolQuestion:
     """A question with answers 1 (right) and 2 by turns; `lost` loses the last of each pool."""
     question = Question(
-        benchmark="arithmetic", question_id=f"q{number}", text="t", seed=number, priors=Priors()
+        benchmark="arithmetic",
+        question_id=f"q{number}",
+        text=f"t{number}",
+        seed=number,
+        priors=Priors(),
     )
     drawn = [
         completion(str(1 + (number + r) % 2), 0.3 + 0.1 * (r % 5))

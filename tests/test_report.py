@@ -218,7 +218,7 @@ def test_two_runs_are_compared_by_benchmark_and_backbone(tmp_path: Path) -> None
     assert re.search(r"calls no difference below \d+ questions", page)
     assert "not run (70.0)" in (tables / "tables.tex").read_text()
     assert (
-        'main,Qwen/QwQ-32B,,Best-of-N,"aime24, N = 8"' + "," * 13 + ",,False,,False,not run"
+        'main,Qwen/QwQ-32B,,Best-of-N,"aime24, N = 8"' + "," * 15 + ",,False,,False,not run"
         in (tables / "tables.csv").read_text().splitlines()
     )
 
@@ -235,7 +235,7 @@ def test_a_sweep_beside_the_run_is_drawn(run: RunData, tmp_path: Path) -> None:
     assert "Tokens over gamma: MarkovScale*" in text
     assert "the test questions themselves" in text
     assert "held-out questions" in text
-    assert "tau = 0.8 and 0.9, gamma = 4, sigma = 0, stop_rule = printed" in text
+    assert "τ 0.8 | 0.9, γ 4, σ 0, stop_rule printed" in text
     assert "each half judged with the setting of the other" in text
 
 

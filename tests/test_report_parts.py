@@ -257,13 +257,15 @@ def test_a_curve_follows_its_closed_form(run: RunData) -> None:
     assert first is not None
     longer = candidates([curve], 16)[0]
 
-    assert curve.predicted[0] == first.value
-    assert len(curve.observed) == len(curve.tokens) == 8
-    assert list(curve.tokens) == sorted(curve.tokens)
+    tokens = [spent.value for spent in curve.tokens]
+    assert curve.predicted[0].value == first.value
+    assert all(p.low <= p.value <= p.high for p in curve.predicted)
+    assert len(curve.observed) == len(tokens) == 8
+    assert tokens == sorted(tokens)
     assert found.fit is not None
     assert found.order.df == 2
-    later = (curve.tokens[-1] - curve.tokens[0]) / 7
-    assert longer.expected_tokens == pytest.approx(curve.tokens[0] + 15 * later)
+    later = (tokens[-1] - tokens[0]) / 7
+    assert longer.expected_tokens == pytest.approx(tokens[0] + 15 * later)
 
 
 def test_cells_without_a_chain_have_no_curve(run: RunData) -> None:
@@ -665,7 +667,7 @@ def test_no_chart_of_a_sweep_mixes_settings() -> None:
     others = [sweep(tau=t, source=name) for name in backbones for t in (0.8, 0.9)]
     charts = "".join(str(part) for part in sweep_section(rows))
     for rule, (_, spent) in results.items():
-        title = f"Tokens over tau: MarkovScale*, made-up, N = 64, prm_argmax, stop_rule = {rule}"
+        title = f"Tokens over tau: MarkovScale*, made-up, N = 64, prm_argmax, stop_rule {rule}"
         figure = charts[charts.index(title) :]
         assert words.count(spent) in figure[: figure.index("</figure>")]
     charts = "".join(str(part) for part in sweep_section(others))
@@ -720,7 +722,7 @@ def test_sweeps_without_a_range_have_no_chart() -> None:
 
     assert text.count("<figure") == 2
     assert "the pool pool-7" in text
-    assert "tau = 0.8, gamma = 10" in text
+    assert "τ 0.8, γ 10" in text
 
 
 def test_a_sweep_of_another_kind_is_refused(run: RunData) -> None:

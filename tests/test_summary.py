@@ -12,8 +12,9 @@ from jobs.results import write_summary
 from jobs.tables import print_summary
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.report.comparison import against_rivals
-from pipeline.report.page import Report, report_page, selection_table
+from pipeline.report.page import Report, report_page
 from pipeline.report.run_data import read_run
+from pipeline.report.strategy_tables import selection_table
 from pipeline.report.summary import summarise
 from tests.conftest import ROOT
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import escape
@@ -32,6 +33,7 @@ from pipeline.paper.opponents import (
     fronts_of,
     policies,
 )
+from pipeline.paper.p0 import LOGISTIC, MAPPED
 from pipeline.paper.settings import Maker
 from pipeline.predictors.agreement_training import fit_agreement
 from pipeline.replay.chain_arrays import RIGHT
@@ -240,7 +242,7 @@ def test_another_table_is_no_fronts() -> None:
 
 def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
     """A policy's answers of a half are those of the state machine with weights of the other."""
-    weights = agree_weights(made())
+    weights = agree_weights(made(), made().believed.half_Q)
     assert weights is not None
     chains, half_Q = made().replays.chains, made().believed.half_Q
     for half in (0, 1):
@@ -250,6 +252,7 @@ def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
             chains.length_Q[at],
         )  # fmt: skip
     (column,) = [c for c in policies(made(), weights) if c.kind == "agree"]
+    assert re.search(r"calibration error 0\.\d{3} where it stops", column.fixed)
     for half in (0, 1):
         strategy = Agree(n=8, tau=0.9, weights=weights[1 - half], **shared(made().pool))
         exact = judged_by_state_machine(made().pool, strategy)
@@ -261,12 +264,13 @@ def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
 @lru_cache(maxsize=1)
 def families() -> dict[str, Family]:
     """Every opponent on the small pool, by name."""
-    return {family.name: family for family in families_of(made(), agree_weights(made()))}
+    weights = agree_weights(made(), made().believed.half_Q)
+    return {family.name: family for family in families_of(made(), weights)}
 
 
 def test_the_paper_has_all_families_and_the_star_by_its_own_rule_as_a_control() -> None:
     """Chains, variants, agree and samplers, MR-Thinking by every rule; means over ten splits with
-    their spread, but for what is fitted."""
+    their spread, weights of agree fitted anew on each."""
     rows = fronts_of(made(), list(families().values()))
     assert {"Chain ASC", "Agree", "MR-Thinking, prm_argmax", "MarkovScale*", "ASC", "Best-of-N",
             "Settled", "Expected Agreement, rounds", "Expected Agreement", SETTLING,
@@ -277,7 +281,7 @@ def test_the_paper_has_all_families_and_the_star_by_its_own_rule_as_a_control() 
     assert {row["backbone"] for row in rows} == {"tiny"}
     for row in rows:
         if row["measure"] == "mean_accuracy":
-            assert (row["split_sd"] is None) == (row["family"] == "Agree")
+            assert row["split_sd"] is not None
             assert row["low"] <= row["value"] <= row["high"]
 
 
@@ -379,8 +383,8 @@ def test_costs_are_of_what_a_strategy_needs() -> None:
 
 
 def test_the_other_gates_read_the_chance_of_the_question() -> None:
-    """Controls of the gate: with p0 counted over samples, and with the first score mapped to it."""
-    first, second = gate_controls(made(), 8)
+    """Controls of the gate: with p0 counted over samples, and with what was fitted to it."""
+    first, *fitted = gate_controls(made(), 8)
     shares = [np.mean([v == "right" for v in q.sample_verdicts]) for q in made().pool.questions]
     believed = made().believed
     for half in (0, 1):
@@ -389,4 +393,4 @@ def test_the_other_gates_read_the_chance_of_the_question() -> None:
         gated = {q for q in mine if shares[q] >= limit}
         one = made().replays.chains.tokens_QD[:, 1]
         assert {q for q in mine if first.tokens_Q[q] == one[q]} == gated
-    assert "mapped on the other half" in second.method
+    assert [MAPPED in fitted[0].method, LOGISTIC in fitted[1].method] == [True, True]

@@ -17,6 +17,7 @@ from pipeline.benchmarks.rows import Item, has_id, item_of
 from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.core.errors import DataError
 from pipeline.core.plugins import load_object
+from pipeline.core.text import copies_of, folded, says_something
 from pipeline.store.row_files import RawRow, Row, find_file, read_rows
 
 GROUP = "markovscale.benchmarks"
@@ -138,25 +139,18 @@ def _warnings(
 _MANY = 20
 
 
-def _is_text(text: str) -> bool:
-    """Whether a question says anything; ``-`` stands where the text is not known."""
-    return any(sign.isalnum() for sign in text)
-
-
 def _copies(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]:
     """A warning of questions with the same text."""
-    by_text: dict[str, list[str]] = {}
-    for item in items:
-        if _is_text(item.text):
-            by_text.setdefault(_folded(item.text), []).append(item.question_id)
-    repeated = {text: ids for text, ids in by_text.items() if len(ids) > 1}
+    repeated = copies_of((item.question_id, item.text) for item in items)
     if not repeated:
         return ()
-    text, ids = next(iter(repeated.items()))
+    first = next(iter(repeated.values()))
+    text = next(folded(item.text) for item in items if item.question_id == first)
+    ids = [first, *(copy for copy, of in repeated.items() if of == first)]
     return (
-        f"{len(items) - len(by_text)} of {len(items)} questions of {source.name} repeat the text "
-        f"of another (first: {text[:_SHOWN]!r}, ids {', '.join(ids[:_LISTED])}): intervals and "
-        f"tests count each copy as a question of its own, so they claim too much; remove copies",
+        f"{len(repeated)} of {len(items)} questions of {source.name} repeat the text of another "
+        f"(first: {text[:_SHOWN]!r}, ids {', '.join(ids[:_LISTED])}): the report, jobs.compare and "
+        f"jobs.paper count copies as repeats of one question, summary.json counts each",
     )
 
 
@@ -164,15 +158,10 @@ _SHOWN = 80
 _LISTED = 5
 
 
-def _folded(text: str) -> str:
-    """A text with every run of white space as one space."""
-    return " ".join(text.split())
-
-
 def _agree(gold: str, other: str, kind: str) -> bool:
     """Whether two gold answers of one question can both be right; programs always can."""
     if kind == "text":
-        golds, others = ({_folded(g).casefold() for g in golds_of(each)} for each in (gold, other))
+        golds, others = ({folded(g).casefold() for g in golds_of(each)} for each in (gold, other))
         return bool(golds & others)
     return gold == other or kind not in ("math", "choices") or grade(gold, other) == Verdict.RIGHT
 
@@ -208,8 +197,8 @@ def _understood(
                     f"an id must be unique, got {result.question_id!r} "
                     f"(first in {seen[result.question_id]})"
                 )
-            copied = by_text.setdefault(_folded(result.text), result)
-            if _is_text(result.text) and not _agree(copied.gold, result.gold, grader.kind):
+            copied = by_text.setdefault(folded(result.text), result)
+            if says_something(result.text) and not _agree(copied.gold, result.gold, grader.kind):
                 raise DataError(
                     f"copies of a question must have the same gold answer, got {copied.gold!r} "
                     f"for id {copied.question_id} and {result.gold!r} for id "

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
 _NO_WIDTH = (0x00AD, 0x061C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x2060, 0x2070))
 _HIDDEN = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n\r"},
@@ -27,3 +32,25 @@ def one_line(text: str, most: int | None = None) -> str:
     """`visible` text on one line; cut after `most` characters."""
     words = visible(" ".join(text.split()))
     return words if most is None or len(words) <= most else f"{words[:most]} ..."
+
+
+def folded(text: str) -> str:
+    """A text with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def says_something(text: str) -> bool:
+    """Whether a text has a letter or a digit; ``-`` stands where a question's text is not known."""
+    return any(sign.isalnum() for sign in text)
+
+
+def copies_of(asked: Iterable[tuple[K, str]]) -> dict[K, K]:
+    """The first question with the same text, by the key of each later one."""
+    first: dict[str, K] = {}
+    found = {}
+    for key, text in asked:
+        if says_something(text):
+            earlier = first.setdefault(folded(text), key)
+            if earlier != key:
+                found[key] = earlier
+    return found

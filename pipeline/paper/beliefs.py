@@ -15,7 +15,7 @@ import numpy as np
 from pipeline.core.arrays import IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.replay.pools import CompletionPool
-from pipeline.replay.sweep import HALVES, half_of
+from pipeline.replay.sweep import HALVES, halves_in
 from pipeline.theory.settling import settling_draws
 from pipeline.theory.transitions import Transitions, count, labels_of_verdicts, total
 
@@ -53,7 +53,7 @@ def halves_of(pool: CompletionPool, seed: int = SEED) -> IntArray:
     Raises:
         ConfigError: where a half is empty.
     """
-    half_Q = np.array([half_of(q.question, seed) for q in pool.questions], dtype=np.int64)
+    half_Q = halves_in(pool, seed)
     for half in range(HALVES):
         if not np.any(half_Q == half):
             raise ConfigError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.paper.aggregates import aggregate_rows
+from pipeline.paper import p0
+from pipeline.paper.aggregates import aggregate_rows, claim_rows
 from pipeline.paper.curves import bounds_of, convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.figures import accuracy_rows, bounds_rows, convergence_rows
@@ -45,7 +46,7 @@ TABLES = (
     "gamma",
     "controls",
 )
-FIGURES = ("accuracy_tokens", "convergence", "bounds", "fronts")
+FIGURES = ("accuracy_tokens", "convergence", "bounds", "fronts", "p0", "claims", "aggregates")
 
 Files = Iterator[tuple[str, str]]
 """Name and content."""
@@ -69,20 +70,27 @@ def build(
         ],
         "bounds": [row for g in groups for row in bounds_rows(g.made, g.bounds)],
         "fronts": [dict(row) for g in groups for row in g.fronts],
+        "p0": [row for g in groups for row in p0.p0_rows(g.made, g.p0)],
+        "claims": claim_rows(evaluations, {g.made.title: g.curve for g in groups}),
+        "aggregates": aggregate_rows(evaluations, paper),
     }
     for name in FIGURES:
-        columns = list(dict.fromkeys(key for row in rows[name] for key in row))
-        yield f"{name}.csv", csv_lines(columns, rows[name])
-    curves = {group.made.title: group.curve for group in groups}
-    totals = aggregate_rows(evaluations, curves, paper)
-    columns = list(totals[0]) if totals else []
-    yield "aggregates.csv", csv_lines(columns, totals)
-    tables += together(evaluations, paper)
+        yield f"{name}.csv", csv_lines(rows[name])
+    whole = together(evaluations, paper)
+    tables += whole
     head = "% Tables of markovscale paper; needs the packages booktabs and graphicx.\n\n"
     yield "tables.tex", head + "\n".join(latex_of(table) for table in tables)
     yield (
         "paper.html",
-        page(groups, adjusted, totals, profile=profile, paper=paper is not NONE_PUBLISHED),
+        page(
+            groups,
+            adjusted,
+            rows["claims"],
+            rows["aggregates"],
+            whole,
+            profile=profile,
+            paper=paper is not NONE_PUBLISHED,
+        ),
     )
 
 
@@ -96,7 +104,7 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
             tau_table(made, published),
             *gamma_tables(made, published),
         ]
-    weights = agree_weights(made)
+    weights = agree_weights(made, made.believed.half_Q)
     families = families_of(made, weights) if made.pool.rounds > 1 else []
     star = made.get("markovscale_star", max(made.chain_budgets, default=0))
     if star is not None and families:
@@ -115,4 +123,5 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
         fronts=fronts_of(made, families),
         curve=convergence(made),
         bounds=bounds_of(made) if made.pool.samples else None,
+        p0=p0.judge(made) if made.pool.samples else [],
     )

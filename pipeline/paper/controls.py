@@ -7,7 +7,8 @@ import numpy as np
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion
-from pipeline.paper.evaluation import Evaluation, settings_words, tuned_words
+from pipeline.paper import p0
+from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import Choice, Replays, fixed
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
@@ -16,7 +17,6 @@ from pipeline.replay.chain_arrays import (
     ChainArrays,
 )
 from pipeline.results.column import METHODS, Column, method_of
-from pipeline.statistics.calibration import fit_isotonic
 from pipeline.statistics.sampling import pass_at_k
 
 OURS = ("markovscale_t", "markovscale_star", "markovscale_0")
@@ -30,32 +30,34 @@ def rule_controls(made: Evaluation, n: int) -> list[Column]:
     ]
 
 
-def last_controls(made: Evaluation, n: int) -> list[Column]:
-    """Each variant read by its last answer: what stopping alone gives, without any selection."""
+def variants_again(
+    made: Evaluation,
+    n: int,
+    words: str,
+    *,
+    rule: AnswerRule | None = None,
+    replays: Replays | None = None,
+) -> list[Column]:
+    """Each variant once more: read by its last answer, what stopping alone gives without any
+    selection; or deciding by scores that were mapped to chances of being right.
+
+    Args:
+        made: the evaluation.
+        n: the budget.
+        words: what is other than in the variant.
+        rule: how answers are read; None is the variant's own.
+        replays: with other scores; None are the recorded ones.
+    """
     found = []
     for kind in OURS:
-        choice = made_choice(made, made.replays, kind, n)
-        last = tuple((strategy, AnswerRule.LAST) for strategy, _ in choice.picked)
+        choice = made_choice(made, replays or made.replays, kind, n)
+        if rule is not None:
+            read = tuple((strategy, rule) for strategy, _ in choice.picked)
+            choice = Choice(picked=read, chosen_on=choice.chosen_on)
+        name = f"{method_of(kind, made.replays.make.profile)}, {words}"
         tuned = ["tau"] if choice.chosen_on else []
-        name = f"{method_of(kind, made.replays.make.profile)}, last answer"
-        read = Choice(picked=last, chosen_on=choice.chosen_on)
-        found.append(made.scored(name, n, read, kind, tuned))
+        found.append(made.scored(name, n, choice, kind, tuned, replays))
     return found
-
-
-def calibrated_controls(made: Evaluation, replays: Replays, n: int) -> list[Column]:
-    """Each variant deciding by scores that were mapped to chances of being right."""
-    return [
-        made.scored(
-            f"{method_of(kind, made.replays.make.profile)}, calibrated scores",
-            n,
-            choice := made_choice(made, replays, kind, n),
-            kind,
-            ["tau"] if choice.chosen_on else [],
-            replays,
-        )
-        for kind in OURS
-    ]
 
 
 def made_choice(made: Evaluation, replays: Replays, kind: str, n: int) -> Choice:
@@ -69,27 +71,15 @@ def made_choice(made: Evaluation, replays: Replays, kind: str, n: int) -> Choice
 def gate_controls(made: Evaluation, n: int) -> list[Column]:
     """MarkovScale^t whose gate reads p0 of the question, the chance that it is answered, where the
     page's reads the score of the first answer: p0 counted over the question's samples (it knows the
-    answers), and the first score mapped to such a p0 on the other half."""
+    answers), and predictors of it that were fitted on the other half."""
     if made.believed.p0_source != "first_score" or not made.pool.samples:
         return []
-    shares = [
-        [v == "right" for v in q.sample_verdicts if v in ("right", "wrong")]
-        for q in made.pool.questions
-    ]
-    counted_Q = np.array([np.mean(one) if one else np.nan for one in shares])
-    score_Q, half_Q = made.replays.chains.score_QT[:, 0], made.believed.half_Q
-    mapped_Q = np.full(len(counted_Q), np.nan)
-    for half in (0, 1):
-        seen = (half_Q != half) & ~np.isnan(score_Q) & ~np.isnan(counted_Q)
-        at = np.flatnonzero(seen)
-        if len(at):
-            labels = np.concatenate([shares[q] for q in at])
-            fit = fit_isotonic(np.repeat(score_Q[at], [len(shares[q]) for q in at]), labels)
-            mine = half_Q == half
-            mapped_Q[mine] = np.interp(score_Q[mine], fit.scores, fit.probabilities)
+    counts_QC, predicted = p0.counts_of(made), p0.predictors_of(made)
+    counted_Q = counts_QC[:, 0] / np.where(counts_QC[:, 1] > 0, counts_QC[:, 1], np.nan)
     found = []
-    for words, p0_Q in (("its samples, knows the answers", counted_Q),
-                        ("first score, mapped on the other half", mapped_Q)):  # fmt: skip
+    tried = [("its samples, knows the answers", counted_Q)]
+    tried += [(name, predicted[name]) for name in (p0.MAPPED, p0.LOGISTIC) if name in predicted]
+    for words, p0_Q in tried:
         if not np.isnan(p0_Q).any():
             replays = made.replays.with_p0(p0_Q)
             gate = fixed(replays.make("markovscale_t", n=n))
@@ -104,8 +94,7 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
     choice = made_choice(made, made.replays, kind, n)
     drawn_Q = made.replays.drawn(choice)
     rule = AnswerRule(choice.picked[0][1])
-    tuned = ["tau"] if choice.chosen_on else []
-    words = settings_words(choice.picked[0][0], without=tuned)
+    theirs = made.main[kind, n]
     right_QD = depth_rights(made.replays.chains, rule)
     depths, shares = np.unique(drawn_Q, return_counts=True)
     length_Q = made.replays.chains.length_Q[:, None]
@@ -114,13 +103,13 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
     wrong_QS = (depths > length_Q) & made.replays.chains.gold_Q[:, None]  # a failed chain is wrong
     right_QS = np.where(wrong_QS, 0.0, right_QD[rows, at_QS])
     return made.column(
-        method=f"{method_of(kind, made.replays.make.profile)}, stops dealt at random",
+        method=f"{theirs.method}, stops dealt at random",
         kind=kind,
         n=n,
         rule=rule.value,
-        fixed=f"the stops of {method_of(kind, made.replays.make.profile)}: {words}",
-        tuned=tuned_words(choice, tuned),
-        chosen_on=choice.chosen_on,
+        fixed=f"the stops of {theirs.method}: {theirs.fixed}",
+        tuned=theirs.tuned,
+        chosen_on=theirs.chosen_on,
         right_Q=_weighed(right_QS, shares),
         tokens_Q=_weighed(made.replays.cost_QD(scored=True)[rows, at_QS], shares),
     )

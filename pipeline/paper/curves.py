@@ -2,121 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from pipeline.core.arrays import FloatArray
 from pipeline.paper.beliefs import SEED
 from pipeline.paper.evaluation import Evaluation
-from pipeline.replay.chain_arrays import (
-    RIGHT,
-    WRONG,
-)
+from pipeline.replay.chain_arrays import RIGHT, WRONG
 from pipeline.replay.sweep import HALVES
-from pipeline.statistics.intervals import Interval, draws_interval, mean_interval, wilson
-from pipeline.theory.estimate import (
-    Bounds,
-    ChainEstimate,
-    bounds,
-    estimate_clustered,
-    prior_weights,
-)
+from pipeline.report.chain_view import DRAWS, RoundCurve, curve_of, table_of
+from pipeline.statistics.intervals import Interval, draws_interval, mean_interval
+from pipeline.theory.estimate import Bounds, bounds, prior_weights
 from pipeline.theory.markov import accuracy_after
-from pipeline.theory.transitions import (
-    Chain,
-    Labels,
-    count,
-    count_by_question,
-    labels_of_verdicts,
-)
+from pipeline.theory.transitions import Chain, Labels, labels_of_verdicts
 
-_DRAWS = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Convergence:
-    """MR-Thinking round by round, and what a two-state chain makes of it."""
-
-    observed: tuple[Interval, ...]
-    """Accuracy of the answer of round r among questions graded there."""
-    tokens: tuple[Interval, ...]
-    """Mean completion tokens a question, rounds 0 to r."""
-    fit: ChainEstimate
-    """a and b counted on these chains; intervals weigh whole questions."""
-    fitted: tuple[Interval, ...]
-    """p_r (Eq. 4) from round 0 and that a and b: a description. Ends weigh whole questions."""
-    forecast: tuple[Interval, ...]
-    """p_r from round 0 and a and b that were not counted on the question (`Believed`), which the
-    ends take as given."""
-
-    def error(self, predicted: tuple[Interval, ...]) -> float:
-        """Mean over rounds of |observed - predicted|."""
-        pairs = zip(self.observed, predicted, strict=True)
-        return float(np.mean([abs(seen.value - p.value) for seen, p in pairs]))
+_HELD_OUT = "those of the held-out curve hold the error of a, b and p0 of one chain"
+_PREDICTED = "those of the held-out curve leave out the error of the predictor"
 
 
 def chains_of(made: Evaluation) -> list[Chain]:
-    """Labels of every chain by gold."""
+    """Labels of every chain by gold; copies of a question are chains of one question."""
     return [
         Chain(
-            benchmark=q.question.benchmark,
-            question_id=q.question.question_id,
+            benchmark=benchmark,
+            question_id=question_id,
             labels=labels_of_verdicts(q.round_verdicts),
             level=q.level,
         )
-        for q in made.pool.questions
+        for q, (benchmark, question_id) in zip(made.pool.questions, made.firsts, strict=True)
     ]
 
 
-def convergence(made: Evaluation) -> Convergence | None:
-    """The curve of a pool's chains; None where round 0 or all transitions are ungraded."""
+def convergence(made: Evaluation) -> RoundCurve | None:
+    """The curve of a pool's chains with its forecast, as far as rounds are graded; None where round
+    0 or all transitions are ungraded."""
     chains = made.replays.chains
-    observed = []
-    for r in range(chains.n_rounds):
-        verdict_Q = chains.verdict_QT[:, r]
-        right, wrong = int(np.sum(verdict_Q == RIGHT)), int(np.sum(verdict_Q == WRONG))
-        if not right + wrong:
-            break
-        observed.append(wilson(right, right + wrong))
-    counts = count_by_question(chains_of(made))
-    if len(observed) < 2 or not any(c.from_right + c.from_wrong for c in counts.values()):
+    graded_R = chains.graded_QT.any(axis=0)
+    rounds = int(np.argmin(graded_R)) if not graded_R.all() else chains.n_rounds
+    if rounds < 2:
         return None
-    fit = estimate_clustered(counts, labels=Labels.GOLD, seed=SEED)
-    return Convergence(
-        observed=tuple(observed),
-        tokens=_means(chains.tokens_QD[:, 1 : len(observed) + 1]),
-        fit=fit,
-        fitted=_fitted(made, fit, observed[0].value, len(observed)),
-        forecast=_forecast_intervals(made, len(observed)),
-    )
-
-
-def _means(values_QR: Any) -> tuple[Interval, ...]:
-    return tuple(mean_interval(column) for column in np.asarray(values_QR, float).T.tolist())
+    curve = curve_of("MR-Thinking", chains_of(made), chains.tokens_QD[:, 1 : rounds + 1])
+    if curve is None:
+        return None
+    leaves_out = _PREDICTED if made.believed.p0_source != "first_score" else _HELD_OUT
+    told = f"{made.believed.words}; {leaves_out}"
+    return replace(curve, forecast=_forecast_intervals(made, rounds), told=told)
 
 
 def _forecast_intervals(made: Evaluation, rounds: int) -> tuple[Interval, ...]:
     """Means of `_forecast`. Where a and b were counted on the other half of the questions the
     intervals hold their error too: whole questions of both halves are weighed at random. A
     predictor's a and b are taken as they are."""
-    value_R = _forecast(made, rounds).mean(axis=0)
+    p_QR = _forecast(made, rounds)
     if made.believed.p0_source != "first_score":
-        return _means(_forecast(made, rounds))
-    table = np.array(
-        [
-            (c.labels[0] is True, c.labels[0] is False, n.right_wrong, n.right_right,
-             n.wrong_right, n.wrong_wrong)
-            for c in chains_of(made)
-            for n in (count(c.labels),)
-        ],
-        dtype=float,
-    )  # fmt: skip
+        return tuple(mean_interval(p_Q) for p_Q in p_QR.T)
+    table = np.array([table_of([chain])[0] for chain in chains_of(made)])
     half_Q = made.believed.half_Q
-    weight_DQ = np.random.default_rng(SEED).exponential(size=(_DRAWS, len(table)))
-    prior = prior_weights((0.5,) * 4, _DRAWS, SEED)
-    curve_DR = np.zeros((_DRAWS, rounds))
+    weight_DQ = np.random.default_rng(SEED).exponential(size=(DRAWS, len(table)))
+    prior = prior_weights((0.5,) * 4, DRAWS, SEED)
+    curve_DR = np.zeros((DRAWS, rounds))
     for half in range(HALVES):
         own, other = half_Q == half, half_Q != half
         first = weight_DQ[:, own] @ table[own, :2]
@@ -129,30 +74,8 @@ def _forecast_intervals(made: Evaluation, rounds: int) -> tuple[Interval, ...]:
             curve_DR[:, r] += share * np.asarray(accuracy_after(r, p0=p0_D, a=a_D, b=b_D))
     return tuple(
         draws_interval(float(value), drawn_D)
-        for value, drawn_D in zip(value_R, curve_DR.T, strict=True)
+        for value, drawn_D in zip(p_QR.mean(axis=0), curve_DR.T, strict=True)
     )
-
-
-def _fitted(made: Evaluation, fit: ChainEstimate, p0: float, rounds: int) -> tuple[Interval, ...]:
-    """p_r with p0, a and b of the same questions, weighed at random as in `estimate_clustered`."""
-    table = np.array(
-        [
-            (c.labels[0] is True, c.labels[0] is False, n.right_wrong, n.right_right,
-             n.wrong_right, n.wrong_wrong)
-            for c in chains_of(made)
-            for n in (count(c.labels),)
-        ],
-        dtype=float,
-    )  # fmt: skip
-    prior = (0.0, 0.0, fit.prior_a.alpha, fit.prior_a.beta, fit.prior_b.alpha, fit.prior_b.beta)
-    draws = np.random.default_rng(SEED).exponential(size=(_DRAWS, len(table))) @ table
-    draws += prior_weights(prior, _DRAWS, SEED)
-    p0_D, a_D, b_D = (draws[:, at] / (draws[:, at] + draws[:, at + 1]) for at in (0, 2, 4))
-    found = []
-    for r in range(rounds):
-        value = accuracy_after(r, p0=p0, a=fit.a.value, b=fit.b.value)
-        found.append(draws_interval(value, accuracy_after(r, p0=p0_D, a=a_D, b=b_D)))
-    return tuple(found)
 
 
 def _forecast(made: Evaluation, rounds: int) -> FloatArray:
@@ -171,11 +94,11 @@ def _forecast(made: Evaluation, rounds: int) -> FloatArray:
 
 def bounds_of(made: Evaluation) -> Bounds | None:
     """Neutral, upper and lower accuracy, split by the samples' p0; None without samples."""
-    p0 = {}
-    for question in made.pool.questions:
+    seen: dict[tuple[str, str], list[bool]] = {}
+    for key, question in zip(made.firsts, made.pool.questions, strict=True):
         known = [v == "right" for v in question.sample_verdicts if v in ("right", "wrong")]
-        if known:
-            p0[question.key] = sum(known) / len(known)
+        seen.setdefault(key, []).extend(known)
+    p0 = {key: sum(known) / len(known) for key, known in seen.items() if known}
     chains = [chain for chain in chains_of(made) if chain.key in p0]
     if not chains:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from pipeline.paper.settings import GAMMA, GAMMAS, SAMPLERS, TAUS, Maker, budget
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.costs import TOKENS, Cost
 from pipeline.replay.pools import CompletionPool
-from pipeline.results.column import METHODS, Column, either, method_of
+from pipeline.replay.sweep import HALVES, firsts_of
+from pipeline.results.column import HELD_OUT, METHODS, Column, either, method_of, numbered
+from pipeline.results.settings import SYMBOLS
 from pipeline.strategies.markovscale import MarkovScale0
 
 BEST_RULE = "mr_best"
@@ -25,14 +28,13 @@ AT_BEST = "mr_at_best"
 """MR-Thinking by the answer rule and at the N that do best on the other half."""
 TESTED = "_on_test"
 """Ending of names whose tau was chosen on the questions that they are judged on."""
+CALIBRATED = "markovscale_0_calibrated"
+"""MarkovScale^0 with the threshold of scores that counts as many answers right as are right."""
 
-_SYMBOLS = {
-    "n": "N",
-    "tau": "τ",
-    "gamma": "γ",
-    "sigma": "σ",
+_SYMBOLS = SYMBOLS | {
     "p0_source": "p0 from",
     "stop_rule": "rule",
+    "right_from": "right from",
 }
 _UNSAID = {
     "n",
@@ -54,7 +56,7 @@ Place = tuple[str, int | None]
 """(name of a row, N); None for methods without a budget."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation:
     """Everything that the tables of one benchmark and backbone are made of."""
 
@@ -68,6 +70,11 @@ class Evaluation:
     """By row of the main table; grows by what runs add."""
     names: dict[str, str] = field(default_factory=dict)
     """How a row is written."""
+
+    @cached_property
+    def firsts(self) -> list[tuple[str, str]]:
+        """The key of each question, of a copy that of the first question with its text."""
+        return firsts_of(self.pool)
 
     @property
     def title(self) -> str:
@@ -93,7 +100,8 @@ class Evaluation:
         said otherwise."""
         told = "" if self.pool.tokens == "recorded" else f" (tokens are {self.pool.counted})"
         source = f"{self.pool.address}{told}"
-        shared = {"source": source, "tuned": "", "chosen_on": None} | fields
+        copies_Q = numbered(self.firsts)
+        shared = {"source": source, "tuned": "", "chosen_on": None, "copies_Q": copies_Q} | fields
         return Column(backbone=self.backbone, benchmark=self.benchmark, **shared)
 
     def scored(
@@ -142,9 +150,9 @@ class Evaluation:
         """MarkovScale^* over all tau and gamma, tau changing fastest."""
         return self.stars(n, GAMMAS)
 
-    def heuristics(self, n: int) -> list[Candidate]:
+    def heuristics(self, n: int, **values: Any) -> list[Candidate]:
         """MarkovScale^0 over all tau."""
-        return [_own(self.replays.make("markovscale_0", n=n, tau=tau)) for tau in TAUS]
+        return [_own(self.replays.make("markovscale_0", n=n, tau=tau, **values)) for tau in TAUS]
 
     def rules(self, n: int) -> list[Candidate]:
         """MR-Thinking by every answer rule that can be applied."""
@@ -199,21 +207,43 @@ def _chains(made: Evaluation, n: int) -> None:
     ):
         name, choice = method_of(kind, make.profile), replays.on_other_half(candidates)
         column = made.scored(name, n, choice, kind, ["tau"])
-        note = _decides_as(made, choice, gate) or _counted_right(made, choice)
-        put[kind, n] = replace(column, fixed="; ".join(filter(None, [column.fixed, note])))
-        name, choice = f"{name}, τ of the test", replays.on_test(candidates)
-        put[kind + TESTED, n] = made.scored(name, n, choice, kind, ["tau"])
+        notes = [stops_words(made, choice, gate, n), _counted_right(made, choice)]
+        put[kind, n] = replace(column, fixed="; ".join(filter(None, [column.fixed, *notes])))
+        tested = replays.on_test(candidates)
+        put[kind + TESTED, n] = made.scored(f"{name}, τ of the test", n, tested, kind, ["tau"])
+    picked = tuple(
+        replays.on_other_half(made.heuristics(n, right_from=right_from_of(made, half))).picked[half]
+        for half in range(HALVES)
+    )
+    zero = Choice(picked=picked, chosen_on=HELD_OUT)
+    name = f"{method_of('markovscale_0', make.profile)}, right from calibrated"
+    put[CALIBRATED, n] = made.scored(name, n, zero, "markovscale_0", ["tau", "right_from"])
 
 
-def _decides_as(made: Evaluation, choice: Choice, gate: Choice) -> str:
-    """Whether a choice stops every chain where MarkovScale^t does."""
-    drawn = made.replays.drawn
-    same = bool(np.array_equal(drawn(choice), drawn(gate)))
-    return f"same decisions as {METHODS['markovscale_t']}" if same else ""
+def stops_words(made: Evaluation, choice: Choice, gate: Choice, n: int) -> str:
+    """Whether a choice stops every chain where MarkovScale^t does; else the share of chains that it
+    stops between round 1 and N - 1, where neither the gate nor the budget does."""
+    drawn_Q = made.replays.drawn(choice)
+    if np.array_equal(drawn_Q, made.replays.drawn(gate)):
+        return f"same decisions as {METHODS['markovscale_t']}"
+    within = float(((drawn_Q > 1) & (drawn_Q < n)).mean())
+    return f"stops {within:.1%} of questions between round 1 and N - 1"
+
+
+def right_from_of(made: Evaluation, half: int) -> float:
+    """The threshold of scores that counts as many answers of the other half right as are right;
+    that of the strategy where none is graded."""
+    chains = made.replays.chains
+    known_QT = chains.graded_QT & ~np.isnan(chains.score_QT)
+    known_QT = known_QT & (made.believed.half_Q != half)[:, None]
+    if not known_QT.any():
+        return MarkovScale0().right_from
+    wrong = float((chains.verdict_QT[known_QT] != RIGHT).mean())
+    return float(np.quantile(chains.score_QT[known_QT], wrong, method="higher"))
 
 
 def _counted_right(made: Evaluation, choice: Choice) -> str:
-    """Where ^0 counts by a threshold of scores that is far from graded accuracy: a warning."""
+    """A warning where ^0 counts by a threshold of scores far from graded accuracy."""
     strategy = choice.picked[0][0]
     if not isinstance(strategy, MarkovScale0):
         return ""
@@ -221,13 +251,16 @@ def _counted_right(made: Evaluation, choice: Choice) -> str:
     known_QT = chains.graded_QT & ~np.isnan(chains.score_QT)
     if not known_QT.any():
         return ""
-    counted = float((chains.score_QT[known_QT] >= strategy.right_from).mean())
-    graded = float((chains.verdict_QT[known_QT] == RIGHT).mean())
+    counted_QT = chains.score_QT >= strategy.right_from
+    right_QT = chains.verdict_QT == RIGHT
+    counted, graded = float(counted_QT[known_QT].mean()), float(right_QT[known_QT].mean())
     if abs(counted - graded) <= FAR:
         return ""
+    wrong_QT = known_QT & ~right_QT
+    taken = f", {counted_QT[wrong_QT].mean():.1%} of the wrong ones" if wrong_QT.any() else ""
     return (
-        f"warning: right_from {strategy.right_from:g} counts {counted:.1%} of answers as right, "
-        f"{graded:.1%} are"
+        f"warning: right_from {strategy.right_from:g} counts {counted:.1%} of answers as right"
+        f"{taken}; {graded:.1%} are"
     )
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.tables import MAIN
-from pipeline.report import charts, words
-from pipeline.report.figures import bounds_of as limits_of
-from pipeline.report.figures import ends, limit_rows
-from pipeline.report.html import Html, figure
-from pipeline.report.tables import count_with
+from pipeline.report import figures
+from pipeline.report.chain_view import RoundCurve
+from pipeline.report.html import Html
 from pipeline.results.column import Column
 from pipeline.results.csv_lines import ends_of
+from pipeline.statistics.intervals import Interval
 from pipeline.theory.estimate import Bounds
 
 Rows = list[dict[str, Any]]
@@ -50,37 +48,23 @@ def accuracy_rows(made: Evaluation) -> Rows:
 
 
 def accuracy_figure(made: Evaluation) -> Html | None:
-    """Each method as a line over its budgets, with both intervals, and the front."""
+    """Each method as a line over its budgets."""
     points = [p for line in lines_of(made).values() for p in line]
-    shown = [(p, p.accuracy, p.tokens) for p in points if p.accuracy and p.tokens]
-    shown = [(p, right, spent) for p, right, spent in shown if spent.value > 0]
-    if not shown:
-        return None
-    return figure(
+    return figures.accuracy_figure(
         f"Accuracy against tokens: {made.title}",
-        charts.accuracy_by_tokens(
-            [
-                {
-                    "series": p.method,
-                    "name": name_of(p),
-                    **ends(right),
-                    **ends(spent, "tokens", "tokens_"),
-                }
-                for p, right, spent in shown
-            ],
-            joined=True,
-        ),
-        "A line is one method over N. Crosses are 95 % intervals. The dashed steps are the Pareto "
-        "front as observed. τ is chosen on the other half of the questions.",
-        ("method", "setting", "accuracy [95 %]", "tokens per question [95 %]"),
         [
-            (name_of(p), p.setting, words.percent_with(right), count_with(spent))
-            for p, right, spent in shown
+            figures.Point(
+                series=p.method, name=name_of(p), setting=p.setting, right=right, spent=spent
+            )
+            for p in points
+            if (right := p.accuracy) and (spent := p.tokens)
         ],
+        "A line is one method over N; τ is chosen on the other half of the questions.",
+        joined=True,
     )
 
 
-def convergence_rows(made: Evaluation, curve: Convergence) -> Rows:
+def convergence_rows(made: Evaluation, curve: RoundCurve) -> Rows:
     """Each round with what was observed and what the chain says."""
     return [
         {
@@ -88,7 +72,7 @@ def convergence_rows(made: Evaluation, curve: Convergence) -> Rows:
             "benchmark": made.benchmark,
             "round": r,
             **ends_of("accuracy", seen),
-            **ends_of("fitted", curve.fitted[r]),
+            **ends_of("fitted", curve.predicted[r]),
             **ends_of("held_out", curve.forecast[r]),
             **ends_of("tokens", curve.tokens[r]),
             **ends_of("a", curve.fit.a),
@@ -100,51 +84,10 @@ def convergence_rows(made: Evaluation, curve: Convergence) -> Rows:
     ]
 
 
-def convergence_figure(made: Evaluation, curve: Convergence) -> Html:
-    """Observed accuracy by round, the fitted chain, the chain of the other half, and L."""
-    fit, limit = curve.fit, curve.fit.stationary_accuracy
-    off, held = curve.error(curve.fitted), curve.error(curve.forecast)
-    return figure(
-        f"Convergence: {made.title}",
-        charts.accuracy_by_round(
-            [
-                {
-                    "series": "MR-Thinking",
-                    "round": r,
-                    **ends(seen),
-                    "fitted": curve.fitted[r].value,
-                    "held_out": curve.forecast[r].value,
-                }
-                for r, seen in enumerate(curve.observed)
-            ],
-            lines={"fitted": "fitted p_r", "held_out": "p_r, a and b not of the question"},
-            limits=[{"name": f"L = {words.percent(limit.value)}", "value": limit.value}],
-        ),
-        f"Dashed: p_r (Eq. 4) with p0 of round 0, a = {words.decimal_with(fit.a)} and "
-        f"b = {words.decimal_with(fit.b)} counted on these chains, a description, off by "
-        f"{words.percent(off)} in the mean over rounds. Dotted: the same with a and b that were "
-        f"not counted on the question ({made.believed.words}), off by {words.percent(held)}. "
-        f"λ = {words.decimal_with(fit.second_eigenvalue)}, L = {words.percent_with(limit)}; "
-        f"intervals weigh whole questions. The band is the 95 % interval of each round.",
-        ("round", "observed [95 %]", "fitted p_r [95 %]", "held-out p_r [95 %]",
-         "tokens so far [95 %]"),
-        [
-            (
-                str(r),
-                words.percent_with(seen),
-                words.percent_with(curve.fitted[r]),
-                words.percent_with(curve.forecast[r]),
-                count_with(curve.tokens[r]),
-            )
-            for r, seen in enumerate(curve.observed)
-        ],
-    )  # fmt: skip
-
-
 def bounds_rows(made: Evaluation, found: Bounds | None) -> Rows:
     """Each bound, and every method at its largest budget."""
     place = {"backbone": made.backbone, "benchmark": made.benchmark}
-    limits = [(f"{name} bound", _setting(made, name), limit) for name, limit in limits_of(found)]
+    limits = _limits(made, found)
     points = [(name_of(p), p.setting, p.accuracy) for p in _bounded(made)]
     return [
         {**place, "name": name, "setting": setting, **ends_of("accuracy", right)}
@@ -154,41 +97,14 @@ def bounds_rows(made: Evaluation, found: Bounds | None) -> Rows:
 
 def bounds_figure(made: Evaluation, found: Bounds) -> Html:
     """Neutral, upper and lower bound, and the methods in them."""
-    limits, upper, lower = limits_of(found), found.upper, found.lower
-    rows = [row for row in bounds_rows(made, found) if "accuracy" in row]
     sides = ", ".join(f"{count:,} {side}" for side, count in found.n_questions.items())
-    crossed = ""
-    if upper and lower and upper.stationary_accuracy.value < lower.stationary_accuracy.value:
-        crossed = (
-            " The upper bound lies below the lower one: questions differ, and the hard ones are "
-            "those whose p0 is below L."
-        )
-    return figure(
+    shown = [(name_of(p), p.setting, p.accuracy) for p in _bounded(made)]
+    limits = _limits(made, found)
+    return figures.bounds_figure(
         f"Bounds: {made.title}",
-        charts.intervals(
-            [
-                {
-                    "name": row["name"],
-                    "accuracy": row["accuracy"],
-                    "low": row["accuracy_low"],
-                    "high": row["accuracy_high"],
-                }
-                for row in rows
-            ],
-            limit_rows(limits),
-        ),
-        f"Each method at its largest N. Questions are split by the gate's criterion, p0 over the "
-        f"{made.pool.samples} samples against L ({sides}); each side gives its bound. Bounds are "
-        f"limits of chains read by their last answer: selection may pass them.{crossed}",
-        ("method", "setting", "accuracy", "from", "to"),
-        [
-            (
-                row["name"],
-                row["setting"],
-                *(words.percent(row[f"accuracy{end}"]) for end in ("", "_low", "_high")),
-            )
-            for row in rows
-        ],
+        [*limits, *((name, setting, right) for name, setting, right in shown if right)],
+        found,
+        f"Each method at its largest N; p0 is over the {made.pool.samples} samples ({sides})",
     )
 
 
@@ -200,6 +116,13 @@ def name_of(point: Column) -> str:
 def _bounded(made: Evaluation) -> list[Column]:
     """Every method at its largest budget."""
     return [points[-1] for points in lines_of(made).values()]
+
+
+def _limits(made: Evaluation, found: Bounds | None) -> list[tuple[str, str, Interval]]:
+    """Name, setting and value of each bound."""
+    return [
+        (f"{name} bound", _setting(made, name), limit) for name, limit in figures.bounds_of(found)
+    ]
 
 
 def _setting(made: Evaluation, name: str) -> str:

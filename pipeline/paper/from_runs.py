@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.core.errors import ConfigError
 from pipeline.paper.evaluation import Evaluation, settings_words
+from pipeline.report.comparison import column_of
 from pipeline.report.published import normal
 from pipeline.report.run_data import Cell, RunData
 
@@ -43,24 +44,22 @@ def _add(made: Evaluation, cell: Cell) -> bool:
     n = cell.n if budgeted else None
     if any(kind == cell.kind and budget in (None, n) for kind, budget in made.main):
         return False
-    rights, rows = cell.rights(cell.rule), cell.by_question
-    keys = [question.key for question in made.pool.questions]
-    if not any(key in rows for key in keys):
+    column = column_of(cell)
+    place = {key: at for at, key in enumerate(column.keys or ())}
+    at_Q = np.array([place.get(question.key, -1) for question in made.pool.questions])
+    asked = int((at_Q >= 0).sum())
+    if not asked:
         return False
-    asked = sum(key in rows for key in keys)
-    words = settings_words(cell.strategy)
-    some = "" if asked == len(keys) else f"{asked:,} of {len(keys):,} questions"
+    some = "" if asked == len(at_Q) else f"{asked:,} of {len(at_Q):,} questions"
     made.main[cell.kind, n] = made.column(
         method=cell.method,
         kind=cell.kind,
         n=n,
         rule=cell.rule.value,
-        fixed=", ".join(part for part in (words, some) if part),
+        fixed=", ".join(part for part in (settings_words(cell.strategy), some) if part),
         source=cell.run,
-        right_Q=np.array([float(rights[key]) if key in rights else np.nan for key in keys]),
-        tokens_Q=np.array(
-            [float(rows[key]["completion_tokens"]) if key in rows else np.nan for key in keys]
-        ),
+        right_Q=np.where(at_Q >= 0, column.right_Q[at_Q], np.nan),
+        tokens_Q=np.where(at_Q >= 0, column.tokens_Q[at_Q], np.nan),
     )
     made.names[cell.kind] = cell.method
     return True

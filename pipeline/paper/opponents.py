@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +21,17 @@ from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import from_other_half, settling_on_other_half
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import JUDGED, TUNED, Choice, Replays, fixed
-from pipeline.predictors.agreement_training import fitted_on_chains
+from pipeline.predictors.agreement_training import believed_at_stop, fitted_on_chains
 from pipeline.replay.chain_arrays import ChainArrays, chain_arrays
 from pipeline.replay.costs import needs_scores
 from pipeline.replay.fast import Decisions, FastReplay
 from pipeline.replay.fronts import GAMMAS, TAUS, THRESHOLDS, Row, budgets, front_rows, in_words
 from pipeline.replay.sweep import HALVES, Judged, judged_by_arrays, rights
-from pipeline.results.column import HELD_OUT, METHODS, Column, method_of
+from pipeline.results.column import HELD_OUT, METHODS, Column, method_of, numbered, once
 from pipeline.statistics.agreement import AgreementWeights
+from pipeline.statistics.calibration import reliability
 from pipeline.statistics.fronts import Family
-from pipeline.strategies.chain_agreement import ChainASC
+from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.expected_agreement import ChainExpectedAgreement
 
 PROBABILITIES = (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
@@ -57,9 +59,9 @@ Weights = tuple[AgreementWeights, AgreementWeights]
 """Fitted on each half."""
 
 
-def agree_weights(made: Evaluation) -> Weights | None:
+def agree_weights(made: Evaluation, half_Q: IntArray) -> Weights | None:
     """Weights of `agree` by the half that they are fitted on; None where a half cannot fit any."""
-    chains, half_Q = made.replays.chains, made.believed.half_Q
+    chains = made.replays.chains
     try:
         first, second = (fitted_on_chains(chains, half_Q == half) for half in range(HALVES))
     except ConfigError:
@@ -79,20 +81,45 @@ def fronts_of(made: Evaluation, families: Sequence[Family]) -> list[Row]:
     )
     base = _family(made.replays, METHODS["base"], [made.replays.make("base")], AnswerRule.LAST)
     splits = [_on_split(made, families, seed) for seed in range(1, SPLITS)]
-    rows = front_rows(made.benchmark, families, base, made.believed.half_Q, controls, splits=splits)
+    (half_Q, shown), *others = [
+        _once(made, *split) for split in ((made.believed.half_Q, [base, *families]), *splits)
+    ]
+    rows = front_rows(made.benchmark, shown[1:], shown[0], half_Q, controls, splits=others)
     return [{"backbone": made.backbone, **row} for row in rows]
+
+
+def _once(
+    made: Evaluation, half_Q: IntArray, families: Sequence[Family]
+) -> tuple[IntArray, list[Family]]:
+    """A split and its families with copies of a question as one question."""
+    copies_Q = numbered(made.firsts)
+    if copies_Q is None:
+        return half_Q, list(families)
+
+    def merged(values_SQ: FloatArray | None) -> FloatArray | None:
+        return None if values_SQ is None else np.array([once(v_Q, copies_Q) for v_Q in values_SQ])
+
+    arrays = ("right_SQ", "tokens_SQ", "seen_right_SQ", "seen_tokens_SQ")
+    together: list[Any] = [
+        replace(f, **{name: merged(getattr(f, name)) for name in arrays}) for f in families
+    ]
+    return once(half_Q.astype(np.float64), copies_Q).astype(np.int64), together
 
 
 def _on_split(
     made: Evaluation, families: Sequence[Family], seed: int
 ) -> tuple[IntArray, list[Family]]:
     """Another split into halves; families that read a and b are replayed with those of its halves,
-    fitted weights have none."""
+    and weights of `agree` are fitted anew on them."""
     if made.believed.p0_source != "first_score":  # a predictor's priors do not hang on the split
         return made.believed.other_halves(seed), list(families)
     believed = from_other_half(made.pool, seed)
     replays = Replays.of(believed, made.replays.make, made.replays.chains, made.replays.cost)
     anew = _star_families(made, replays)
+    if any(family.name == METHODS["agree"] for family in families):
+        weights = agree_weights(made, believed.half_Q)
+        if weights is not None:
+            anew.append(_agree_family(made, weights, believed.half_Q))
     names = {METHODS["agree"], *(family.name for family in anew)}
     return believed.half_Q, [*(f for f in families if f.name not in names), *anew]
 
@@ -126,7 +153,7 @@ def families_of(made: Evaluation, weights: Weights | None) -> list[Family]:
         name = method_of("markovscale_0", replays.make.profile)
         found.append(_family(replays, name, zeros, AnswerRule.PRM_ARGMAX))
     if weights is not None:
-        found.append(_agree_family(made, weights, ns))
+        found.append(_agree_family(made, weights, made.believed.half_Q))
     return [*found, *_sampler_families(made)]
 
 
@@ -339,8 +366,13 @@ def _made_of(
     )
 
 
-def _agree_family(made: Evaluation, weights: Weights, ns: Sequence[int]) -> Family:
-    fields = [(n, tau, vote) for n in ns for tau in PROBABILITIES for vote in VOTE_THRESHOLDS]
+def _agree_family(made: Evaluation, weights: Weights, half_Q: IntArray) -> Family:
+    fields = [
+        (n, tau, vote)
+        for n in budgets(made.pool.rounds)
+        for tau in PROBABILITIES
+        for vote in VOTE_THRESHOLDS
+    ]
     one, other = (
         _family(made.replays, METHODS["agree"], [
             made.replays.make("agree", n=n, tau=tau, vote_threshold=vote, weights=own)
@@ -348,7 +380,7 @@ def _agree_family(made: Evaluation, weights: Weights, ns: Sequence[int]) -> Fami
         ], AnswerRule.VOTE)
         for own in weights
     )  # fmt: skip
-    return _by_half(made.believed.half_Q, one, other)
+    return _by_half(half_Q, one, other)
 
 
 def cheapest(made: Evaluation, family: Family, target: Column) -> Column:
@@ -414,5 +446,14 @@ def _drawn(made: Evaluation, name: str, choice: Choice) -> Column:
     """The numbers of a policy, with the completions that it draws among its settings."""
     strategy = choice.picked[0][0]
     column = made.scored(name, strategy.n, choice, strategy.kind)
-    drawn = f"{made.replays.drawn(choice).mean():.2f} completions a question"
-    return replace(column, fixed="; ".join(filter(None, [column.fixed, drawn])))
+    drawn_Q = made.replays.drawn(choice)
+    told = [column.fixed, f"{drawn_Q.mean():.2f} completions a question"]
+    if isinstance(strategy, Agree):
+        probability_Q = np.zeros(len(drawn_Q))
+        for half, (one, _) in enumerate(choice.picked):
+            mine = np.flatnonzero(made.believed.half_Q == half)
+            probability_Q[mine] = believed_at_stop(made.replays.chains, one, drawn_Q, mine)
+        known = ~np.isnan(column.right_Q) & ~np.isnan(probability_Q)
+        error = reliability(probability_Q[known], column.right_Q[known] == 1).ece
+        told.append(f"calibration error {error:.3f} where it stops")
+    return replace(column, fixed="; ".join(filter(None, told)))

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.paper.curves import Convergence
 from pipeline.paper.evaluation import AT_BEST, Evaluation
-from pipeline.paper.figures import accuracy_figure, bounds_figure, convergence_figure
+from pipeline.paper.figures import accuracy_figure, bounds_figure
+from pipeline.paper.p0 import Judged, gain_of
 from pipeline.paper.settings import TAUS
 from pipeline.replay.pools import CompletionPool
 from pipeline.report import words
+from pipeline.report.chain_view import RoundCurve
+from pipeline.report.figures import rounds_figure
 from pipeline.report.fronts import Row, fronts_section
 from pipeline.report.html import (
     Child,
@@ -24,10 +26,9 @@ from pipeline.report.html import (
     section,
     table,
 )
-from pipeline.report.page import verdict_row
 from pipeline.report.suitability_view import contrast, numbers_of
 from pipeline.report.tables import Table, html_of
-from pipeline.report.verdict import differences, line_of, tiles_of
+from pipeline.report.verdict import differences, line_of, tiles_of, verdict_row
 from pipeline.results.column import Column
 from pipeline.results.compare import Adjusted, Comparison
 from pipeline.statistics.fronts import LEAST_QUESTIONS
@@ -46,8 +47,9 @@ class Group:
     """Each variant at the largest N against MR-Thinking by its best rule."""
     suits: Suitability | None
     fronts: Sequence[Row]
-    curve: Convergence | None
+    curve: RoundCurve | None
     bounds: Bounds | None
+    p0: Sequence[Judged]
 
 
 _SECTIONS = (
@@ -90,14 +92,16 @@ _HINTS = {
 def page(
     groups: Sequence[Group],
     adjusted: Adjusted,
+    claims: Sequence[Mapping[str, Any]] = (),
     totals: Sequence[Mapping[str, Any]] = (),
+    whole: Sequence[Table] = (),
     *,
     profile: str,
     paper: bool,
 ) -> str:
     """The whole file."""
-    parts = [("result", "Result"), ("fronts", "Fronts"), *_SECTIONS, ("figures", "Figures"),
-             ("made", "How it was made")]  # fmt: skip
+    parts = [("result", "Result"), ("fronts", "Fronts"), *_SECTIONS, ("p0", "p0"),
+             ("figures", "Figures"), ("made", "How it was made")]  # fmt: skip
     synthetic = sorted({g.made.pool.address for g in groups if g.made.pool.synthetic})
     return document(
         "MarkovScale: the paper's evaluation",
@@ -111,13 +115,16 @@ def page(
         contents(parts),
         h(
             "main",
-            section("result", "Result", *_results(groups, adjusted), *_totals(totals), quiet=True),
+            section("result", "Result", *_results(groups, adjusted), *_claims(claims),
+                    *_totals(totals),
+                    *(folded(made.title, html_of(made)) for made in whole), quiet=True),
             section("fronts", "Fronts", *_fronts(groups)),
             *(
                 section(name, title, *_tables(groups, name, adjusted))
                 for name, title in _SECTIONS
                 if any(made.name == name for group in groups for made in group.tables)
             ),
+            section("p0", "p0", *_p0(groups)),
             section("figures", "Figures", *(_figures(group) for group in groups)),
             section("made", "How it was made", *_made(groups, adjusted, profile, paper)),
             cls="wide",
@@ -176,6 +183,32 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
     ]  # fmt: skip
 
 
+def _ours(row: Mapping[str, Any]) -> list[Child]:
+    """Our value of a claim or an average, with its interval where it has one."""
+    low, high = row["ours_low"], row["ours_high"]
+    ends = None if low is None else h("small", words.points_range(low, high))
+    return [words.points(row["ours"]), ends]
+
+
+def _claims(claims: Sequence[Mapping[str, Any]]) -> list[Child]:
+    """The paper's four claims, each beside its number."""
+    rows = [
+        (row["backbone"], row["claim"], _ours(row), row["paper"] or words.NONE, row["reading"])
+        for row in claims
+    ]
+    if not rows:
+        return []
+    header = ("backbone", "claim", "ours, points or percent", "the paper's", "carries over?")
+    said = (
+        "MarkovScale* with τ of the other half, means over all benchmarks and N of the page; the "
+        "paper chooses τ on the test questions and gains over Base, not over MR-Thinking at its "
+        "cheapest. The gate alone is MarkovScale\N{MODIFIER LETTER SMALL T}, neither is "
+        "MR-Thinking by its last answer. A claim carries over where the whole interval lies "
+        "on its side of 0."
+    )
+    return [table(header, rows, caption="The paper's claims"), h("p", said, cls="hint")]
+
+
 def _totals(totals: Sequence[Mapping[str, Any]]) -> list[Child]:
     """Averages over benchmarks, beside the same over the paper's tables."""
     rows = [
@@ -183,15 +216,14 @@ def _totals(totals: Sequence[Mapping[str, Any]]) -> list[Child]:
             row["backbone"],
             row["aggregate"],
             str(row["benchmarks"]),
-            [words.points(row["ours"]), h("small", words.points_range(row["ours_low"],
-             row["ours_high"])) if row["ours_low"] is not None else None],
+            _ours(row),
             words.NONE if row["paper"] is None else words.points(row["paper"]),
         )
         for row in totals
-    ]  # fmt: skip
+    ]
     if not rows:
         return []
-    header = ("backbone", "over benchmarks", "benchmarks", "ours, points", "paper's tables, points")
+    header = ("backbone", "macro average", "benchmarks", "ours, percent", "paper's tables, percent")
     return [folded("Averages over benchmarks", table(header, rows))]
 
 
@@ -285,10 +317,40 @@ def _beyond(groups: Sequence[Group], name: str) -> list[str]:
     ]
 
 
+def _p0(groups: Sequence[Group]) -> list[Child]:
+    """Predictors of p0 by log loss, each against a constant."""
+    rows = [
+        (
+            group.made.title,
+            one.name,
+            words.decimal(one.report.loss),
+            words.decimal_with(gain_of(one.report)),
+            "beats it" if one.report.beats_constant else "does not",
+            words.NONE if one.report.ece is None else words.decimal(one.report.ece),
+            words.NONE if one.report.rank_correlation is None
+            else words.decimal(one.report.rank_correlation),
+            words.percent(float(one.below_Q.mean())),
+        )
+        for group in groups
+        for one in group.p0
+    ]  # fmt: skip
+    if not rows:
+        return [h("p", "Predictors of p0 are judged on independent samples.", cls="hint")]
+    header = ("benchmark, backbone", "p0", "log loss a sample", "gain over a constant [95 %]",
+              "constant", "calibration error", "rank correlation", "p0 below L")  # fmt: skip
+    said = (
+        "Judged on the even-numbered samples of every question, clustered by question; the "
+        "constant is their share of right ones. What is fitted is fitted on the other half of the "
+        "questions. The oracle counts the odd-numbered samples of the question itself. The gate "
+        "goes on where p0 is below L."
+    )
+    return [table(header, rows, caption="p0 of a question"), h("p", said, cls="hint")]
+
+
 def _figures(group: Group) -> list[Child]:
     body: list[Child] = []
     if group.curve is not None:
-        body.append(convergence_figure(group.made, group.curve))
+        body.append(rounds_figure(group.curve, group.made.title))
     if group.bounds is not None:
         body.append(bounds_figure(group.made, group.bounds))
     else:
@@ -332,7 +394,9 @@ def _made(groups: Sequence[Group], adjusted: Adjusted, profile: str, paper: bool
                  "draws, adjusted Wald (Bonett and Price) for paired differences of accuracy, the "
                  "delta method for tokens saved, Bayesian bootstrap over questions for a, b, L, λ"),
                 ("tokens", f"{groups[0].made.replays.cost.unit} (--cost)" if groups else "none"),
-                ("ungraded", "answers that nobody can judge are left out"),
+                ("ungraded", "answers that nobody can judge are left out; where there are any, the "
+                 "accuracies if all were wrong and if all were right stand below"),
+                ("copies", "questions with the same text count as repeats of one question"),
                 ("paper's numbers", "marked where they lie outside our interval" if paper
                  else "not asked for (--paper FOLDER)"),
             ]

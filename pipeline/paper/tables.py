@@ -8,7 +8,14 @@ from typing import cast
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.paper import controls
-from pipeline.paper.evaluation import AT_BEST, BEST_RULE, TESTED, Evaluation, settings_words
+from pipeline.paper.evaluation import (
+    AT_BEST,
+    BEST_RULE,
+    CALIBRATED,
+    TESTED,
+    Evaluation,
+    settings_words,
+)
 from pipeline.paper.replays import Candidate, Choice, fixed
 from pipeline.paper.settings import GAMMA, GAMMAS, TAUS
 from pipeline.report.published import NOTHING, Published
@@ -20,11 +27,11 @@ from pipeline.strategies.markovscale import MarkovScaleStar
 MAIN = (
     "base", "mr_thinking", BEST_RULE, AT_BEST, "budget_forcing", "atom_of_thoughts", "best_of_n",
     "self_consistency", "esc", "asc", "dsc", "markovscale_t", "markovscale_star",
-    "markovscale_star" + TESTED, "markovscale_0", "markovscale_0" + TESTED,
+    "markovscale_star" + TESTED, "markovscale_0", CALIBRATED, "markovscale_0" + TESTED,
 )  # fmt: skip
 VARIANTS = (
     "mr_thinking", BEST_RULE, AT_BEST, "markovscale_t", "markovscale_star",
-    "markovscale_star" + TESTED, "markovscale_0", "markovscale_0" + TESTED,
+    "markovscale_star" + TESTED, "markovscale_0", CALIBRATED, "markovscale_0" + TESTED,
 )  # fmt: skip
 ABLATION = {
     "MarkovScale^* (full)": (True, True),
@@ -102,37 +109,38 @@ def method_tables(made: Evaluation, family: Family, published: Published) -> lis
 
 
 def together(evaluations: Sequence[Evaluation], published: Published) -> list[Table]:
-    """The main table with all benchmarks of a backbone side by side, as the paper prints it."""
-    tables = []
+    """The main table as the paper prints it: all benchmarks side by side, backbones below each
+    other; none where there is one benchmark alone."""
+    places = list(dict.fromkeys((made.benchmark, n) for made in evaluations for n in made.budgets))
+    if len({benchmark for benchmark, _ in places}) < 2:
+        return []
+    rows: list[tuple[str, tuple[Entry, ...]]] = []
     for backbone in dict.fromkeys(made.backbone for made in evaluations):
-        own = [made for made in evaluations if made.backbone == backbone]
-        columns = [(made, n) for made in own for n in made.budgets]
-        rows = []
+        own = {made.benchmark: made for made in evaluations if made.backbone == backbone}
+        rows.append((backbone, ()))
         for name in MAIN:
-            found = [made.get(name, n) for made, n in columns]
-            if len(own) < 2 or not any(found):
-                continue
-            title = next(made.names.get(name, name) for made in own if name in made.names)
+            titles = [made.names[name] for made in own.values() if name in made.names]
             kind = name.removesuffix(TESTED)
-            papers = [published.main(backbone, kind, made.benchmark, n) for made, n in columns]
             entries = [
-                Entry(column=column, paper=paper if kind == name else NOTHING)
-                for column, paper in zip(found, papers, strict=True)
-            ]
-            rows.append((title, tuple(entries)))
-        if rows:
-            tables.append(
-                Table(
-                    name="together",
-                    title="Accuracy, all benchmarks",
-                    backbone=backbone,
-                    benchmark="",
-                    columns=tuple(f"{made.benchmark}, N = {n}" for made, n in columns),
-                    rows=tuple(rows),
-                    tokens=False,
+                Entry(
+                    column=own[benchmark].get(name, n) if benchmark in own else None,
+                    paper=published.main(backbone, kind, benchmark, n) if kind == name else NOTHING,
                 )
-            )
-    return tables
+                for benchmark, n in places
+            ]
+            if titles:
+                rows.append((titles[0], tuple(entries)))
+    return [
+        Table(
+            name="together",
+            title="Accuracy, all benchmarks and backbones",
+            backbone="",
+            benchmark="",
+            columns=tuple(f"{benchmark}, N = {n}" for benchmark, n in places),
+            rows=tuple(rows),
+            tokens=False,
+        )
+    ]
 
 
 def ablation_table(made: Evaluation, published: Published) -> Table:
@@ -286,9 +294,11 @@ def controls_table(made: Evaluation, family: Family) -> Table:
                 put(dealt, "the rule less this", made.get(kind, n), dealt)
             for column in controls.gate_controls(made, n):
                 put(column, "less the first score's", column, made.get("markovscale_t", n))
-            for column in controls.last_controls(made, n):
+            last = AnswerRule.LAST
+            for column in controls.variants_again(made, n, "last answer", rule=last):
                 put(column, "less its own rule", column, made.get(column.kind, n))
-            for column in controls.calibrated_controls(made, calibrated, n):
+            mapped = "calibrated scores"
+            for column in controls.variants_again(made, n, mapped, replays=calibrated):
                 put(column, "less raw scores", column, made.get(column.kind, n))
         put(controls.oracle(made, n))
         if n in made.sample_budgets:

@@ -20,9 +20,10 @@ from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.targets import Part, parts_of
 from pipeline.replay.chain_arrays import RIGHT, ChainArrays, chain_arrays
-from pipeline.replay.fast import Decisions, FastReplay
+from pipeline.replay.fast import FastReplay
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import judged_by_arrays, rights
+from pipeline.results.compare import difference
 from pipeline.statistics.agreement import (
     NO_FORM,
     AgreementWeights,
@@ -31,7 +32,7 @@ from pipeline.statistics.agreement import (
     used_features,
 )
 from pipeline.statistics.calibration import reliability
-from pipeline.statistics.paired import Difference, paired_difference
+from pipeline.statistics.intervals import Interval, mean_interval
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 
 THRESHOLD = 0.95
@@ -185,7 +186,7 @@ class AgreementCard:
     """Mean completions a question."""
     chain_asc_accuracy: float
     chain_asc_rounds: float
-    gain: Difference
+    gain: Interval
     """Accuracy minus that of `chain_asc` at threshold 0.95, on the same questions."""
 
     def to_json(self) -> dict[str, Any]:
@@ -216,19 +217,19 @@ class AgreementTraining:
     without: AgreementCard
     with_scores: AgreementCard | None
     """None where no completion has a score."""
-    score_gain: Difference | None
+    score_gain: Interval | None
     """Accuracy with scores minus without, at the tau of each, on the same held-out questions."""
-    score_rounds: Difference | None
+    score_rounds: Interval | None
     """Rounds drawn with scores minus without."""
 
     @property
     def recommended(self) -> AgreementCard:
-        """With scores only where the 95 % intervals say that they gain accuracy, or cost none and
-        save rounds."""
+        """With scores only where the 95 % interval says that they gain accuracy, or where they lose
+        none and the interval says that they save rounds."""
         gain, rounds = self.score_gain, self.score_rounds
         if self.with_scores is None or gain is None or rounds is None:
             return self.without
-        pays = gain.low > 0 or (gain.low == 0 and rounds.high < 0)
+        pays = gain.low > 0 or (gain.value >= 0 and rounds.high < 0)
         return self.with_scores if pays else self.without
 
     def sentences(self) -> list[str]:
@@ -267,10 +268,11 @@ def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementTraining
         )
     with_scores, scored_Q, scored_drawn_Q = trainer.card(scores=True)
     rows = np.flatnonzero(~training_Q & ~np.isnan(right_Q) & ~np.isnan(scored_Q))
-    gain = paired_difference(_by_row(scored_Q, rows), _by_row(right_Q, rows), seed=seed)
-    rounds = paired_difference(_by_row(scored_drawn_Q, rows), _by_row(drawn_Q, rows), seed=seed)
     return AgreementTraining(
-        without=without, with_scores=with_scores, score_gain=gain, score_rounds=rounds
+        without=without,
+        with_scores=with_scores,
+        score_gain=difference(scored_Q[rows] - right_Q[rows]),
+        score_rounds=mean_interval(scored_drawn_Q[rows] - drawn_Q[rows]),
     )
 
 
@@ -295,10 +297,10 @@ class _Trainer:
             fitted_on=posixpath.basename(self._pool.address.rstrip("/")),
             origin=self._pool.science.origin(texts),
         )
-        asc_right, asc_drawn, _ = self._judged(ChainASC(n=n, threshold=THRESHOLD))
+        asc_right, asc_drawn = self._judged(ChainASC(n=n, threshold=THRESHOLD))
         tau = self._tau(weights, float(asc_drawn[self._training_Q].mean()))
         strategy = Agree(n=n, tau=tau, vote_threshold=1.0, weights=weights)
-        right, drawn, decided = self._judged(strategy)
+        right, drawn = self._judged(strategy)
         judged_Q = ~self._training_Q & ~np.isnan(right) & ~np.isnan(asc_right)
         rows = np.flatnonzero(judged_Q)
         if not len(rows):
@@ -306,51 +308,51 @@ class _Trainer:
                 f"weights of agree must be judged on graded questions, of "
                 f"{(~self._training_Q).sum()} held out none is"
             )
-        gain = paired_difference(_by_row(right, rows), _by_row(asc_right, rows), seed=self._seed)
+        said = believed_at_stop(chains, strategy, drawn, rows)
+        some = ~np.isnan(said)
+        if not some.any():
+            raise ConfigError("weights of agree must be judged on answers, got none held out")
         found = AgreementCard(
             weights=weights,
             rounds=n,
             fitted_on=len(fitted),
             held_out=len(rows),
-            calibration_error=self._calibration_error(weights, decided, right, rows),
+            calibration_error=reliability(said[some], right[rows][some] == 1).ece,
             tau=tau,
             accuracy=float(right[rows].mean()),
             rounds_drawn=float(drawn[rows].mean()),
             chain_asc_accuracy=float(asc_right[rows].mean()),
             chain_asc_rounds=float(asc_drawn[rows].mean()),
-            gain=gain,
+            gain=difference(right[rows] - asc_right[rows]),
         )
         return found, right, drawn
 
-    def _judged(self, strategy: ChainASC | Agree) -> tuple[FloatArray, IntArray, Decisions]:
-        """1 where a question's vote is right, 0 where it is wrong, nan where it is not graded; the
-        completions that were drawn; and the decisions."""
-        decided = self._replay.decide(strategy)
-        judged = judged_by_arrays(self._chains, decided)
-        return rights(judged, AnswerRule.VOTE), judged.completions_Q, decided
+    def _judged(self, strategy: ChainASC | Agree) -> tuple[FloatArray, IntArray]:
+        """1 where a question's vote is right, 0 where it is wrong, nan where it is not graded; and
+        the completions that were drawn."""
+        judged = judged_by_arrays(self._chains, self._replay.decide(strategy))
+        return rights(judged, AnswerRule.VOTE), judged.completions_Q
 
     def _tau(self, weights: AgreementWeights, most_rounds: float) -> float:
         """The most accurate threshold within a mean number of rounds; of equals the lowest."""
         at, found = self._training_Q, []
         for tau in _TAUS:
             strategy = Agree(n=self._chains.n_rounds, tau=tau, vote_threshold=1.0, weights=weights)
-            right, drawn, _ = self._judged(strategy)
+            right, drawn = self._judged(strategy)
             if drawn[at].mean() <= most_rounds:
                 found.append((-float(right[at & ~np.isnan(right)].mean()), tau))
         return min(found)[1] if found else _TAUS[0]
 
-    def _calibration_error(
-        self, weights: AgreementWeights, decided: Decisions, right: FloatArray, rows: IntArray
-    ) -> float:
-        """ECE of P(the leading answer is right) at the stop of each of some questions."""
-        last = np.maximum(decided.drawn_Q[rows] - 1, 0)
-        found = agreement(self._chains.form_QT[rows], self._chains.score_QT[rows], weights)
-        at = np.arange(len(rows))
-        some = found.leading_QT[at, last] != NO_FORM
-        if not some.any():
-            raise ConfigError("weights of agree must be judged on answers, got none held out")
-        said = found.probability_QT[at, last][some]
-        return reliability(said, right[rows][some] == 1).ece
+
+def believed_at_stop(
+    chains: ChainArrays, strategy: Agree, drawn_Q: IntArray, rows: IntArray
+) -> FloatArray:
+    """P(the leading answer is right) when each of some chains stopped; nan where none leads."""
+    last = np.maximum(drawn_Q[rows] - 1, 0)
+    found = agreement(chains.form_QT[rows], chains.score_QT[rows], strategy.weights)
+    at = np.arange(len(rows))
+    leads = found.leading_QT[at, last] != NO_FORM
+    return np.where(leads, found.probability_QT[at, last], np.nan)
 
 
 def fitted_on_chains(
@@ -365,7 +367,3 @@ def fitted_on_chains(
         chains.graded_QT[at_Q],
         scores=scores,
     )
-
-
-def _by_row(right_Q: FloatArray | IntArray, rows: IntArray) -> dict[int, list[float]]:
-    return {int(q): [float(right_Q[q])] for q in rows}

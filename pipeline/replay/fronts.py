@@ -28,6 +28,7 @@ from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Strategy
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import HALVES, Setting, SweepResult, rights, settings_of
+from pipeline.results.settings import fields_words, varied
 from pipeline.statistics.fronts import (
     LEAST_QUESTIONS,
     Family,
@@ -339,19 +340,9 @@ def family_of(name: str, settings: Sequence[Setting], rule: Rule, at: Any) -> Fa
 def in_words(strategies: Sequence[Strategy]) -> list[str]:
     """Each setting in words: the fields in which it differs from the others, N always."""
     known = [settings_of(strategy) for strategy in strategies]
-    names = [
-        name
-        for name in known[0]
-        if name == "n" or any(one.get(name) != known[0][name] for one in known)
-    ]
+    differ = varied(known)
+    names = [name for name in known[0] if name == "n" or name in differ]
     return [
-        ", ".join(f"{_SAID.get(n, n)} {_value(one.get(n))}" for n in names) or strategy.kind
+        fields_words(one, names) or strategy.kind
         for one, strategy in zip(known, strategies, strict=True)
     ]
-
-
-_SAID = {"n": "N", "tau": "τ", "gamma": "γ", "sigma": "σ"}
-
-
-def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

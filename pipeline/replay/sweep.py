@@ -34,6 +34,7 @@ from pipeline.core.protocol import (
     Strategy,
     decisions,
 )
+from pipeline.core.text import copies_of
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
     NO_VERDICT,
@@ -97,8 +98,23 @@ class SweepResult:
 
 def half_of(question: Question, seed: int) -> int:
     """Which half of the questions a question is in, 0 or 1, the same wherever it is asked."""
-    text = f"half\x1f{seed}\x1f{question.benchmark}\x1f{question.question_id}"
+    return _half((question.benchmark, question.question_id), seed)
+
+
+def _half(key: tuple[str, str], seed: int) -> int:
+    text = f"half\x1f{seed}\x1f{key[0]}\x1f{key[1]}"
     return hashlib.sha256(text.encode()).digest()[0] & 1
+
+
+def firsts_of(pool: CompletionPool) -> list[tuple[str, str]]:
+    """The key of each question of a pool, of a copy that of the first question with its text."""
+    copies = copies_of((q.key, q.question.whole) for q in pool.questions)
+    return [copies.get(q.key, q.key) for q in pool.questions]
+
+
+def halves_in(pool: CompletionPool, seed: int) -> IntArray:
+    """The half of each question, (Q,); copies of a question are in the half of the first."""
+    return np.array([_half(key, seed) for key in firsts_of(pool)], dtype=np.int64)
 
 
 def sweep(
@@ -129,13 +145,8 @@ def sweep(
                 f"n of {label} must be at most {deepest}, the depth of the pool, "
                 f"got {strategy.n}: deepen it with jobs.collect --resume"
             )
-    group_Q = np.array(
-        [
-            HALVES * pool.benchmarks.index(q.question.benchmark) + half_of(q.question, seed)
-            for q in pool.questions
-        ],
-        dtype=np.int64,
-    )
+    benchmark_Q = [pool.benchmarks.index(q.question.benchmark) for q in pool.questions]
+    group_Q = HALVES * np.array(benchmark_Q, dtype=np.int64) + halves_in(pool, seed)
     judge = Judge(pool, tuple(rules))
     made = []
     for done, (label, strategy) in enumerate(settings, 1):

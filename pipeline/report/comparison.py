@@ -9,11 +9,11 @@ import numpy as np
 
 from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError
-from pipeline.report.chain_view import RoundCurve, round_curve
+from pipeline.report.chain_view import CellCurve, round_curve
 from pipeline.report.run_data import OURS, Cell, RunData, benchmarks_of
-from pipeline.results.column import Column
+from pipeline.results.column import Column, numbered
 from pipeline.results.compare import Comparison, compare, corrected
-from pipeline.statistics.intervals import Interval, wilson
+from pipeline.statistics.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ def column_of(cell: Cell, rule: Rule | None = None) -> Column:
         keys=keys,
         right_Q=np.array([float(rights[key]) if key in rights else np.nan for key in keys]),
         tokens_Q=np.array(cell.tokens, dtype=np.float64),
+        copies_Q=numbered([cell.copies.get(key, key) for key in keys]),
         of=Reading(cell, rule),
     )
 
 
 def accuracy(cell: Cell, rule: Rule) -> Interval | None:
-    """Share of graded questions that are right, with Wilson's interval; None where none is."""
-    rights = cell.rights(rule)
-    return wilson(sum(rights.values()), len(rights)) if rights else None
+    """Share of graded questions that are right with its interval (`Column`); None where none is."""
+    return column_of(cell, rule).accuracy
 
 
 def best_rule(cell: Cell) -> Rule:
@@ -188,7 +188,7 @@ def comparisons_of(
     return paired
 
 
-def pilots_of(runs: Sequence[RunData]) -> dict[str, list[RoundCurve]]:
+def pilots_of(runs: Sequence[RunData]) -> dict[str, list[CellCurve]]:
     """Curves of MR-Thinking by benchmark, of benchmarks that several backbones were run on."""
     cells = benchmarks_of([cell for run in runs for cell in run.cells])
     curves = {

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pipeline.core.protocol import StopReason
 from pipeline.report import charts, words
 from pipeline.report.chain_view import RoundCurve
 from pipeline.report.charts import Row
-from pipeline.report.comparison import accuracy
 from pipeline.report.html import Html, figure
 from pipeline.report.run_data import Cell
 from pipeline.report.score_view import ScoreView
 from pipeline.report.spending import Bill, Moment
-from pipeline.statistics.intervals import Interval, mean_interval
+from pipeline.statistics.intervals import Interval
 from pipeline.theory.estimate import Bounds
 
 REASONS = tuple(reason.value for reason in StopReason)
 PARTS = ("answers", "thinking", "wasted", "prompts", "cached prompts", "verifier")
+
+
+MEAN = "which so counted is nearly the mean accuracy of the rounds"
+"""Of L = b / (a + b): pooled counts balance, but for the first and the last round."""
 
 
 def ends(interval: Interval, value: str = "accuracy", prefix: str = "") -> dict[str, float]:
@@ -26,97 +30,149 @@ def ends(interval: Interval, value: str = "accuracy", prefix: str = "") -> dict[
     return {value: interval.value, f"{prefix}low": interval.low, f"{prefix}high": interval.high}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One setting in a chart."""
+
+    series: str
+    name: str
+    setting: str
+    right: Interval
+    spent: Interval
+
+
 def accuracy_figure(
-    cells: Sequence[Cell], curves: Sequence[RoundCurve], best: Mapping[str, Row], height: int
-) -> Html:
-    """Each cell against its tokens, with the path of MR-Thinking by round.
+    title: str,
+    points: Sequence[Point],
+    caption: str,
+    *,
+    paths: Sequence[Row] = (),
+    joined: bool = False,
+    height: int = 330,
+) -> Html | None:
+    """Accuracy against tokens with both intervals, and the front; None without points.
 
     Args:
-        cells: of one benchmark.
-        curves: of their chains.
-        best: further points by their names: a strategy read by another of its answer rules.
+        title: of the figure.
+        points: settings; those without tokens are left out.
+        caption: what is shown beyond points, crosses and the front.
+        paths: ``series``, ``tokens``, ``accuracy`` of thin lines.
+        joined: whether the points of a series are joined.
         height: in pixels.
     """
-    points = [
-        {
-            "series": cell.name,
-            **ends(right),
-            **ends(mean_interval(cell.tokens), "tokens", "tokens_"),
-        }
-        for cell in cells
-        if (right := accuracy(cell, cell.rule)) is not None
-    ]
-    points += [{"series": name, **row} for name, row in best.items()]
-    paths = [
-        {"series": curve.cell.name, "tokens": tokens, "accuracy": seen.value}
-        for curve in curves
-        for tokens, seen in zip(curve.tokens, curve.observed, strict=True)
-        if seen is not None
+    shown = [point for point in points if point.spent.value > 0]
+    if not shown:
+        return None
+    rows = [
+        {"series": p.series, "name": p.name, **ends(p.right), **ends(p.spent, "tokens", "tokens_")}
+        for p in shown
     ]
     return figure(
-        "Accuracy against tokens",
-        charts.accuracy_by_tokens(points, paths=paths, height=height),
-        "Up and to the left is better; crosses are 95 % intervals, dots the observed Pareto front"
-        + (", the thin line is MR-Thinking after each round." if curves else "."),
+        title,
+        charts.accuracy_by_tokens(rows, paths=paths, joined=joined, height=height),
+        "Up and to the left is better; crosses are 95 % intervals, the dashed steps the observed "
+        f"Pareto front. {caption}",
+        ("method", "setting", "accuracy [95 %]", "tokens per question [95 %]"),
+        [
+            (p.name, p.setting, words.percent_with(p.right), words.count_with(p.spent))
+            for p in shown
+        ],
     )
 
 
-def rounds_figure(curve: RoundCurve) -> Html:
-    """Observed accuracy of each round with its interval, p_r of the closed form, and L."""
-    limit = curve.fit.stationary_accuracy.value
+def rounds_figure(curve: RoundCurve, of: str = "") -> Html:
+    """Observed accuracy of each round with its interval, p_r of the closed form, a forecast where
+    there is one, and L; `of` names the benchmark and backbone."""
+    fit, limit = curve.fit, curve.fit.stationary_accuracy
+    lines = {"closed_form": "fitted p_r"}
+    held = ""
+    if curve.forecast:
+        lines["held_out"] = "p_r, a and b not of the question"
+        held = (
+            f"Dotted: the same with a and b that were not counted on the question, off by "
+            f"{words.magnitude(curve.error_of(curve.forecast))} points: {curve.told}. "
+        )
     return figure(
-        f"Accuracy by round: {curve.cell.name}",
+        f"Accuracy by round: {of or curve.name}",
         charts.accuracy_by_round(
             [
                 {
-                    "series": curve.cell.name,
+                    "series": curve.name,
                     "round": r,
                     **ends(seen),
-                    "closed_form": curve.predicted[r],
+                    "closed_form": curve.predicted[r].value,
+                    **({"held_out": curve.forecast[r].value} if curve.forecast else {}),
                 }
                 for r, seen in enumerate(curve.observed)
                 if seen is not None
             ],
-            limits=[{"name": f"L = {words.percent(limit)}", "value": limit}],
+            lines=lines,
+            limits=[{"name": f"L = {words.percent(limit.value)}", "value": limit.value}],
         ),
         f"The dashed line is p_r of the two-state chain (Eq. 4) with p0 = "
-        f"{words.decimal(curve.p0)}, a = {words.decimal(curve.fit.a.value)} and "
-        f"b = {words.decimal(curve.fit.b.value)} counted on these chains: a description, no "
-        f"forecast. It is off by {words.magnitude(curve.error)} points in the mean over rounds. "
-        f"The band is the 95 % interval of each round.",
-        ("round", "observed [95 %]", "p_r", "tokens so far"),
+        f"{words.decimal(curve.p0)}, a = {words.decimal_with(fit.a)} and "
+        f"b = {words.decimal_with(fit.b)} counted on these chains: a description, no forecast. It "
+        f"is off by {words.magnitude(curve.error)} points in the mean over rounds. {held}"
+        f"λ = {words.decimal_with(fit.second_eigenvalue)}, L = {words.percent_with(limit)}, "
+        f"{MEAN}: it predicts nothing beyond that mean. Intervals weigh whole questions; the band "
+        "is that of each round.",
+        ("round", "observed [95 %]", "p_r [95 %]",
+         *(["held-out p_r [95 %]"] if curve.forecast else []), "tokens so far [95 %]"),
         [
             (
                 str(r),
-                words.percent_with(interval),
-                words.percent(curve.predicted[r]),
-                words.count(curve.tokens[r]),
+                words.percent_with(seen),
+                words.percent_with(curve.predicted[r]),
+                *([words.percent_with(curve.forecast[r])] if curve.forecast else []),
+                words.count_with(curve.tokens[r]),
             )
-            for r, interval in enumerate(curve.observed)
+            for r, seen in enumerate(curve.observed)
         ],
-    )
+    )  # fmt: skip
 
 
-def bounds_figure(cells: Sequence[Cell], bounds: Bounds | None, source: str) -> Html:
-    """Accuracy of every cell on one line each, and the paper's bounds behind them."""
-    shown = [(c, i) for c in cells if (i := accuracy(c, c.rule)) is not None]
-    limits = bounds_of(bounds)
+def bounds_figure(
+    title: str, shown: Sequence[tuple[str, str, Interval]], bounds: Bounds | None, source: str
+) -> Html:
+    """Accuracies on one line each, and the paper's bounds behind them.
+
+    Args:
+        title: of the figure.
+        shown: name, setting and accuracy.
+        bounds: None where there are none.
+        source: where p0 of the split comes from, or what is missing.
+    """
+    limits, crossed = bounds_of(bounds), ""
+    values = dict(limits)
+    if "upper" in values and "lower" in values and values["upper"].value < values["lower"].value:
+        crossed = (
+            " The upper bound lies below the lower one: questions differ, and the hard ones are "
+            "those whose p0 is below L."
+        )
     return figure(
-        "Strategies and bounds",
-        charts.intervals([{"name": cell.name, **ends(right)} for cell, right in shown],
-                         limit_rows(limits)),
-        "Each strategy by its headline answer rule, with its 95 % interval. The bounds are limits "
-        f"of the chain, not of these questions: selection by a verifier may pass them; {source}.",
-        ("strategy", "accuracy [95 %]", *(f"above {name}, points" for name, _ in limits)),
+        title,
+        charts.intervals(
+            [{"name": name, **ends(right)} for name, _, right in shown],
+            [
+                {"name": f"{name} bound {words.percent_with(limit)}", "value": limit.value}
+                for name, limit in limits
+            ],
+        ),
+        "Accuracies with their 95 % intervals. Questions are split by the gate's criterion, p0 "
+        "against L, and each side gives its bound: a limit of chains read by their last answer, "
+        f"which selection by a verifier may pass. The neutral one is L of all chains, {MEAN}. "
+        f"{source}.{crossed}",
+        ("strategy", "setting", "accuracy [95 %]", *(f"above {n}, points" for n, _ in limits)),
         [
             (
-                cell.name,
+                name,
+                setting,
                 words.percent_with(right),
                 *(words.points(right.value - limit.value) for _, limit in limits),
             )
-            for cell, right in shown
+            for name, setting, right in shown
         ],
-    )  # fmt: skip
+    )
 
 
 def bounds_of(bounds: Bounds | None) -> list[tuple[str, Interval]]:
@@ -125,14 +181,6 @@ def bounds_of(bounds: Bounds | None) -> list[tuple[str, Interval]]:
         return []
     parts = (("lower", bounds.lower), ("neutral", bounds.neutral), ("upper", bounds.upper))
     return [(name, part.stationary_accuracy) for name, part in parts if part is not None]
-
-
-def limit_rows(limits: Sequence[tuple[str, Interval]]) -> list[Row]:
-    """Bounds as rows of a chart."""
-    return [
-        {"name": f"{name} bound {words.percent_with(limit)}", "value": limit.value}
-        for name, limit in limits
-    ]
 
 
 def stops_figure(cell: Cell) -> Html:

@@ -6,21 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.answers.answer_rules import AnswerRule, OwnRule, Rule
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.prices import Prices
-from pipeline.records.outcome import has_failed
 from pipeline.report import charts, figures, words
 from pipeline.report.capped import first_words
+from pipeline.report.chain_section import backbones_section, chain_section
 from pipeline.report.chain_view import (
-    Diagnosis,
-    RoundCurve,
-    bounds_view,
-    candidates,
-    diagnose,
+    CellCurve,
     round_curve,
 )
-from pipeline.report.comparison import accuracy, against_rivals
+from pipeline.report.comparison import against_rivals, column_of
 from pipeline.report.fronts import Row as FrontRow
 from pipeline.report.fronts import fronts_section
 from pipeline.report.html import (
@@ -40,22 +35,20 @@ from pipeline.report.html import (
 from pipeline.report.paper_tables import paper_tables
 from pipeline.report.published import NONE_PUBLISHED, Published
 from pipeline.report.questions import MOST_QUESTIONS, browser_data, entries_of
-from pipeline.report.run_data import OURS, Cell, RunData, benchmarks_of, rules_in
+from pipeline.report.run_data import Cell, RunData, benchmarks_of
 from pipeline.report.score_view import score_views
 from pipeline.report.spending import bill_of, time_line, troubles
+from pipeline.report.strategy_tables import results_table, selection_table
 from pipeline.report.suitability_view import contrast, numbers_of, suitability_of
 from pipeline.report.sweep import Row as SweepRow
 from pipeline.report.sweep import sweep_section
 from pipeline.report.tables import Table, html_of
 from pipeline.report.verdict import (
     Verdict,
-    most_graded,
-    one_question,
     verdict_of,
-    verdict_words,
+    verdict_row,
 )
 from pipeline.results.compare import Comparison
-from pipeline.statistics.intervals import mean_interval
 from pipeline.store.storage import Folder
 
 _VERDICT_HEIGHT = 300
@@ -153,7 +146,7 @@ class _Group:
 
     name: str
     cells: Sequence[Cell]
-    curves: Sequence[RoundCurve]
+    curves: Sequence[CellCurve]
     made: Sequence[Comparison]
 
 
@@ -182,13 +175,21 @@ def _sections(report: Report) -> list[Part]:
         ("result", "Result", _results(groups)),
         ("accuracy", "Accuracy", each(_accuracy)),
         ("questions", "Questions", _questions(report)),
-        ("rounds", "The chain", each(_rounds)),
+        (
+            "rounds",
+            "The chain",
+            each(lambda group: chain_section(group.name, group.cells, group.curves)),
+        ),
         ("stopping", "Stopping", each(_stopping)),
         ("trust", "Scores", each(_scores)),
         ("tokens", "Tokens", each(lambda group: _tokens(group, prices))),
         ("time", "Time", _time(report.runs)),
         ("sweeps", "Sweeps", _sweeps(report)),
-        ("backbones", "Backbones", _backbones(groups)),
+        (
+            "backbones",
+            "Backbones",
+            backbones_section({group.name: group.curves for group in groups}),
+        ),
         ("paper", "Paper tables", _paper(report)),
         ("failures", "Failures", [_troubles(report)]),
         ("run", "What was run", [run_facts(run) for run in report.runs]),
@@ -223,51 +224,32 @@ def _results(groups: Sequence[_Group]) -> list[Child]:
     return [*body, h("p", differ) if differ else None]
 
 
-def verdict_row(
-    name: str,
-    line: str,
-    tiles: Sequence[tuple[str, str, str]],
-    why: Sequence[Child],
-    chart: Html | None,
-    more: Child = None,
-) -> Html:
-    """One benchmark: the verdict in a line, its figures, the reasons folded, and the chart."""
-    shown = [
-        h("li", h("b", value), h("span", what), h("small", ends)) for what, value, ends in tiles
-    ]
-    reasons = [part if isinstance(part, Html) else h("p", part) for part in why]
-    return h(
-        "article",
-        h(
-            "div",
-            h("h3", name),
-            h("p", f"{line}.".replace(" %", "\u00a0%"), cls="line"),
-            h("ul", *shown, cls="tiles") if shown else None,
-            folded("Why, and how sure", *reasons) if reasons else None,
-            more,
-        ),
-        chart,
-        cls="verdict-row",
-    )
-
-
 def _accuracy_chart(
-    cells: Sequence[Cell], curves: Sequence[RoundCurve], verdict: Verdict
+    cells: Sequence[Cell], curves: Sequence[CellCurve], verdict: Verdict
 ) -> Html | None:
-    """Accuracy against tokens, MR-Thinking also by the rule that the verdict reads it by."""
-    if not any(cell.rights(cell.rule) and any(cell.tokens) for cell in cells):
-        return None
-    best = {}
+    """Accuracy against tokens, with the path of MR-Thinking by round; MR-Thinking also by the rule
+    that the verdict reads it by."""
+    columns = [(cell.name, column_of(cell)) for cell in cells]
     lead = verdict.lead
     if lead is not None and lead.second.of.rule != lead.second.of.cell.rule:
-        right, spent = lead.second.accuracy, lead.second.tokens
-        if right is not None and spent is not None:
-            best[f"{lead.second.of.cell.name} by {lead.second.rule}"] = {
-                **figures.ends(right),
-                **figures.ends(spent, "tokens", "tokens_"),
-            }
+        columns.append((f"{lead.second.of.cell.name} by {lead.second.rule}", lead.second))
     own = [curve for curve in curves if curve.cell in cells]
-    return figures.accuracy_figure(cells, own, best, _VERDICT_HEIGHT)
+    return figures.accuracy_figure(
+        "Accuracy against tokens",
+        [
+            figures.Point(series=name, name=name, setting=column.rule, right=right, spent=spent)
+            for name, column in columns
+            if (right := column.accuracy) and (spent := column.tokens)
+        ],
+        "The thin line is MR-Thinking after each round." if own else "",
+        paths=[
+            {"series": curve.name, "tokens": tokens.value, "accuracy": seen.value}
+            for curve in own
+            for tokens, seen in zip(curve.tokens, curve.observed, strict=True)
+            if seen is not None
+        ],
+        height=_VERDICT_HEIGHT,
+    )
 
 
 def _accuracy(group: _Group) -> list[Child]:
@@ -295,30 +277,6 @@ def _questions(report: Report) -> list[Child]:
         h("div", id="question-page", tabindex="-1", aria_live="polite"),
         script_json(data, id="question-data"),
     ]
-
-
-def _rounds(group: _Group) -> list[Child]:
-    if not group.curves:
-        return [
-            h(
-                "p",
-                f"The chain of {group.name} is not shown: it needs graded chains that are not "
-                f"stopped early (MR-Thinking with N ≥ 2), which were not run.",
-            )
-        ]
-    body: list[Child] = []
-    for curve in group.curves:
-        view = bounds_view(curve, group.cells)
-        body += [
-            h(
-                "div",
-                figures.rounds_figure(curve),
-                figures.bounds_figure(group.cells, view.bounds, view.source),
-                cls="pair",
-            ),
-            diagnosis_table(curve, diagnose(curve)),
-        ]
-    return body
 
 
 def _stopping(group: _Group) -> list[Child]:
@@ -389,40 +347,6 @@ def _sweeps(report: Report) -> list[Child]:
     return body + sweep_section(report.sweep)
 
 
-def _backbones(groups: Sequence[_Group]) -> list[Child]:
-    body: list[Child] = []
-    for group in groups:
-        if len({curve.cell.backbone for curve in group.curves}) < 2:
-            continue
-        n = max(curve.cell.n for curve in group.curves)
-        body.append(
-            table(
-                ("backbone", "run", "L [95 %]", "p0", "expected accuracy",
-                 "expected tokens per question", "questions"),
-                [
-                    (
-                        one.curve.cell.backbone,
-                        one.curve.cell.run,
-                        words.percent_with(one.curve.fit.stationary_accuracy),
-                        words.percent(one.curve.p0),
-                        f"{words.percent(one.expected_accuracy)} at N = {one.n}",
-                        words.count(one.expected_tokens),
-                        str(len(one.curve.cell.rows)),
-                    )
-                    for one in candidates(group.curves, n)
-                ],
-                caption=f"{group.name}: backbones by L",
-            )
-        )  # fmt: skip
-    if body:
-        said = (
-            "The paper proposes to choose the backbone with the highest L before the large run. "
-            "Where intervals overlap, the pilot is too small to tell."
-        )
-        body.append(h("p", said, cls="hint"))
-    return body
-
-
 def _paper(report: Report) -> list[Child]:
     body: list[Child] = [html_of(made) for made in report.tables()]
     if report.paper is NONE_PUBLISHED:
@@ -453,219 +377,6 @@ def _troubles(report: Report) -> Html:
             )
             for trouble in found
         ],
-    )
-
-
-def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]) -> Html:
-    """Every cell: accuracy by rule, completions, tokens and the paired test."""
-    headlines = {AnswerRule.LAST, AnswerRule.PRM_ARGMAX, *(cell.rule for cell in cells)}
-    headlines |= {one.second.of.rule for one in made}
-    known = [r for r in rules_in(cells) if any(accuracy(cell, r) for cell in cells)]
-    rules = [r for r in known if r in headlines or not isinstance(r, AnswerRule)]
-    paired = {comparison.first.of.cell: comparison for comparison in made}
-    left = any(cell.not_run for cell in cells)
-    rows: list[list[Child]] = []
-    for cell in cells:
-        tokens, against = mean_interval(cell.tokens), paired.get(cell)
-        saved = None if against is None else against.saved
-        rows.append(
-            [
-                cell.name,
-                str(cell.n),
-                *(_rule_entry(cell, rule) for rule in rules),
-                f"{sum(row['completions'] for row in cell.rows) / len(cell.rows):.2f}",
-                [
-                    words.count(tokens.value),
-                    h("small", f"[{words.count(tokens.low)}, {words.count(tokens.high)}]"),
-                ],
-                [
-                    words.percent(None if saved is None else saved.value),
-                    h("small", words.percent_range(saved)),
-                ],
-                words.NONE if against is None else _test_entry(against),
-                str(sum(map(has_failed, cell.rows))),
-                *([f"{cell.not_run:,}"] if left else []),
-            ]
-        )
-    n, graded = max(len(cell.rows) for cell in cells), most_graded(cells)
-    told = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
-    tests = max((one.tests for one in made), default=1)
-    worth = f"; {one_question(graded, tests)}" if graded else ""
-    own = [f"{rule} is {rule.told()}" for rule in known if isinstance(rule, OwnRule)]
-    unbilled = [c.name for c in cells if any(p.stream is None for p in c.strategy.phases())]
-    return h(
-        "div",
-        table(
-            (
-                "strategy",
-                "N",
-                *(f"accuracy, {_title(rule, known)}" for rule in rules),
-                "completions per question",
-                "tokens per question",
-                "tokens saved",
-                "against MR-Thinking at its best, points",
-                "failed",
-                *(["not run"] if left else []),
-            ),
-            rows,
-            caption=f"{benchmark}: {told}{worth}",
-        ),
-        folded(
-            "How to read this table",
-            h(
-                "p",
-                "★ marks the headline answer rule of a strategy. Intervals are 95 %: Wilson for "
-                "accuracies, Student for tokens, adjusted Wald (Bonett and Price) for differences, "
-                "each of its one comparison; p-values are of McNemar's exact test, corrected "
-                f"(Holm) for all comparisons of this page"
-                f"{f', {made[0].tests:,} in all' if made else ''}. "
-                "MR-Thinking is read by that of its answer rules which has most right here; its "
-                "other rules are among the comparisons. Ungraded answers are left out; failed "
-                "questions count as wrong whatever they had answered before, and are billed for "
-                "what they drew.",
-                f" {words.listed(unbilled)}: as published, without the warm-up, which was drawn "
-                "and paid." if unbilled else None,
-                f" Rules of users' own: {'; '.join(own)}." if own else None,
-            ),
-        ),
-        folded(
-            "Every answer rule",
-            table(
-                ("strategy", *(_title(rule, known) for rule in known)),
-                [(cell.name, *(_rule_entry(cell, rule) for rule in known)) for cell in cells],
-            ),
-        ),
-    )  # fmt: skip
-
-
-def _title(rule: Rule, rules: Sequence[Rule]) -> str:
-    """A rule's name, with its place where another run's has the same name."""
-    alike = [other for other in rules if other.value == rule.value]
-    return f"{rule} ({rule.told()})" if len(alike) > 1 and isinstance(rule, OwnRule) else rule.value
-
-
-def _rule_entry(cell: Cell, rule: Rule) -> Child:
-    interval = accuracy(cell, rule)
-    if interval is None:
-        return words.NONE
-    star = " ★" if rule == cell.rule else ""
-    return [f"{words.percent(interval.value)}{star}", h("small", words.percent_range(interval))]
-
-
-def _test_entry(comparison: Comparison) -> Child:
-    if comparison.accuracy is None or comparison.p_adjusted is None:
-        return words.NONE
-    return [
-        words.points(comparison.accuracy.value),
-        h("small", words.points_range(comparison.accuracy.low, comparison.accuracy.high)),
-        h("small", f"its {comparison.second.rule}"),
-        h("small", words.p_value(comparison.p_adjusted)),
-        h("small", verdict_words(comparison)),
-    ]
-
-
-def selection_table(made: Sequence[Comparison]) -> Html | None:
-    """Gain from choosing among completions and gain from stopping, apart."""
-    rows: list[list[Child]] = []
-    for comparison in made:
-        cell, rival = comparison.first.of.cell, comparison.second.of.cell
-        if cell.kind not in OURS:
-            continue
-        read = [
-            rival.rights(AnswerRule.LAST),
-            rival.rights(cell.rule),
-            cell.rights(cell.rule),
-            cell.rights(AnswerRule.LAST),
-        ]
-        common = set(read[0]).intersection(*read[1:])
-        if not common:
-            continue
-        last, own, mine, mine_last = (
-            sum(rights[key] for key in common) / len(common) for rights in read
-        )
-        gains = (words.points(own - last), words.points(mine - own))
-        rows.append(
-            [cell.name, words.percent(last), *gains, words.percent(mine), words.percent(mine_last)]
-        )
-    if not rows:
-        return None
-    header = (
-        "strategy",
-        "MR-Thinking, last round",
-        "from selection, points",
-        "from stopping, points",
-        "strategy, its own rule",
-        "strategy, last round",
-    )
-    said = (
-        "Selection: MR-Thinking's own completions read by the strategy's answer rule. Stopping: "
-        "what is left of the difference when both are read by that rule. All on the questions that "
-        "are graded for both."
-    )
-    made_table = table(header, rows, caption="Selection and stopping apart")
-    return h("div", made_table, h("p", said, cls="hint"))
-
-
-def diagnosis_table(curve: RoundCurve, found: Diagnosis) -> Html:
-    """The fitted chain, and whether it is one first-order chain."""
-    fit = curve.fit
-    seen_a, seen_b = fit.counts.from_right > 0, fit.counts.from_wrong > 0
-    both = [
-        ("L = b / (a + b)", words.percent_with(fit.stationary_accuracy)),
-        ("λ = 1 − a − b", words.decimal_with(fit.second_eigenvalue)),
-    ]
-    parameters = [
-        ("a, right → wrong", words.decimal_with(fit.a) if seen_a else "no right answer seen"),
-        ("b, wrong → right", words.decimal_with(fit.b) if seen_b else "no wrong answer seen"),
-        *(both if seen_a and seen_b else []),
-        (
-            "transitions",
-            f"{fit.counts.from_right:,} from right answers, "
-            f"{fit.counts.from_wrong:,} from wrong ones",
-        ),
-        (
-            "last round",
-            f"{words.percent(curve.predicted[-1])} predicted, "
-            f"{words.percent_with(curve.observed[-1])} reached",
-        ),
-    ]
-    tests = [
-        (name, f"χ² {test.statistic:.1f} on {test.df}, {words.p_value(test.p_value)}", test.p_value)
-        for name, test in (
-            ("first order against second", found.order),
-            ("a the same in every round", found.drift.a),
-            ("b the same in every round", found.drift.b),
-        )
-    ]
-    tests += [
-        (
-            f"one {name} for all questions",
-            f"spread {words.decimal(mixture.spread, 2)}, {words.p_value(mixture.p_value)}",
-            mixture.p_value,
-        )
-        for name, mixture in (("a", found.mixture_a), ("b", found.mixture_b))
-    ]
-    if found.fit is not None:
-        told = (
-            f"χ² {found.fit.chi_square:.1f}, {words.p_value(found.fit.p_value)}, mean error "
-            f"{words.magnitude(found.fit.mean_absolute_error)} points"
-        )
-        tests.append(("p_r follows the curve", told, found.fit.p_value))
-    said = (
-        "Read the two lines on questions first: where questions differ, the tests of order and of "
-        "rounds reject as well. The p-values of rounds and of the curve are shares of simulated "
-        "chains, those of the other tests from the χ² distribution; none is corrected for the "
-        "others. Spread is 0 where all questions share one rate, 1 where each is always or never. "
-        "The intervals of a, b, L and λ weigh whole questions."
-    )
-    return folded(
-        "The chain in numbers: is it one first-order chain?",
-        facts(parameters),
-        table(
-            ("assumption", "test", "at 5 %"),
-            [(name, told, "rejected" if p < 0.05 else "not rejected") for name, told, p in tests],
-        ),
-        h("p", said, cls="hint"),
     )
 
 

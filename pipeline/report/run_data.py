@@ -15,6 +15,7 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
+from pipeline.core.text import copies_of
 from pipeline.planning.run_caps import Capped
 from pipeline.records.outcome import can_apply, counted_verdict, final_rows
 from pipeline.records.questions import read_questions
@@ -55,6 +56,8 @@ class Cell:
     """Further questions that were asked and have no outcome."""
     rules: Sequence[Rule] = RULES
     """That its rows were read by."""
+    copies: Mapping[QuestionKey, QuestionKey] = field(default_factory=dict, repr=False)
+    """The first question with the same text, by the key of each later one."""
 
     @property
     def method(self) -> str:
@@ -243,6 +246,11 @@ def benchmarks_of(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
     return grouped
 
 
+def _asked(row: Seen) -> str:
+    """Earlier turns, where there are any, and the question."""
+    return f"{row['turns'] or ''}{row['text']}" if "turns" in row else row["text"]
+
+
 def _cells(
     run_id: str,
     config: RunConfig,
@@ -256,6 +264,7 @@ def _cells(
         found.setdefault((row["benchmark"], row["strategy"]), RowsTable(outcomes.schema)).add(row)
     grouped = {key: RowViews(rows.table()) for key, rows in found.items()}
     no_gold, rules = without_gold(questions), rules_of(config.science)
+    copies = copies_of((key, _asked(row)) for key, row in questions.items())
     return tuple(
         Cell(
             run=run_id,
@@ -270,6 +279,7 @@ def _cells(
             without_gold=no_gold,
             not_run=asked[source.name] - len(grouped[(source.name, label)]),
             rules=rules,
+            copies=copies,
         )
         for source in config.science.benchmarks
         for label, strategy in strategies.items()

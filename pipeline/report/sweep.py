@@ -13,6 +13,7 @@ from pipeline.replay.sweep import SCHEMA
 from pipeline.report import charts, words
 from pipeline.report.html import Child, Html, figure, table
 from pipeline.results.column import method_of
+from pipeline.results.settings import fields_words, varied
 from pipeline.statistics.intervals import Interval
 
 FILE = "sweep.parquet"
@@ -69,19 +70,7 @@ def fixed_of(row: Row) -> str:
 def told_apart(fixed: Sequence[str]) -> list[str]:
     """In words, what tells each of some settings (`fixed_of`) from the others; "" for one alone."""
     known = [json.loads(one) for one in fixed]
-    names = sorted({name for one in known for name in one})
-    differ = [n for n in names if len({json.dumps(one.get(n)) for one in known}) > 1]
-    return [", ".join(f"{n} = {_value(one.get(n))}" for n in differ) for one in known]
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, dict):
-        return f"fitted on {value['fitted_on']}" if value.get("fitted_on") else "given"
-    if isinstance(value, list):
-        return " and ".join(_value(one) for one in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return [fields_words(one, sorted(varied(known))) for one in known]
 
 
 def _charts(members: Sequence[Row], picked: Sequence[Row], told: str) -> list[Html]:
@@ -157,10 +146,10 @@ def interval_of(row: Row) -> Interval:
 
 def _settings(row: Row, names: Sequence[str]) -> str:
     known = json.loads(row["settings"])
-    told = [f"{n} = {_value(known[n])}" for n in names if known.get(n) is not None]
+    told = [fields_words(known, [n for n in names if known.get(n) is not None])]
     if row["split"] == "cross_fit" and any(isinstance(known.get(n), list) for n in names):
         told.append("each half judged with the setting of the other")
-    return ", ".join(told) or words.NONE
+    return ", ".join(filter(None, told)) or words.NONE
 
 
 def _name(row: Row) -> str:

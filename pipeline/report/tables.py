@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from pipeline.report import words
 from pipeline.report.html import Child, Html, h, table
 from pipeline.report.published import NOTHING, Numbers
 from pipeline.results.column import Column
 from pipeline.results.compare import Adjusted, Comparison
 from pipeline.results.csv_lines import csv_lines, ends_of
-from pipeline.statistics.intervals import Interval
 
 NOT_RUN, NOT_POSSIBLE = "not run", "not in this pool"
 
@@ -59,27 +60,13 @@ class Table:
     benchmark: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    """A row without entries is the heading of those below."""
     tokens: bool
     """Whether tokens stand beside accuracy."""
     unit: str = "tokens"
     """What tokens are, where another cost stands in their place."""
     shared: str = ""
     """The setting of all cells, but for what rows and columns name."""
-
-
-ENTRY_COLUMNS = (
-    "table", "backbone", "benchmark", "row", "column", "method", "n", "setting", "chosen_on",
-    "source", "questions", "graded", "accuracy", "accuracy_low", "accuracy_high",
-    "tokens", "tokens_low", "tokens_high", "paper_accuracy", "paper_accuracy_outside",
-    "paper_tokens", "paper_tokens_outside", "state",
-)  # fmt: skip
-COMPARISON_COLUMNS = (
-    "backbone", "benchmark", "first", "first_n", "first_setting", "second", "second_n",
-    "second_setting", "questions",
-    "difference", "difference_low", "difference_high", "p", "p_holm",
-    "tokens", "tokens_low", "tokens_high", "tokens_p", "tokens_p_holm",
-    "saved", "saved_low", "saved_high",
-)  # fmt: skip
 
 
 def _caption(made: Table) -> str:
@@ -90,6 +77,9 @@ def html_of(made: Table, adjusted: Adjusted = MappingProxyType({})) -> Html:
     """Ours large with its interval; below it setting, differences and the paper's number."""
     rows: list[list[Child]] = []
     for name, entries in made.rows:
+        if not entries:
+            rows.append([h("b", name), *[""] * len(made.columns) * (2 if made.tokens else 1)])
+            continue
         said = {_row_setting(entry.column) for entry in entries if entry.column}
         label: list[Child] = [name]
         if len(said) == 1 and not made.shared:
@@ -121,13 +111,14 @@ def _html_entry(entry: Entry, tokens: bool, adjusted: Adjusted, *, whole: bool) 
     first: list[Child] = [
         words.NONE if right is None else f"{right.value * 100:.1f}",
         h("small", words.percent_range(right)),
+        bounds_note(column),
         h("small", column.setting) if whole else h("small", column.tuned) if column.tuned else None,
         *(_html_against(label, made, adjusted) for label, made in entry.against),
         _html_paper(entry, 0),
     ]
     second: list[Child] = [
         words.NONE if spent is None else words.count(spent.value),
-        h("small", _count_range(spent)),
+        h("small", words.count_range(spent)),
         *(
             h("small", f"saved {words.percent(made.saved.value)} "
                        f"{words.percent_range(made.saved)}, {label}")
@@ -137,6 +128,15 @@ def _html_entry(entry: Entry, tokens: bool, adjusted: Adjusted, *, whole: bool) 
         _html_paper(entry, 1),
     ]  # fmt: skip
     return [first, second] if tokens else [first]
+
+
+def bounds_note(column: Column) -> Html | None:
+    """Accuracy if all ungraded answers were wrong, and if all were right."""
+    if column.bounds is None:
+        return None
+    left = int((~np.isnan(column.tokens_Q) & np.isnan(column.right_Q)).sum())
+    low, high = (words.percent(end) for end in column.bounds)
+    return h("small", f"{low} to {high} with {left:,} ungraded")
 
 
 def _html_against(label: str, made: Comparison, adjusted: Adjusted) -> Html:
@@ -158,41 +158,36 @@ def _html_paper(entry: Entry, measure: int) -> Html | None:
 
 def csv_of(tables: Sequence[Table]) -> str:
     """A line a cell."""
-    rows = []
-    for made in tables:
-        for name, entries in made.rows:
-            for label, entry in zip(made.columns, entries, strict=True):
-                rows.append(
-                    {
-                        "table": made.name,
-                        "backbone": made.backbone,
-                        "benchmark": made.benchmark,
-                        "row": name,
-                        "column": label,
-                        "paper_accuracy": entry.paper[0],
-                        "paper_accuracy_outside": entry.differs(0),
-                        "paper_tokens": entry.paper[1],
-                        "paper_tokens_outside": entry.differs(1),
-                        "state": entry.missing if entry.column is None else "run",
-                        **_scored_values(entry.column),
-                    }
-                )
-    return csv_lines(ENTRY_COLUMNS, rows)
+    return csv_lines(
+        {
+            "table": made.name,
+            "backbone": made.backbone,
+            "benchmark": made.benchmark,
+            "row": name,
+            "column": label,
+            **_scored_values(entry.column),
+            "paper_accuracy": entry.paper[0],
+            "paper_accuracy_outside": entry.differs(0),
+            "paper_tokens": entry.paper[1],
+            "paper_tokens_outside": entry.differs(1),
+            "state": entry.missing if entry.column is None else "run",
+        }
+        for made in tables
+        for name, entries in made.rows
+        for label, entry in zip(made.columns, entries, strict=True)
+    )
 
 
 def _scored_values(column: Column | None) -> dict[str, Any]:
-    if column is None:
-        return {}
+    names = ("method", "n", "setting", "chosen_on", "source")
     return {
-        "method": column.method,
-        "n": column.n,
-        "setting": column.setting,
-        "chosen_on": column.chosen_on,
-        "source": column.source,
-        "questions": len(column.right_Q),
-        "graded": column.graded,
-        **ends_of("accuracy", column.accuracy),
-        **ends_of("tokens", column.tokens),
+        **{name: column and getattr(column, name) for name in names},
+        "questions": column and len(column.right_Q),
+        "graded": column and column.graded,
+        **ends_of("accuracy", column and column.accuracy),
+        "accuracy_ungraded_wrong": column and column.bounds and column.bounds[0],
+        "accuracy_ungraded_right": column and column.bounds and column.bounds[1],
+        **ends_of("tokens", column and column.tokens),
     }
 
 
@@ -219,7 +214,7 @@ def comparisons_csv(comparisons: Sequence[Comparison], adjusted: Adjusted) -> st
         }
         for made in comparisons
     ]
-    return csv_lines(COMPARISON_COLUMNS, rows)
+    return csv_lines(rows)
 
 
 def latex(content: str) -> str:
@@ -237,6 +232,9 @@ def latex_of(made: Table) -> str:
     ]
     body, settings = [], [made.shared] if made.shared else []
     for name, entries in made.rows:
+        if not entries:
+            body.append(rf"\multicolumn{{{len(columns) + 1}}}{{l}}{{{latex(name)}}} \\")
+            continue
         said = dict.fromkeys(_row_setting(entry.column) for entry in entries if entry.column)
         if any(said) and not made.shared:  # a chosen rule stands in the cells
             settings.append(f"{name}: {' / '.join(said)}")
@@ -274,7 +272,7 @@ def _latex_cell(entry: Entry, measure: int) -> str:
     said = entry.missing
     if entry.column is not None:
         interval = (entry.column.accuracy, entry.column.tokens)[measure]
-        ends = words.percent_range(interval) if measure == 0 else _count_range(interval)
+        ends = words.percent_range(interval) if measure == 0 else words.count_range(interval)
         value = words.NONE if interval is None else _number(interval.value, measure)
         tuned = f" {{{entry.column.tuned}}}" if entry.column.tuned and measure == 0 else ""
         said = f"{value} {ends}{tuned}".rstrip()
@@ -287,18 +285,3 @@ def _latex_cell(entry: Entry, measure: int) -> str:
 
 def _number(value: float, measure: int) -> str:
     return f"{value * 100:.1f}" if measure == 0 else words.count(value)
-
-
-def count_with(interval: Interval) -> str:
-    """A number of tokens with its interval."""
-    return f"{words.count(interval.value)} {_count_range(interval)}"
-
-
-def _count_range(interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    return f"[{words.count(interval.low)}, {words.count(interval.high)}]"
-
-
-def _value(interval: Interval | None) -> float | None:
-    return None if interval is None else interval.value

@@ -18,12 +18,12 @@ slot-seconds. Each of them was used, or was empty for one reason:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pipeline.records.trajectory import Row
-from pipeline.report.gpu_split import better_split
 
 EMPTY = (
     "start",
@@ -59,7 +59,7 @@ def pool_report(metrics: Sequence[Row], gpus: Mapping[str, float]) -> dict[str, 
         the least and most used replica, peak KV cache use, preemptions, requests, tokens;
         ``slot_time``: the shares of the generator's slot time, which add up to 1; ``bound_by``:
         ``generator`` or a reason why slots were empty; ``better_split``
-        (`pipeline.report.gpu_split`) or None; ``sticky_rate``: of the last row that tells one.
+        (`pipeline.report.utilisation`) or None; ``sticky_rate``: of the last row that tells one.
     """
     steps = [step for attempt in _attempts(metrics) for step in _steps(attempt)]
     available_s = sum(step.available_s for step in steps)
@@ -287,3 +287,110 @@ def _lives(told: Iterable[Stats]) -> list[Stats]:
             seen.pop()
         seen.append(stats)
     return [stats for seen in last.values() for stats in seen]
+
+
+_WORTH = 0.05  # a split is told where it saves at least this share of the time
+
+
+def better_split(
+    pools: Mapping[str, Mapping[str, Any] | None], gpus: Mapping[str, float]
+) -> dict[str, Any] | None:
+    """The division of the run's GPUs that would have served the same work soonest.
+
+    An estimate: the work of a pool is its full-replica-seconds (`slot_s`), which does not change
+    with the split, is never idle, and is divided evenly among its replicas. Tail, start and
+    dependence of rounds are not in it, so it says which pool was too small, not how long a run
+    takes.
+
+    Args:
+        pools: ``generator`` and ``verifier``, with `replicas` and `slot_s`.
+        gpus: that one replica takes, by pool; where both are 0 a replica counts as one.
+
+    Returns:
+        Replicas of each pool and `time`, the estimate over that of the split as it was, in (0, 1];
+        None where there is one pool, or nothing that saves 5 %.
+    """
+    generator, verifier = pools.get("generator"), pools.get("verifier")
+    if generator is None or verifier is None:
+        return None
+    of_generator, of_verifier = gpus["generator"], gpus["verifier"]
+    if not of_generator or not of_verifier:
+        of_generator = of_verifier = 1.0
+    total = generator["replicas"] * of_generator + verifier["replicas"] * of_verifier
+
+    def seconds(generators: int, verifiers: int) -> float:
+        return max(float(generator["slot_s"]) / generators, float(verifier["slot_s"]) / verifiers)
+
+    now = seconds(generator["replicas"], verifier["replicas"])
+    splits = []
+    for verifiers in range(1, math.floor(total / of_verifier) + 1):
+        generators = math.floor((total - verifiers * of_verifier) / of_generator + 1e-9)
+        if generators >= 1:
+            splits.append((seconds(generators, verifiers), -generators, -verifiers))
+    if not splits or not now:
+        return None
+    best, generators, verifiers = min(splits)  # among equals the one that leaves no GPU idle
+    if best > (1 - _WORTH) * now:
+        return None
+    return {"generator": -generators, "verifier": -verifiers, "time": best / now}
+
+
+_WORDS = {
+    "used": "used",
+    "start": "empty before the first round",
+    "between_phases": "empty between phases",
+    "tail": "empty in the tail",
+    "kv_cache": "empty for want of KV cache",
+    "verifier": "empty while chains were scored",
+    "admission": "empty for want of admission",
+    "feed": "empty for want of chains handed over",
+    "control_plane": "empty while controllers worked",
+}
+
+_REMEDIES = {
+    "generator": "the generator's slots: more replicas make the run shorter",
+    "start": "the start, with engines up and nothing for them yet: run more questions",
+    "between_phases": "the time between phases",
+    "tail": "the tail, with fewer chains left than slots: fewer replicas, or more questions",
+    "kv_cache": "the KV cache: fewer slots, longer memory or more replicas",
+    "verifier": "the verifier: more replicas of it, or more chains in flight",
+    "admission": "admission: raise runtime.controllers.in_flight, or leave it open",
+    "feed": "Ray Data's feed: raise runtime.controllers.calls_per_actor or rows_per_block",
+    "control_plane": "the control plane: more controllers",
+}
+
+
+def as_lines(report: Mapping[str, Any]) -> list[str]:
+    """The report in words, for the terminal."""
+    pools = [_pool_words(role, pool) for role, pool in pools_in(report).items()]
+    shares = sorted(report["slot_time"].items(), key=lambda share: (share[0] != "used", -share[1]))
+    told = [
+        f"{share:.0%} {_WORDS.get(name, f'empty while the {name} worked')}"
+        for name, share in shares
+        if share >= 0.005
+    ]
+    if report["sticky_rate"] is not None:
+        pools.append(f"{report['sticky_rate']:.0%} of later rounds stayed on their replica")
+    bound_by = report["bound_by"]
+    remedy = _REMEDIES.get(bound_by, f"the {bound_by}: more replicas of it")
+    lines = [
+        "; ".join(pools),
+        f"slot time of the generator: {', '.join(told)}; bound by {remedy}",
+    ]
+    split = report["better_split"]
+    if split is not None:
+        lines.append(
+            f"a better split of the same GPUs: {split['generator']} generator and "
+            f"{split['verifier']} verifier replicas, about {split['time']:.0%} of the time"
+        )
+    return lines
+
+
+def _pool_words(name: str, pool: Mapping[str, Any]) -> str:
+    several = pool["replicas"] > 1
+    spread = f" ({pool['least_used']:.0%} to {pool['most_used']:.0%})" if several else ""
+    return (
+        f"{name}: {pool['replicas']} replica{'s' if several else ''} {pool['used']:.0%} used"
+        f"{spread}, KV cache at most {pool['kv_usage_peak']:.0%}, "
+        f"{pool['preemptions']:,} preemptions"
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.report import words
 from pipeline.report.comparison import accuracy
+from pipeline.report.html import Child, Html, folded, h
 from pipeline.report.run_data import OURS, Cell
 from pipeline.results.compare import Comparison
 from pipeline.statistics.intervals import LEVEL, adjusted_wald, mean_interval
@@ -237,4 +238,32 @@ def _worth(benchmark: str, cells: Sequence[Cell], tests: int) -> str:
     return (
         f"{benchmark} has {words.plural(n, 'graded question')} here: {one_question(n, tests)}; the "
         f"widest interval of an accuracy here is ±{words.magnitude(half)} points."
+    )
+
+
+def verdict_row(
+    name: str,
+    line: str,
+    tiles: Sequence[tuple[str, str, str]],
+    why: Sequence[Child],
+    chart: Html | None,
+    more: Child = None,
+) -> Html:
+    """One benchmark: the verdict in a line, its figures, the reasons folded, and the chart."""
+    shown = [
+        h("li", h("b", value), h("span", what), h("small", ends)) for what, value, ends in tiles
+    ]
+    reasons = [part if isinstance(part, Html) else h("p", part) for part in why]
+    return h(
+        "article",
+        h(
+            "div",
+            h("h3", name),
+            h("p", f"{line}.".replace(" %", "\u00a0%"), cls="line"),
+            h("ul", *shown, cls="tiles") if shown else None,
+            folded("Why, and how sure", *reasons) if reasons else None,
+            more,
+        ),
+        chart,
+        cls="verdict-row",
     )

@@ -99,3 +99,13 @@ def plural(number: int, noun: str) -> str:
 def listed(items: list[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def count_with(interval: Interval | None) -> str:
+    """A number of tokens with its interval."""
+    return NONE if interval is None else f"{count(interval.value)} {count_range(interval)}"
+
+
+def count_range(interval: Interval | None) -> str:
+    """The ends of an interval of tokens."""
+    return "" if interval is None else f"[{count(interval.low)}, {count(interval.high)}]"

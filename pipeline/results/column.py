@@ -5,13 +5,13 @@ Axis: Q questions of one benchmark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pipeline.core.arrays import FloatArray
+from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.statistics.intervals import Interval, mean_interval, wilson
 
 METHODS = {
@@ -77,6 +77,9 @@ class Column:
     """Share of right answers in [0, 1]; nan where nobody can say."""
     tokens_Q: FloatArray
     """Completion tokens; nan where the question was not asked."""
+    copies_Q: IntArray | None = None
+    """Questions with the same text have the same number; None where all differ. Accuracies, tokens
+    and differences count them as repeats of one question, whose values are their means."""
     of: Any = None
     """What the column was read from, such as the cell of a run's report."""
 
@@ -97,7 +100,8 @@ class Column:
     @property
     def accuracy(self) -> Interval | None:
         """Wilson's interval, Student's for shares that are no counts; None where none is graded."""
-        known = self.right_Q[~np.isnan(self.right_Q)]
+        known = once(self.right_Q, self.copies_Q)
+        known = known[~np.isnan(known)]
         if not len(known):
             return None
         if is_binary(known):
@@ -106,10 +110,39 @@ class Column:
         return Interval(value=mean.value, low=max(0.0, mean.low), high=min(1.0, mean.high))
 
     @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Accuracy if all ungraded answers were wrong, and if all were right; None where none is
+        ungraded, or all are."""
+        right_Q = self.right_Q[~np.isnan(self.tokens_Q)]
+        ungraded_Q = np.isnan(right_Q)
+        if ungraded_Q.all() or not ungraded_Q.any():
+            return None
+        low, high = (float(np.where(ungraded_Q, value, right_Q).mean()) for value in (0.0, 1.0))
+        return low, high
+
+    @property
     def tokens(self) -> Interval | None:
         """Mean completion tokens a question, Student's interval."""
-        known = self.tokens_Q[~np.isnan(self.tokens_Q)]
+        known = once(self.tokens_Q, self.copies_Q)
+        known = known[~np.isnan(known)]
         return mean_interval(known) if len(known) else None
+
+
+def once(values_Q: FloatArray, copies_Q: IntArray | None) -> FloatArray:
+    """Each question once: the mean over its copies, nan where no copy has a value."""
+    if copies_Q is None:
+        return values_Q
+    known_Q = ~np.isnan(values_Q)
+    total = np.bincount(copies_Q, np.where(known_Q, values_Q, 0.0))
+    count = np.bincount(copies_Q, known_Q)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def numbered(firsts: Sequence[Hashable]) -> IntArray | None:
+    """`Column.copies_Q` from the first copy of each question; None where all differ."""
+    numbers: dict[Hashable, int] = {}
+    copies_Q = np.array([numbers.setdefault(key, len(numbers)) for key in firsts], dtype=np.int64)
+    return copies_Q if len(numbers) < len(copies_Q) else None
 
 
 def is_binary(values: FloatArray) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from pipeline.core.arrays import FloatArray
-from pipeline.results.column import TEST, Column, is_binary
+from pipeline.results.column import TEST, Column, is_binary, numbered, once
 from pipeline.statistics.intervals import LEVEL, Interval, adjusted_wald, mean_interval, share_saved
 from pipeline.statistics.paired import holm, mcnemar
 
@@ -152,15 +152,15 @@ def compare(first: Column, second: Column) -> Comparison | None:
     if not asked.any():
         return None
     both = asked & ~np.isnan(right) & ~np.isnan(other)
-    mine, theirs, difference = mine[asked], theirs[asked], (right - other)[both]
+    mine, theirs, apart = mine[asked], theirs[asked], (right - other)[both]
     counts = is_binary(right[both]) and is_binary(other[both])
-    accuracy, p, discordant = _difference(difference, counts)
+    accuracy, p, discordant = _difference(apart, counts)
     tested = TEST not in (first.chosen_on, second.chosen_on)
     return Comparison(
         first=first,
         second=second,
-        n_questions=len(difference),
-        left_out=everything - len(difference),
+        n_questions=len(apart),
+        left_out=everything - len(apart),
         only_first=discordant[0],
         only_second=discordant[1],
         accuracy=accuracy,
@@ -169,7 +169,7 @@ def compare(first: Column, second: Column) -> Comparison | None:
         p_accuracy=p if tested else None,
         p_tokens=t_test(mine - theirs) if tested else None,
         p_adjusted=p if tested else None,
-        accuracy_D=difference,
+        accuracy_D=apart,
         tokens_D=mine - theirs,
     )
 
@@ -182,31 +182,41 @@ def _difference(
         return None, None, (0, 0)
     if not counts:
         return mean_interval(values_Q), t_test(values_Q), (0, 0)
-    only_first, only_second = int(np.sum(values_Q > 0)), int(np.sum(values_Q < 0))
+    alone = int(np.sum(values_Q > 0)), int(np.sum(values_Q < 0))
+    return difference(values_Q), mcnemar(*alone), alone
+
+
+def difference(values_Q: FloatArray) -> Interval:
+    """The mean of paired differences of right (1) and wrong (0), at least one, with the adjusted
+    Wald interval."""
     value = float(np.mean(values_Q))
-    low, high = adjusted_wald(only_first, only_second, len(values_Q))
-    interval = Interval(value=value, low=min(low, value), high=max(high, value))
-    return interval, mcnemar(only_first, only_second), (only_first, only_second)
+    low, high = adjusted_wald(int(np.sum(values_Q > 0)), int(np.sum(values_Q < 0)), len(values_Q))
+    return Interval(value=value, low=min(low, value), high=max(high, value))
 
 
 def _paired(
     first: Column, second: Column
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
-    """Right and tokens of both sides question by question, and how many either side answered."""
+    """Right and tokens of both sides question by question, copies of a question once, and how many
+    either side answered."""
     one, other = first.keys, second.keys
     if one is None or other is None or one is other or tuple(one) == tuple(other):
-        asked = ~np.isnan(first.tokens_Q) | ~np.isnan(second.tokens_Q)
-        return first.right_Q, second.right_Q, first.tokens_Q, second.tokens_Q, int(asked.sum())
-    place = {key: q for q, key in enumerate(other)}
-    at = np.array([q for q, key in enumerate(one) if key in place], dtype=np.int64)
-    there = np.array([place[key] for key in one if key in place], dtype=np.int64)
-    return (
-        first.right_Q[at],
-        second.right_Q[there],
-        first.tokens_Q[at],
-        second.tokens_Q[there],
-        len(set(one) | set(other)),
-    )
+        at = there = np.arange(len(first.right_Q))
+        everything = int((~np.isnan(first.tokens_Q) | ~np.isnan(second.tokens_Q)).sum())
+    else:
+        place = {key: q for q, key in enumerate(other)}
+        at = np.array([q for q, key in enumerate(one) if key in place], dtype=np.int64)
+        there = np.array([place[key] for key in one if key in place], dtype=np.int64)
+        everything = len(set(one) | set(other))
+    right, rival = first.right_Q[at], second.right_Q[there]
+    tokens, rival_tokens = first.tokens_Q[at], second.tokens_Q[there]
+    copies_Q = None if first.copies_Q is None else numbered(first.copies_Q[at].tolist())
+    if copies_Q is not None:
+        graded_Q = ~np.isnan(right) & ~np.isnan(rival)
+        right, rival = (once(np.where(graded_Q, x, np.nan), copies_Q) for x in (right, rival))
+        tokens, rival_tokens = once(tokens, copies_Q), once(rival_tokens, copies_Q)
+        everything = len(right)
+    return right, rival, tokens, rival_tokens, everything
 
 
 def t_test(differences: FloatArray) -> float:

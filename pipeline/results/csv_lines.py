@@ -20,17 +20,20 @@ def csv_line(values: Iterable[Any]) -> str:
     return out.getvalue().removesuffix("\r\n")
 
 
-def csv_lines(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """A file with these columns; what a row does not have is empty."""
+def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """A file with these columns, or those of the first row; what a row does not have is empty."""
+    rows = list(rows)
+    columns = columns or [*(rows[0] if rows else ())]
     lines = [csv_line(columns), *(csv_line(row.get(name) for name in columns) for row in rows)]
     return "".join(f"{line}\n" for line in lines)
 
 
-def ends_of(name: str, interval: Interval | None) -> dict[str, float]:
-    """A value and its ends as columns."""
-    if interval is None:
-        return {}
-    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+def ends_of(name: str, interval: Interval | None) -> dict[str, float | None]:
+    """A value and its ends as columns; None where there is no interval."""
+    return {
+        f"{name}{end}": interval and getattr(interval, field)
+        for end, field in (("", "value"), ("_low", "low"), ("_high", "high"))
+    }
 
 
 def _shown(value: Any) -> Any:

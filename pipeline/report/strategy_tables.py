@@ -1,0 +1,168 @@
+"""*Strategy tables*: every strategy of a benchmark by its answer rules with its test, selection and
+stopping apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.answers.answer_rules import AnswerRule, OwnRule, Rule
+from pipeline.records.outcome import has_failed
+from pipeline.report import words
+from pipeline.report.comparison import accuracy, column_of
+from pipeline.report.html import Child, Html, folded, h, table
+from pipeline.report.run_data import OURS, Cell, rules_in
+from pipeline.report.tables import bounds_note
+from pipeline.report.verdict import most_graded, one_question, verdict_words
+from pipeline.results.compare import Comparison
+from pipeline.statistics.intervals import mean_interval
+
+
+def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]) -> Html:
+    """Every cell: accuracy by rule, completions, tokens and the paired test."""
+    headlines = {AnswerRule.LAST, AnswerRule.PRM_ARGMAX, *(cell.rule for cell in cells)}
+    headlines |= {one.second.of.rule for one in made}
+    known = [r for r in rules_in(cells) if any(accuracy(cell, r) for cell in cells)]
+    rules = [r for r in known if r in headlines or not isinstance(r, AnswerRule)]
+    paired = {comparison.first.of.cell: comparison for comparison in made}
+    left = any(cell.not_run for cell in cells)
+    rows: list[list[Child]] = []
+    for cell in cells:
+        tokens, against = mean_interval(cell.tokens), paired.get(cell)
+        saved = None if against is None else against.saved
+        rows.append(
+            [
+                cell.name,
+                str(cell.n),
+                *(_rule_entry(cell, rule) for rule in rules),
+                f"{sum(row['completions'] for row in cell.rows) / len(cell.rows):.2f}",
+                [
+                    words.count(tokens.value),
+                    h("small", f"[{words.count(tokens.low)}, {words.count(tokens.high)}]"),
+                ],
+                [
+                    words.percent(None if saved is None else saved.value),
+                    h("small", words.percent_range(saved)),
+                ],
+                words.NONE if against is None else _test_entry(against),
+                str(sum(map(has_failed, cell.rows))),
+                *([f"{cell.not_run:,}"] if left else []),
+            ]
+        )
+    n, graded = max(len(cell.rows) for cell in cells), most_graded(cells)
+    told = words.plural(n, "question") + (f", {graded:,} graded" if graded < n else "")
+    tests = max((one.tests for one in made), default=1)
+    worth = f"; {one_question(graded, tests)}" if graded else ""
+    own = [f"{rule} is {rule.told()}" for rule in known if isinstance(rule, OwnRule)]
+    unbilled = [c.name for c in cells if any(p.stream is None for p in c.strategy.phases())]
+    return h(
+        "div",
+        table(
+            (
+                "strategy",
+                "N",
+                *(f"accuracy, {_title(rule, known)}" for rule in rules),
+                "completions per question",
+                "tokens per question",
+                "tokens saved",
+                "against MR-Thinking at its best, points",
+                "failed",
+                *(["not run"] if left else []),
+            ),
+            rows,
+            caption=f"{benchmark}: {told}{worth}",
+        ),
+        folded(
+            "How to read this table",
+            h(
+                "p",
+                "★ marks the headline answer rule of a strategy. Intervals are 95 %: Wilson for "
+                "accuracies, Student for tokens, adjusted Wald (Bonett and Price) for differences, "
+                "each of its one comparison; p-values are of McNemar's exact test, corrected "
+                f"(Holm) for all comparisons of this page"
+                f"{f', {made[0].tests:,} in all' if made else ''}. "
+                "MR-Thinking is read by that of its answer rules which has most right here; its "
+                "other rules are among the comparisons. Ungraded answers are left out; failed "
+                "questions count as wrong whatever they had answered before, and are billed for "
+                "what they drew.",
+                f" {words.listed(unbilled)}: as published, without the warm-up, which was drawn "
+                "and paid." if unbilled else None,
+                f" Rules of users' own: {'; '.join(own)}." if own else None,
+            ),
+        ),
+        folded(
+            "Every answer rule",
+            table(
+                ("strategy", *(_title(rule, known) for rule in known)),
+                [(cell.name, *(_rule_entry(cell, rule) for rule in known)) for cell in cells],
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _title(rule: Rule, rules: Sequence[Rule]) -> str:
+    """A rule's name, with its place where another run's has the same name."""
+    alike = [other for other in rules if other.value == rule.value]
+    return f"{rule} ({rule.told()})" if len(alike) > 1 and isinstance(rule, OwnRule) else rule.value
+
+
+def _rule_entry(cell: Cell, rule: Rule) -> Child:
+    interval = accuracy(cell, rule)
+    if interval is None:
+        return words.NONE
+    star = " ★" if rule == cell.rule else ""
+    ends = h("small", words.percent_range(interval))
+    return [f"{words.percent(interval.value)}{star}", ends, bounds_note(column_of(cell, rule))]
+
+
+def _test_entry(comparison: Comparison) -> Child:
+    if comparison.accuracy is None or comparison.p_adjusted is None:
+        return words.NONE
+    return [
+        words.points(comparison.accuracy.value),
+        h("small", words.points_range(comparison.accuracy.low, comparison.accuracy.high)),
+        h("small", f"its {comparison.second.rule}"),
+        h("small", words.p_value(comparison.p_adjusted)),
+        h("small", verdict_words(comparison)),
+    ]
+
+
+def selection_table(made: Sequence[Comparison]) -> Html | None:
+    """Gain from choosing among completions and gain from stopping, apart."""
+    rows: list[list[Child]] = []
+    for comparison in made:
+        cell, rival = comparison.first.of.cell, comparison.second.of.cell
+        if cell.kind not in OURS:
+            continue
+        read = [
+            rival.rights(AnswerRule.LAST),
+            rival.rights(cell.rule),
+            cell.rights(cell.rule),
+            cell.rights(AnswerRule.LAST),
+        ]
+        common = set(read[0]).intersection(*read[1:])
+        if not common:
+            continue
+        last, own, mine, mine_last = (
+            sum(rights[key] for key in common) / len(common) for rights in read
+        )
+        gains = (words.points(own - last), words.points(mine - own))
+        rows.append(
+            [cell.name, words.percent(last), *gains, words.percent(mine), words.percent(mine_last)]
+        )
+    if not rows:
+        return None
+    header = (
+        "strategy",
+        "MR-Thinking, last round",
+        "from selection, points",
+        "from stopping, points",
+        "strategy, its own rule",
+        "strategy, last round",
+    )
+    said = (
+        "Selection: MR-Thinking's own completions read by the strategy's answer rule. Stopping: "
+        "what is left of the difference when both are read by that rule. All on the questions that "
+        "are graded for both."
+    )
+    made_table = table(header, rows, caption="Selection and stopping apart")
+    return h("div", made_table, h("p", said, cls="hint"))
