@@ -42,7 +42,8 @@ def convergence(made: Evaluation) -> RoundCurve | None:
     rounds = int(np.argmin(graded_R)) if not graded_R.all() else chains.n_rounds
     if rounds < 2:
         return None
-    curve = curve_of("MR-Thinking", chains_of(made), chains.tokens_QD[:, 1 : rounds + 1])
+    tokens_QR = chains.tokens_QD[:, 1 : rounds + 1].astype(np.float64)
+    curve = curve_of("MR-Thinking", chains_of(made), tokens_QR)
     if curve is None:
         return None
     leaves_out = _PREDICTED if made.believed.p0_source != "first_score" else _HELD_OUT

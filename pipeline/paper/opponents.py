@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -96,12 +95,19 @@ def _once(
     if copies_Q is None:
         return half_Q, list(families)
 
-    def merged(values_SQ: FloatArray | None) -> FloatArray | None:
-        return None if values_SQ is None else np.array([once(v_Q, copies_Q) for v_Q in values_SQ])
+    def merged(values_SQ: FloatArray) -> FloatArray:
+        return np.array([once(values_Q, copies_Q) for values_Q in values_SQ])
 
-    arrays = ("right_SQ", "tokens_SQ", "seen_right_SQ", "seen_tokens_SQ")
-    together: list[Any] = [
-        replace(f, **{name: merged(getattr(f, name)) for name in arrays}) for f in families
+    together = [
+        Family(
+            name=family.name,
+            settings=family.settings,
+            right_SQ=merged(family.right_SQ),
+            tokens_SQ=merged(family.tokens_SQ),
+            seen_right_SQ=None if family.seen_right_SQ is None else merged(family.seen_right_SQ),
+            seen_tokens_SQ=None if family.seen_tokens_SQ is None else merged(family.seen_tokens_SQ),
+        )
+        for family in families
     ]
     return once(half_Q.astype(np.float64), copies_Q).astype(np.int64), together
 
@@ -451,8 +457,11 @@ def _drawn(made: Evaluation, name: str, choice: Choice) -> Column:
     if isinstance(strategy, Agree):
         probability_Q = np.zeros(len(drawn_Q))
         for half, (one, _) in enumerate(choice.picked):
-            mine = np.flatnonzero(made.believed.half_Q == half)
-            probability_Q[mine] = believed_at_stop(made.replays.chains, one, drawn_Q, mine)
+            if isinstance(one, Agree) and one.weights is not None:
+                mine = np.flatnonzero(made.believed.half_Q == half)
+                probability_Q[mine] = believed_at_stop(
+                    made.replays.chains, one.weights, drawn_Q, mine
+                )
         known = ~np.isnan(column.right_Q) & ~np.isnan(probability_Q)
         error = reliability(probability_Q[known], column.right_Q[known] == 1).ece
         told.append(f"calibration error {error:.3f} where it stops")

@@ -8,6 +8,7 @@ count.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +111,7 @@ def judge(made: Evaluation) -> list[Judged]:
     return judged
 
 
-def p0_rows(made: Evaluation, judged: list[Judged]) -> list[dict[str, Any]]:
+def p0_rows(made: Evaluation, judged: Sequence[Judged]) -> list[dict[str, Any]]:
     """A line a predictor for the CSV file."""
     return [
         {
@@ -142,7 +143,7 @@ def _first(made: Evaluation, field: str) -> FloatArray:
     first = [question.rounds[0].observation if question.rounds else None
              for question in made.pool.questions]  # fmt: skip
     tokens = [getattr(one, field) if isinstance(one, Completion) else np.nan for one in first]
-    return np.log(np.maximum(np.array(tokens, dtype=np.float64), 1.0))
+    return np.asarray(np.log(np.maximum(np.array(tokens, dtype=np.float64), 1.0)))
 
 
 def _mapped(score_Q: FloatArray, counts_QC: FloatArray, half_Q: Any) -> FloatArray:

@@ -272,7 +272,7 @@ def train_agreement(pool: CompletionPool, *, seed: int = 0) -> AgreementTraining
         without=without,
         with_scores=with_scores,
         score_gain=difference(scored_Q[rows] - right_Q[rows]),
-        score_rounds=mean_interval(scored_drawn_Q[rows] - drawn_Q[rows]),
+        score_rounds=mean_interval((scored_drawn_Q[rows] - drawn_Q[rows]).astype(np.float64)),
     )
 
 
@@ -308,7 +308,7 @@ class _Trainer:
                 f"weights of agree must be judged on graded questions, of "
                 f"{(~self._training_Q).sum()} held out none is"
             )
-        said = believed_at_stop(chains, strategy, drawn, rows)
+        said = believed_at_stop(chains, weights, drawn, rows)
         some = ~np.isnan(said)
         if not some.any():
             raise ConfigError("weights of agree must be judged on answers, got none held out")
@@ -345,11 +345,11 @@ class _Trainer:
 
 
 def believed_at_stop(
-    chains: ChainArrays, strategy: Agree, drawn_Q: IntArray, rows: IntArray
+    chains: ChainArrays, weights: AgreementWeights, drawn_Q: IntArray, rows: IntArray
 ) -> FloatArray:
     """P(the leading answer is right) when each of some chains stopped; nan where none leads."""
     last = np.maximum(drawn_Q[rows] - 1, 0)
-    found = agreement(chains.form_QT[rows], chains.score_QT[rows], strategy.weights)
+    found = agreement(chains.form_QT[rows], chains.score_QT[rows], weights)
     at = np.arange(len(rows))
     leads = found.leading_QT[at, last] != NO_FORM
     return np.where(leads, found.probability_QT[at, last], np.nan)

@@ -184,10 +184,10 @@ def _scored_values(column: Column | None) -> dict[str, Any]:
         **{name: column and getattr(column, name) for name in names},
         "questions": column and len(column.right_Q),
         "graded": column and column.graded,
-        **ends_of("accuracy", column and column.accuracy),
+        **ends_of("accuracy", None if column is None else column.accuracy),
         "accuracy_ungraded_wrong": column and column.bounds and column.bounds[0],
         "accuracy_ungraded_right": column and column.bounds and column.bounds[1],
-        **ends_of("tokens", column and column.tokens),
+        **ends_of("tokens", None if column is None else column.tokens),
     }
 
 

@@ -31,7 +31,7 @@ def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) ->
 def ends_of(name: str, interval: Interval | None) -> dict[str, float | None]:
     """A value and its ends as columns; None where there is no interval."""
     return {
-        f"{name}{end}": interval and getattr(interval, field)
+        f"{name}{end}": None if interval is None else getattr(interval, field)
         for end, field in (("", "value"), ("_low", "low"), ("_high", "high"))
     }
 
