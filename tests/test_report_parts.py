@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -38,7 +39,7 @@ from pipeline.report.sweep import sweep_rows, sweep_section
 from pipeline.report.tables import Entry, Table, csv_of, html_of, latex, latex_of
 from pipeline.report.verdict import corrected_interval, one_question, verdict_of, verdict_words
 from pipeline.results.compare import Comparison, compare
-from pipeline.statistics.intervals import Interval
+from pipeline.statistics.intervals import Interval, mean_interval
 from pipeline.statistics.paired import mcnemar
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
 from pipeline.strategies.best_of_n import Beacon
@@ -276,6 +277,24 @@ def test_cells_without_a_chain_have_no_curve(run: RunData) -> None:
     assert round_curve(cell(run, "base")) is None
     assert round_curve(replace(chain, n=1)) is None
     assert round_curve(replace(chain, rows=blind)) is None
+
+
+def test_copies_of_a_question_are_one_in_a_report(run: RunData) -> None:
+    """Ten questions of one text count once: in accuracies as their mean, in the chain as ten chains
+    of one question."""
+    chain = cell(run, "mr_thinking")
+    first, *others = chain.by_question
+    copied = replace(chain, copies=dict.fromkeys(others[:9], first))
+    known = chain.rights(chain.rule)
+    together = [float(known[key]) for key in (first, *others[:9]) if key in known]
+    alone = [float(known[key]) for key in others[9:] if key in known]
+    found, expected = column_of(copied).accuracy, mean_interval([fmean(together), *alone])
+
+    assert found is not None
+    assert (found.value, found.low) == pytest.approx((expected.value, expected.low))
+    curve = round_curve(copied)
+    assert curve is not None
+    assert len({one.key for one in curve.chains}) == len(chain.rows) - 9
 
 
 def test_bounds_need_independent_samples(run: RunData) -> None:
