@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.answers.answer_rules import AnswerRule
@@ -26,6 +26,7 @@ from pipeline.paper.evaluation import (
     settings_words,
 )
 from pipeline.paper.opponents import families_of
+from pipeline.paper.orders import SampleOrders
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
 from pipeline.paper.tables import chosen_table, method_tables
 from pipeline.replay.chain_arrays import RIGHT
@@ -37,8 +38,17 @@ from pipeline.results.compare import Family, compare
 from pipeline.statistics.intervals import wilson
 from pipeline.statistics.paired import holm, mcnemar
 from pipeline.statistics.sampling import pass_at_k
+from pipeline.strategies.best_of_n import BestOfN
 from pipeline.strategies.samples import Profile
+from pipeline.strategies.self_consistency import (
+    AdaptiveConsistency,
+    EarlyStoppingSelfConsistency,
+    SelfConsistency,
+)
 from pipeline.theory.transitions import count, labels_of_verdicts, total
+from tests.generators import completion
+from tests.generators import question as a_question
+from tests.pools import pool_of, pool_question, pools
 
 POOL = "tests/data/pool"
 N = 8
@@ -384,3 +394,54 @@ def test_published_numbers_are_found_by_what_they_are_of() -> None:
     assert found.main(backbone, "markovscale_star", "math500", 16) == NOTHING
     assert found.main(backbone, "esc", "math500", 8) == NOTHING
     assert NONE_PUBLISHED.main(backbone, "markovscale_star", "math500", 8) == NOTHING
+
+
+@given(
+    pool=pools(rounds=1, samples=6),
+    strategy=st.one_of(
+        st.builds(SelfConsistency, n=st.integers(1, 6), profile=st.just("paper")),
+        st.builds(
+            EarlyStoppingSelfConsistency,
+            n=st.integers(1, 6),
+            window=st.integers(1, 4),
+            profile=st.just("paper"),
+        ),
+        st.builds(
+            AdaptiveConsistency,
+            n=st.integers(1, 6),
+            threshold=st.sampled_from([0.6, 0.75, 0.9]),
+            profile=st.just("paper"),
+        ),
+        st.builds(
+            BestOfN, n=st.integers(1, 6), aggregation=st.just("mean"), profile=st.just("paper")
+        ),
+    ),
+)
+@settings(max_examples=80, deadline=None)
+def test_the_recorded_order_of_samples_is_what_the_state_machine_decides(pool, strategy):
+    """Right and tokens of every question, with ties, failures and samples without an answer."""
+    found = SampleOrders.of(pool).recorded(strategy)
+    exact = judged_by_state_machine(pool, strategy)
+
+    assert found is not None
+    np.testing.assert_array_equal(found[0], rights(exact, AnswerRule(strategy.default_rule)))
+    np.testing.assert_array_equal(found[1], exact.tokens_Q)
+
+
+def test_columns_of_samples_are_means_over_orders():
+    """Of 2 of 4 samples right alone, one sample is right half the time whatever came first; the
+    whole pool is the same in every order."""
+    said = [completion(answer) for answer in ("1", "1", "2", "3")]
+    verdicts = {"1": "right", "2": "wrong", "3": "wrong"}
+    asked = pool_question(a_question(), said[:1], said, lambda seen: verdicts[seen.answer])
+    orders = SampleOrders.of(pool_of([asked], rounds=1), orders=400)
+    one = orders.expected(SelfConsistency(n=1, profile="paper"))
+    every = orders.expected(SelfConsistency(n=4, profile="paper"))
+
+    assert one is not None
+    assert every is not None
+    assert one[0] == pytest.approx([0.5], abs=0.08)
+    assert every[0] == [1.0]
+    assert (one[1], every[1]) == ([10.0], [40.0])
+    assert orders.expected(SelfConsistency(n=1)) is None
+    assert [values.tolist() for values in orders.single()] == [[0.5], [10.0]]

@@ -12,6 +12,7 @@ import numpy as np
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
+from pipeline.paper.orders import SampleOrders
 from pipeline.paper.replays import Candidate, Choice, Replays, fixed
 from pipeline.paper.settings import GAMMA, GAMMAS, SAMPLERS, TAUS, Maker, budgets_of
 from pipeline.replay.chain_arrays import RIGHT
@@ -181,13 +182,30 @@ def evaluate(believed: Believed, backbone: str, make: Maker, cost: Cost = TOKENS
         best = made.replays.on_other_half(every)
         title = "MR-Thinking, best rule and N"
         made.main[AT_BEST, None] = made.scored(title, None, best, "mr_thinking", ["rule", "n"])
+    orders = SampleOrders.of(pool) if cost is TOKENS and pool.samples > 1 else None
+    if orders is not None:
+        right_Q, tokens_Q = orders.single()
+        words = f"mean over {pool.samples} samples"
+        base = made.main["base", None]
+        made.main["base", None] = replace(base, right_Q=right_Q, tokens_Q=tokens_Q, fixed=words)
     for n in made.sample_budgets:
         for kind in SAMPLERS:
             strategy = make(kind, n=n)
             if _can(strategy, make):
-                made.main[kind, n] = made.scored(METHODS[kind], n, fixed(strategy), kind)
+                column = made.scored(METHODS[kind], n, fixed(strategy), kind)
+                made.main[kind, n] = _over_orders(column, strategy, orders)
     made.names.update({name: entry.method for (name, _), entry in made.main.items()})
     return made
+
+
+def _over_orders(column: Column, strategy: Strategy, orders: SampleOrders | None) -> Column:
+    """A column of the first samples as means over orders of all, where they can be had."""
+    found = None if orders is None else orders.expected(strategy)
+    if orders is None or found is None:
+        return column
+    words = f"mean over {orders.orders} orders of {orders.form_QS.shape[1]} samples"
+    fixed_words = "; ".join(filter(None, [column.fixed, words]))
+    return replace(column, right_Q=found[0], tokens_Q=found[1], fixed=fixed_words)
 
 
 def _chains(made: Evaluation, n: int) -> None:
