@@ -324,7 +324,8 @@ def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
     known = dict.fromkeys(price for cell in group.cells if (price := prices[cell.run]) is not None)
     said = [
         f"$ per million tokens: {price.completion:g} for completions and wasted tokens, "
-        f"{price.prompt:g} for prompts, {price.verifier:g} for verifier tokens."
+        f"{price.prompt:g} for prompts, {price.verifier:g} for verifier tokens"
+        + (f", {price.judge:g} for judge tokens." if price.judge else ".")
         for price in known
     ]
     return [figures.tokens_figure(bills), ledger, *(h("p", each, cls="hint") for each in said)]
@@ -397,6 +398,7 @@ def run_facts(run: RunData) -> Html:
         ("chains done", f"{run.chains_done:,} of {run.chains:,}"),
         ("decoding", science.decoding_in_words),
         ("grader", science.grader),
+        *([("judge", _model(science.judge))] if science.judge is not None else []),
         ("run seed", str(science.seed)),
         ("science digest", h("code", run.config.science_digest())),
         ("attempts", str(len(run.attempts))),
