@@ -336,6 +336,8 @@ MORE_EQUAL = [
     (r"\mathbb{N}^*", "all positive integers"),
     (r"\{x \mid x=2k\pi, k\in\mathbb{Z}\}", r"x=2k\pi, k\in\mathbb{Z}"),
     ("f(g(x))", r"(f\circ g)(x)"),
+    ("5 km north", "5 km N"),
+    (r"1.26 \times 10^{6} \mathrm{m}^{-1}", "1.26e6 /m"),
     (r"5890.0, 5896.0 \text{\AA}, \text{\AA}", "5890 Å, 5896 Å"),
     (
         r"0 \text{ if } n \text{ is odd}, 1 \text{ if } n \text{ is even}",

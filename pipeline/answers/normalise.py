@@ -39,6 +39,7 @@ _ESCAPES = tuple(
         ("\n", "n", "(?:eq\\b|abla|ot\\b|u\\b)"),
     )
 )  # fmt: skip
+_COMPASS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _SCRIPTS = {"<super>": "^{", "<sub>": "_{"}
 _ROOT = re.compile(r"([\u2070-\u209c\xb2\xb3\xb9]*)([√∛∜])\s*(\d+(?:\.\d+)?|[A-Za-z](?![A-Za-z]))?")
 _CIRCLED = re.compile(
@@ -145,6 +146,11 @@ _RENAMED = (
     (
         re.compile(r",? (?:for (?:some|any|all|every)|where|with) (?:an )?integers? ([a-z])$"),
         r", \1\\in\\mathbb{Z}",
+    ),
+    (re.compile(r"(?<=\d) /\s?(m|cm|mm|nm|s)$"), r" \\text{\1}^{-1}"),
+    (
+        re.compile(r"(?<=\d )(km|m|mi|miles|ft|feet|meters|metres) ([NSEW])$"),
+        lambda m: f"{m[1]} {_COMPASS[m[2]]}",
     ),
     (re.compile(r"\{([^{}]+)\\over(?![A-Za-z])([^{}]+)\}"), r"\\frac{\1}{\2}"),
     (re.compile(r"^\s*(\d{1,9}) to (\d{1,9})\s*$"), r"\1 : \2"),
