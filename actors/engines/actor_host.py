@@ -260,7 +260,7 @@ logger = logging.getLogger(__name__)
 
 _CALLS_AT_ONCE = 10_000  # of one actor; admission is the controllers' business
 _STATS_S = 5.0
-IDLE_S = 300.0
+IDLE_S = 900.0
 """Without a request for so long, a replica of an elastic pool is given back."""
 _LOGS = "(its log: worker-*.err in the folder of Ray's session, on its node)"
 
@@ -343,9 +343,11 @@ class ActorHost:
         """Give idle replicas back, and those that still wait for resources before them; or start
         one where requests wait. Returns `stats` with a mark on those given back."""
         now, idle = time.monotonic(), []
-        if any(each.waiting for each in stats):
-            self._worked = {}
+        waiting = any(each.waiting for each in stats)
+        if waiting:
             self.grow()
+        if waiting or not any(each.requests for each in stats):  # or their first is still to come
+            self._worked = {}
         for each in stats:
             work = (each.life, each.requests, each.request_s)
             before, since = self._worked.get(each.replica, (None, now))
