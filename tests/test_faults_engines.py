@@ -15,8 +15,9 @@ pytestmark = [pytest.mark.ray, pytest.mark.vllm, pytest.mark.slow, pytest.mark.t
 
 
 def test_engines_and_driver_are_killed_and_nothing_is_lost_or_left(tmp_path):
-    """A vLLM engine dies inside its live actor, then the driver: no process survives, the resume
-    draws nothing durable again, and every question has its outcome."""
+    """One vLLM engine dies inside its live actor and another one hangs there for ever; both are
+    replaced. Then the driver is killed: no process survives, the resume draws nothing durable
+    again, and every question has its outcome."""
     run = tmp_path / "runs" / "r"
     common = [
         *("--config", "configs/laptop.yaml", "--set", f"runtime.runs={tmp_path / 'runs'}"),
@@ -24,13 +25,23 @@ def test_engines_and_driver_are_killed_and_nothing_is_lost_or_left(tmp_path):
         # engines in processes of their own, as on GPUs
         *("--set", 'runtime.generator.env={VLLM_ENABLE_V1_MULTIPROCESSING: "1"}'),
         *("--set", 'runtime.verifier.env={VLLM_ENABLE_V1_MULTIPROCESSING: "1"}'),
+        *("--set", "runtime.generator.health_timeout_s=30"),
+        *("--set", "runtime.verifier.health_timeout_s=30"),
     ]
     jobs = [Job([*common, "--name", "r"], tmp_path / "log-0.txt")]
     try:
         until(lambda: (run.exists() and rounds_durable(run) >= 10) or not jobs[0].running, 600)
         engines = titled(jobs[0].process.pid, "VLLM::EngineCore")
-        os.kill(next(iter(engines)), signal.SIGKILL)
-        until(lambda: titled(jobs[0].process.pid, "VLLM::EngineCore").keys() - engines.keys(), 300)
+        for pid, number in zip(engines, (signal.SIGKILL, signal.SIGSTOP), strict=True):
+            os.kill(pid, number)
+        driver = jobs[0].process.pid
+        until(
+            lambda: (
+                len(titled(driver, "VLLM::EngineCore").keys() - engines.keys()) == 2
+                or not jobs[0].running
+            ),
+            400,
+        )
         before = rounds_durable(run)
         family = psutil.Process(jobs[0].process.pid).children(recursive=True)
         jobs[0].kill()
