@@ -334,7 +334,7 @@ def _print_chains(pool: CompletionPool) -> None:
             level=question.level,
         )
         for question in pool.questions
-        for verdicts in (question.round_verdicts, *(each for _, each in question.more_chains))
+        for verdicts in question.verdicts_by_chain
     ]
     counted = count_by_round(chains)
     if counted:

@@ -7,18 +7,20 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jobs.import_logs import main
 from jobs.paper import main as paper
 from jobs.sweep import main as sweep
-from pipeline.api import fronts
+from pipeline.api import accuracy_by_round, fronts
 from pipeline.config.collection import make_collection
 from pipeline.core.prompts import first_box_compat
 from pipeline.core.protocol import Question
 from pipeline.imports.first_table import first_table
 from pipeline.imports.optscale import PROMPTS
 from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.statistics.intervals import mean_interval
 from pipeline.strategies.sequential import MRThinking
 
 LOGS = Path(__file__).parent / "logs"
@@ -620,6 +622,22 @@ def test_a_log_has_the_models_own_stop_flag(tmp_path):
         assert sweep(["--pool", read.address, "--config", str(sweep_file), "--out", out]) == 0
 
 
+def test_accuracy_by_round_is_over_all_chains_of_a_question(tmp_path):
+    """Two chains a question count alike; the interval is over questions."""
+    rows = [{**row, "seed": seed} for seed in (1, 2) for row in chain_rows()]
+    for row in rows:
+        if row["seed"] == 2 and row["step"] == 1:
+            row["reply"], row["ok"] = "\\boxed{0}", False
+    pool = imported(tmp_path, *mapped(tmp_path, rows, MAP + "chain: seed\n"))
+    table = accuracy_by_round(pool).to_pylist()
+    shares = np.array([0.5, 0.5, 0.0])
+
+    assert pool.chains == 2
+    assert [row["graded"] for row in table] == [6] * 4
+    assert (table[0]["right"], table[0]["accuracy"]) == (2, pytest.approx(1 / 3))
+    assert table[0]["high"] == pytest.approx(mean_interval(shares).high)
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -658,3 +676,16 @@ def test_a_batch_of_the_responses_api_finds_its_questions(tmp_path):
     pool = imported(tmp_path, *files, *arguments)
     assert sorted(sample_verdicts(pool).values()) == [("right",), ("wrong",)]
     assert {q.question.text for q in pool.questions} == {ASKED["q1"], ASKED["q2"]}
+
+
+def test_ids_of_two_benchmarks_in_one_folder_do_not_collide(tmp_path):
+    """NeMo-Skills numbers the questions of each benchmark anew; a folder is a benchmark."""
+    for name in ("one", "two"):
+        for seed in range(2):
+            said = [
+                {"id": n, "problem": f"{name} {n}?", "generation": "\\boxed{4}"} for n in (0, 1)
+            ]
+            rows = [{**row, "expected_answer": "4"} for row in said]
+            lines(tmp_path / name / f"output-rs{seed}.jsonl", rows)
+    pool = imported(tmp_path, tmp_path / "one", tmp_path / "two", "--format", "nemo_skills")
+    assert [q.key for q in pool.questions] == [(n, k) for n in ("one", "two") for k in ("0", "1")]

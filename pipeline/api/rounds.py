@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline.answers.verdict import Verdict
 from pipeline.api.runs import Run
 from pipeline.export.samples import samples
 from pipeline.replay.pools import CompletionPool
-from pipeline.statistics.intervals import wilson
+from pipeline.statistics.intervals import mean_interval, wilson
 from pipeline.theory.estimate import estimate_clustered
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.transitions import Chain, Labels, count_by_question, labels_of_verdicts
@@ -26,6 +27,7 @@ SCHEMA = pa.schema(
 )
 
 Verdicts = Sequence[str | None]
+_GRADED = (Verdict.RIGHT.value, Verdict.WRONG.value)
 
 
 def accuracy_by_round(source: Run | CompletionPool) -> pa.Table:
@@ -38,7 +40,8 @@ def accuracy_by_round(source: Run | CompletionPool) -> pa.Table:
         source: a pool, or a run with MR-Thinking, of which the longest is read.
 
     Returns:
-        A row a benchmark and round: ``accuracy`` in [0, 1] with its 95 % Wilson interval,
+        A row a benchmark and round: ``accuracy`` in [0, 1] with its 95 % interval (Wilson's; with
+        several chains a question that of the questions' shares, all weighing the same),
         ``closed_form``, ``a`` and ``b`` (null where no transition was seen).
     """
     chains: dict[str, list[tuple[str, Verdicts]]] = {}
@@ -51,7 +54,8 @@ def accuracy_by_round(source: Run | CompletionPool) -> pa.Table:
 def _chains(source: Run | CompletionPool) -> Iterator[tuple[str, str, Verdicts]]:
     if isinstance(source, CompletionPool):
         for drawn in source.questions:
-            yield *drawn.key, drawn.round_verdicts
+            for verdicts in drawn.verdicts_by_chain:
+                yield *drawn.key, verdicts
         return
     chains = [cell for cell in source.source.cells if cell.strategy.kind == "mr_thinking"]
     longest = max((cell.entry["n"] for cell in chains), default=0)
@@ -77,12 +81,20 @@ def _rows(benchmark: str, found: list[tuple[str, Verdicts]]) -> Iterator[dict[st
     fit = estimate_clustered(counts, labels=Labels.GOLD) if seen else None
     first: float | None = None
     for number in range(max((len(verdicts) for _, verdicts in found), default=0)):
-        of_round = [verdicts[number] for _, verdicts in found if len(verdicts) > number]
-        right = of_round.count(Verdict.RIGHT.value)
-        graded = right + of_round.count(Verdict.WRONG.value)
+        of_question: dict[str, list[bool]] = {}
+        for question_id, verdicts in found:
+            if len(verdicts) > number and verdicts[number] in _GRADED:
+                is_right = verdicts[number] == Verdict.RIGHT.value
+                of_question.setdefault(question_id, []).append(is_right)
+        graded = sum(map(len, of_question.values()))
+        right = sum(map(sum, of_question.values()))
         if not graded:
             continue
-        interval = wilson(right, graded)
+        if graded == len(of_question):
+            interval = wilson(right, graded)
+        else:
+            shares = [sum(values) / len(values) for values in of_question.values()]
+            interval = mean_interval(np.array(shares))
         first = interval.value if first is None else first
         yield {
             "benchmark": benchmark,

@@ -18,6 +18,10 @@ _HIDDEN = {
 """Control characters, those without width, and those that change the direction of what follows."""
 
 
+NOT_RECORDED = "(not recorded)"
+"""What stands for a question, or a reference answer, that an imported log does not have."""
+
+
 def encodable(text: str) -> str:
     """Text as any file can hold it: what is no character (a lone surrogate) becomes ``?``."""
     return text if text.isascii() else text.encode(errors="replace").decode()
@@ -45,11 +49,12 @@ def says_something(text: str) -> bool:
 
 
 def copies_of(asked: Iterable[tuple[K, str]]) -> dict[K, K]:
-    """The first question with the same text, by the key of each later one."""
+    """The first question with the same text, by the key of each later one; texts that were not
+    recorded are copies of none."""
     first: dict[str, K] = {}
     found = {}
     for key, text in asked:
-        if says_something(text):
+        if says_something(text) and text != NOT_RECORDED:
             earlier = first.setdefault(folded(text), key)
             if earlier != key:
                 found[key] = earlier

@@ -23,7 +23,7 @@ from pipeline.config.errors import described
 from pipeline.config.science import PriorsConfig, ScienceConfig
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion, Failure, Observation, Pool, Question, Request
-from pipeline.core.text import encodable
+from pipeline.core.text import NOT_RECORDED, encodable
 from pipeline.imports.arranging import (
     Arranged,
     Drawn,
@@ -45,8 +45,6 @@ from pipeline.store.storage import Folder, sha256
 Labels = Literal["both", "grade", "trust"]
 ScoreMap = Literal["identity", "sigmoid", "percent", "exp"]
 
-UNKNOWN = "(not recorded)"
-"""What stands for a question or a reference answer that the log does not have."""
 DISAGREEMENTS = "disagreements.jsonl"
 MOST_DISAGREEMENTS = 0.02
 """Of labels that were graded anew, how many may differ before an import is to be looked at."""
@@ -193,8 +191,8 @@ class _Import:
             Item(
                 benchmark=self._name(one.benchmark),
                 question_id=one.question_id,
-                text=encodable(one.facts.question or UNKNOWN),
-                gold=encodable(_gold(one) or UNKNOWN),
+                text=encodable(one.facts.question or NOT_RECORDED),
+                gold=encodable(_gold(one) or NOT_RECORDED),
                 level=one.facts.level,
             )
             for one in self._questions

@@ -164,15 +164,16 @@ def read_nemo_skills(files: Sequence[LogFile]) -> Log:
     """
     log = Log()
     found: list[Entry] = []
-    ids: dict[str, str] = {}
+    ids: dict[tuple[str, str], str] = {}
     for file in files:
+        benchmark = posixpath.basename(file.folder)
         for where, row in _rows(log, file):
             question = _first_text(row, _QUESTIONS)
             if "generation" not in row or (question is None and row.get("id") is None):
                 _refuse(log, where, "generation, and problem or id", row)
                 continue
             key = question if question is not None else f"id {row['id']}"
-            name = ids.setdefault(key, text_of(row.get("id")) or str(len(ids)))
+            name = ids.setdefault((benchmark, key), text_of(row.get("id")) or str(len(ids)))
             text = row["generation"]
             found.append(
                 Entry(
@@ -180,7 +181,7 @@ def read_nemo_skills(files: Sequence[LogFile]) -> Log:
                     question_id=name,
                     pool=Pool.PARALLEL,
                     place=0,
-                    benchmark=posixpath.basename(file.folder) or None,
+                    benchmark=benchmark or None,
                     model=text_of(row.get("model")),
                     question=question,
                     gold=_gold(row.get("expected_answer")),
@@ -195,11 +196,11 @@ def read_nemo_skills(files: Sequence[LogFile]) -> Log:
                     error=text_of(row.get("error")),
                 )
             )
-    if len(set(ids.values())) < len(ids):  # one id for two questions: ids of several sets
-        places = {name: str(n) for n, name in enumerate(ids)}
+    names = {(benchmark, name) for (benchmark, _), name in ids.items()}
+    if len(names) < len(ids):  # one id for two questions: ids of several sets
         raise DataError(
-            f"an id must be of one question, {len(places)} questions have "
-            f"{len(set(ids.values()))} ids: import the files of one benchmark"
+            f"an id must be of one question, {len(ids)} questions have {len(names)} ids: import "
+            "the files of one benchmark"
         )
     log.entries = renumbered(found)
     return log

@@ -69,9 +69,10 @@ def from_other_half(pool: CompletionPool, seed: int = SEED) -> Believed:
     half_Q = halves_of(pool, seed)
     counted = [
         total(
-            count(labels_of_verdicts(question.round_verdicts))
+            count(labels_of_verdicts(verdicts))
             for question, half in zip(pool.questions, half_Q, strict=True)
             if half == wanted
+            for verdicts in question.verdicts_by_chain
         )
         for wanted in range(HALVES)
     ]
@@ -98,7 +99,8 @@ def settling_on_other_half(
     fitted = []
     for wanted in range(HALVES):
         known = zip(pool.questions, half_Q.tolist(), strict=True)
-        chains = [labels_of_verdicts(q.round_verdicts) for q, half in known if half == wanted]
+        of_half = [question for question, half in known if half == wanted]
+        chains = [labels_of_verdicts(v) for q in of_half for v in q.verdicts_by_chain]
         fitted.append(settling_draws(chains, "run", draws=0)[0][0].tolist())
     words = "a, b and kept of the settling chain fitted by gold on the other half"
     believed = _believed(pool, half_Q, [(a, b) for a, b, _ in fitted], words)

@@ -181,7 +181,8 @@ class SampleOrders:
 
     def _tokens(self, order: _Order, size_Q: IntArray) -> FloatArray:
         tokens_QS = np.take_along_axis(self.tokens_QS, order.at_QS, axis=1)
-        return np.cumsum(tokens_QS, axis=1)[np.arange(len(size_Q)), size_Q - 1].astype(np.float64)
+        spent_Q = np.cumsum(tokens_QS, axis=1)[np.arange(len(size_Q)), size_Q - 1]
+        return np.asarray(spent_Q, np.float64)
 
 
 def relabelled(form_QS: IntArray) -> IntArray:

@@ -141,6 +141,11 @@ class PoolQuestion:
         """(benchmark, question_id)."""
         return (self.question.benchmark, self.question.question_id)
 
+    @property
+    def verdicts_by_chain(self) -> tuple[Verdicts, ...]:
+        """`round_verdicts` of every chain, the first one first."""
+        return (self.round_verdicts, *(verdicts for _, verdicts in self.more_chains))
+
     def verdicts(self) -> dict[Address, str | None]:
         """Verdicts by address."""
         return {
