@@ -24,6 +24,7 @@ from pipeline.records.trajectory import (
     NewerFormatError,
     as_current,
     observation_of,
+    observations_of,
     table_of,
 )
 from pipeline.replay.run import replay_run
@@ -134,6 +135,7 @@ def test_tables_without_them_stay_readable() -> None:
     seen = observation_of({name: row[name] for name in row if name not in LATER})
     assert isinstance(seen, Completion)
     assert seen.token_confidence is None
+    assert observations_of(read) == [seen]
     with pytest.raises(DataError, match="missing \\['score'\\]"):
         as_current(old.drop_columns(["score"]), "here")
     assert isinstance(read, pa.Table)

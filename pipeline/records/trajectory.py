@@ -138,6 +138,9 @@ _COMPLETION_FIELDS = (
     *LATER,
 )
 
+_COUNTED = ("completion_tokens", "judge_tokens")
+"""Null where a pool does not say, or is of a time without them; 0 in a `Completion`."""
+
 
 def observation_of(row: Mapping[str, Any]) -> Observation:
     """The observation that a row records; the inverse of `row_of`."""
@@ -146,7 +149,7 @@ def observation_of(row: Mapping[str, Any]) -> Observation:
     values: dict[str, Any] = {n: row.get(n) if n in LATER else row[n] for n in _COMPLETION_FIELDS}
     if values["step_scores"] is not None:
         values["step_scores"] = tuple(values["step_scores"])
-    for name in ("completion_tokens", "judge_tokens"):  # null: the pool says so, or is older
+    for name in _COUNTED:
         values[name] = values[name] or 0
     return Completion(**values)
 
@@ -156,7 +159,8 @@ def observations_of(table: pa.Table) -> list[Observation]:
     columns = {name: table[name].to_pylist() for name in _COMPLETION_FIELDS}
     columns["step_scores"] = [s if s is None else tuple(s) for s in columns["step_scores"]]
     paid = columns["completion_tokens"]
-    columns["completion_tokens"] = [tokens or 0 for tokens in paid]
+    for name in _COUNTED:
+        columns[name] = [tokens or 0 for tokens in columns[name]]
     return [
         Completion(**dict(zip(_COMPLETION_FIELDS, values, strict=True)))
         if error is None
