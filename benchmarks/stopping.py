@@ -14,8 +14,10 @@ samples is worth.
 Samples (arrays ``answer`` and ``right`` of an .npz, one log or many): every family has one knob and
 no tuning; the recorded samples are put in random orders. Printed is the mean accuracy over budgets
 of 1.5 samples up to all, minus that of ASC at 0.95 with n cut, then fixed prices, and a budget for
-the whole data set in waves of an eighth of the questions. Answers are numbers from 0, -1 where
-there is none. No gold answer takes part in a decision. Prints the seconds of each part.
+the whole data set in waves of an eighth of the questions against one common price, and a plan that
+is fitted on labels of the other half of the questions against expected agreement. Answers are
+numbers from 0, -1 where there is none. Elsewhere no gold answer takes part in a decision. Prints
+the seconds of each part.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,7 @@ from pipeline.answers.answer_rules import RULES, AnswerRule
 from pipeline.answers.voting import forms
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion, Priors, Question
+from pipeline.paper.orders import relabelled
 from pipeline.predictors.agreement_training import fitted_on_chains
 from pipeline.replay.chain_arrays import (
     NO_ANSWER,
@@ -55,6 +59,7 @@ from pipeline.strategies.expected_agreement import ChainExpectedAgreement
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.sequential import MRThinking
 from pipeline.theory.expected_agreement import agreement_table, first_stop, walk
+from pipeline.theory.settling import settling_draws
 
 BUDGETS = 24
 PRICES = (0.0, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.08, 0.2)
@@ -101,21 +106,6 @@ def chains_of(data: Any, group: str) -> ChainArrays:
     )
 
 
-def relabelled(answer_QT: IntArray) -> IntArray:
-    """Answers numbered in the order of their first appearance; -1 stays."""
-    kinds = max(int(answer_QT.max(initial=0)) + 1, 1)
-    rounds = answer_QT.shape[1]
-    first_QK = np.full((len(answer_QT), kinds), rounds)
-    rows = np.arange(len(answer_QT))
-    for t in reversed(range(rounds)):
-        at = answer_QT[:, t] >= 0
-        first_QK[rows[at], answer_QT[at, t]] = t
-    rank_QK = first_QK.argsort(axis=1, kind="stable").argsort(axis=1)
-    return np.where(
-        answer_QT >= 0, np.take_along_axis(rank_QK, np.maximum(answer_QT, 0), axis=1), -1
-    )
-
-
 def with_beliefs(chains: ChainArrays, half_Q: IntArray) -> ChainArrays:
     """Chains whose questions believe in a and b counted on the other half."""
     right_QT = chains.verdict_QT == RIGHT
@@ -127,6 +117,34 @@ def with_beliefs(chains: ChainArrays, half_Q: IntArray) -> ChainArrays:
             a=(np.sum(before & ~after) + 0.5) / (before.sum() + 1.0),
             b=(np.sum(~before & after) + 0.5) / ((~before).sum() + 1.0),
         )
+    return believing(chains, half_Q, priors)
+
+
+def settling_stops(
+    chains: ChainArrays, half_Q: IntArray, depth: int
+) -> tuple[FloatArray, FloatArray]:
+    """(S, Q) right and tokens of the rule that is derived from the settling chain, read by the last
+    answer: MarkovScale^* with a, b and kept fitted on the other half."""
+    right_QT = (chains.verdict_QT == RIGHT).astype(np.float64)
+    fits = {h: settling_draws(right_QT[half_Q != h], "run", draws=0)[0][0] for h in (0, 1)}
+    priors = {h: Priors(a=float(a), b=float(b)) for h, (a, b, _) in fits.items()}
+    replay = FastReplay(believing(chains, half_Q, priors))
+    found = []
+    for n, price, gate in product(range(2, depth + 1), PRICES, (True, False)):
+        both = []
+        for half in (0, 1):
+            kept = float(min(fits[half][2], 1.0))
+            star = MarkovScaleStar(
+                n=n, tau=1.0, chain="settling", kept=kept, price=price, gate=gate
+            )
+            judged = judged_by_arrays(replay.chains, replay.decide(star))
+            both.append((rights(judged, AnswerRule.LAST), judged.tokens_Q.astype(float)))
+        found.append([np.where(half_Q == 0, *each) for each in zip(*both, strict=True)])
+    return np.array([r for r, _ in found]), np.array([t for _, t in found])
+
+
+def believing(chains: ChainArrays, half_Q: IntArray, priors: dict[int, Priors]) -> ChainArrays:
+    """Chains whose questions have the priors of their half."""
     asked = tuple(
         Question(benchmark=q.benchmark, question_id=q.question_id, text="", priors=priors[half])
         for q, half in zip(chains.question_Q, half_Q.tolist(), strict=True)
@@ -211,7 +229,8 @@ def chain_fronts(chains: ChainArrays, depth: int, splits: int, seed: int) -> Non
         ]
         flags = bool((chains.says_stop_QT >= 0).all())
         own, other = (settings_of(depth, weights, flags=flags) for weights in by_half)
-        families = []
+        derived = settling_stops(chains, half_Q, depth)
+        points = {"derived from the settling chain, last": (*derived, *derived)}
         for name, (settings, rule) in own.items():
             judged = [judged_by_arrays(replay.chains, replay.decide(s)) for s in settings]
             right = np.array([rights(j, rule) for j in judged])
@@ -227,17 +246,19 @@ def chain_fronts(chains: ChainArrays, depth: int, splits: int, seed: int) -> Non
                     np.where(first, tokens_2, tokens),
                     np.where(first, tokens, tokens_2),
                 )
-            base = [(chains.verdict_QT[:, 0] == RIGHT).astype(float)], [chains.tokens_QD[:, 1]]
-            families.append(
-                Family(
-                    name=name,
-                    settings=tuple(map(str, range(len(right) + 1))),
-                    right_SQ=np.vstack([base[0], right]),
-                    tokens_SQ=np.vstack([base[1], tokens]),
-                    seen_right_SQ=np.vstack([base[0], seen_right]),
-                    seen_tokens_SQ=np.vstack([base[1], seen_tokens]),
-                )
+            points[name] = (right, tokens, seen_right, seen_tokens)
+        base = ((chains.verdict_QT[:, 0] == RIGHT).astype(float), chains.tokens_QD[:, 1])
+        families = [
+            Family(
+                name=name,
+                settings=tuple(map(str, range(len(values[0]) + 1))),
+                right_SQ=np.vstack([base[0], values[0]]),
+                tokens_SQ=np.vstack([base[1], values[1]]),
+                seen_right_SQ=np.vstack([base[0], values[2]]),
+                seen_tokens_SQ=np.vstack([base[1], values[3]]),
             )
+            for name, values in points.items()
+        ]
         for front in fronts(families, half_Q, budget_B, draws=100, seed=split):
             mean_D = front.accuracy_DB.mean(axis=1) / splits
             total[front.name] = total.get(front.name, 0.0) + mean_D
@@ -245,7 +266,7 @@ def chain_fronts(chains: ChainArrays, depth: int, splits: int, seed: int) -> Non
     print(f"  {CHAIN_ASC}: {100 * control[0]:.1f}")
     for name, mean_D in total.items():
         if name != CHAIN_ASC:
-            print(f"  {name:<26} {_points(interval_of(mean_D - control))}")
+            print(f"  {name:<37} {_points(interval_of(mean_D - control))}")
 
 
 def fixed_settings(chains: ChainArrays, n: int) -> None:
@@ -370,8 +391,52 @@ def sample_fronts(answer: IntArray, right: IntArray, n: int, orders: int, seed: 
         )
     print(f"  {time.perf_counter() - started:.1f} s for {len(form):,} rows of {n} samples")
     for budget in (2, 4):
-        spent = [_waves(answer[log, :, :n], right[log, :, :n], budget, seed) for log in range(logs)]
-        print(f"  budget {budget}, waves of an eighth: {100 * np.mean(spent):.2f} %")
+        of_logs = [
+            _waves(answer[log, :, :n], right[log, :, :n], budget, seed) for log in range(logs)
+        ]
+        spent_Q = np.mean(of_logs, axis=0)
+        gap_D = draws @ spent_Q / draws.sum(axis=1)
+        gap_D -= _along(judged["expected agreement (price)"], draws, np.array([float(budget)]))
+        print(
+            f"  budget {budget}, waves of an eighth: {100 * spent_Q.mean():.2f} %, minus one "
+            f"common price {_points(interval_of(gap_D), 2)}"
+        )
+    half_R = np.repeat(np.tile(rng.permutation(questions) % 2, logs), orders)
+    plans = [at_stop(drawn) for drawn in planned_stops(form, right_RS, half_R)]
+    gap_D = _along(plans, draws, budget_B) - mean["expected agreement (price)"]
+    print(
+        f"  plan fitted on labels of other questions, minus expected agreement "
+        f"{_points(interval_of(gap_D), 2)}"
+    )
+
+
+def planned_stops(form_RS: IntArray, right_RS: FloatArray, half_R: IntArray) -> list[IntArray]:
+    """Samples drawn, by price of a sample, by the plan that is best on the labelled questions of
+    the other half: it knows how often the leader is right in every state of agreement and where a
+    state leads, so it gives up on questions that look hopeless. A state that was never seen stops.
+    """
+    rows, n = form_RS.shape
+    table = agreement_table(n, 1.0)
+    state_RS = walk(form_RS, table)
+    found = []
+    for price in (*PRICES, 0.3, 0.999):
+        stops_RS = np.ones((rows, n), np.bool_)
+        for half in (0, 1):
+            fit, judged = half_R != half, half_R == half
+            worth = np.zeros(len(table.states))
+            for s in reversed(range(n)):
+                at = state_RS[fit, s]
+                seen = np.bincount(at, minlength=len(worth))
+                known = np.maximum(seen, 1)
+                stop = np.bincount(at, right_RS[fit, s], len(worth)) / known
+                on = np.full(len(worth), -1.0)
+                if s + 1 < n:
+                    after = np.bincount(at, worth[state_RS[fit, s + 1]], len(worth)) / known
+                    on = np.where(seen > 0, after - price, -1.0)
+                worth = np.where(seen > 0, np.maximum(stop, on), worth)
+                stops_RS[judged, s] = (on <= stop)[state_RS[judged, s]]
+        found.append(stops_RS.argmax(axis=1) + 1)
+    return found
 
 
 def _along(
@@ -393,8 +458,8 @@ def _along(
     return mean / right_SLQ.shape[1]
 
 
-def _waves(answer_QS: IntArray, right_QS: IntArray, budget: float, seed: int) -> float:
-    """Accuracy of one log where waves of an eighth of the questions spend a total budget."""
+def _waves(answer_QS: IntArray, right_QS: IntArray, budget: float, seed: int) -> FloatArray:
+    """(Q,) right in one log where waves of an eighth of the questions spend a total budget."""
     form, is_right = sample_orders(answer_QS[None], right_QS[None], 1, seed)
     n, questions = form.shape[1], len(form)
     table = agreement_table(n, 1.0)
@@ -410,7 +475,7 @@ def _waves(answer_QS: IntArray, right_QS: IntArray, budget: float, seed: int) ->
         size_Q[chosen] += 1
     leader_Q = recent_leader(form, 1.0)[rows, size_Q - 1]
     first_Q = (form == leader_Q[:, None]).argmax(axis=1)
-    return float(np.where(leader_Q >= 0, is_right[rows, first_Q], 0.0).mean())
+    return np.where(leader_Q >= 0, is_right[rows, first_Q], 0.0)
 
 
 def _points(interval: Any, digits: int = 1) -> str:
