@@ -6,14 +6,15 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 
 from pipeline.report.comparison import column_of
-from pipeline.report.published import NONE_PUBLISHED, NOTHING, Published
+from pipeline.report.published import NONE_PUBLISHED, NOTHING, Numbers, Published
 from pipeline.report.run_data import Cell
 from pipeline.report.tables import Entry, Table
-from pipeline.results.column import METHODS, Column
+from pipeline.results.column import METHODS
 
 _BEYOND = ("chain_asc", "agree", "settled", "chain_expected_agreement", "expected_agreement")
 """Strategies that the paper does not have; they stand in its tables only where they were run."""
@@ -53,30 +54,38 @@ def _methods(
     name: str, n: int, cells: Sequence[Cell], paper: Published, kinds: Sequence[str]
 ) -> Table:
     rows: list[tuple[str, tuple[Entry, ...]]] = []
-    benchmarks = list(dict.fromkeys(cell.benchmark for cell in cells))
+    backbone = cells[0].backbone
     for kind in kinds:
         mine = [c for c in cells if c.kind == kind and (c.n == n or not _has_n(c))]
         found = _rows(None, mine) or [(METHODS[kind], {})]
         papers = _papers_row(kind, found) if mine else 0
-        for place, (title, by_benchmark) in enumerate(found):
-            entries = tuple(
-                Entry(
-                    column=_column(by_benchmark.get(benchmark)),
-                    paper=paper.main(cells[0].backbone, kind, benchmark, n)
-                    if place == papers
-                    else NOTHING,
-                )
-                for benchmark in benchmarks
+        rows += _entries(found, papers, cells, partial(_main, paper, backbone, kind, n))
+    return _table(name, n, cells, rows, tokens=name != "main")
+
+
+def _main(paper: Published, backbone: str, kind: str, n: int, benchmark: str) -> Numbers:
+    return paper.main(backbone, kind, benchmark, n)
+
+
+def _entries(
+    found: Rows, papers: int | None, cells: Sequence[Cell], paper_of: Callable[[str], Numbers]
+) -> Iterator[tuple[str, tuple[Entry, ...]]]:
+    """Rows of entries, a benchmark each; the paper's numbers stand in the row `papers`."""
+    for place, (title, by_benchmark) in enumerate(found):
+        entries = [
+            Entry(
+                column=column_of(cell) if (cell := by_benchmark.get(benchmark)) else None,
+                paper=paper_of(benchmark) if place == papers else NOTHING,
             )
-            rows.append((title, entries))
-    return _table(name, n, cells, benchmarks, rows, tokens=name != "main")
+            for benchmark in dict.fromkeys(cell.benchmark for cell in cells)
+        ]
+        yield title, tuple(entries)
 
 
 def _table(
     name: str,
     n: int,
     cells: Sequence[Cell],
-    benchmarks: Sequence[str],
     rows: Sequence[tuple[str, tuple[Entry, ...]]],
     *,
     tokens: bool,
@@ -86,14 +95,10 @@ def _table(
         title=f"{_TITLES[name]}, N = {n}",
         backbone=cells[0].backbone,
         benchmark="",
-        columns=tuple(f"{benchmark}, N = {n}" for benchmark in benchmarks),
+        columns=tuple(f"{each}, N = {n}" for each in dict.fromkeys(c.benchmark for c in cells)),
         rows=tuple(rows),
         tokens=tokens,
     )
-
-
-def _column(cell: Cell | None) -> Column | None:
-    return None if cell is None else column_of(cell)
 
 
 def _rows(name: str | None, cells: Sequence[Cell]) -> Rows:
@@ -159,22 +164,16 @@ def _parts(cell: Cell) -> tuple[bool, bool] | None:
 
 
 def _ablation(n: int, cells: Sequence[Cell], paper: Published) -> Table:
-    benchmarks = list(dict.fromkeys(cell.benchmark for cell in cells))
-    backbone = cells[0].backbone
     rows: list[tuple[str, tuple[Entry, ...]]] = []
+    backbone = cells[0].backbone
     for variant, matches in _ABLATION.items():
         name = variant.replace("^*", "*")
         found = _rows(name, [cell for cell in cells if matches(cell)])
         papers = 0 if len(found) < 2 else _papers_row("markovscale_star", found)
-        for place, (title, by_benchmark) in enumerate(found or [(name, {})]):
-            entries = tuple(
-                Entry(
-                    column=_column(by_benchmark.get(benchmark)),
-                    paper=paper.ablation(backbone, variant, benchmark, n)
-                    if place == papers
-                    else NOTHING,
-                )
-                for benchmark in benchmarks
-            )
-            rows.append((title if len(found) > 1 else name, entries))
-    return _table("ablation", n, cells, benchmarks, rows, tokens=True)
+        found = found if len(found) > 1 else [(name, found[0][1] if found else {})]
+        rows += _entries(found, papers, cells, partial(_ablated, paper, backbone, variant, n))
+    return _table("ablation", n, cells, rows, tokens=True)
+
+
+def _ablated(paper: Published, backbone: str, variant: str, n: int, benchmark: str) -> Numbers:
+    return paper.ablation(backbone, variant, benchmark, n)

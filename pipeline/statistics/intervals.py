@@ -49,16 +49,6 @@ def wilson(right: int, n: int, *, level: float = 0.95) -> Interval:
     return Interval(value=right / n, low=float(low), high=float(high), level=level)
 
 
-def clopper_pearson(right: int, n: int, *, level: float = 0.95) -> Interval:
-    """The exact interval for `right` of `n`: covers at least its level, often more.
-
-    Raises:
-        ValueError: unless 0 <= right <= n and n >= 1.
-    """
-    low, high = clopper_pearson_bounds(right, n, level=level)
-    return Interval(value=right / n, low=float(low), high=float(high), level=level)
-
-
 def wilson_bounds(right: ArrayLike, n: ArrayLike, *, level: float) -> tuple[FloatArray, FloatArray]:
     """Ends of Wilson's interval for arrays of counts (broadcast)."""
     k, total = _counts(right, n)
@@ -67,18 +57,6 @@ def wilson_bounds(right: ArrayLike, n: ArrayLike, *, level: float) -> tuple[Floa
     centre = (k + z * z / 2) / (total + z * z)
     half = z / (total + z * z) * np.sqrt(k * (total - k) / total + z * z / 4)
     return np.where(k == 0, 0.0, centre - half), np.where(k == total, 1.0, centre + half)
-
-
-def clopper_pearson_bounds(
-    right: ArrayLike, n: ArrayLike, *, level: float
-) -> tuple[FloatArray, FloatArray]:
-    """Ends of the exact interval for arrays of counts (broadcast)."""
-    k, total = _counts(right, n)
-    check_level(level)
-    tail = (1 - level) / 2
-    low = special.betaincinv(np.maximum(k, 1), total - k + 1, tail)
-    high = special.betaincinv(k + 1, np.maximum(total - k, 1), 1 - tail)
-    return np.where(k == 0, 0.0, low), np.where(k == total, 1.0, high)
 
 
 def _counts(right: ArrayLike, n: ArrayLike) -> tuple[FloatArray, FloatArray]:
