@@ -452,7 +452,8 @@ def _vouched(
                 (request, *_) = next(decisions(source.strategy, question))
                 if not entries or entries[0].digest != request.digest():
                     return None
-            ended = source.pool is Pool.SEQUENTIAL and isinstance(entries[-1].observation, Failure)
+            last = entries[-1].observation if entries else None
+            ended = source.pool is Pool.SEQUENTIAL and isinstance(last, Failure)
             if len(entries) != _n(source.strategy) and not ended:
                 return None
         checked.add(question.benchmark)
