@@ -47,7 +47,7 @@ lint: install-dev
 
 # the site of docs/, with references made from the code, in build/site
 docs: install-dev
-	$(BIN)/pip install -q mkdocs-material==9.8.2
+	$(BIN)/pip install -qq mkdocs-material==9.8.2
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict -q -f deploy/mkdocs.yml
 
 # the wheel, installed and used outside of the checkout
@@ -55,7 +55,7 @@ test-wheel: install-dev
 	$(BIN)/python -m pytest tests/test_wheel.py
 
 audit: install-dev
-	$(BIN)/pip install -q pip-audit
+	$(BIN)/pip install -qq pip-audit
 	@for lock in cpu gpu; do \
 	  $(BIN)/pip-audit --no-deps --disable-pip --progress-spinner off --timeout 15 \
 	    -r requirements/$$lock.lock > .audit 2>&1; status=$$?; \
@@ -75,18 +75,18 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.torch: | $(BIN)/python
-	$(BIN)/pip install -q --no-deps --no-index "torch==$(TORCH)+cpu" 2>/dev/null \
-	  || $(BIN)/pip install -q --no-deps --retries 0 --timeout 15 --index-url $(TORCH_INDEX) "torch==$(TORCH)+cpu" \
-	  || $(BIN)/pip install -q --no-deps "torch==$(TORCH)"
+	$(BIN)/pip install -qq --no-deps --no-index "torch==$(TORCH)+cpu" 2>/dev/null \
+	  || $(BIN)/pip install -qq --no-deps --retries 0 --timeout 15 --index-url $(TORCH_INDEX) "torch==$(TORCH)+cpu" \
+	  || $(BIN)/pip install -qq --no-deps "torch==$(TORCH)"
 	touch $@
 
 $(VENV)/.installed-cpu: requirements/cpu.lock $(VENV)/.torch
-	$(BIN)/pip install -q --no-deps -r requirements/cpu.lock
-	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	$(BIN)/pip install -qq --no-deps -r requirements/cpu.lock
+	$(BIN)/pip install -qq --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/.installed-dev: requirements/dev.lock $(VENV)/.installed-cpu
-	$(BIN)/pip install -q --no-deps -r requirements/dev.lock
+	$(BIN)/pip install -qq --no-deps -r requirements/dev.lock
 	touch $@
 
 # What reads our exports wants other versions than we do: a folder of its own, over ours.
@@ -94,7 +94,7 @@ $(VENV)/.installed-readers: requirements/readers.lock $(VENV)/.installed-dev
 	$(BIN)/python -m venv $(VENV)/readers
 	$(BIN)/python -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
 	  > $$($(VENV)/readers/bin/python -c "import site; print(site.getsitepackages()[0])")/ours.pth
-	$(VENV)/readers/bin/pip install -q --no-deps --ignore-requires-python -r requirements/readers.lock
+	$(VENV)/readers/bin/pip install -qq --no-deps --ignore-requires-python -r requirements/readers.lock
 	touch $@
 
 # The locks are made from pyproject.toml for CPython 3.11 on Linux x86-64. torch is installed by a line
@@ -105,7 +105,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml -q --no-header --no-annotate --py
   --no-emit-package torchvision --no-emit-package torchaudio --no-emit-package torchcodec
 
 lock: | $(BIN)/python
-	$(BIN)/pip install -q uv
+	$(BIN)/pip install -qq uv
 	$(COMPILE) --override requirements/overrides.txt --extra cpu -o requirements/cpu.lock
 	$(COMPILE) --override requirements/overrides.txt --extra cpu --extra dev -c requirements/cpu.lock -o requirements/dev.lock
 	$(COMPILE) --extra gpu -o requirements/gpu.lock
