@@ -228,6 +228,15 @@ def check_model_folders(config: RunConfig) -> None:
         except (OSError, ValueError) as error:
             raise ConfigError(f"{where} must hold a config.json, got {error}") from error
         check_shape(model.shape, found)
+        made = [str(name) for name in found.get("architectures") or ()]
+        if role == "generator" and made and not any(name.endswith(_WRITES) for name in made):
+            raise ConfigError(
+                f"{where} must be a model that generates text, got {', '.join(made)} in {folder}"
+            )
+
+
+_WRITES = ("CausalLM", "LMHeadModel", "ConditionalGeneration")
+"""How Transformers ends the names of architectures that generate text."""
 
 
 def _tokens(count: float) -> str:

@@ -17,19 +17,24 @@ def pool_config(address: str, file: str | None, overrides: Sequence[str]) -> Run
 
     Args:
         address: of a run or an exported pool.
-        file: run configuration whose runtime section an export takes; the defaults without one.
+        file: run configuration whose runtime section an export takes.
             Features are cached beside the pool, wherever it lies now: other jobs look for them
             there, unless the run names a cache.
         overrides: ``runtime.field=value``.
 
     Raises:
-        ConfigError: where scripted engines drew the pool, which have no states, or an override
-            names no field of runtime.
+        ConfigError: at an export without a file, where scripted engines drew the pool, which have
+            no states, or where an override names no field of runtime.
     """
     beside = posixpath.dirname(address.rstrip("/")) or "."
     if is_export(address):
+        if file is None:
+            raise ConfigError(
+                f"{address} is an exported pool, which says nothing of the machine: give --config "
+                "FILE, a run's configuration whose runtime section fits it, such as laptop"
+            )
         science, synthetic = exported_science(address)
-        runtime: dict[str, Any] = {} if file is None else RunConfig.read(file).get("runtime", {})
+        runtime: dict[str, Any] = RunConfig.read(file).get("runtime", {})
         runtime["runs"] = beside
         values = {"science": science.model_dump(mode="json"), "runtime": runtime}
     else:

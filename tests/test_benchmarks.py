@@ -45,29 +45,80 @@ def lines(*rows: Any) -> str:
 
 def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
     match file.suffix:
         case ".jsonl":
             file.write_text("\ufeff" + lines(*rows), encoding="utf-8")
         case ".json":
             file.write_text(json.dumps({"version": 1, "rows": rows}), encoding="utf-8")
-        case ".csv":
-            text = [",".join(rows[0])] + [",".join(str(v) for v in row.values()) for row in rows]
+        case ".csv" | ".tsv":
+            sign = "\t" if file.suffix == ".tsv" else ";" if name == "semicolons.csv" else ","
+            text = [sign.join(rows[0])] + [sign.join(str(v) for v in row.values()) for row in rows]
             file.write_text("\n".join(text), encoding="utf-8")
+        case ".arrow":  # as save_to_disk of datasets writes it
+            table = pa.Table.from_pylist([{**row, "answer": str(row["answer"])} for row in rows])
+            with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as out:
+                out.write_table(table)
+            (file.parent / "state.json").write_text("{}")
+            if name.startswith("splits/"):
+                (folder / "splits" / "dataset_dict.json").write_text("{}")
         case ".parquet":
             table = pa.Table.from_pylist([{**row, "answer": str(row["answer"])} for row in rows])
             pq.write_table(table, file)
     return file
 
 
-@pytest.mark.parametrize("name", ["q.jsonl", "q.json", "q.csv", "q.parquet"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "q.jsonl",
+        "q.json",
+        "q.csv",
+        "q.tsv",
+        "semicolons.csv",
+        "q.parquet",
+        "clone/data/test-00000-of-00001.parquet",
+        "clone/main/test.csv",
+        "saved/data-00000-of-00001.arrow",
+        "splits/test/data-00000-of-00001.arrow",
+    ],
+)
 def test_formats_agree(tmp_path: Path, name: str) -> None:
     """The same rows give the same items whatever the format of the file."""
     file = write(tmp_path, name, ROWS)
+    path = tmp_path / name.partition("/")[0] if "/" in name else file
 
-    loaded = load(BenchmarkSource(name="mine", path=str(file)))
+    loaded = load(BenchmarkSource(name="mine", path=str(path)))
 
     assert loaded.items == ITEMS
-    assert loaded.skipped == ()
+    assert loaded.skipped == loaded.warnings == ()
+
+
+def test_a_folder_of_several_sets_is_not_guessed_at(tmp_path: Path) -> None:
+    """A cloned data set with two configurations, and a saved one without the split, are refused."""
+    for folder in ("main", "socratic"):
+        write(tmp_path, f"{folder}/test-00000-of-00001.parquet", ROWS)
+    with pytest.raises(DataError, match=r"none or several are in .*: name the file"):
+        load(BenchmarkSource(name="mine", path=str(tmp_path)))
+    for split in ("train", "validation"):
+        write(tmp_path, f"saved/{split}/data-00000-of-00001.arrow", ROWS)
+    (tmp_path / "saved" / "dataset_dict.json").write_text("{}")
+    with pytest.raises(DataError, match="must have the split test, got train, validation"):
+        load(BenchmarkSource(name="mine", path=str(tmp_path / "saved")))
+
+
+def test_a_file_without_gold_answers_is_not_graded(tmp_path: Path) -> None:
+    """Its questions have no gold answer, with a warning that names the cure; a later row with one
+    is refused."""
+    file = tmp_path / "q.csv"
+    file.write_text("question,loesung\n1+1?,2\n")
+    loaded = load(BenchmarkSource(name="mine", path=str(file)))
+
+    assert [item.gold for item in loaded.items] == [None]
+    assert "fields: {answer: COLUMN}" in loaded.warnings[0]
+    jsonl = write(tmp_path, "q.jsonl", [{"problem": "1+1?"}, {"problem": "1+2?", "answer": 3}])
+    with pytest.raises(DataError, match="all rows must have gold answers or none"):
+        load(BenchmarkSource(name="mine", path=str(jsonl)))
 
 
 @pytest.mark.parametrize(
@@ -159,13 +210,18 @@ def test_bad_rows_name_file_and_line(tmp_path: Path, row: object, reason: str) -
 
 
 def test_wrong_encoding_names_file_and_line(tmp_path: Path) -> None:
-    """Bytes that are not UTF-8 are refused where they stand."""
+    """JSON lines that are not UTF-8 are refused where they stand; a CSV file is read as
+    Windows-1252 with a warning, or refused where it cannot be."""
     jsonl, csv = tmp_path / "q.jsonl", tmp_path / "q.csv"
     jsonl.write_bytes(lines(ROWS[0]).encode() + '{"id": 5, "problem": "café?"}'.encode("latin-1"))
     csv.write_bytes("problem,answer\n1+1?,2\ncafé?,3\n".encode("latin-1"))
 
     with pytest.raises(DataError, match=r"must be UTF-8.*q\.jsonl, line 2"):
         load(BenchmarkSource(name="mine", path=str(jsonl)))
+    loaded = load(BenchmarkSource(name="mine", path=str(csv)))
+    assert loaded.items[1].text == "café?"
+    assert "read as Windows-1252" in loaded.warnings[0]
+    csv.write_bytes(b"problem,answer\n1+1?,2\n\x81?,3\n")  # no character of Windows-1252
     with pytest.raises(DataError, match=r"must be UTF-8.*q\.csv, line 3"):
         load(BenchmarkSource(name="mine", path=str(csv)))
 
@@ -194,7 +250,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, text: str, reason:
 
 def test_a_file_of_bad_rows_says_what_is_wrong_with_them(tmp_path: Path) -> None:
     """Where every row is left out, the reason of the first stands in the error."""
-    file = write(tmp_path, "q.jsonl", [{"problem": "1+1?"}, {"problem": "1+2?"}])
+    file = write(tmp_path, "q.jsonl", [{"problem": "1+1?", "answer": ""}] * 2)
 
     with pytest.raises(DataError, match=r"got none of 2 rows: .*answer.* in .*line 1"):
         load(BenchmarkSource(name="mine", path=str(file), skip_bad_rows=True))

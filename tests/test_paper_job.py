@@ -285,7 +285,9 @@ def test_an_export_takes_its_runtime_from_a_file() -> None:
     assert config.runtime.generator.num_gpus == 0
     assert (config.runtime.runs, config.runtime.features.cache) == ("tests/data", "cache")
     with pytest.raises(ConfigError, match="must name a field of runtime"):
-        pool_config(POOL, None, ["science.seed=3"])
+        pool_config(POOL, "configs/laptop.yaml", ["science.seed=3"])
+    with pytest.raises(ConfigError, match="give --config"):
+        pool_config(POOL, None, [])
 
 
 # replay

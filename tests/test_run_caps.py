@@ -57,7 +57,7 @@ def run_values(**of_runtime: Any) -> dict[str, Any]:
     [
         ({"completion_tokens": 0}, "limits.completion_tokens: .* greater than 0, got 0"),
         ({"completion_tokens": -5}, "limits.completion_tokens: .* greater than 0, got -5"),
-        ({"completion_tokens": 1.5}, "limits.completion_tokens: .* valid integer"),
+        ({"completion_tokens": 1.5}, "limits.completion_tokens must be a whole number"),
         ({"gpu_hours": math.nan}, "limits.gpu_hours: must be a finite number, got nan"),
         ({"wall_hours": math.inf}, "limits.wall_hours: must be a finite number, got inf"),
         ({"wall_hours": True}, "limits.wall_hours: must be a number, got true"),

@@ -150,7 +150,7 @@ def test_a_profile_is_another_with_some_fields_changed() -> None:
             {"kind": "generative", "profile": {"like": "judge", "calibration_temperature": "inf"}},
             "verifier.profile: calibration_temperature must be a finite number, got inf",
         ),
-        ({"kind": "orm"}, "verifier.kind: input should be 'qwen_prm', 'token_pair', 'one_column'"),
+        ({"kind": "orm"}, "verifier.kind must be 'qwen_prm', 'token_pair', 'one_column'"),
     ],
 )
 def test_profiles_that_cannot_be_are_refused(fields: dict[str, Any], message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from pipeline.answers.graders import golds_of
@@ -13,12 +14,12 @@ from pipeline.benchmarks import builtin
 from pipeline.benchmarks.choices import looks_like_a_choice
 from pipeline.benchmarks.fields import Fields, in_words, meant, over
 from pipeline.benchmarks.known import KNOWN, known_of
-from pipeline.benchmarks.rows import Item, has_id, item_of
+from pipeline.benchmarks.rows import Item, has_gold, has_id, item_of
 from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.core.errors import DataError
 from pipeline.core.plugins import load_object
 from pipeline.core.text import copies_of, folded, says_something
-from pipeline.store.row_files import RawRow, Row, find_file, read_rows
+from pipeline.store.row_files import RawRow, Row, find_files, is_legacy, read_rows
 
 GROUP = "markovscale.benchmarks"
 """The group of entry points in which a package names its loaders."""
@@ -61,7 +62,9 @@ def load(source: BenchmarkSource) -> Loaded:
     for raw, fields, result in _understood(source):
         if isinstance(result, Item):
             items.append(result)
-            if raw is not None and looks_like_a_choice(raw, fields, result.gold, result.text):
+            if raw is None or result.gold is None:
+                continue
+            if looks_like_a_choice(raw, fields, result.gold, result.text):
                 suspects.append(result)
         elif source.skip_bad_rows:
             skipped.append(result)
@@ -122,7 +125,7 @@ def _refused(skip: Skip) -> DataError:
 def _warnings(
     source: BenchmarkSource, items: Sequence[Item], suspects: Sequence[Item]
 ) -> tuple[str, ...]:
-    copies = _copies(source, items)
+    copies = (*_legacy(source), *_ungraded(source, items), *_copies(source, items))
     few = {item.gold for item in items}
     all_small = len(items) >= _MANY and few <= {"0", "1", "2", "3", "4"} and len(few) > 1
     if source.is_generated or not (suspects or all_small):
@@ -137,6 +140,34 @@ def _warnings(
 
 
 _MANY = 20
+
+
+def _files(source: BenchmarkSource) -> list[str]:
+    """The local files of a source; none of one that has no path."""
+    if source.path is None:
+        return []
+    known = known_of(source.name)
+    return find_files(source.path, source.name, (known and known.split) or "test")
+
+
+def _ungraded(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]:
+    """A warning of a benchmark without gold answers."""
+    if items[0].gold is not None:
+        return ()
+    said = (
+        f"{source.name} has no gold answers and is not graded; if they stand in a field, name it: "
+        "fields: {answer: COLUMN}"
+    )
+    return (said,)
+
+
+def _legacy(source: BenchmarkSource) -> tuple[str, ...]:
+    """A warning of files that were read in an older encoding."""
+    return tuple(
+        f"{file} is not UTF-8 and was read as Windows-1252: check letters with accents"
+        for file in _files(source)
+        if is_legacy(file)
+    )
 
 
 def _copies(source: BenchmarkSource, items: Sequence[Item]) -> tuple[str, ...]:
@@ -158,8 +189,10 @@ _SHOWN = 80
 _LISTED = 5
 
 
-def _agree(gold: str, other: str, kind: str) -> bool:
+def _agree(gold: str | None, other: str | None, kind: str) -> bool:
     """Whether two gold answers of one question can both be right; programs always can."""
+    if gold is None or other is None:
+        return gold is other
     if kind == "text":
         golds, others = ({folded(g).casefold() for g in golds_of(each)} for each in (gold, other))
         return bool(golds & others)
@@ -173,7 +206,7 @@ def _understood(
     seen: dict[str, str] = {}
     by_text: dict[str, Item] = {}
     grader = source.graded_by
-    has_ids: bool | None = None
+    has_ids = has_golds = None
     fields = source.fields
     for position, raw in enumerate(_raw_rows(source)):
         result: Item | Skip
@@ -182,13 +215,14 @@ def _understood(
                 raise DataError(raw.problem)
             if has_ids is None:
                 fields = meant_by(source, raw.row)
-                has_ids = has_id(raw.row, fields)
+                has_ids, has_golds = has_id(raw.row, fields), has_gold(raw.row, fields)
             result = item_of(
                 raw.row,
                 source.name,
                 fields,
                 position,
                 has_ids=has_ids,
+                has_golds=has_golds is not False,
                 seed=source.seed or 0,
                 as_it_is=grader.reads_rows_as_they_are,
             )
@@ -218,9 +252,11 @@ def _raw_rows(source: BenchmarkSource) -> Iterator[RawRow]:
     if source.loader is not None:
         return _own(source.loader)
     if source.path is not None:
-        file = find_file(source.path, source.name)
-        return read_rows(
-            file, max_row_bytes=source.max_row_bytes, max_file_bytes=source.max_file_bytes
+        return chain.from_iterable(
+            read_rows(
+                file, max_row_bytes=source.max_row_bytes, max_file_bytes=source.max_file_bytes
+            )
+            for file in _files(source)
         )
     return _from_hub(source)
 

@@ -33,7 +33,8 @@ class Item:
     question_id: str
     """Unique within the benchmark."""
     text: str
-    gold: str
+    gold: str | None
+    """None in a benchmark without gold answers, which is not graded."""
     level: str | None = None
     """How hard it is, as the benchmark says."""
     subject: str | None = None
@@ -46,6 +47,7 @@ def item_of(
     position: int,
     *,
     has_ids: bool,
+    has_golds: bool = True,
     seed: int = 0,
     as_it_is: bool = False,
 ) -> Item:
@@ -57,6 +59,7 @@ def item_of(
         fields: mapped field names.
         position: the row's place from 0 on: its id where the benchmark has none.
         has_ids: whether rows of this benchmark carry ids.
+        has_golds: whether they carry gold answers.
         seed: decides the order of choices that are to be shuffled.
         as_it_is: whether gold answers are texts or programs, several in a list, not formulas.
 
@@ -71,9 +74,14 @@ def item_of(
     if _BLANK_NUMBER.search(question):
         raise DataError(f"a question must have its numbers, got {question[:_SHORT]!r}")
     question_id = _id_text(_chosen(row, fields, own, "id")) if has_ids else str(position)
-    answer = _chosen(row, fields, own, "answer")
-    listed = _choices(row, own)
-    if as_it_is:
+    if not has_golds and own.answer is not None:
+        raise DataError(f"all rows must have gold answers or none, got one in {own.answer}")
+    answer = _chosen(row, fields, own, "answer") if has_golds else None
+    listed = _choices(row, own) if has_golds else None
+    gold: str | None
+    if not has_golds:
+        gold = None
+    elif as_it_is:
         gold = _gold_as_it_is(answer)
     elif listed is None:
         gold = _with_unit(_gold(answer, own), _optional(row, own.unit))
@@ -112,6 +120,13 @@ def has_id(row: Row, fields: Fields) -> bool:
     return concrete(row, fields).id is not None
 
 
+def has_gold(row: Row, fields: Fields) -> bool:
+    """Whether a row carries a gold answer, or should by the mapping."""
+    own = concrete(row, fields)
+    named = {name.lower() for name in row} & set(expected("answer").split(" or "))
+    return bool(own.answer or own.choices or named)
+
+
 def gold_text(answer: Any) -> str:
     """A gold answer as text: 27.0 is 27, a worked solution gives its last box or what stands behind
     ``####``, and ``9 (apples)`` is 9.
@@ -122,7 +137,11 @@ def gold_text(answer: Any) -> str:
     if isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]
     if isinstance(answer, bool) or not isinstance(answer, str | int | float | Decimal):
-        raise DataError(f"an answer must be text or a number, got {answer!r}")
+        texts = isinstance(answer, bool | list)
+        cure = ": grader: {kind: text} reads true and false, and lists of accepted answers"
+        raise DataError(
+            f"an answer must be text or a number, got {answer!r}{cure if texts else ''}"
+        )
     if isinstance(answer, int):
         return str(answer)
     if isinstance(answer, float | Decimal):
@@ -206,7 +225,10 @@ def _chosen(row: Row, mapped: Fields, own: Fields, what: str) -> Any:
     empty = sorted(key for key in row if key.lower() in str(names).lower().split(" or "))
     if empty or (name in row):
         raise DataError(f"a row must have the {what} in {names}, got null in {', '.join(empty)}")
-    raise DataError(f"a row must have the {what} in {names}, got fields {sorted(row)}")
+    raise DataError(
+        f"a row must have the {what} in {names}, got fields {sorted(row)}: name yours, "
+        f"fields: {{{what}: COLUMN}}"
+    )
 
 
 def _optional(row: Row, name: str | None, mapped: str | None = None) -> str | None:

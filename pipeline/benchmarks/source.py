@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import ClassVar, Literal, TypeAlias
 
 from pipeline.answers.graders import MATH, GraderSettings
@@ -19,6 +20,11 @@ GENERATED = ("arithmetic", "sums", "steps-K")
 """Generated benchmarks, as messages name them; K is a number from 1 to 20."""
 
 
+def _near(name: str) -> str:
+    near = get_close_matches(name.lower(), [*KNOWN, *GENERATED, *PUBLISHED], n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkSource:
     """One benchmark of a run.
@@ -30,7 +36,8 @@ class BenchmarkSource:
     name: str
     """A known benchmark (`pipeline.benchmarks.known`), a generated one, or one's own name."""
     path: str | None = None
-    """A JSONL, JSON, CSV or Parquet file, or a folder that holds the benchmark's file."""
+    """A JSONL, JSON, CSV, TSV or Parquet file, or a folder: with the benchmark's file, a cloned
+    data set, or what ``save_to_disk`` wrote."""
     hf_dataset: str | None = None
     """A data set on Hugging Face, in place of the known one."""
     hf_config: str | None = None
@@ -96,7 +103,7 @@ class BenchmarkSource:
         if nowhere and known_of(self.name) is None:
             raise ValueError(
                 f"a benchmark must be one of {', '.join([*KNOWN, *GENERATED, *PUBLISHED])} "
-                f"or have a path, hf_dataset or loader, got {self.name!r}"
+                f"or have a path, hf_dataset or loader, got {self.name!r}{_near(self.name)}"
             )
 
     @property

@@ -10,6 +10,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
+from pipeline.strategies import STRATEGIES
+
 _MANY = 20
 _LONG = 200
 _USUALLY = {"file": "path", "filename": "path", "dataset": "hf_dataset"}
@@ -41,7 +43,10 @@ def described(
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             names = _fields_at(root, item["loc"][:-1])
-            lines.append(f"{name} is not a field of this section{_instead(location[-1], names)}")
+            lines.append(
+                f"{name} is not a field of this section{_instead(location[-1], names)}"
+                f"{_elsewhere(location) if root is not None else ''}"
+            )
         elif item["type"] == "tuple_type":  # what YAML calls a list
             lines.append(f"{name} must be a list, got {item['input']!r}")
         elif item["type"] == "missing":
@@ -49,8 +54,34 @@ def described(
         elif ", got " in message:
             lines.append(f"{name}: {message}")
         else:
-            lines.append(f"{name}: {message[0].lower()}{message[1:]}, got {_short(item['input'])}")
+            lines.append(f"{name}{_must(item, message)}, got {_short(item['input'])}")
     return "\n".join(lines)
+
+
+_KINDS = {
+    "model": "a section with fields",
+    "dataclass": "a section with fields",
+    "dict": "a section with fields",
+    "mapping": "a section with fields",
+    "list": "a list",
+    "string": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+}
+"""What a value must be, by the first word of pydantic's type of error."""
+
+
+def _must(item: Any, message: str) -> str:
+    """What must hold, in words of a configuration file instead of pydantic's."""
+    kind, _, rest = item["type"].partition("_")
+    if item["type"] == "too_short":
+        return f" must have at least {item['ctx']['min_length']} item"
+    if kind in _KINDS and rest in ("type", "parsing", "from_float", "attributes_type"):
+        return f" must be {_KINDS[kind]}"
+    if message.startswith("Input should be "):
+        return f" must be {message.removeprefix('Input should be ')}"
+    return f": {message[0].lower()}{message[1:]}"
 
 
 def _short(value: object) -> str:
@@ -70,6 +101,14 @@ def _instead(name: str, names: Sequence[str]) -> str:
     if not names or (near and len(names) > _MANY):
         return meant
     return f"{meant or ','} {'it' if near else 'which'} has {', '.join(names)}"
+
+
+def _elsewhere(location: Sequence[str]) -> str:
+    """Where a field of strategies belongs that was set at the top of a run's configuration."""
+    known = {field.name for made in STRATEGIES.values() for field in dataclasses.fields(made)}
+    if len(location) > 1 or location[0] not in known:
+        return ""
+    return f"; strategies have it: science.strategy.{location[0]}"
 
 
 def _fields_at(kind: Any, place: Sequence[Any]) -> list[str]:

@@ -70,6 +70,8 @@ class RunConfig(Section):
             where: file or run folder that the values are of, for the message.
             recorded: whether a run has been made of it: its own answer rules are not imported.
         """
+        if "strategies" in values and "science" not in values:
+            raise ConfigError(f"{where or 'this'} is the file of a sweep: give it to jobs.sweep")
         try:
             config = cls.model_validate(values)
             strategies_of(config.science)

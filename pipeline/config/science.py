@@ -104,6 +104,14 @@ class ScienceConfig(Section):
     ``prompts.revise`` shows ``{feedback}``."""
     grader: Literal["markovscale", "math_verify", "paper"] = "markovscale"
 
+    @field_validator("benchmarks", mode="before")
+    @classmethod
+    def _by_name(cls, values: Any) -> Any:
+        """``gsm8k`` as well as ``{name: gsm8k}``."""
+        if not isinstance(values, list | tuple):
+            return values
+        return [{"name": value} if isinstance(value, str) else value for value in values]
+
     @field_validator("strategy")
     @classmethod
     def _read_weights(cls, fields: dict[str, Any]) -> dict[str, Any]:

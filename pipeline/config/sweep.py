@@ -83,12 +83,22 @@ class SweepConfig(Section):
             ConfigError: naming the field, what must hold and what came.
         """
         values = read_fields(path, "a sweep")
+        if "science" in values:
+            raise ConfigError(
+                f"a sweep must have its own file (strategies, priors, choose; such as --config "
+                f"paper), got the file of a run, {path}"
+            )
         for override in overrides:
+            if override.startswith("science."):
+                raise ConfigError(
+                    f"--set {override} is of a run: in a sweep it is "
+                    f"{override.removeprefix('science.')}"
+                )
             override_field(values, override)
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise ConfigError(described(error)) from error
+            raise ConfigError(described(error, root=cls)) from error
 
 
 def science_of(config: SweepConfig, science: ScienceConfig) -> ScienceConfig:

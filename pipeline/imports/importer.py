@@ -151,9 +151,10 @@ class _Import:
             if len(named) > 1 and options.benchmark in named:
                 entries = [entry for entry in entries if entry.benchmark == options.benchmark]
         entries = self._with_answers(entries)
-        if golds := options.golds:
-            by_text = {" ".join(item.text.split()): item.gold for item in golds}
-            entries = with_golds(entries, {item.question_id: item.gold for item in golds}, by_text)
+        if golds := [item for item in options.golds if item.gold is not None]:
+            by_id = {item.question_id: item.gold or "" for item in golds}
+            by_text = {" ".join(item.text.split()): item.gold or "" for item in golds}
+            entries = with_golds(entries, by_id, by_text)
         self._digests = Digests()
         self._graded: dict[tuple[str, str], str] = {}
         self._answers: dict[int, str | None] = {}

@@ -240,7 +240,7 @@ class RunDir:
                         f"a run directory is asked for, {address} is an exported pool: "
                         "jobs.paper, jobs.sweep, jobs.forecast and jobs.train read those"
                     )
-                raise ConfigError(f"a run directory must hold config.json, {address} does not")
+                raise ConfigError(_no_run(run.folder, address))
         return run
 
     @classmethod
@@ -415,6 +415,15 @@ class RunDir:
 def _lasting(address: str) -> Folder:
     """The folder of a run that exists: where a local one is moved away, nothing makes it again."""
     return Folder(address, resolve(address)[1] if is_local(address) else None)
+
+
+def _no_run(folder: Folder, address: str) -> str:
+    """Why a folder is no run directory, and which ones are in it."""
+    if not folder.exists():
+        return f"a run directory must hold config.json, there is no folder {address}"
+    within = [name for name in folder.folders() if folder.child(name).has("config.json")]
+    runs = f": name one of the runs in it, {', '.join(within[:10])}" if within else ""
+    return f"a run directory must hold config.json, {address} does not{runs}"
 
 
 class UnusableError(ConfigError, OSError):

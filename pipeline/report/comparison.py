@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -157,6 +158,12 @@ def comparisons_of(
     Raises:
         ConfigError: where a label is not there or nothing can be paired.
     """
+    known = list(dict.fromkeys(label for run in runs for label in _labels(run)))
+    for label in labels:
+        if label not in known:
+            near = get_close_matches(label, known, n=1, cutoff=0.5)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise ConfigError(f"a strategy must be one of {', '.join(known)}, got {label!r}{meant}")
     if len(runs) == 1 and not labels:
         made = against_rivals(runs[0].cells, rule)
         if not made:
@@ -166,7 +173,10 @@ def comparisons_of(
             )
         return made
     if len(runs) == 1 and len(labels) != 2:
-        raise ConfigError("one run needs two strategies to compare, or none named")
+        raise ConfigError(
+            f"one run must have two strategies to compare or none: name another of "
+            f"{', '.join(known)}"
+        )
     first, second = runs[0], runs[-1]
     if labels:
         wanted = [(labels[0], labels[-1])]

@@ -1,15 +1,18 @@
-"""Rows of a local JSONL, JSON, CSV or Parquet file, each with the line that it came from."""
+"""Rows of a local JSONL, JSON, CSV, TSV, Parquet or Arrow file, each with its line."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.core.errors import DataError
@@ -17,7 +20,7 @@ from pipeline.store.parquet import NO_PARQUET, check_unpacked_size
 
 Row = dict[str, Any]
 _EMPTY_CELLS = ("nan", "NaN", "None", "null", "NULL", "<NA>")  # as pandas and databases write it
-SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,9 @@ class RawRow:
     problem: str | None = None
 
 
-def find_file(path: str, name: str) -> Path:
-    """The file of benchmark `name` at `path`, which is the file itself or a folder that holds it.
+def find_files(path: str, name: str, split: str = "test") -> list[str]:
+    """The files of benchmark `name` at `path`: the file itself, or those of a folder that holds
+    the benchmark's file, a split of a cloned data set, or what ``save_to_disk`` wrote.
 
     Raises:
         DataError: if there is none, or more than one that could be meant.
@@ -45,20 +49,55 @@ def find_file(path: str, name: str) -> Path:
     if place.is_file():
         if place.suffix not in SUFFIXES:
             raise DataError(f"a benchmark file must end in {', '.join(SUFFIXES)}, got {path!r}")
-        return place
+        return [str(place)]
     if not place.is_dir():
         raise DataError(f"the path of benchmark {name!r} must be a file or folder, got {path!r}")
+    if (place / "dataset_dict.json").is_file() or (place / "state.json").is_file():
+        return [str(file) for file in _saved(place, split)]
     stems = (name, f"{name}_test", f"{name}/test")
     named = [place / f"{stem}{end}" for stem in stems for end in SUFFIXES]
-    found = [file for file in named if file.is_file()]
+    found = [file for file in named if file.is_file()][:1]
     if not found:
         found = sorted(file for file in place.iterdir() if file.suffix in SUFFIXES)
-        if len(found) != 1:
+        found = found if len(found) == 1 else _shards(place, split)
+    if not found:
+        raise DataError(
+            f"a benchmark folder must hold {name}.jsonl (or .json, .csv, .tsv, .parquet, or "
+            f"{name}_test.jsonl), one data file alone, or the files of one split, "
+            f"{split}.jsonl or {split}-00000-of-00001.parquet; none or several are in {path!r}: "
+            "name the file"
+        )
+    return [str(file) for file in found]
+
+
+def _saved(folder: Path, split: str) -> list[Path]:
+    """The Arrow files of what ``save_to_disk`` of `datasets` wrote: a data set, or one by split."""
+    if (folder / "dataset_dict.json").is_file():
+        splits = sorted(part.name for part in folder.iterdir() if (part / "state.json").is_file())
+        if split not in splits and len(splits) != 1:
             raise DataError(
-                f"a benchmark folder must hold {name}.jsonl (or .json, .csv, .parquet, or "
-                f"{name}_test.jsonl) or one data file alone, got {len(found)} in {path!r}"
+                f"a saved data set must have the split {split}, got {', '.join(splits)} in "
+                f"{str(folder)!r}: name the folder of one"
             )
-    return found[0]
+        folder /= split if split in splits else splits[0]
+    found = sorted(folder.glob("*.arrow"))
+    if not found:
+        raise DataError(f"a saved data set must hold *.arrow files, got none in {str(folder)!r}")
+    return found
+
+
+def _shards(folder: Path, split: str) -> list[Path]:
+    """The files of one split in a cloned data set: ``test.csv``, ``data/test-*.parquet`` or
+    ``main/test-*.parquet``; none where several sets of files could be meant."""
+    of_split = re.compile(rf"{re.escape(split)}(-\d+-of-\d+)?")
+    found = [
+        file
+        for level in ("*", "*/*")
+        for file in sorted(folder.glob(level))
+        if file.suffix in SUFFIXES and of_split.fullmatch(file.stem)
+    ]
+    several = len({(file.parent, file.suffix) for file in found}) > 1
+    return [] if several else found
 
 
 def read_rows(path: str | Path, *, max_row_bytes: int, max_file_bytes: int) -> Iterator[RawRow]:
@@ -79,8 +118,10 @@ def read_rows(path: str | Path, *, max_row_bytes: int, max_file_bytes: int) -> I
             return _jsonl(file, max_row_bytes)
         case ".json":
             return _json(file)
-        case ".csv":
+        case ".csv" | ".tsv":
             return _csv(file, max_row_bytes)
+        case ".arrow":
+            return _arrow(file)
         case ".parquet":
             return _parquet(file, max_file_bytes)
         case other:
@@ -182,6 +223,47 @@ def _csv(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
         else:
             values = (None if cell.strip() in _EMPTY_CELLS else cell for cell in cells)
             yield RawRow(where, dict(zip(header, values, strict=True)))
+
+
+def _delimiter(header: str) -> str:
+    """What separates the cells of a header; a comma unless another sign gives more of them."""
+
+    def cells(sign: str) -> int:
+        return max(map(len, csv.reader([header], delimiter=sign)), default=0)
+
+    return max((",", ";", "\t", "|"), key=cells)
+
+
+def _decoded(file: Path) -> str:
+    """A CSV file as text: UTF-8, else what spreadsheets write (`is_legacy`)."""
+    return file.read_text("cp1252") if is_legacy(file) else _text(file)
+
+
+def is_legacy(path: str | Path) -> bool:
+    """Whether a CSV file is no UTF-8 and can be Windows-1252, which contains printable Latin-1."""
+    file = Path(path)
+    if file.suffix not in (".csv", ".tsv"):
+        return False
+    data = file.read_bytes()
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        with suppress(UnicodeDecodeError):
+            return "\0" not in data.decode("cp1252")
+    return False
+
+
+def _arrow(file: Path) -> Iterator[RawRow]:
+    """Rows of an Arrow stream, as `datasets` saves them."""
+    number = 0
+    try:
+        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
+            for batch in stream:
+                for row in batch.to_pylist():
+                    number += 1
+                    yield RawRow(f"{file}, row {number}", row)
+    except (*NO_PARQUET, OSError) as error:
+        raise DataError(f"{file} must be an Arrow stream: {error}") from error
 
 
 def _parquet(file: Path, max_file_bytes: int) -> Iterator[RawRow]:

@@ -304,5 +304,6 @@ def _transitions(
             return source.a, source.b
     raise ConfigError(
         f"{kind} needs a and b for every question, got none for question "
-        f"{question.question_id!r} of {question.benchmark!r}: give science.priors"
+        f"{question.question_id!r} of {question.benchmark!r}: give priors (science.priors of a "
+        "run, priors of a sweep, priors= of open_pool)"
     )
