@@ -126,6 +126,7 @@ def _add_depth(options: argparse.ArgumentParser, name: str, metavar: str, what: 
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from jobs.progress import steps
     from pipeline.imports.first_table import first_table
     from pipeline.imports.importer import MOST_DISAGREEMENTS, import_log
     from pipeline.imports.own_pools import read_own
@@ -142,7 +143,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _options(arguments)
     worst, made = 0.0, 0
     tables: dict[str, dict[str, list[Row]]] = {}  # by benchmark and pool
-    for part, log in logs.items():
+    for part, log in steps(logs.items(), lambda item: item[0] or arguments.out, "importing"):
         address = arguments.out.rstrip("/") + (f"/{_file_name(part)}" if part else "")
         try:
             report = import_log(log, files, options, address)

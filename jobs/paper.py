@@ -25,6 +25,7 @@ from pipeline.core.errors import ConfigError
 if TYPE_CHECKING:
     from pipeline.paper.evaluation import Evaluation
     from pipeline.replay.costs import Cost
+    from pipeline.replay.pools import CompletionPool
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     made = _evaluations(arguments, cost)
     add_runs(made, [read_run(run) for run in arguments.run])
+    logger.info("writing tables, charts and the page")
     for name, content in build(made, profile=arguments.profile, paper=paper):
         folder.write(name, content.encode())
     questions = sum(len(evaluation.pool.questions) for evaluation in made)
@@ -116,14 +118,15 @@ def _evaluations(arguments: argparse.Namespace, cost: Cost) -> list[Evaluation]:
         ConfigError: where two pools hold the same benchmark of the same backbone.
     """
     from jobs.pool_priors import predicted_pool
+    from jobs.progress import steps
     from pipeline.config.science import PriorsConfig
     from pipeline.paper.beliefs import from_other_half, predicted
     from pipeline.paper.evaluation import evaluate
     from pipeline.paper.settings import Maker
     from pipeline.replay.pools import read_pool
 
-    found: dict[tuple[str, str], Evaluation] = {}
-    for address in arguments.pool:
+    parts: dict[tuple[str, str], CompletionPool] = {}
+    for address in steps(arguments.pool, str, "reading"):
         pool = read_pool(address).comparable()
         if pool.imported is not None:
             print(f"{address}: {pool.imported.sentence}")
@@ -132,21 +135,22 @@ def _evaluations(arguments: argparse.Namespace, cost: Cost) -> list[Evaluation]:
             priors = PriorsConfig(predictor=arguments.predictor)
             pool = predicted_pool(pool, priors, arguments.features)
         for benchmark in pool.benchmarks:
-            if (backbone, benchmark) in found:
+            if (backbone, benchmark) in parts:
                 raise ConfigError(
                     f"pools must differ in backbone or benchmark, {benchmark} of {backbone} is in "
-                    f"{found[backbone, benchmark].pool.address} and in {address}: chains and "
+                    f"{parts[backbone, benchmark].address} and in {address}: chains and "
                     "samples of other seeds become one pool by markovscale import --format pool"
                 )
-            part = pool.of_benchmarks((benchmark,))
-            if arguments.predictor is None:
-                believed = from_other_half(part)
-            else:
-                believed = predicted(part, f"predicted by {arguments.predictor}")
-            make = Maker(pool.science, arguments.profile, believed.p0_source)
-            found[backbone, benchmark] = evaluate(believed, backbone, make, cost)
-            logger.info("%s of %s is replayed", benchmark, address)
-    return list(found.values())
+            parts[backbone, benchmark] = pool.of_benchmarks((benchmark,))
+    found = []
+    for (backbone, _), part in steps(parts.items(), lambda item: item[0][1], "replaying"):
+        if arguments.predictor is None:
+            believed = from_other_half(part)
+        else:
+            believed = predicted(part, f"predicted by {arguments.predictor}")
+        make = Maker(part.science, arguments.profile, believed.p0_source)
+        found.append(evaluate(believed, backbone, make, cost))
+    return found
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, track
 from rich.progress import Progress as Bar
 
 from pipeline.planning.run_caps import standing
@@ -16,6 +17,26 @@ logger = logging.getLogger(__name__)
 
 _LEAST_SHARE = 0.05
 """Of a phase's chains that must be done before a time left is told."""
+
+
+T = TypeVar("T")
+
+
+def steps(items: Collection[T], name: Callable[[T], str], what: str) -> Iterator[T]:
+    """Gives items one by one: with a bar and the time left on a terminal, else a log line an item.
+
+    Args:
+        items: the work to do.
+        name: of an item, for log lines.
+        what: is done with the items, such as "replaying".
+    """
+    console = Console(stderr=True)
+    if console.is_terminal and logger.isEnabledFor(logging.INFO):
+        yield from track(items, what, console=console, transient=True)
+        return
+    for number, item in enumerate(items, 1):
+        logger.info("%s %s (%d of %d)", what, name(item), number, len(items))
+        yield item
 
 
 class Progress:

@@ -18,6 +18,7 @@ engine. Exits with 0, or with 2 for input that does not fit.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -29,6 +30,9 @@ from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipeline.replay.pools import CompletionPool
+
+
+logger = logging.getLogger(__name__)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -103,6 +107,7 @@ def main(argv: list[str] | None = None) -> int:
 
     log_to_stderr(arguments.level)
     Folder(arguments.out).prepare("agree.json")
+    logger.info("reading %s", arguments.pool)
     pool = read_pool(arguments.pool).of_benchmarks(arguments.benchmark)
     lines = []
     if arguments.only is None:
@@ -110,6 +115,7 @@ def main(argv: list[str] | None = None) -> int:
         from jobs.training import train
 
         lines = train(config, pool, arguments)
+    logger.info("fitting the weights of agree")
     lines += _agree(pool, arguments)
     print("\n".join(lines))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import posixpath
 from dataclasses import asdict, replace
 
@@ -23,6 +24,8 @@ from pipeline.theory.transitions import (
     labels_of_verdicts,
     total,
 )
+
+logger = logging.getLogger(__name__)
 
 
 def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:
@@ -45,6 +48,7 @@ def train(config: RunConfig, pool: CompletionPool, arguments: argparse.Namespace
         epochs=arguments.epochs or PAPER.epochs,
         learning_rate=arguments.learning_rate or PAPER.learning_rate,
     )
+    logger.info("fitting heads for p0, a, b and tokens on %d questions", len(training))
     fit = fit_heads(targets, features, paper=paper, seed=arguments.seed)
     origin = config.science.origin([target.text for target in training])
     card = PredictorCard(
