@@ -28,13 +28,13 @@ def pool_config(address: str, file: str | None, overrides: Sequence[str]) -> Run
     """
     beside = posixpath.dirname(address.rstrip("/")) or "."
     if is_export(address):
-        if file is None:
+        science, synthetic = exported_science(address)
+        if file is None and not synthetic:
             raise ConfigError(
                 f"{address} is an exported pool, which says nothing of the machine: give --config "
                 "FILE, a run's configuration whose runtime section fits it, such as laptop"
             )
-        science, synthetic = exported_science(address)
-        runtime: dict[str, Any] = RunConfig.read(file).get("runtime", {})
+        runtime: dict[str, Any] = {} if file is None else RunConfig.read(file).get("runtime", {})
         runtime["runs"] = beside
         values = {"science": science.model_dump(mode="json"), "runtime": runtime}
     else:

@@ -273,7 +273,7 @@ def test_finds_the_file_in_a_folder(tmp_path: Path) -> None:
 
     assert alone.items == ITEMS
     assert named.items == ITEMS[:1]
-    with pytest.raises(DataError, match="got 2 in"):
+    with pytest.raises(DataError, match="none or several are in"):
         load(BenchmarkSource(name="third", path=str(tmp_path)))
     with pytest.raises(DataError, match="must be a file or folder"):
         load(BenchmarkSource(name="mine", path=str(tmp_path / "none")))

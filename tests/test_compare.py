@@ -95,8 +95,8 @@ def test_pilots_are_ranked_by_their_limit(folder: Path, capsys: pytest.CaptureFi
     ("arguments", "message"),
     [
         (["{f}/nowhere"], "a run directory must hold config.json"),
-        (["{f}/one", "--strategy", "base"], "one run needs two strategies to compare"),
-        (["{f}/one", "--strategy", "base", "--strategy", "x"], "outcomes of strategy 'x'"),
+        (["{f}/one", "--strategy", "base"], "one run must have two strategies to compare"),
+        (["{f}/one", "--strategy", "base", "--strategy", "x"], "must have a strategy 'x', it has"),
         (["{f}/one", *["--strategy", "base"] * 3], "twice, not more"),
         (["{f}/one", "--n", "0"], "--n must be >= 1, got 0"),
         (["{f}/parallel"], "parallel must have outcomes of one MR-Thinking"),

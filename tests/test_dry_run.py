@@ -125,6 +125,10 @@ def test_resuming_by_name_needs_a_name(tmp_path, capsys):
     [
         (["science.generator.model=Qwen/Qwen3-30B-A3B"], "got the shape of deepseek-ai/"),
         (["runtime.generator.engine.extra={pipeline_parallel_size: 2}"], "pipeline_parallel_size"),
+        (
+            ["science.generator.model=models/tiny-verifier"],
+            "must be a model that generates text, got Qwen2ForProcessRewardModel",
+        ),
         (["science.generator.model=models/nope"], "must be a folder that exists, got models/nope"),
         (
             ["science.generator.model=/no/such"],

@@ -226,3 +226,16 @@ def test_rules_that_need_scores_are_left_out_without_them() -> None:
         AnswerRule.LAST.value,
         AnswerRule.VOTE.value,
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "override", "message"),
+    [
+        ("configs/laptop.yaml", "seed=1", "a sweep must have its own file"),
+        ("configs/sweeps/small.yaml", "science.priors.a=0.1", "in a sweep it is priors.a=0.1"),
+    ],
+)
+def test_what_is_of_a_run_is_named_in_a_sweep(path: str, override: str, message: str) -> None:
+    """The file of a run, and fields as a run's file has them."""
+    with pytest.raises(ConfigError, match=message):
+        SweepConfig.load(path, [override])

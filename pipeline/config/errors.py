@@ -51,7 +51,7 @@ def described(
             lines.append(f"{name} must be a list, got {item['input']!r}")
         elif item["type"] == "missing":
             lines.append(f"{name} must be given")
-        elif ", got " in message:
+        elif ", got " in message and not message.startswith("Input should"):
             lines.append(f"{name}: {message}")
         else:
             lines.append(f"{name}{_must(item, message)}, got {_short(item['input'])}")

@@ -158,12 +158,8 @@ def comparisons_of(
     Raises:
         ConfigError: where a label is not there or nothing can be paired.
     """
-    known = list(dict.fromkeys(label for run in runs for label in _labels(run)))
-    for label in labels:
-        if label not in known:
-            near = get_close_matches(label, known, n=1, cutoff=0.5)
-            meant = f" (did you mean {near[0]}?)" if near else ""
-            raise ConfigError(f"a strategy must be one of {', '.join(known)}, got {label!r}{meant}")
+    for label in labels[:1] if len(runs) == 1 else ():
+        _cells(runs[0], label)
     if len(runs) == 1 and not labels:
         made = against_rivals(runs[0].cells, rule)
         if not made:
@@ -175,7 +171,7 @@ def comparisons_of(
     if len(runs) == 1 and len(labels) != 2:
         raise ConfigError(
             f"one run must have two strategies to compare or none: name another of "
-            f"{', '.join(known)}"
+            f"{', '.join(_labels(runs[0]))}"
         )
     first, second = runs[0], runs[-1]
     if labels:
@@ -219,8 +215,10 @@ def _labels(run: RunData) -> list[str]:
 def _cells(run: RunData, label: str) -> list[Cell]:
     found = [cell for cell in run.cells if cell.label == label]
     if not found:
+        near = get_close_matches(label, _labels(run), n=1, cutoff=0.5)
+        meant = f" (did you mean {near[0]}?)" if near else ""
         raise ConfigError(
-            f"{run.run_id} must have outcomes of strategy {label!r}, it has "
-            f"{', '.join(_labels(run)) or 'none'}"
+            f"{run.run_id} must have a strategy {label!r}, it has "
+            f"{', '.join(_labels(run)) or 'none'}{meant}"
         )
     return found

@@ -195,9 +195,8 @@ def _text(file: Path) -> str:
 
 
 def _csv(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
-    text = _text(file)
-    first = text.partition("\n")[0]
-    separator = "," if "," in first else next((s for s in ";\t" if s in first), ",")
+    text = _decoded(file)
+    separator = "\t" if file.suffix == ".tsv" else _separator(text.partition("\n")[0])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header: list[str] | None = None
     line = 1
@@ -225,7 +224,7 @@ def _csv(file: Path, max_row_bytes: int) -> Iterator[RawRow]:
             yield RawRow(where, dict(zip(header, values, strict=True)))
 
 
-def _delimiter(header: str) -> str:
+def _separator(header: str) -> str:
     """What separates the cells of a header; a comma unless another sign gives more of them."""
 
     def cells(sign: str) -> int:
