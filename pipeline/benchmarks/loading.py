@@ -206,7 +206,8 @@ def _understood(
     seen: dict[str, str] = {}
     by_text: dict[str, Item] = {}
     grader = source.graded_by
-    has_ids = has_golds = None
+    has_ids: bool | None = None
+    has_golds: bool | None = None
     fields = source.fields
     for position, raw in enumerate(_raw_rows(source)):
         result: Item | Skip
