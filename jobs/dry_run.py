@@ -227,12 +227,12 @@ def check_model_folders(config: RunConfig) -> None:
             found = json.loads((folder / "config.json").read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise ConfigError(f"{where} must hold a config.json, got {error}") from error
-        check_shape(model.shape, found)
         made = [str(name) for name in found.get("architectures") or ()]
         if role == "generator" and made and not any(name.endswith(_WRITES) for name in made):
             raise ConfigError(
                 f"{where} must be a model that generates text, got {', '.join(made)} in {folder}"
             )
+        check_shape(model.shape, found)
 
 
 _WRITES = ("CausalLM", "LMHeadModel", "ConditionalGeneration")

@@ -202,7 +202,7 @@ def test_it_needs_no_engine_and_no_ray(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--pool", POOL, "--pool", POOL], "pools must differ in backbone or benchmark"),
-        (["--pool", "nowhere"], "must hold config.json, nowhere does not"),
+        (["--pool", "nowhere"], "must hold config.json, there is no folder nowhere"),
         (["--pool", POOL, "--paper", "nowhere"], "--paper must be a folder"),
     ],
 )

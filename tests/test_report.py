@@ -400,7 +400,7 @@ def test_without_gold_there_is_no_accuracy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "a run directory must hold config.json, nowhere does not"),
+        (["nowhere"], "a run directory must hold config.json, there is no folder nowhere"),
         (["{run}", "--paper", "nowhere"], "--paper must be a folder with any of main_accuracy.csv"),
         (["{run}", "--sweep", "{run}/questions.parquet"], "a sweep must have the columns of"),
         (["{run}", "--sweep", "{run}/nowhere.parquet"], "No such file"),
