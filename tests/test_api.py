@@ -140,7 +140,7 @@ def test_what_a_notebook_gives_is_taken_or_refused_in_a_line(tmp_path: Path) -> 
     refused: dict[str, Callable[[], object]] = {
         r"did you mean mr_thinking\?": lambda: api.sweep(pool, "mr_thinkin"),
         "strategy must be as in a configuration": lambda: api.replay(wrong, pool),
-        "priors: ": lambda: api.open_pool(POOL, priors=letters),
+        "priors must be a section": lambda: api.open_pool(POOL, priors=letters),
         "rule must be one of last": lambda: api.front(table, rule="lst"),
         "benchmark must be one of made-up": lambda: api.plot_accuracy(run.accuracies(), "aime"),
         "name must be one of": lambda: api.plot_metrics(run.metrics(), "tokens"),

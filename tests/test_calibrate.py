@@ -67,7 +67,7 @@ def test_a_pool_of_right_answers_alone_makes_json_that_everyone_reads(
         replace(q, round_verdicts=("right",) * 4, sample_verdicts=("right",) * 4)
         for q in pool.questions
     )
-    monkeypatch.setattr(calibrate, "read_pool", lambda _: replace(pool, questions=right))
+    monkeypatch.setattr("pipeline.replay.pools.read_pool", lambda _: replace(pool, questions=right))
     assert calibrate.main(["--pool", "made up", "--out", str(fitted)]) == 0
     written = json.loads(fitted.read_text(), parse_constant=pytest.fail)
     assert written["held_out"]["after"]["auc"] is None

@@ -223,7 +223,7 @@ def test_a_run_without_own_rules_is_what_it_was(project):
     assert plain.science_digest() in digests
     assert len(digests) == 5
     assert schema_of(rules_of(plain.science)).equals(SCHEMA)
-    assert names.startswith("b251720e28a20790")
+    assert names.startswith("66d1a258e7a2ed8c")
     assert plain.science_digest().startswith("36de979470a054f8")
 
 

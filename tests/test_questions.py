@@ -65,7 +65,7 @@ def test_a_priors_table_gives_each_question_its_own(tmp_path, suffix):
         ("p.jsonl", '{"p0": 1}', "a priors row must have a question_id"),
         ("p.jsonl", '{"question_id": 1}\n{"question_id": "1"}', "must have one priors row"),
         ("p.jsonl", '{"question_id": 1, "p0": "x"}', "p0 must be in .* line 1"),
-        ("p.txt", "", "must be .jsonl, .json, .csv, .parquet, got '.txt'"),
+        ("p.txt", "", "must be .jsonl, .json, .csv, .tsv, .parquet, got '.txt'"),
     ],
 )
 def test_a_wrong_priors_file_is_named(tmp_path, name, text, message):

@@ -150,9 +150,6 @@ POOL_STRATEGIES: list[Any] = [
     {"kind": "self_consistency", "label": "weighted", "weighted": True},
     {"kind": "esc", "window": 3},
     {"kind": "asc", "batch": 2},
-    {"kind": "expected_agreement", "price": 0.03},
-    {"kind": "chain_expected_agreement", "price": 0.03},
-    {"kind": "settled", "repeat": 2},
     {"kind": "dsc", "profile": "paper"},
 ]
 

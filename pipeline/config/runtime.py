@@ -222,7 +222,7 @@ class RuntimeConfig(Section):
     """Cluster to join; None joins the one of the job, else starts Ray on this machine."""
     generator: PoolConfig = PoolConfig()
     verifier: PoolConfig = PoolConfig()
-    judge: PoolConfig = PoolConfig(num_gpus=0)
+    judge: PoolConfig = PoolConfig(num_gpus=0, num_cpus=0)
     """Of ``science.judge``: its ``endpoint``."""
     controllers: ControllerConfig = ControllerConfig()
     features: FeatureConfig = FeatureConfig()
