@@ -41,6 +41,7 @@ def test_quick_figures_are_collected(capfd: pytest.CaptureFixture[str]) -> None:
     assert [size["nodes"] for size in figures["simulate"]["sizes"]] == [1, 16, 64, 256] * 2
 
 
+@pytest.mark.slow
 def test_a_run_that_is_gone_on_with_has_all_its_questions(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

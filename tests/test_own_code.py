@@ -77,6 +77,7 @@ def test_what_a_strategy_prints_is_no_decision(project):
     assert check_strategy(["early.stable:Stable", "--set", "n=3"]) == 0
 
 
+@pytest.mark.slow
 def test_what_others_do_as_garbage_is_collected_is_not_the_strategys(project):
     """A collection that falls into a decision may ask the clock (profilers, hypothesis do)."""
     asked = []

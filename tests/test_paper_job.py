@@ -163,6 +163,7 @@ def test_the_page_opens_from_disk_and_says_what_made_it(written: Path) -> None:
     assert latex.count(r"\begin{table*}") == latex.count(r"\end{table*}") == tables
 
 
+@pytest.mark.slow
 def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
     """Marked where they lie outside our interval."""
     numbers = tmp_path / "numbers"
@@ -177,6 +178,7 @@ def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
     assert (row["paper_accuracy_outside"], row["paper_tokens_outside"]) == ("False", "True")
 
 
+@pytest.mark.slow
 def test_upstream_baselines_are_what_the_profile_says(tmp_path: Path) -> None:
     """DSC ranks with prompts of its own there, which no pool has."""
     out = tmp_path / "out"

@@ -268,6 +268,7 @@ def families() -> dict[str, Family]:
     return {family.name: family for family in families_of(made(), weights)}
 
 
+@pytest.mark.slow
 def test_the_paper_has_all_families_and_the_star_by_its_own_rule_as_a_control() -> None:
     """Chains, variants, agree and samplers, MR-Thinking by every rule; means over ten splits with
     their spread, weights of agree fitted anew on each."""
