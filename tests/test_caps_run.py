@@ -30,6 +30,7 @@ def drawn(run: RunDir) -> int:
     return sum(read_journal(run.journal).table["completion_tokens"].to_pylist())
 
 
+@pytest.mark.slow
 def test_a_capped_run_keeps_its_cap_and_goes_on_with_a_higher_one(tmp_path: Path) -> None:
     """Two controllers share the cap: it is passed by less than what was in flight. Finished
     questions have their outcomes, the rest none. The same cap ends the next attempt before engines

@@ -74,6 +74,7 @@ def killed(tmp_path):
 SLOW_ENGINES = {"tokens_per_s": 30.0}  # a round takes about 2 s
 
 
+@pytest.mark.slow
 def test_a_stopped_run_flushes_within_the_grace_of_ray_and_is_resumed(killed):
     """SIGTERM, as `ray job stop` sends it: within 3 s all that is finished is durable and the exit
     status says that the run can be resumed, which then draws nothing durable again. Meanwhile Ray
@@ -115,6 +116,7 @@ def rounds_of(run):
     return read_journal(RunDir.open(str(run)).journal).table
 
 
+@pytest.mark.slow
 def test_a_run_in_which_everything_fails_says_so_once(killed):
     """Every question fails: one message with the last error, exit status 1, no endless retries."""
     run = killed(

@@ -86,6 +86,7 @@ def test_transformers_gives_the_last_layers_states_of_the_prompt(pooling: str) -
 
 @pytest.mark.vllm
 @pytest.mark.parametrize("pooling", ["last", pytest.param("mean", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_vllm_gives_the_same_states(pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """vLLM's pooling runner agrees with transformers, neither normalised nor cut."""
     from actors.engines.vllm_setup import environment

@@ -199,7 +199,7 @@ def test_scripted_settings_are_checked_before_anything_starts() -> None:
     """The error names the field, what must hold and what came."""
     with (
         pytest.raises(
-            ConfigError, match=r"runtime\.scripted\.p0: .* less than or equal to 1, got 2"
+            ConfigError, match=r"runtime\.scripted\.p0 must be less than or equal to 1, got 2"
         ),
         scripted(p0=2.0),
     ):

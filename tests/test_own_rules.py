@@ -386,6 +386,7 @@ def test_a_collection_leaves_rules_out():
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_the_page_from_live_run_to_replay(project, tmp_path, monkeypatch, capsys):
     """The commands of the page, on scripted engines; then, without the package, the run can still
     be read, and what needs the code says so in a line."""
