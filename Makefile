@@ -23,7 +23,7 @@ paper: install
 
 test: install-dev
 	$(BIN)/python -m pytest -m "not ray and not vllm and not browser and not slow and not gpu and not readers" \
-	  -n 2 --dist loadfile
+	  -n 3 --dist loadfile
 
 # the same tests with the branches of pipeline/ that they take; tracing doubles their time
 coverage: install-dev
