@@ -40,7 +40,9 @@ class Checker:
     def __init__(
         self, pools: Mapping[str, EnginePool], model: JudgeModel | None, grading: GradingPool
     ) -> None:
-        self._judge, self._model, self._grading = pools.get(JUDGE), model, grading
+        pool = pools.get(JUDGE)
+        self._judge = None if pool is None or model is None else (pool, model)
+        self._grading = grading
         self._known: dict[str, str] = {}
         """Replies of the judge, by its prompt."""
 
@@ -60,29 +62,32 @@ class Checker:
         settled = work.grader.settled(gold, answer)
         if settled is not None or answer is None:
             return settled or Verdict.WRONG, 0
-        if self._judge is None or self._model is None:
+        if self._judge is None:
             return Verdict.UNGRADED, 0
-        reply, tokens = await self._ask(work, self._model.prompt, gold=gold, answer=answer)
+        pool, model = self._judge
+        reply, tokens = await self._ask(pool, model, work, model.prompt, gold=gold, answer=answer)
         return verdict_of(reply), tokens
 
     async def _feedback(self, work: Work, answer: str) -> tuple[str | None, int]:
         if work.grader.check or work.grader.runs_public_tests:
             asked = self._grading.feedback(work.grader, work.question.text, answer)
             return await asyncio.wrap_future(asked), 0
-        if work.grader.kind != "judge" or self._judge is None or self._model is None:
+        if work.grader.kind != "judge" or self._judge is None:
             return None, 0
-        reply, tokens = await self._ask(work, self._model.remark, answer=answer)
+        pool, model = self._judge
+        reply, tokens = await self._ask(pool, model, work, model.remark, answer=answer)
         return after_thinking(reply).strip()[:_REMARK_CHARS] or None, tokens
 
-    async def _ask(self, work: Work, template: str, **fields: str) -> tuple[str, int]:
+    async def _ask(
+        self, pool: EnginePool, model: JudgeModel, work: Work, template: str, **fields: str
+    ) -> tuple[str, int]:
         """The judge's reply and its tokens; one that is known costs nothing."""
         values = {"question": work.question.whole, **fields}
         prompt = _FIELD.sub(lambda field: unforged(values.get(field[1], field[0])), template)
         if prompt in self._known:
             return self._known[prompt], 0
-        assert self._judge is not None and self._model is not None  # noqa: PT018
-        call = GenerateCall(self._model.request(prompt), session=work.session)
-        made = await self._judge.call(call)
+        call = GenerateCall(model.request(prompt), session=work.session)
+        made = await pool.call(call)
         if isinstance(made, Failure):
             logger.warning("the judge gave no reply: %s", made.error)
             return "", made.completion_tokens or 0

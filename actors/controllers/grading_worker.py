@@ -68,7 +68,7 @@ def judge(
 
 
 def _by_function(place: str, gold: str, prediction: str) -> Judgement:
-    """What a user's own function says, whatever it prints meanwhile."""
+    """What a user's own function returns; what it prints is discarded."""
     with redirect_stdout(sys.stderr):
         said = GraderSettings(kind=place).function()(gold, prediction)
     if said is None:

@@ -391,7 +391,7 @@ class InProcess:
             ticket.put(broken)
 
     def _deliver(self) -> None:
-        """Hand over what is ready, with one call of each event loop."""
+        """Sends what is ready, with one call of each event loop."""
         if not self._ready:
             return
         ready, self._ready[:] = self._ready[:], []

@@ -289,7 +289,7 @@ def _lives(told: Iterable[Stats]) -> list[Stats]:
     return [stats for seen in last.values() for stats in seen]
 
 
-_WORTH = 0.05  # a split is told where it saves at least this share of the time
+_WORTH = 0.05  # a split is reported where it saves at least this share of the time
 
 
 def better_split(
