@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # before anything imports Ray: a token in the user's home must not decide whether tests connect
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+# a call that needs Ray where none runs must fail, not start one of its own
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 # tables are as wide as the tests say, not as the terminal of whoever runs them
 os.environ.pop("COLUMNS", None)
 # before anything imports torch: its threads spin while they wait for each other, which on a busy

@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+import ray
 
 from pipeline.core.errors import ConfigError, EngineError
 from tests.chat_servers import OPENAI, VLLM, Asked, Faults, Said, ScriptedModel, serving
@@ -223,6 +224,17 @@ def test_whoever_started_a_run_is_told_where_a_server_goes(
 def test_a_busy_server_is_asked_again() -> None:
     """A refusal for its load says nothing of the request."""
     assert found(Faults(ScriptedModel(), iter([BUSY, None] * 4)))["refused"] == ()
+
+
+def test_a_slow_server_starts_no_ray(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reports of what waits for a place ask Ray; a run of endpoints alone has none to ask."""
+    monkeypatch.setattr("actors.engines.launch.FIRST_S", 0.0)
+    found(Faults(ScriptedModel(), iter([Said(429, BUSY.body, {"Retry-After": "2"})])))
+
+    assert not ray.is_initialized()
+    assert "waited for" not in caplog.text
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,7 +231,9 @@ def start_pools(
                         samples=(samples or {}).get(role, ()),
                     )
                 )
-        with waited_for("engines"):
+        # only what Ray places can wait for a place; a run of endpoints alone may have no Ray
+        placed = any(hosting_of(runtime, role).on_cluster for role in hosts)
+        with waited_for("engines") if placed else nullcontext():
             for host in hosts.values():
                 host.wait()
         pool, fixed = pools[GENERATOR], runtime.controllers.in_flight
