@@ -26,7 +26,7 @@ from benchmarks.workload import Job, jobs
 
 def ideal_s(work: Sequence[Job], slots: int, tokens_per_s: float) -> float:
     """Seconds that the chains take where nothing but the engines' speed and slots holds them."""
-    return makespan(work, "longest_first", slots, Speed(1 / tokens_per_s, 0.0))
+    return makespan(work, slots, Speed(1 / tokens_per_s, 0.0))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

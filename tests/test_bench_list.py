@@ -14,9 +14,7 @@ def test_every_benchmark_is_listed_with_its_purpose(capsys: pytest.CaptureFixtur
     """One whole sentence each, from the module itself; what they are made of is not listed."""
     known = benchmarks()
 
-    assert {"control_plane", "hops", "peers", "scaling", "simulate", "start_up", "throughput"} <= (
-        known.keys()
-    )
+    assert {"control_plane", "hops", "peers", "resume", "scaling", "throughput"} <= known.keys()
     assert not {"machine", "product", "workload"} & known.keys()
     assert all(each.endswith(".") for each in known.values())
     assert main([]) == 0
@@ -34,11 +32,10 @@ def test_a_name_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.slow
 def test_quick_figures_are_collected(capfd: pytest.CaptureFixture[str]) -> None:
     """The last line has the figures of each by name."""
-    assert main(["--quick", "simulate"]) == 0
+    assert main(["--quick", "paper"]) == 0
 
     figures = json.loads(capfd.readouterr().out.splitlines()[-1])
-    assert figures["simulate"]["questions"] == 1_000_000
-    assert [size["nodes"] for size in figures["simulate"]["sizes"]] == [1, 16, 64, 256] * 2
+    assert figures["paper"]["questions"] == 200
 
 
 @pytest.mark.slow

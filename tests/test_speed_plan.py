@@ -153,4 +153,4 @@ def test_a_makespan_is_that_of_a_simulated_replica(slots, count):
         [Chains(1, job.total) for job in work], replicas=1, places=slots, step_s=speed.step_s
     )
 
-    assert got == pytest.approx(makespan(work, "longest_first", slots, speed))
+    assert got == pytest.approx(makespan(work, slots, speed))
