@@ -1,6 +1,6 @@
 """Make a pool of what `tools.draw` drew, as the product's own collection would have recorded it.
 
-    python -m tools.pools --drawn FILE --generator models/steps-small --out data/pools/steps-small
+    python -m tools.pools --drawn FILE... --generator models/steps-small --out data/pools/steps-small
 
 The strategies of a collection ask and the recorded replies answer, so requests and digests are
 those of `jobs.collect`. Answers are extracted and graded by the product. Scores are kept to three
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,17 @@ CONFIG = "configs/pools/steps.yaml"
 
 
 class Drawn:
-    """The replies of one file, by question and place."""
+    """The replies of the files, rounds before samples, by question and place."""
 
-    def __init__(self, path: Path) -> None:
-        held = np.load(path)
-        self.rounds, self.samples, self.count, self.seed = held["shape"].tolist()
+    def __init__(self, paths: Sequence[Path]) -> None:
+        files = [np.load(path) for path in paths]
+        shapes = np.array([each["shape"] for each in files])  # rounds, samples, questions, seed
+        self.rounds, self.samples = shapes[:, :2].sum(0).tolist()
+        self.count, self.seeds = int(shapes[0, 2]), ", ".join(map(str, shapes[:, 3]))
+        held = {
+            name: np.concatenate([each[name] for each in files])
+            for name in ("ids", "lengths", "read", "scores", "steps")
+        } | {"sizes": files[0]["sizes"]}
         self.sizes = {int(level): int(size) for level, size in held["sizes"]}
         self.lengths, self.read = held["lengths"], held["read"]
         self.ids = np.split(held["ids"], np.cumsum(self.lengths.astype(int))[:-1])
@@ -77,7 +83,7 @@ class Drawn:
 def main(argv: list[str] | None = None) -> int:
     """Write the pool and say what it holds."""
     parser = argparse.ArgumentParser(prog="tools.pools", description=__doc__)
-    parser.add_argument("--drawn", type=Path, required=True)
+    parser.add_argument("--drawn", type=Path, nargs="+", required=True)
     parser.add_argument("--generator", required=True, help="as the configuration names it")
     parser.add_argument("--out", required=True)
     args = parser.parse_args(argv)
@@ -99,7 +105,7 @@ def main(argv: list[str] | None = None) -> int:
     folder.write(POOL_TABLE, packed.getvalue())
     facts = {
         "version": POOL_VERSION,
-        "run": f"tools.draw, seed {drawn.seed}",
+        "run": f"tools.draw, seed {drawn.seeds}",
         "synthetic": False,
         "texts": False,
         "science": science.model_dump(mode="json", exclude={"answer_rules"}),

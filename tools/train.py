@@ -5,7 +5,8 @@
     python -m tools.train solutions --generator FOLDER --data DIR       # own solutions, checked
     python -m tools.train verifier --generator FOLDER --data DIR --out FOLDER
 
-Where `--generator` names a trained model of the part's own kind, its training goes on.
+Where `--generator` names a trained model of the part's own kind, its training goes on. A generator
+learns on several GPUs where `torchrun --nproc-per-node N -m tools.train generator ...` starts it.
 
 A generator learns from worked solutions (`tools.corpus`); from the middle of its time on, a third
 of its batches revise right and wrong answers of its own making. The verifier starts as a copy of
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import distributed
 from torch.nn import functional
 
 from pipeline.benchmarks import steps
@@ -73,6 +76,11 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     args.device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
+    args.rank = int(os.environ.get("RANK", "0"))
+    if "WORLD_SIZE" in os.environ:
+        if args.device == "cuda":
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if args.device == "cuda" else "gloo")
     globals()[f"_make_{args.part}"](args)
     return 0
 
@@ -201,7 +209,11 @@ def _fit(
     seconds_of: Callable[[], float | None] = lambda: None,
     label: str = "",
 ) -> dict[str, Any]:
-    """AdamW until `seconds` have gone or `after` says so; what it did."""
+    """AdamW until `seconds` have gone or `after` says so; what it did.
+
+    Processes of one group take batches of their own and average their gradients and clocks.
+    """
+    processes = distributed.get_world_size() if distributed.is_initialized() else 1
     device = next(model.parameters()).device.type
     decayed = [weight for weight in model.parameters() if weight.dim() > 1]
     others = [weight for weight in model.parameters() if weight.dim() <= 1]
@@ -211,7 +223,7 @@ def _fit(
     )
     began, batches, last, recent = time.monotonic(), 0, 0.0, []
     model.train()
-    while (progress := (time.monotonic() - began) / seconds) < 1:
+    while (progress := _mean_of_processes((time.monotonic() - began) / seconds)) < 1:
         for group in optimizer.param_groups:
             group["lr"] = rate_of(progress) * min(1.0, (batches + 1) / 100)
         batch = batch_of(progress)
@@ -219,6 +231,8 @@ def _fit(
             loss = loss_of(model, batch)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if processes > 1:
+            _average_gradients(model, processes)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         batches += 1
@@ -236,7 +250,25 @@ def _fit(
         "batches": batches,
         "seconds": round(time.monotonic() - began, 1),
         "loss": torch.stack(recent[-100:]).mean().item(),
+        "processes": processes,
     }
+
+
+def _mean_of_processes(value: float) -> float:
+    if not distributed.is_initialized():
+        return value
+    held = torch.tensor([value], dtype=torch.float64)
+    distributed.all_reduce(held)
+    return float(held) / distributed.get_world_size()
+
+
+def _average_gradients(model: Model, processes: int) -> None:
+    gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    distributed.all_reduce(flat)
+    parts = (flat / processes).split([gradient.numel() for gradient in gradients])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
 
 
 # ---- a generator
@@ -247,22 +279,25 @@ def _make_generator(args: argparse.Namespace) -> None:
     model = (load(args.generator) if args.generator else Model(SHAPES[args.size])).to(args.device)
     if args.device == "cuda":
         _compile(model)
+    seed = args.seed + 1000 * args.rank  # the same weights, other batches
+    torch.manual_seed(seed)
     tokens = int(_BATCH_TOKENS[args.size] * args.batch_scale)
     while len(paths := sorted(args.data.glob("corpus-???.npz"))) < min(8, args.shards):
         time.sleep(0.5)
     state: dict[str, Any] = {"shards": len(paths), "own": None, "turn": 0}
-    state["corpus"] = _Batches(_read_rows(paths), tokens, args.device, args.seed)
-    rng = np.random.default_rng(np.random.SeedSequence((args.seed, 1)))
+    state["corpus"] = _Batches(_read_rows(paths), tokens, args.device, seed)
+    rng = np.random.default_rng(np.random.SeedSequence((seed, 1)))
 
     def batch_of(progress: float) -> Any:
         found = sorted(args.data.glob("corpus-???.npz")) if state["shards"] < args.shards else []
         if len(found) >= min(args.shards, 2 * state["shards"]):
             state["shards"] = len(found)
-            state["corpus"] = _Batches(_read_rows(found), tokens, args.device, args.seed)
+            state["corpus"] = _Batches(_read_rows(found), tokens, args.device, seed)
         if progress > (0.5, 0.8, 2)[state["turn"]] and args.own:
             state["turn"] += 1
             rows = _own_revisions(model, args, rng, rounds=state["turn"])
-            state["own"] = _Batches(rows, tokens, args.device, args.seed)
+            if rows:  # a model that is hardly trained answers nothing
+                state["own"] = _Batches(rows, tokens, args.device, seed)
         own = state["own"] is not None and rng.random() < 1 / 3
         batches = state["own"] if own else state["corpus"]
         return batches.random(LENGTHS[1] if progress < SHORT_FIRST else LENGTHS[-1])
@@ -277,6 +312,8 @@ def _make_generator(args: argparse.Namespace) -> None:
         seconds_of=lambda: _seconds_now(args.data / f"seconds-{args.size}"),
         label=args.size,
     )
+    if args.rank:
+        return
     save(model.eval(), args.out)
     fit |= {"size": args.size, "parameters": model.parameters_count, "shards": state["shards"]}
     fit |= {"seed": args.seed, "device": _device_name(args.device)}
