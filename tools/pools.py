@@ -1,6 +1,6 @@
 """Make a pool of what `tools.draw` drew, as the product's own collection would have recorded it.
 
-    python -m tools.pools --drawn FILE... --generator models/steps-small --out data/pools/steps-small
+    python -m tools.pools --drawn FILE... --generator models/steps-small --out FOLDER
 
 The strategies of a collection ask and the recorded replies answer, so requests and digests are
 those of `jobs.collect`. Answers are extracted and graded by the product. Scores are kept to three
