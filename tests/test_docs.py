@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib
+import itertools
 import re
+import shlex
 import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from jobs.__main__ import MODULES, VERBS
+from jobs.cli import VerbParser
 from pipeline.config.run import RunConfig
 from tests.conftest import ROOT
 
@@ -63,26 +66,68 @@ def test_files_and_targets_that_are_named_exist(page: Path) -> None:
     assert set(re.findall(r"`make ([a-z-]+)`", text)) <= set(targets)
 
 
-def options_of(job: str) -> set[str]:
-    """What a job's parser takes; all that stands in the text of one without a parser of its own."""
-    module = importlib.import_module(job)
-    if hasattr(module, "parser"):
-        actions: list[argparse.Action] = module.parser()._actions
-        return {option for action in actions for option in action.option_strings}
-    return set(re.findall(r"--[a-z-]+", Path(str(module.__file__)).read_text(encoding="utf-8")))
+PLACEHOLDER = re.compile(r"(?:.*/)?[A-Z][A-Z_0-9]*(?:\.\w+)?|N")
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """(verb, arguments) of each ``python -m jobs.VERB ...`` and ``markovscale VERB ...`` of a page,
+    in a block or between backticks; a verb that is only named has no arguments."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S)
+    inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    found = []
+    for line in (*lines, *inline):
+        for verb, rest in re.findall(
+            r"(?:python -m jobs\.|(?<![\w/.-])markovscale )([a-z_]+)(.*)", line
+        ):
+            lexer = shlex.shlex(rest.rstrip("\\"), posix=True, punctuation_chars=";|&>")
+            lexer.whitespace_split, lexer.commenters = True, "#"
+            found.append(
+                (verb, list(itertools.takewhile(lambda word: word[0] not in ";|&>", lexer)))
+            )
+    return found
 
 
 @page
-def test_jobs_take_the_options_that_are_shown(page: Path) -> None:
-    """Each ``python -m jobs.VERB`` and ``markovscale VERB`` of a page."""
-    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    for found in re.finditer(r"(?:python -m jobs\.|markovscale )([a-z_]+)([^`\n;|&#]*)", text):
-        verb, rest = found.groups()
-        if verb not in VERBS and "jobs" not in found[0]:
-            continue  # markovscale is a word of sentences too
-        assert verb in VERBS, found[0]
-        options = re.findall(r"(?<=\s)--[a-z][a-z-]*", rest)
-        assert set(options) <= options_of(f"jobs.{MODULES.get(verb, verb)}"), found[0]
+def test_commands_fit_the_parsers_of_their_verbs(
+    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options exist, positional arguments are as many as there may be, values are of their type;
+    words in capitals and ``...`` stand for a value."""
+    value, choice = VerbParser._get_value, VerbParser._check_value
+    monkeypatch.setattr(
+        VerbParser,
+        "_get_value",
+        lambda self, action, text: (
+            text if PLACEHOLDER.fullmatch(text) else value(self, action, text)
+        ),
+    )
+    monkeypatch.setattr(
+        VerbParser,
+        "_check_value",
+        lambda self, action, got: PLACEHOLDER.fullmatch(str(got)) or choice(self, action, got),
+    )
+    refused = []
+    for verb, words in commands(page.read_text(encoding="utf-8")):
+        assert verb in VERBS, verb
+        parser = importlib.import_module(f"jobs.{MODULES.get(verb, verb)}").parser()
+        if words and "..." not in words:
+            try:
+                parser.parse_args(words)
+            except SystemExit:
+                refused.append(f"{shlex.join([verb, *words])}: {capsys.readouterr().err}")
+    assert not refused
+
+
+@pytest.mark.parametrize("name", ["api.md", "offline.md"])
+def test_python_blocks_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are written, in the checkout. Pages with a class or a rule of one's own, and the
+    client of `jobs.serve`, are followed by tests of their own."""
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for block in (blocks := re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)):
+        exec(compile(block, name, "exec"), {})
+    assert blocks
 
 
 def members(kind: Any) -> dict[str, Any]:
@@ -92,7 +137,8 @@ def members(kind: Any) -> dict[str, Any]:
         return {name: each for found in inner for name, each in found.items()}
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return {name: field.annotation for name, field in kind.model_fields.items()}
-    return typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
+    ours = dataclasses.is_dataclass(kind) and kind.__module__.startswith("pipeline.")
+    return typing.get_type_hints(kind) if ours else {}
 
 
 def unknown(path: str) -> Iterator[str]:
@@ -115,3 +161,21 @@ def test_fields_of_the_configuration_exist(page: Path) -> None:
     for path in re.findall(r"\b((?:science|runtime)\.[a-z_]+(?:\.[a-z_]+)*)(?![\w.]*\.py)", text):
         if path != "runtime.py":
             assert not list(unknown(path)), path
+
+
+def paths(section: Any, above: str = "") -> Iterator[str]:
+    """Dotted fields of a mapping read from YAML, outermost first."""
+    if isinstance(section, dict):
+        for name, value in section.items():
+            yield f"{above}{name}"
+            yield from paths(value, f"{above}{name}.")
+
+
+@page
+def test_blocks_of_yaml_hold_fields_that_exist(page: Path) -> None:
+    """Each ``science`` and ``runtime`` of a configuration; strategies and profiles have fields of
+    their own."""
+    for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
+        for path in paths(yaml.safe_load(block)):
+            if path.startswith(("science.", "runtime.")) and "profile" not in path:
+                assert not list(unknown(path)), path
