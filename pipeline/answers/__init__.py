@@ -1,4 +1,4 @@
-"""Answers: what a reply answers, whether that is right, and which answers are one vote.
+"""Extracts the answer of a reply, grades it, and groups equal answers into votes.
 
 `extract` finds the final answer of a reply, `canonical` gives one string per value (the only
 relation that votes use, so it is an equivalence), `grade` compares a prediction with a gold answer

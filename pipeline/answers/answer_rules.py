@@ -1,4 +1,4 @@
-"""Which of the drawn completions is the answer: a fold that every strategy shares.
+"""Answer rules: each chooses one of a strategy's completions as the answer.
 
 A strategy says on which completions its answer rests (`Stop.rounds`); a rule picks among them. The
 same completions can thus be read by every rule, and gains from selection stay apart from gains
@@ -275,8 +275,8 @@ def apply(rule: Rule, completions: Sequence[Observation], stop: Stop) -> Chosen 
 
     Args:
         rule: how to choose.
-        completions: what was drawn, in request order over the question. Failures hold their places
-            and are never chosen.
+        completions: all of the question, in request order. Failures hold their places and are
+            never chosen.
         stop: its rounds are positions in `completions`; only those take part.
 
     Returns:
@@ -291,7 +291,7 @@ def apply(rule: Rule, completions: Sequence[Observation], stop: Stop) -> Chosen 
     for position in stop.rounds:
         if not 0 <= position < len(completions):
             raise IndexError(
-                f"stop.rounds must be in [0, {len(completions)}), the completions drawn, "
+                f"stop.rounds must be in [0, {len(completions)}), the given completions, "
                 f"got {position!r}"
             )
         observation = completions[position]

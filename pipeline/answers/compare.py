@@ -1,4 +1,4 @@
-"""Whether a predicted value is the gold value, or counts as it under a leniency.
+"""Compares a predicted value with the gold value, exactly or under a leniency.
 
 Three answers: True, False (shown to differ) and None (not shown either way).
 """

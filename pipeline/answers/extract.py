@@ -1,4 +1,4 @@
-"""The final answer of a reply: thinking off, last box, else ever weaker signs.
+"""Extracts the final answer of a reply: without its thinking, the last box, else weaker signs.
 
 Order: text after the thinking (an open thinking block has no answer); cut where the model goes on
 to a question of its own; the last complete box (boxes joined in one sentence form a list); a box

@@ -1,4 +1,4 @@
-"""Grading in one place: read both sides, compare, say what was found."""
+"""Grades an answer: parses both sides, compares them, returns a verdict."""
 
 from __future__ import annotations
 

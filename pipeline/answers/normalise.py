@@ -1,4 +1,4 @@
-"""One spelling for what LaTeX and plain text spell in many ways; no mathematics yet."""
+"""Normalises the spelling of LaTeX and plain text before anything is parsed."""
 
 from __future__ import annotations
 

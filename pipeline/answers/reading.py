@@ -1,4 +1,4 @@
-"""A cleaned answer to a typed `Value`: which kind of thing it is, and its parts."""
+"""Parses a normalised answer as a typed `Value`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equations and inequalities, each in one form."""
+"""Equations and inequalities in canonical form."""
 
 from __future__ import annotations
 

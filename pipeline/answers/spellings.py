@@ -1,4 +1,4 @@
-"""Answers that are known by their spelling: numerals in a base, choices, labels, times, words."""
+"""Parses answers by their spelling: numerals in a base, choices, labels, times, words."""
 
 from __future__ import annotations
 

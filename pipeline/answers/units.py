@@ -1,4 +1,4 @@
-"""What stands behind or before a number: a unit of a table, a percent sign, counted things."""
+"""Parses what follows or precedes a number: a unit, a percent sign, counted things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer can be once it is read; each has one canonical text per value."""
+"""The types of a parsed answer, with one canonical text per value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a grading can come to, and why an answer could not be read."""
+"""The verdicts of grading, and why an answer could not be parsed."""
 
 from __future__ import annotations
 
