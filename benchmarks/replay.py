@@ -29,8 +29,9 @@ from benchmarks.synthetic_pool import with_priors, write_synthetic_pool
 from pipeline.core.protocol import Strategy
 from pipeline.replay.chain_arrays import chain_arrays
 from pipeline.replay.fast import FastReplay
+from pipeline.replay.judging import judged_by_arrays, judged_by_state_machine
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine, sweep, sweep_table
+from pipeline.replay.sweep import sweep, sweep_table
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleStar, MarkovScaleT

@@ -50,8 +50,8 @@ from pipeline.replay.chain_arrays import (
 )
 from pipeline.replay.costs import KINDS
 from pipeline.replay.fast import FastReplay
+from pipeline.replay.judging import judged_by_arrays, rights
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.replay.sweep import judged_by_arrays, rights
 from pipeline.statistics.agreement import AgreementWeights, count_votes, recent_leader
 from pipeline.statistics.fronts import Family, fronts, interval_of
 from pipeline.strategies.chain_agreement import Agree, ChainASC, Settled

@@ -5,8 +5,9 @@
 
 The first replays every strategy of a finished run and compares with the outcomes that it wrote:
 exit status 0 where all agree, 1 where not, with the first difference. The second takes a file of
-strategies as ``jobs.sweep`` does and prints the table of ``jobs.evaluate`` for them. Exits with 2
-for input that does not fit.
+strategies as ``jobs.sweep`` does and prints the table of ``jobs.evaluate`` for them; values of
+several chains a question are means over them, with intervals over questions. Exits with 2 for input
+that does not fit.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _another(run: RunDir, config: SweepConfig) -> int:
     )
     outcomes = (row for rival in found.values() for row in TableRows(rival.outcomes))
     print_strategies(
-        summarise(outcomes, strategies, headlines, no_gold, rules),
+        summarise(outcomes, strategies, headlines, no_gold, rules, several=True),
         synthetic=run.config().runtime.scripted is not None,
     )
     for label, rival in found.items():

@@ -99,7 +99,10 @@ def main(argv: list[str] | None = None) -> int:
     if pool.imported is not None:
         notes = [f"{pool.imported.sentence}; columns of tokens hold {pool.counted}", *notes]
     if pool.chains > 1:
-        notes.append(f"chains are the first of {pool.chains} of each question")
+        notes.append(
+            f"values of chains are means over {pool.chains} chains of each question, maj@k and "
+            "pass@k of their answers; intervals are over questions"
+        )
     for note in notes:
         print(note)
     rules = rules_of(science_of(config, pool.science))

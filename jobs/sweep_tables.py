@@ -12,7 +12,6 @@ from rich.table import Table
 
 from jobs.cli import terminal
 from pipeline.answers.answer_rules import RULES, rule_named
-from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.costs import Cost, needs_scores
 from pipeline.replay.sweep import SweepResult, settings_of
 from pipeline.report import words
@@ -80,13 +79,13 @@ def print_costs(result: SweepResult, cost: Cost) -> None:
         shown.add_column(name, justify="right")
     rows = []
     for setting in result.settings:
-        strategy, judged = setting.strategy, setting.judged
+        strategy = setting.strategy
         rule = rule_named(strategy.default_rule)
-        verdict_Q = judged.verdict_RQ[judged.rules.index(rule)]
-        right, questions = int(np.sum(verdict_Q == RIGHT)), len(verdict_Q)
+        right_Q = setting.right_Q(rule)
+        right, questions = float(np.nansum(right_Q)), len(right_Q)
         scored = needs_scores(strategy, rule)
-        usd = float(cost.of(judged.spent_Q, scored=scored).sum()) / 1e6 / questions * 1000
-        drawn = float(judged.completions_Q.mean())
+        usd = float(cost.of(setting.spent_Q, scored=scored).sum()) / 1e6 / questions * 1000
+        drawn = float(setting.completions_Q.mean())
         each = f"{usd * questions / right / 1000:.2g}" if right else "-"
         name, own = setting.label, settings_of(strategy)
         alike = [settings_of(s.strategy) for s in result.settings if s.label == name]
@@ -104,7 +103,9 @@ def _table(benchmark: str, rows: list[Row], choose: Sequence[str]) -> Table:
     shown = Table(title=f"{benchmark}: {questions} questions", title_justify="left")
     for name in ("strategy", "N", "settings", "chosen on", "answer rule"):
         shown.add_column(name)
-    for name in ("accuracy [95 % interval]", "tokens a question", "completions"):
+    chains = max(row["chains"] for row in rows)
+    together = (f"maj@{chains}", f"pass@{chains}") if chains > 1 else ()
+    for name in ("accuracy [95 % interval]", *together, "tokens a question", "completions"):
         shown.add_column(name, justify="right")
     for row in _lines(rows, choose):
         shown.add_row(
@@ -113,7 +114,8 @@ def _table(benchmark: str, rows: list[Row], choose: Sequence[str]) -> Table:
             _settings(row, rows),
             _CHOSEN.get(row["chosen_on"], row["chosen_on"]),
             row["answer_rule"] + (" *" if row["headline"] else ""),
-            _accuracy(row),
+            _share(row, "accuracy"),
+            *(_share(row, name) for name in ("majority", "any_right") if together),
             f"{row['tokens_per_question']:,.0f}",
             f"{row['completions_per_question']:.2f}",
         )
@@ -149,7 +151,8 @@ def _settings(row: Row, rows: list[Row]) -> str:
     return fields_words(mine, [n for n in varied(others) if n != "n"])
 
 
-def _accuracy(row: Row) -> str:
-    if row["accuracy"] is None:
+def _share(row: Row, name: str) -> str:
+    if row[name] is None:
         return "-"
-    return f"{row['accuracy']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+    low, high = (row[end if name == "accuracy" else f"{name}_{end}"] for end in ("low", "high"))
+    return f"{row[name]:.3f} [{low:.3f}, {high:.3f}]"

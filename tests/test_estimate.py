@@ -1,93 +1,55 @@
 """Posteriors of a, b, L and lambda against scipy, quadrature and simulated chains."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from pipeline.theory.estimate import JEFFREYS, bounds, estimate, estimate_clustered
+from pipeline.statistics.intervals import Interval
+from pipeline.theory.estimate import bounds, estimate_clustered
 from pipeline.theory.markov import Regime
-from pipeline.theory.posterior import BetaPosterior
 from pipeline.theory.transitions import Chain, Labels, Transitions, count, count_by_question, total
 
 COUNTS = Transitions(right_right=95, right_wrong=5, wrong_right=12, wrong_wrong=28)
 
 
-def test_a_and_b_are_the_beta_posteriors_of_their_counts() -> None:
-    """Mean and quantiles are scipy's for Beta(prior + successes, prior + failures)."""
-    found = estimate(COUNTS, labels=Labels.GOLD, level=0.9)
-    a, b = stats.beta(5.5, 95.5), stats.beta(12.5, 28.5)
-
-    assert (found.a.value, found.a.low, found.a.high) == pytest.approx(
-        (a.mean(), a.ppf(0.05), a.ppf(0.95))
-    )
-    assert (found.b.value, found.b.low, found.b.high) == pytest.approx(
-        (b.mean(), b.ppf(0.05), b.ppf(0.95))
-    )
-    assert (found.labels, found.interval, found.counts) == (Labels.GOLD, "pooled", COUNTS)
-    assert (found.prior_a, found.prior_b) == (JEFFREYS, JEFFREYS)
+def pooled(counts: Transitions) -> Interval:
+    """The interval of a if all questions were one chain."""
+    a = stats.beta(0.5 + counts.right_wrong, 0.5 + counts.right_right)
+    return Interval(value=a.mean(), low=a.ppf(0.025), high=a.ppf(0.975))
 
 
-def test_the_interval_of_l_is_that_of_the_exact_posterior() -> None:
-    """P(L <= x) = P(b (1 - x) <= a x), integrated over a, is 2.5 % and 97.5 % at its ends."""
-    found = estimate(COUNTS, labels=Labels.SCORE, draws=200_000)
+def test_questions_of_one_step_have_the_beta_posterior_of_their_counts() -> None:
+    """Values are posterior means; the interval of L is that of the exact posterior: P(L <= x) =
+    P(b (1 - x) <= a x), integrated over a, is 2.5 % and 97.5 % at its ends; lambda has the moments
+    of 1 - a - b."""
+    steps = [{name: 1} for name, n in asdict(COUNTS).items() for _ in range(n)]
+    counts = {("b", str(i)): Transitions(**step) for i, step in enumerate(steps)}
+    found = estimate_clustered(counts, labels=Labels.SCORE, draws=40_000)
     a, b = stats.beta(5.5, 95.5), stats.beta(12.5, 28.5)
 
     def below(x: float) -> float:
         return integrate.quad(lambda p: a.pdf(p) * b.cdf(p * x / (1 - x)), 0, 1, points=[0.05])[0]
 
-    limit = found.stationary_accuracy
+    assert (found.labels, found.counts) == (Labels.SCORE, COUNTS)
+    assert (found.a.value, found.b.value) == pytest.approx((a.mean(), b.mean()))
+    assert (found.b.low, found.b.high) == pytest.approx(b.ppf([0.025, 0.975]), abs=0.01)
+    limit, kept = found.stationary_accuracy, found.second_eigenvalue
     assert limit.value == pytest.approx(b.mean() / (a.mean() + b.mean()))
-    assert below(limit.low) == pytest.approx(0.025, abs=0.002)
-    assert below(limit.high) == pytest.approx(0.975, abs=0.002)
-
-
-def test_lambda_has_the_moments_of_its_posterior() -> None:
-    """1 - a - b of independent Betas: mean by sum, half-width near 1.96 standard deviations."""
-    kept = estimate(COUNTS, labels=Labels.GOLD, draws=200_000).second_eigenvalue
-    a, b = stats.beta(5.5, 95.5), stats.beta(12.5, 28.5)
-
+    assert (below(limit.low), below(limit.high)) == pytest.approx((0.025, 0.975), abs=0.005)
     assert kept.value == pytest.approx(1 - a.mean() - b.mean())
-    assert kept.half_width == pytest.approx(1.96 * math.hypot(a.std(), b.std()), rel=0.02)
-
-
-def test_no_transitions_give_back_the_prior() -> None:
-    """A data set without any right answer leaves a at its prior, and says so by its width."""
-    prior = BetaPosterior(2, 8)
-    found = estimate(Transitions(wrong_wrong=50), labels=Labels.GOLD, prior_a=prior)
-
-    assert found.a.value == pytest.approx(0.2)
-    assert (found.a.low, found.a.high) == pytest.approx(stats.beta(2, 8).ppf([0.025, 0.975]))
-    assert found.b.value == pytest.approx(0.5 / 51)
+    assert kept.half_width == pytest.approx(1.96 * math.hypot(a.std(), b.std()), rel=0.03)
 
 
 def test_the_same_seed_gives_the_same_estimate() -> None:
     """The draws are seeded and nothing else is random."""
     by_question = {("b", str(i)): COUNTS for i in range(5)}
 
-    assert estimate(COUNTS, labels=Labels.GOLD, seed=3) == estimate(
-        COUNTS, labels=Labels.GOLD, seed=3
-    )
     assert estimate_clustered(by_question, labels=Labels.GOLD, seed=3) == estimate_clustered(
         by_question, labels=Labels.GOLD, seed=3
     )
-
-
-def test_pooled_intervals_hold_what_they_promise_for_one_chain() -> None:
-    """Of 10,000 chains drawn from the prior, 95 % +- 1 % have their a within its interval."""
-    rng = np.random.default_rng(11)
-    a = rng.beta(0.5, 0.5, 10_000)
-    left = rng.binomial(40, a)
-    found = [
-        estimate(
-            Transitions(right_wrong=int(k), right_right=40 - int(k)), labels=Labels.GOLD, draws=2
-        ).a
-        for k in left
-    ]
-    covered = np.mean([i.low <= truth <= i.high for i, truth in zip(found, a, strict=True)])
-
-    assert covered == pytest.approx(0.95, abs=0.01)
 
 
 @pytest.mark.parametrize(("lost", "kept"), [(0, 0), (0, 12), (1, 12), (12, 0), (9, 14)])
@@ -99,13 +61,10 @@ def test_clustered_intervals_are_the_posterior_where_questions_have_one_step(
     steps = [Transitions(right_wrong=1)] * lost + [Transitions(right_right=1)] * kept
     counts = {("b", str(i)): step for i, step in enumerate(steps)}
     found = estimate_clustered(counts, labels=Labels.GOLD, draws=20_000)
-    exact = estimate(total(counts.values()), labels=Labels.GOLD)
+    exact = pooled(total(counts.values()))
 
-    assert found.a.value == exact.a.value
-    assert (found.a.low, found.a.high) == pytest.approx((exact.a.low, exact.a.high), abs=0.01)
-    assert found.stationary_accuracy.half_width == pytest.approx(
-        exact.stationary_accuracy.half_width, abs=0.02
-    )
+    assert found.a.value == pytest.approx(exact.value)
+    assert (found.a.low, found.a.high) == pytest.approx((exact.low, exact.high), abs=0.01)
 
 
 def lumpy_questions(rng: np.random.Generator, n: int) -> dict[tuple[str, str], Transitions]:
@@ -121,24 +80,24 @@ def lumpy_questions(rng: np.random.Generator, n: int) -> dict[tuple[str, str], T
 def test_only_clustered_intervals_hold_where_questions_differ() -> None:
     """True mean a is 0.25: clustered intervals cover it as promised, pooled ones do not."""
     rng = np.random.default_rng(5)
-    clustered, pooled = [], []
+    clustered, narrow = [], []
     for seed in range(400):
         counts = lumpy_questions(rng, 60)
         one = estimate_clustered(counts, labels=Labels.GOLD, draws=400, seed=seed).a
-        other = estimate(total(counts.values()), labels=Labels.GOLD, draws=2).a
+        other = pooled(total(counts.values()))
         clustered.append(one.low <= 0.25 <= one.high)
-        pooled.append(other.low <= 0.25 <= other.high)
+        narrow.append(other.low <= 0.25 <= other.high)
 
     assert np.mean(clustered) == pytest.approx(0.945, abs=0.03)
-    assert np.mean(pooled) < 0.8
+    assert np.mean(narrow) < 0.8
 
 
 @pytest.mark.parametrize(
-    ("n", "rounds", "share", "pooled", "clustered"),
+    ("n", "rounds", "share", "one_chain", "clustered"),
     [(60, 8, 0.5, 0.82, 0.93), (30, 64, 0.5, 0.42, 0.95), (30, 8, 0.1, 0.82, 0.9)],
 )
 def test_what_intervals_cover_where_questions_differ(
-    n: int, rounds: int, share: float, pooled: float, clustered: float
+    n: int, rounds: int, share: float, one_chain: float, clustered: float
 ) -> None:
     """Chains of questions that never lose a right answer, but for a share that loses one in two:
     the figures of docs/math.md. Few questions and a rare loss are too little for 95 %."""
@@ -157,11 +116,11 @@ def test_what_intervals_cover_where_questions_differ(
     held: list[tuple[bool, bool]] = []
     for seed in range(300):
         counts = chains(rng, n)
-        one = estimate(total(counts.values()), labels=Labels.GOLD, draws=2).a
+        one = pooled(total(counts.values()))
         other = estimate_clustered(counts, labels=Labels.GOLD, draws=400, seed=seed).a
         held.append((one.low <= truth <= one.high, other.low <= truth <= other.high))
 
-    assert np.mean(held, axis=0) == pytest.approx([pooled, clustered], abs=0.06)
+    assert np.mean(held, axis=0) == pytest.approx([one_chain, clustered], abs=0.06)
 
 
 def simulated(rng: np.random.Generator, name: str, p0: float, a: float, b: float) -> list[Chain]:
@@ -210,11 +169,7 @@ def test_a_bound_without_questions_is_none() -> None:
 
 
 def test_what_cannot_be_estimated_is_refused_by_name() -> None:
-    """A question without p0, a prior without a posterior, a level that is none."""
+    """A question without p0."""
     chain = Chain(benchmark="x", question_id="7", labels=(True, False))
     with pytest.raises(ValueError, match=r"^p0_parallel must hold every question.*\('x', '7'\)$"):
         bounds([chain], p0_parallel={}, labels=Labels.GOLD)
-    with pytest.raises(ValueError, match=r"^prior_b must have both parameters > 0"):
-        estimate(COUNTS, labels=Labels.GOLD, prior_b=BetaPosterior(0, 1))
-    with pytest.raises(ValueError, match=r"^level must be in \(0, 1\), got 95$"):
-        estimate(COUNTS, labels=Labels.GOLD, level=95)

@@ -12,7 +12,7 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.protocol import Failure
 from pipeline.replay.chain_arrays import NO_VERDICT, WRONG, chain_arrays
 from pipeline.replay.fast import Decisions
-from pipeline.replay.sweep import judged_by_arrays, judged_by_state_machine
+from pipeline.replay.judging import judged_by_arrays, judged_by_state_machine
 from pipeline.report.comparison import accuracy, against_rivals
 from pipeline.report.run_data import read_run
 from pipeline.strategies.sequential import MRThinking

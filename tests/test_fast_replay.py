@@ -24,8 +24,8 @@ from pipeline.core.protocol import (
 from pipeline.replay.chain_arrays import NO_ANSWER, NOT_APPLICABLE, chain_arrays, positions_by_depth
 from pipeline.replay.exact import Replayed, replay_phases
 from pipeline.replay.fast import REASONS, FastReplay
+from pipeline.replay.judging import judged_by_state_machine
 from pipeline.replay.pools import CompletionPool
-from pipeline.replay.sweep import judged_by_state_machine
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.calibration_maps import IsotonicMap, PlattMap
 from pipeline.strategies import STRATEGIES

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -11,7 +14,11 @@ from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.imports.going_on import ask_alike, carry_over, pool_to_go_on_from
+from pipeline.imports.optscale import PROMPTS
+from pipeline.records.run_dir import RunDir
 from pipeline.replay.pools import read_pool
+from pipeline.replay.run import replay_run
+from tests.conftest import ROOT
 from tests.live import create, live
 from tests.scripted_pools import made_up
 
@@ -98,3 +105,58 @@ async def test_a_pool_of_unknown_prompts_is_refused(tmp_path):
     assert main([*arguments, "--out", out]) == 0
     with pytest.raises(ConfigError, match="prompts are known"):
         pool_to_go_on_from(out)
+
+
+def job(verb: str, *arguments: object) -> str:
+    """Run a job on the embedded models; returns what it printed."""
+    command = [sys.executable, "-m", f"jobs.{verb}", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.vllm
+@pytest.mark.timeout(1_800)
+def test_a_collection_on_real_engines_goes_on_from_an_import(tmp_path):
+    """What a model answered to OptScale's prompts, as OptScale's files have it: two rounds and two
+    samples of four questions become three and three; the third round is shown the second's answer,
+    and what the import has is not asked again."""
+    settings = ("--config", "configs/laptop.yaml", "--set", f"runtime.runs={tmp_path}")
+    first = (*settings, "--set", "science.benchmarks.0.size=4")
+    asked = ("--set", f"science.prompts={json.dumps(asdict(PROMPTS))}")
+    decoding = "{temperature: 0.7, top_p: 0.95, max_tokens: 10000}"
+    job("collect", *first, *asked, "--set", f"science.decoding={decoding}", "--name", "first",
+        "--rounds", 2, "--samples", 2)  # fmt: skip
+    before = read_pool(str(tmp_path / "first"), text=True)
+    golds = [{"problem": q.question.text, "answer": q.gold} for q in before.questions]
+    (tmp_path / "golds_test.json").write_text(json.dumps(golds))
+    for kind, part in (("seq", "rounds"), ("par", "samples")):
+        items = []
+        for number, question in enumerate(before.questions, 1):
+            seen = [entry.observation for entry in getattr(question, part)]
+            score = {
+                "problem": [question.question.text],
+                "completions": [[each.text for each in seen]],
+                "scores": [[each.score for each in seen]],
+                "completion_tokens": [[each.completion_tokens for each in seen]],
+            }
+            items.append({"id": number, "n": 2, "score": score})
+        (tmp_path / f"scored_{kind}_2.json").write_text(json.dumps(items))
+    job("import_logs", *(tmp_path / name for name in
+        ("golds_test.json", "scored_seq_2.json", "scored_par_2.json")),
+        "--format", "optscale", "--model", "models/tiny-generator", "--benchmark", "arithmetic",
+        "--scores", "models/tiny-verifier", "--out", tmp_path / "pool")  # fmt: skip
+    said = job("collect", *first, "--name", "second", "--from", tmp_path / "pool",
+               "--rounds", 3, "--samples", 3)  # fmt: skip
+    after = read_pool(str(tmp_path / "second"), text=True)
+
+    assert "16 completions taken over from" in said
+    assert (after.rounds, after.samples, len(after.questions)) == (3, 3, 4)
+    for new, old in zip(after.questions, before.questions, strict=True):
+        for mine, theirs in ((new.rounds, old.rounds), (new.samples, old.samples)):
+            drawn = [(entry.digest, entry.observation.text) for entry in mine]
+            assert drawn[:2] == [(entry.digest, entry.observation.text) for entry in theirs]
+            assert len(drawn) == 3
+    assert replay_run(RunDir.open(str(tmp_path / "second"))).differences == ()

@@ -19,8 +19,8 @@ from jobs.import_logs import main
 from pipeline.answers.answer_rules import AnswerRule, apply
 from pipeline.core.protocol import Completion
 from pipeline.replay.exact import replay_phases
+from pipeline.replay.judging import answers_of
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.replay.sweep import answers_of
 from pipeline.strategies.self_consistency import (
     AdaptiveConsistency,
     EarlyStoppingSelfConsistency,

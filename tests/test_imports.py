@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from jobs import import_logs
 from jobs.import_logs import main
 from jobs.paper import main as paper
 from jobs.sweep import main as sweep
@@ -21,6 +23,7 @@ from pipeline.imports.first_table import first_table
 from pipeline.imports.optscale import PROMPTS
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.statistics.intervals import mean_interval
+from pipeline.store import log_files
 from pipeline.strategies.sequential import MRThinking
 
 LOGS = Path(__file__).parent / "logs"
@@ -469,6 +472,57 @@ def test_a_bad_row_is_named_and_the_others_are_read(tmp_path, capsys):
     assert "log.jsonl, line 14" in said
 
 
+def test_a_bad_file_is_left_out_and_named(tmp_path, capsys):
+    """The others of its folder make the pool, which counts it; exit status 1 unless told."""
+    folder = tmp_path / "log"
+    for number, row in enumerate(chain_rows()):
+        document(lines(folder / "x", []).with_name(f"{number}.json"), [row])
+    (folder / "x").unlink()
+    (folder / "torn.json").write_text("[{")
+    (tmp_path / "map.yaml").write_text(MAP)
+    arguments = [str(folder), "--map", str(tmp_path / "map.yaml")]
+    pool = imported(tmp_path, *arguments, status=1)
+    assert "torn.json must be JSON" in capsys.readouterr().out
+    assert pool.imported is not None
+    assert pool.imported.dropped == {"files that cannot be read": 1}
+    assert [len(q.rounds) for q in pool.questions] == [4, 4, 4]
+    out = str(tmp_path / "again")
+    assert main([*arguments, "--skip-bad", "--out", out]) == 0
+
+
+@pytest.mark.parametrize("packing", ["gz", "zst"])
+def test_packed_files_are_read_within_a_bound(tmp_path, capsys, monkeypatch, packing):
+    """By what stands before their ending; a cut one is refused, and one that unpacks too large."""
+    *arguments, _, fields = mapped(tmp_path, chain_rows())
+    plain = Path(arguments[0]).read_bytes()
+    codec = pa.Codec("gzip" if packing == "gz" else "zstd")
+    data = bytes(codec.compress(plain, asbytes=True))
+    packed = tmp_path / f"log.jsonl.{packing}"
+    packed.write_bytes(data)
+    rest = ["--map", fields]
+    pool = imported(tmp_path, packed, *rest)
+    assert {q.question.question_id: q.round_verdicts for q in pool.questions} == VERDICTS
+    assert pool.imported is not None
+    assert pool.imported.sources[0]["name"] == packed.name
+    packed.write_bytes(data[: len(data) // 2])
+    assert main([str(packed), *rest, "--out", str(tmp_path / "cut")]) == 2
+    assert f"{packed} must be whole" in capsys.readouterr().err
+    packed.write_bytes(data)
+    monkeypatch.setattr(log_files, "_MOST_UNPACKED", 100)
+    assert main([str(packed), *rest, "--out", str(tmp_path / "bomb")]) == 2
+    assert "must unpack to at most 100 bytes" in capsys.readouterr().err
+
+
+def test_processes_grade_as_one_does(tmp_path, monkeypatch):
+    """The rows of a pool are the same where answers are extracted and graded by processes."""
+    arguments = mapped(tmp_path, chain_rows())
+    alone = imported(tmp_path, *arguments)
+    monkeypatch.setattr(import_logs, "_WORTH_A_PROCESS", 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert main([*arguments, "--out", str(tmp_path / "both")]) == 0
+    assert read_pool(str(tmp_path / "both")).questions == alone.questions
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -544,6 +598,9 @@ def test_values_of_several_chains_are_means_over_them(tmp_path):
     pool = imported(tmp_path, *mapped(tmp_path, rows, MAP + "chain: seed\n"))
     table = {row.method: row for row in first_table(pool)}
     assert table["MR-Thinking, last of 4"].column.right_Q.tolist() == [0.5, 0.0, 0.5]
+    assert table["last, maj@2 of chains"].column.right_Q.tolist() == [0.5, 0.0, 0.5]
+    assert table["last, pass@2 (an oracle) of chains"].column.right_Q.tolist() == [1.0, 0.0, 1.0]
+    assert table["last, maj@2 of chains"].completions == 8.0
 
 
 def test_a_collection_draws_several_chains_with_seeds_of_their_own():

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pipeline.theory.markov import (
     Regime,
     accuracy_after,
-    benefit,
     eq12_holds,
     regime,
     rounds_to_reach,
@@ -110,7 +109,8 @@ def test_benefit_is_the_factored_form_of_the_paper(
     assume(a + b > 0)
     factored = (stationary_accuracy(a, b) - p0) * (1 - second_eigenvalue(a, b) ** rounds) + sigma
 
-    assert benefit(rounds, p0=p0, a=a, b=b, sigma=sigma) == pytest.approx(factored, abs=1e-12)
+    gained = accuracy_after(rounds, p0=p0, a=a, b=b) - p0 + sigma
+    assert gained == pytest.approx(factored, abs=1e-12)
 
 
 @given(probabilities, st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(-0.2, 0.2))
@@ -118,7 +118,7 @@ def test_regime_is_the_sign_of_the_benefit_after_many_rounds(
     p0: float, a: float, b: float, sigma: float
 ) -> None:
     """Eq. 7: after enough rounds the benefit has the sign that the regime names."""
-    late = benefit(5_000, p0=p0, a=a, b=b, sigma=sigma)
+    late = accuracy_after(5_000, p0=p0, a=a, b=b) - p0 + sigma
     assume(abs(late) > 1e-9)
 
     assert regime(p0=p0, a=a, b=b, sigma=sigma) is (
@@ -285,7 +285,6 @@ def test_a_probability_out_of_range_is_refused_by_name(name: str, bad: float) ->
 
     for call in (
         lambda: accuracy_after(1, **values),
-        lambda: benefit(1, **values),
         lambda: regime(**values),
         lambda: rounds_to_reach(0.5, **values),
         lambda: rounds_to_reach_array([0.5, 0.6], **values),
@@ -306,8 +305,6 @@ def test_a_threshold_or_margin_that_is_not_finite_is_refused_by_name(bad: float)
         eq12_holds(1, p_map=0.5, a=0.1, b=0.2, tau=bad)
     with pytest.raises(ValueError, match=rf"^sigma must be finite, got {bad!r}$"):
         regime(p0=0.5, a=0.1, b=0.2, sigma=bad)
-    with pytest.raises(ValueError, match=rf"^sigma must be finite, got {bad!r}$"):
-        benefit(1, p0=0.5, a=0.1, b=0.2, sigma=bad)
 
 
 @pytest.mark.parametrize("bad", [-1, 0.5, math.nan, math.inf])

@@ -33,7 +33,7 @@ from pipeline.core.protocol import Failure, Stop, StopReason
 from pipeline.records.outcome import SCHEMA, schema_of
 from pipeline.records.run_dir import RunDir
 from pipeline.replay import contract
-from pipeline.replay.sweep import judged_by_state_machine, rights
+from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.sweep import sweep as swept
 from pipeline.report.cautions import cautions
 from pipeline.strategies.chain_agreement import Agree, ChainASC

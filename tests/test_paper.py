@@ -30,8 +30,8 @@ from pipeline.paper.orders import SampleOrders
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
 from pipeline.paper.tables import chosen_table, method_tables
 from pipeline.replay.chain_arrays import RIGHT
+from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
-from pipeline.replay.sweep import judged_by_state_machine, rights
 from pipeline.report.published import NONE_PUBLISHED, NOTHING, Published
 from pipeline.results.column import TEST, Column
 from pipeline.results.compare import Family, compare

@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from actors.engines.scripted import Script
+from jobs.replay import main as replay_job
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
@@ -23,6 +25,7 @@ from pipeline.replay.exact import replay_phases
 from pipeline.replay.pool_rows import Digests
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.run import replay_run
+from pipeline.statistics.intervals import share_interval
 from pipeline.strategies import STRATEGIES
 from tests.live import ScriptedGenerator, config_of, create, live
 from tests.pool_engines import PoolGenerator, PoolVerifier
@@ -226,3 +229,26 @@ def test_guarantee_b_is_tested_for_every_strategy_that_a_pool_can_replay() -> No
 
     assert tried - {"dsc"} == {k for k, cls in STRATEGIES.items() if cls().pool_replayable}
     assert STRATEGIES["dsc"](profile="paper").pool_replayable
+
+
+async def test_a_strategy_over_several_chains_is_their_mean(tmp_path: Path, capsys: Any) -> None:
+    """``jobs.replay --strategy`` over a collection of three chains a question: accuracy is the mean
+    over questions of the share of their chains, and the interval is over questions."""
+    values = config_of(str(tmp_path), ["base"]).model_dump(mode="json")
+    make_collection(values, 3, 2, 3)
+    run = create(RunConfig.parse(values), "chains")
+    await live(run, ScriptedGenerator(Script(p0=0.5, a=0.2, b=0.3)))
+    pool = read_pool(run.address)
+    (tmp_path / "other.yaml").write_text("strategies:\n- {kind: mr_thinking, n: 2}\n")
+    assert replay_job([run.address, "--strategy", str(tmp_path / "other.yaml")]) == 0
+    said = capsys.readouterr().out
+
+    shares = [
+        np.mean([verdicts[1] == "right" for verdicts in question.verdicts_by_chain])
+        for question in pool.questions
+    ]
+    over = share_interval(shares)
+    assert pool.chains == 3
+    assert f"{len(shares)} questions" in said
+    assert f"{over.value:.3f} [{over.low:.3f}, {over.high:.3f}]*" in said
+    assert "over the completions of sequential, sequential-1, sequential-2" in said

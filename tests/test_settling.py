@@ -34,7 +34,6 @@ def test_published_values_of_the_chain_that_settles_by_the_run():
     assert chain.limit(0.3) == pytest.approx(0.600808, abs=5e-7)
     assert chain.limit(0.3) == pytest.approx(chain.curve(0.3, 200)[-1], abs=1e-12)
     assert (chain.gain(0.4, 1), chain.gain(0.4, 3)) == pytest.approx((0.16, 0.04))
-    assert chain.equal_rounds_worth(0.4, 0.01) == 5
 
 
 @given(a=unit, b=unit, p0=unit, rounds=st.integers(1, 20))
@@ -55,18 +54,6 @@ def test_limits_are_where_the_curves_end(a, b, kept, p0, by):
     chain = Settling(a=a, b=b, kept=kept, by=by)
 
     assert chain.limit(p0) == pytest.approx(chain.curve(p0, 200)[-1], abs=1e-6)
-
-
-@given(a=unit, b=unit, kept=st.floats(0.1, 0.99), p=unit, price=st.floats(1e-4, 0.2))
-def test_equal_rounds_worth_is_the_first_run_whose_gain_is_not_worth_its_price(
-    a, b, kept, p, price
-):
-    """The closed count agrees with trying one run after another."""
-    chain = Settling(a=a, b=b, kept=kept)
-    u = chain.equal_rounds_worth(p, price)
-
-    assert chain.gain(p, u) <= price + 1e-9
-    assert u == 1 or chain.gain(p, u - 1) > price - 1e-9
 
 
 @pytest.mark.parametrize("s", [0.001, 0.05, 0.5, 0.95])

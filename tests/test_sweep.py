@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,10 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Priors, Strategy
 from pipeline.replay.chain_arrays import chain_arrays
 from pipeline.replay.fast import FastReplay
+from pipeline.replay.judging import judged_by_arrays, judged_by_state_machine
 from pipeline.replay.pools import CompletionPool
-from pipeline.replay.sweep import (
-    RULES,
-    SCHEMA,
-    half_of,
-    judged_by_arrays,
-    judged_by_state_machine,
-    sweep,
-    sweep_table,
-)
+from pipeline.replay.sweep import RULES, SCHEMA, half_of, sweep, sweep_table
+from pipeline.statistics.intervals import mean_interval, wilson
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.self_consistency import EarlyStoppingSelfConsistency
@@ -239,3 +234,61 @@ def test_what_is_of_a_run_is_named_in_a_sweep(path: str, override: str, message:
     """The file of a run, and fields as a run's file has them."""
     with pytest.raises(ConfigError, match=message):
         SweepConfig.load(path, [override])
+
+
+def chains_of(answers: list[list[list[str]]]) -> CompletionPool:
+    """Answers by question, chain and round; "1" is right, each completion costs 10 tokens."""
+    questions = []
+    for number, chains in enumerate(answers):
+        first, *others = [
+            pool_question(
+                question(number),
+                [completion(answer) for answer in chain],
+                [],
+                lambda seen: "right" if seen.answer == "1" else "wrong",
+            )
+            for chain in chains
+        ]
+        more = tuple((other.rounds, other.round_verdicts) for other in others)
+        questions.append(replace(first, more_chains=more))
+    return pool_of(questions, rounds=len(answers[0][0]), samples=0)
+
+
+def test_values_of_several_chains_are_means_with_intervals_over_questions() -> None:
+    """By hand: three chains a question end right, right, wrong; wrong, wrong, right; and with three
+    answers of which one is right, a tie that the vote shares."""
+    pool = chains_of(
+        [
+            [["2", "1"], ["1", "1"], ["1", "2"]],
+            [["1", "3"], ["2", "3"], ["3", "1"]],
+            [["1", "2"], ["2", "1"], ["1", "3"]],
+        ]
+    )
+    shares = np.array([2, 1, 1]) / 3
+    rows = rows_of(pool, [("chain", MRThinking(n=2))])
+    (chain,) = [row for row in rows if row["answer_rule"] == "last"]
+
+    assert (chain["chains"], chain["questions"], chain["right"], chain["graded"]) == (3, 3, 4, 9)
+    expected = mean_interval(shares)
+    found = [chain["accuracy"], chain["low"], chain["high"]]
+    assert found == pytest.approx([expected.value, max(0, expected.low), min(1, expected.high)])
+    assert chain["majority"] == pytest.approx((1 + 0 + 1 / 3) / 3)
+    assert chain["any_right"] == chain["any_right_high"] == 1.0
+    assert chain["any_right_low"] == wilson(3, 3).low
+
+
+def test_a_sweep_over_chains_is_the_mean_of_the_sweeps_over_each() -> None:
+    """For settings by arrays and by the state machine; samples are read once."""
+    pool = chains_of([[["1", "2"], ["2", "2"]], [["1", "1"], ["3", "1"]], [["2", "3"], ["1", "1"]]])
+    settings = [("all", MRThinking(n=2)), ("some", MRThinking(n=2, score_every=2))]
+    alone = [
+        replace(pool.with_chain(chain), questions=tuple(
+            replace(q, more_chains=()) for q in pool.with_chain(chain).questions))
+        for chain in (0, 1)
+    ]  # fmt: skip
+    whole, *parts = [rows_of(each, settings) for each in (pool, *alone)]
+    for row, one, other in zip(whole, *parts, strict=True):
+        assert (one["chains"], one["majority"]) == (1, None)
+        for name in ("accuracy", "tokens_per_question", "completions_per_question"):
+            assert row[name] == pytest.approx((one[name] + other[name]) / 2)
+        assert row["right"] == one["right"] + other["right"]

@@ -39,8 +39,9 @@ from pipeline.predictors.agreement_training import fit_agreement
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.costs import Cost
 from pipeline.replay.fronts import MARKS, SCHEMA, budgets, control_settings, named, sweep_fronts
+from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.replay.sweep import judged_by_state_machine, rights, sweep
+from pipeline.replay.sweep import sweep
 from pipeline.report.fronts import fronts_name, fronts_section, read_fronts
 from pipeline.report.html import join
 from pipeline.statistics.fronts import Family

@@ -13,8 +13,6 @@ from pipeline.theory.transitions import (
     Transitions,
     average_over_questions,
     count,
-    count_by_benchmark,
-    count_by_level,
     count_by_question,
     count_by_round,
     labels_of_scores,
@@ -60,19 +58,17 @@ def test_a_transition_counts_where_both_ends_are_known(
 
 @given(chains)
 def test_every_way_of_counting_adds_up_to_the_same_total(chains: list[Chain]) -> None:
-    """Per data set, question, level and round sum to the sum over chains."""
+    """Per question and round sum to the sum over chains."""
     expected = total(count(chain.labels) for chain in chains)
 
-    assert total(count_by_benchmark(chains).values()) == expected
     assert total(count_by_question(chains).values()) == expected
-    assert total(count_by_level(chains).values()) == expected
     assert total(count_by_round(chains)) == expected
     assert expected.from_right + expected.from_wrong <= sum(
         max(0, len(chain.labels) - 1) for chain in chains
     )
 
 
-def test_rounds_questions_and_levels_are_told_apart() -> None:
+def test_rounds_and_questions_are_told_apart() -> None:
     """Question 1 of two benchmarks is two questions; entry r is the step from round r."""
     one = Chain(benchmark="aime24", question_id="1", labels=(R, W, W), level="5")
     two = Chain(benchmark="amc23", question_id="1", labels=(W, R), level=None)
@@ -83,7 +79,6 @@ def test_rounds_questions_and_levels_are_told_apart() -> None:
         ("aime24", "1"): right_wrong + wrong_wrong,
         ("amc23", "1"): wrong_right,
     }
-    assert count_by_level([one, two]) == {"5": right_wrong + wrong_wrong, None: wrong_right}
     assert count_by_round([one, two]) == (right_wrong + wrong_right, wrong_wrong)
 
 

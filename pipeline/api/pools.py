@@ -26,8 +26,9 @@ from pipeline.records.trajectory import Row
 from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases
 from pipeline.replay.fronts import SCHEMA as FRONTS
 from pipeline.replay.fronts import control_settings, sweep_fronts
+from pipeline.replay.judging import Answers, answers_of
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
-from pipeline.replay.sweep import Answers, answers_of, fitting, sweep_table
+from pipeline.replay.sweep import fitting, sweep_table
 from pipeline.replay.sweep import sweep as swept
 from pipeline.results.column import METHODS
 from pipeline.store.storage import Address

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pipeline.core.errors import DataError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Pool
+from pipeline.store.log_files import LogFile, UnreadableError
 
 Context = Literal["last_answer", "history", "others", "unknown"]
 """What a later round is shown: the answer before it, all rounds before it, others' answers."""
@@ -68,6 +69,8 @@ class Log:
     entries: list[Entry] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     """Rows that cannot be read: where, what must hold and what came."""
+    bad_files: list[str] = field(default_factory=list)
+    """Files that cannot be read, likewise."""
     decoding: dict[str, Any] = field(default_factory=dict)
     """``temperature``, ``top_p`` and ``max_tokens``, as far as the log says."""
     prompts: Prompts | None = None
@@ -77,6 +80,18 @@ class Log:
     """What gave the scores."""
     score_map: str | None = None
     """How scores come to lie in [0, 1] where the user does not say."""
+
+    def rows_of(self, file: LogFile) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Where each row of a file stands, and the row; notes the rows, or the file, that cannot be
+        read."""
+        try:
+            for found in file.rows():
+                if found.row is None:
+                    self.refused.append(f"{found.problem}, in {found.where}")
+                else:
+                    yield found.where, found.row
+        except UnreadableError as error:
+            self.bad_files.append(str(error))
 
     def decode_with(self, where: str, **values: Any) -> None:
         """Take the sampling parameters of a file.

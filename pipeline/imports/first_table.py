@@ -9,7 +9,7 @@ questions, each of which weighs the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -17,10 +17,10 @@ import numpy as np
 
 from pipeline.answers import canonical
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.core.arrays import FloatArray
+from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion, Strategy
+from pipeline.replay.judging import Judge, Setting, forms_by_chain
 from pipeline.replay.pools import CompletionPool, PoolQuestion
-from pipeline.replay.sweep import Judge, rights
 from pipeline.results.column import Column
 from pipeline.results.compare import compare
 from pipeline.statistics.intervals import Interval, mean_interval, share_saved
@@ -108,8 +108,7 @@ def _of_samples(pool: CompletionPool) -> Iterator[_Made]:
     yield _drawn("single", [(share.right / share.n, 1) for share in shares], each / n)
     for k in (2**power for power in range(2, 12)):  # of two samples the vote is one of them
         if k < n:
-            votes = [(maj_at_k(s.votes, k, abstained=s.silent), k) for s in shares]
-            yield _drawn(f"SC@{k}", votes, each * k / n)
+            yield _drawn(f"SC@{k}", [(s.majority(k), k) for s in shares], each * k / n)
     yield _judged(pool, judge, "ASC 0.95", "asc", AnswerRule.VOTE, n=n, threshold=0.95)
     for name, votes_too in (
         (f"ESC w {window}", True),
@@ -125,8 +124,7 @@ def _of_samples(pool: CompletionPool) -> Iterator[_Made]:
         yield _judged(pool, judge, f"weighted vote@{n}", "self_consistency", vote, n=n)
         best = AnswerRule.PRM_ARGMAX
         yield _judged(pool, judge, f"Best-of-{n}", "self_consistency", best, n=n)
-    any_right = [(pass_at_k(share.n, share.right, share.n), n) for share in shares]
-    yield _drawn(f"pass@{n} (an oracle)", any_right, each)
+    yield _drawn(f"pass@{n} (an oracle)", [(s.any(n), n) for s in shares], each)
 
 
 def _of_chains(pool: CompletionPool) -> Iterator[_Made]:
@@ -136,26 +134,35 @@ def _of_chains(pool: CompletionPool) -> Iterator[_Made]:
         ("first round", "base", AnswerRule.LAST, {}),
         (f"MR-Thinking, vote of {n}", "mr_thinking", AnswerRule.VOTE, {"n": n}),
         ("Chain ASC 0.95", "chain_asc", AnswerRule.VOTE, {"n": n, "threshold": 0.95}),
+        ("settled", "settled", AnswerRule.LAST, {"n": n}),
     ]
-    if "settled" in STRATEGIES:
-        settings.append(("settled", "settled", AnswerRule.LAST, {"n": n}))
-    parts = [pool.with_chain(chain) for chain in range(pool.chains)]
-    judges = [Judge(part) for part in parts]
+    judge = Judge(pool)
     for name, kind, rule, values in settings:
-        made = [
-            _judged(part, judge, name, kind, rule, **values)
-            for part, judge in zip(parts, judges, strict=True)
-        ]
-        right, completions, tokens = zip(*(one[1:] for one in made), strict=True)
-        yield name, np.mean(right, axis=0), np.mean(completions, axis=0), np.mean(tokens, axis=0)
+        yield _judged(pool, judge, name, kind, rule, **values)
+    if pool.chains > 1:
+        last = judge("", _strategy(pool, "mr_thinking", {"n": n}))
+        yield from _votes_of_chains(*last.answers_CQ(AnswerRule.LAST, forms_by_chain(pool)), last)
+
+
+def _votes_of_chains(form_CQ: IntArray, right_CQ: FloatArray, last: Setting) -> Iterator[_Made]:
+    """maj@k and pass@k of the last answers of k chains, over all subsets."""
+    chains = len(form_CQ)
+    shares = [
+        _Shares.of([(int(f), r == 1) for f, r in zip(form_C, right_C, strict=True)])
+        for form_C, right_C in zip(form_CQ.T, right_CQ.T, strict=True)
+    ]
+    for k in sorted({2**power for power in range(1, chains.bit_length())} | {chains}):
+        drawn_Q, tokens_Q = k * last.completions_Q, k * last.tokens_Q
+        for name, of in ((f"maj@{k}", _Shares.majority), (f"pass@{k} (an oracle)", _Shares.any)):
+            found_Q = np.array([of(one, k) for one in shares])
+            yield f"last, {name} of chains", found_Q, drawn_Q, tokens_Q
 
 
 def _judged(
     pool: CompletionPool, judge: Judge, name: str, kind: str, rule: AnswerRule, **values: Any
 ) -> _Made:
-    judged = judge(_strategy(pool, kind, values))
-    right_Q, tokens_Q = rights(judged, rule), judged.tokens_Q.astype(np.float64)
-    return name, right_Q, judged.completions_Q.astype(np.float64), tokens_Q
+    made = judge(name, _strategy(pool, kind, values))
+    return name, made.right_Q(rule), made.completions_Q, made.tokens_Q
 
 
 def _strategy(pool: CompletionPool, kind: str, values: dict[str, Any]) -> Strategy:
@@ -177,29 +184,43 @@ def _drawn(name: str, values: Sequence[tuple[float, int]], tokens_Q: FloatArray)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shares:
+    """How many answers of a question are right, and the votes for each distinct one."""
+
     n: int
     right: int
     votes: list[tuple[int, bool]]
     silent: int
 
+    @classmethod
+    def of(cls, answers: Sequence[tuple[Hashable, bool]]) -> _Shares:
+        """Of what each answer is and whether it is right; None and -1 do not vote."""
+        votes = Counter(form for form, _ in answers if form not in (None, -1))
+        right: dict[Hashable, bool] = {}
+        for form, ok in answers:
+            right.setdefault(form, ok)
+        return cls(
+            n=len(answers),
+            right=sum(ok for _, ok in answers),
+            votes=[(count, right[form]) for form, count in votes.items()],
+            silent=len(answers) - votes.total(),
+        )
+
+    def majority(self, k: int) -> float:
+        """maj@k."""
+        return maj_at_k(self.votes, k, abstained=self.silent)
+
+    def any(self, k: int) -> float:
+        """pass@k."""
+        return pass_at_k(self.n, self.right, k)
+
 
 def _shares(question: PoolQuestion) -> _Shares:
-    """Votes for each distinct answer; failures and samples without an answer do not vote."""
-    votes: Counter[str] = Counter()
-    right: dict[str, bool] = {}
+    """Of the samples; failures and samples without an answer do not vote."""
+    answers: list[tuple[Hashable, bool]] = []
     for entry, verdict in zip(question.samples, question.sample_verdicts, strict=True):
-        seen = entry.observation
-        if isinstance(seen, Completion) and seen.answer is not None:
-            form = canonical(seen.answer)
-            votes[form] += 1
-            right.setdefault(form, verdict == "right")
-    n = len(question.samples)
-    return _Shares(
-        n=n,
-        right=sum(verdict == "right" for verdict in question.sample_verdicts),
-        votes=[(count, right[form]) for form, count in votes.items()],
-        silent=n - sum(votes.values()),
-    )
+        said = entry.observation.answer if isinstance(entry.observation, Completion) else None
+        answers.append((None if said is None else canonical(said), verdict == "right"))
+    return _Shares.of(answers)
 
 
 def _tokens(question: PoolQuestion, n: int) -> float:

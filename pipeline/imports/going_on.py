@@ -126,7 +126,6 @@ class _Answers:
         if request.pool is Pool.PARALLEL:
             entries, at = held.samples, request.sample
         else:
-            chains = [held.rounds, *(rounds for rounds, _ in held.more_chains)]
-            entries = chains[request.chain] if request.chain < len(chains) else ()
-            at = request.round
+            known = request.chain < len(held.chains)
+            entries, at = held.chains[request.chain][0] if known else (), request.round
         return entries[at] if at < len(entries) else None

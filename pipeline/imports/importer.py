@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -43,6 +44,7 @@ from pipeline.store.log_files import LogFile
 from pipeline.store.storage import Folder, sha256
 
 Labels = Literal["both", "grade", "trust"]
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 ScoreMap = Literal["identity", "sigmoid", "percent", "exp"]
 
 DISAGREEMENTS = "disagreements.jsonl"
@@ -95,6 +97,7 @@ class ImportReport:
     samples: int = 0
     origin: Origin | None = None
     refused: list[str] = field(default_factory=list)
+    bad_files: list[str] = field(default_factory=list)
     table: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Completions by (label, verdict), as far as both are known."""
     disagreements: list[dict[str, Any]] = field(default_factory=list)
@@ -119,9 +122,20 @@ class ImportReport:
 
 
 def import_log(
-    log: Log, files: Sequence[LogFile], options: ImportOptions, address: str
+    log: Log,
+    files: Sequence[LogFile],
+    options: ImportOptions,
+    address: str,
+    each: Each = map,
 ) -> ImportReport:
     """Write the pool of a log to a new folder.
+
+    Args:
+        log: as a format's reader gives it.
+        files: that it was read from.
+        options: of the user.
+        address: of the folder.
+        each: applies a function to a sequence, in order; one that has processes is faster.
 
     Raises:
         ConfigError: where the folder holds a pool, or an option does not fit the log.
@@ -130,17 +144,20 @@ def import_log(
     folder = Folder(address.rstrip("/"))
     if folder.has("pool.json"):
         raise ConfigError(f"--out must be a new folder, {address} holds a pool")
-    made = _Import(log, files, options)
+    made = _Import(log, files, options, each)
     made.write(folder)
     return made.report
 
 
 class _Import:
-    def __init__(self, log: Log, files: Sequence[LogFile], options: ImportOptions) -> None:
+    def __init__(
+        self, log: Log, files: Sequence[LogFile], options: ImportOptions, each: Each
+    ) -> None:
         self._log, self._options = log, options
-        self.report = ImportReport(refused=log.refused)
+        self.report = ImportReport(refused=log.refused, bad_files=log.bad_files)
         if not log.entries:
-            why = f": {log.refused[0]}" if log.refused else ""
+            problems = log.bad_files + log.refused
+            why = f": {problems[0]}" if problems else ""
             raise DataError(f"a log must hold completions, got none{why}")
         entries, model = of_one_model(log.entries, options.model)
         if model is None:
@@ -156,8 +173,20 @@ class _Import:
             by_text = {" ".join(item.text.split()): item.gold or "" for item in golds}
             entries = with_golds(entries, by_id, by_text)
         self._digests = Digests()
-        self._graded: dict[tuple[str, str], str] = {}
-        self._answers: dict[int, str | None] = {}
+        said = [entry for entry in entries if entry.error is None]
+        told = [(entry.text, entry.answer, options.labels == "trust") for entry in said]
+        answers = list(each(answer_of, told))
+        self._answers = {id(entry): answer for entry, answer in zip(said, answers, strict=True)}
+        pairs = list(
+            dict.fromkeys(
+                (_reference(gold), answer)
+                for entry, answer in zip(said, answers, strict=True)
+                if answer is not None and (options.labels != "trust" or entry.right is None)
+                for gold in entry.gold
+            )
+        )
+        verdicts = each(verdict_of, pairs)
+        self._graded: dict[tuple[str, str], str] = dict(zip(pairs, verdicts, strict=True))
         arranged = arrange(
             entries,
             benchmark=options.benchmark or "imported",
@@ -166,13 +195,17 @@ class _Import:
             ragged=options.ragged,
             is_right=self._is_right,
         )
+        if log.bad_files:
+            arranged.dropped["files that cannot be read"] = len(log.bad_files)
         self._arranged = arranged
         self._questions = self._with_references(arranged)
         self._tokens = self._tokens_of()
         self._mapped, self._scores = self._scores_of()
         self._origin = Origin(
             format=options.format,
-            sources=tuple({"name": file.name, "sha256": file.digest} for file in files),
+            sources=tuple(
+                {"name": posixpath.basename(file.path), "sha256": file.digest} for file in files
+            ),
             licence=options.licence,
             prompts="known" if self._prompts_known else "not recorded",
             context=log.context if arranged.rounds else "none",
@@ -424,7 +457,7 @@ class _Import:
             score = float(_MAPS[self._mapped](entry.score))
         return Completion(
             text=text,
-            answer=self._answer(entry),
+            answer=self._answers[id(entry)],
             finish_reason=entry.finish_reason,
             prompt_tokens=entry.prompt_tokens or 0,
             completion_tokens=tokens,
@@ -433,18 +466,6 @@ class _Import:
             step_scores=None if score is None else (score,),
             says_stop=entry.says_stop,
         )
-
-    def _answer(self, entry: Entry) -> str | None:
-        """From the text; the recorded answer where there is none, or labels are trusted."""
-        if id(entry) not in self._answers:
-            given = entry.answer
-            if given is not None and ("\n" in given.strip() or len(given) > _LONG_ANSWER):
-                given = extract(given)  # some scorers record the whole reply
-            if entry.text is not None and (self._options.labels != "trust" or given is None):
-                given = extract(entry.text)
-            given = None if given is None or not given.strip() else encodable(given.strip())
-            self._answers[id(entry)] = given
-        return self._answers[id(entry)]
 
     def _verdict(self, one: Drawn, entry: Entry, seen: Observation) -> str | None:
         if not isinstance(seen, Completion):
@@ -470,8 +491,8 @@ class _Import:
 
     def _graded_once(self, gold: str, answer: str) -> str:
         key = (gold, answer)
-        if key not in self._graded:
-            self._graded[key] = grade(gold, answer).value
+        if key not in self._graded:  # the reference of another completion of the question
+            self._graded[key] = verdict_of(key)
         return self._graded[key]
 
     def _compare(
@@ -495,8 +516,30 @@ class _Import:
         """By the log's own label, by which an oracle would have stopped; else graded."""
         if entry.right is not None or entry.error is not None:
             return entry.right
-        verdict = self._grade(entry.gold, self._answer(entry))
+        verdict = self._grade(entry.gold, self._answers[id(entry)])
         return None if verdict is None else verdict == Verdict.RIGHT.value
+
+
+def answer_of(told: tuple[str | None, str | None, bool]) -> str | None:
+    """The answer of a completion: extracted from its text; the recorded one where there is no text,
+    or labels are trusted.
+
+    Args:
+        told: text, recorded answer, whether labels are trusted.
+    """
+    text, given, trusted = told
+    if text is not None and not trusted:
+        given = extract(text)
+    elif given is not None and ("\n" in given.strip() or len(given) > _LONG_ANSWER):
+        given = extract(given)  # some scorers record the whole reply
+    if given is None and text is not None:
+        given = extract(text)
+    return None if given is None or not given.strip() else encodable(given.strip())
+
+
+def verdict_of(pair: tuple[str, str]) -> str:
+    """The verdict on a reference answer and an answer."""
+    return grade(*pair).value
 
 
 def _is_labelled(one: Drawn) -> bool:

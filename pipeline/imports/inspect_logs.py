@@ -22,7 +22,7 @@ from pipeline.imports.entries import (
     renumbered,
     text_of,
 )
-from pipeline.store.log_files import LogFile
+from pipeline.store.log_files import LogFile, UnreadableError
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _FINISHED = {"max_tokens": "length", "model_length": "length"}
@@ -37,7 +37,7 @@ def read_inspect(files: Sequence[LogFile], *, scorer: str | None = None) -> Log:
         scorer: whose label and answer are taken; None takes the first that says right or wrong.
 
     Raises:
-        DataError: where a file is no log, or two were sampled in different ways.
+        DataError: where two files were sampled in different ways.
     """
     log = Log()
     found: list[Entry] = []
@@ -46,7 +46,11 @@ def read_inspect(files: Sequence[LogFile], *, scorer: str | None = None) -> Log:
             other.name == "summaries.json" and other.folder == file.folder for other in files
         ):
             continue
-        header, samples = _opened(file)
+        try:
+            header, samples = _opened(file)
+        except UnreadableError as error:
+            log.bad_files.append(str(error))
+            continue
         _decoding(log, header, file.path)
         share = _share_of_total(header, samples)
         of_file = []
@@ -84,7 +88,7 @@ def _opened(file: LogFile) -> tuple[Fields, list[tuple[str, Fields]]]:
     if isinstance(value, list):
         header = LogFile(f"{file.folder}/header.json").json() if _has_header(file) else {}
     if not isinstance(header, Mapping) or not isinstance(samples, list):
-        raise DataError(
+        raise UnreadableError(
             f"an Inspect log must hold eval and samples, or be a list of summaries beside "
             f"header.json, {file.path} is neither"
         )
@@ -104,7 +108,7 @@ def _archived(file: LogFile) -> tuple[Fields, list[tuple[str, Fields]]]:
     names = archive.names
     starts = [name for name in ("header.json", "_journal/start.json") if name in names]
     if not starts:
-        raise DataError(f"an Inspect log must hold header.json, {file.path} does not")
+        raise UnreadableError(f"an Inspect log must hold header.json, {file.path} does not")
     header = archive.json(starts[0])  # a log that was not finished has the journal's alone
     whole = dict.fromkeys(n for n in names if n.startswith("samples/") and n.endswith(".json"))
     if whole:

@@ -8,7 +8,9 @@ within ``turns``, and ``answers[]`` the list that a cell of a CSV file holds as 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
@@ -118,28 +120,22 @@ def read_mapped(files: Sequence[LogFile], fields: LogMap) -> dict[str, Log]:
     Returns:
         A log by value of `LogMap.split`; of "" alone where the map does not split.
     """
-    logs: dict[str, Log] = {}
+    scores = fields.scores or fields.score or ""
+    new = partial(Log, context=fields.context, scores=scores, score_map=fields.score_map)
+    logs, unread = defaultdict[str, Log](new), Log()
     for file in files:
-        for found in file.rows():
-            row = found.row
-            if row is None:
-                _log(logs, "", fields).refused.append(f"{found.problem}, in {found.where}")
-                continue
+        for where, row in unread.rows_of(file):
             if any(_different(row, name, value) for name, value in fields.only.items()):
                 continue
             part = "" if fields.split is None else text_of(value_at(row, fields.split)) or "none"
-            log = _log(logs, part, fields)
+            log = logs[part]
             try:
-                log.entries += _entries(row, found.where, fields, len(log.entries))
+                log.entries += _entries(row, where, fields, len(log.entries))
             except DataError as error:
-                log.refused.append(f"{error} in {found.where}")
+                log.refused.append(f"{error} in {where}")
+    first = next(iter(logs.values())) if logs else logs[""]
+    first.refused[:0], first.bad_files = unread.refused, unread.bad_files
     return {part: log for part, log in logs.items() if log.entries or len(logs) == 1}
-
-
-def _log(logs: dict[str, Log], part: str, fields: LogMap) -> Log:
-    made = Log(context=fields.context, scores=fields.scores or fields.score or "")
-    made.score_map = fields.score_map
-    return logs.setdefault(part, made)
 
 
 def _different(row: Mapping[str, Any], name: str, wanted: Any) -> bool:
@@ -168,7 +164,7 @@ def _entries(row: Mapping[str, Any], where: str, fields: LogMap, position: int) 
             where=where,
             question_id=name,
             pool=fields.pool,
-            place=number if lists else _place(row, fields, position),
+            place=number if lists else _place(row, fields.round or fields.sample, position),
             chain=text_of(_value(row, fields.chain)) or "",
             benchmark=text_of(_value(row, fields.benchmark)),
             model=text_of(_value(row, fields.model)),
@@ -192,11 +188,7 @@ def _error(error: Any, text: str | None, errors: Sequence[str]) -> str | None:
     return next((text for one in errors if text is not None and text.startswith(one)), None)
 
 
-def _place(row: Mapping[str, Any], fields: LogMap, position: int) -> int:
-    return _number(row, fields.round or fields.sample, position)
-
-
-def _number(row: Mapping[str, Any], name: str | None, absent: int) -> int:
+def _place(row: Mapping[str, Any], name: str | None, absent: int) -> int:
     if name is None:
         return absent
     found = number_of(_value(row, name, needed=True))

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.core.prompts import EmptyAnswer, Feedback, Prompts
 from pipeline.core.protocol import Pool
 from pipeline.imports.entries import Entry, Log, count_of, number_of, text_of
-from pipeline.store.log_files import LogFile
+from pipeline.store.log_files import LogFile, UnreadableError
 
 _ASK = (
     "Answer the following questions. You should think step-by-step and put your final answer "
@@ -54,12 +54,12 @@ def read_optscale(files: Sequence[LogFile], *, pool: Pool | None = None) -> Log:
     golds: dict[str, list[Mapping[str, Any]]] = {}
     pools: list[tuple[LogFile, list[Any]]] = []
     for file in files:
-        items = _items(file)
+        items = _items(log, file)
         if any(
             isinstance(item, Mapping) and ("score" in item or "outputs" in item) for item in items
         ):
             pools.append((file, items))
-        else:
+        elif items:
             golds[_benchmark(file)] = [item for item in items if isinstance(item, Mapping)]
     for file, items in pools:
         benchmark = _benchmark(file)
@@ -96,10 +96,14 @@ def read_optscale(files: Sequence[LogFile], *, pool: Pool | None = None) -> Log:
     return log
 
 
-def _items(file: LogFile) -> list[Any]:
-    value = (
-        file.json() if file.name.endswith(".json") else [r.row or r.problem for r in file.rows()]
-    )
+def _items(log: Log, file: LogFile) -> list[Any]:
+    if not file.name.endswith(".json"):
+        return [row for _, row in log.rows_of(file)]
+    try:
+        value = file.json()
+    except UnreadableError as error:
+        log.bad_files.append(str(error))
+        return []
     return value if isinstance(value, list) else [value]
 
 

@@ -57,8 +57,7 @@ def read_own(addresses: Sequence[str]) -> Log:
 
 
 def _chains(pool: CompletionPool, question: PoolQuestion, number: int) -> Iterator[Entry]:
-    held = [(question.rounds, question.round_verdicts), *question.more_chains]
-    for at, (rounds, verdicts) in enumerate(held):
+    for at, (rounds, verdicts) in enumerate(question.chains):
         name = str(1000 * number + at)
         yield from _entries(pool, question, rounds, verdicts, Pool.SEQUENTIAL, name)
 

@@ -54,7 +54,7 @@ def read_lm_eval(files: Sequence[LogFile], *, filter_name: str | None = None) ->
         folder = posixpath.basename(file.folder)
         model = folder.replace("__", "/") if "__" in folder else None
         kept: dict[str, tuple[str, Row]] = {}
-        for where, row in _rows(log, file):
+        for where, row in log.rows_of(file):
             if "doc_id" not in row or not isinstance(row.get("resps"), list):
                 _refuse(log, where, "doc_id and resps", row)
                 continue
@@ -69,7 +69,7 @@ def read_lm_eval(files: Sequence[LogFile], *, filter_name: str | None = None) ->
                     f"{where}"
                 )
                 continue
-            log.decode_with(where, **_of_arguments(row.get("arguments")))
+            log.decode_with(where, **_sampling(_argument(row, 1)))
             alone = len(replies) == 1
             for number, text in enumerate(replies):
                 found.append(
@@ -100,20 +100,16 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _first_prompt(row: Row) -> Any:
+def _argument(row: Row, number: int) -> Any:
+    """The prompt (0) or the generation arguments (1) of the first request."""
     arguments = row.get("arguments")
     if isinstance(arguments, Mapping):
         arguments = [list(one.values()) for one in arguments.values() if isinstance(one, Mapping)]
     first = arguments[0] if isinstance(arguments, list) and arguments else None
-    return first[0] if isinstance(first, list) and first else None
+    return first[number] if isinstance(first, list) and len(first) > number else None
 
 
-def _of_arguments(arguments: Any) -> dict[str, Any]:
-    """Sampling parameters of the generation arguments."""
-    if isinstance(arguments, Mapping):
-        arguments = [list(one.values()) for one in arguments.values() if isinstance(one, Mapping)]
-    first = arguments[0] if isinstance(arguments, list) and arguments else None
-    given = first[1] if isinstance(first, list) and len(first) > 1 else None
+def _sampling(given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         return {}
     return {
@@ -128,7 +124,7 @@ def _asked(row: Row) -> str | None:
     for name in _QUESTIONS:
         if isinstance(document, Mapping) and isinstance(document.get(name), str):
             return str(document[name])
-    prompt = _first_prompt(row)
+    prompt = _argument(row, 0)
     prompt = prompt[0] if isinstance(prompt, list) and prompt else prompt
     if isinstance(prompt, str) and prompt.startswith("["):  # a chat, written as JSON
         try:
@@ -167,7 +163,7 @@ def read_nemo_skills(files: Sequence[LogFile]) -> Log:
     ids: dict[tuple[str, str], str] = {}
     for file in files:
         benchmark = posixpath.basename(file.folder)
-        for where, row in _rows(log, file):
+        for where, row in log.rows_of(file):
             question = _first_text(row, _QUESTIONS)
             if "generation" not in row or (question is None and row.get("id") is None):
                 _refuse(log, where, "generation, and problem or id", row)
@@ -232,7 +228,7 @@ def read_openai_batch(
     asked: dict[str, Row] = {}
     answered: list[tuple[str, Row]] = []
     for file in files:
-        for where, row in _rows(log, file):
+        for where, row in log.rows_of(file):
             if row.get("custom_id") is None:
                 _refuse(log, where, "custom_id", row)
             elif isinstance(row.get("body"), Mapping) and "response" not in row:
@@ -325,7 +321,7 @@ def read_qwen_math(files: Sequence[LogFile]) -> Log:
     for file in files:
         named = _PER_FILE.search(file.name)
         log.decode_with(file.path, temperature=number_of(named["temperature"]) if named else None)
-        for where, row in _rows(log, file):
+        for where, row in log.rows_of(file):
             texts = row.get("code", row.get("response", row.get("completion")))
             texts = [texts] if isinstance(texts, str) else texts
             if "idx" not in row or not isinstance(texts, list):
@@ -377,14 +373,6 @@ def _gold(value: Any) -> tuple[str, ...]:
 
 def _finish(reason: Any) -> str:
     return "length" if reason in ("length", "max_tokens") else "stop"
-
-
-def _rows(log: Log, file: LogFile) -> Iterator[tuple[str, Row]]:
-    for found in file.rows():
-        if found.row is None:
-            log.refused.append(f"{found.problem}, in {found.where}")
-        else:
-            yield found.where, found.row
 
 
 def _refuse(log: Log, where: str, needed: str, row: Row) -> None:

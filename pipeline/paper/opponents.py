@@ -25,7 +25,8 @@ from pipeline.replay.chain_arrays import ChainArrays, chain_arrays
 from pipeline.replay.costs import needs_scores
 from pipeline.replay.fast import Decisions, FastReplay
 from pipeline.replay.fronts import GAMMAS, TAUS, THRESHOLDS, Row, budgets, front_rows, in_words
-from pipeline.replay.sweep import HALVES, Judged, judged_by_arrays, rights
+from pipeline.replay.judging import Judged, judged_by_arrays, rights
+from pipeline.replay.sweep import HALVES
 from pipeline.results.column import HELD_OUT, METHODS, Column, method_of, numbered, once
 from pipeline.statistics.agreement import AgreementWeights
 from pipeline.statistics.calibration import reliability

@@ -21,9 +21,7 @@ from pipeline.replay.chain_arrays import (
 )
 from pipeline.replay.costs import TOKENS, Cost, needs_scores
 from pipeline.replay.fast import FastReplay, replays_as_arrays
-from pipeline.replay.pools import CompletionPool
-from pipeline.replay.sweep import (
-    HALVES,
+from pipeline.replay.judging import (
     Answers,
     Judged,
     answers_of,
@@ -31,6 +29,8 @@ from pipeline.replay.sweep import (
     judged_by_state_machine,
     rights,
 )
+from pipeline.replay.pools import CompletionPool
+from pipeline.replay.sweep import HALVES
 from pipeline.results.column import HELD_OUT, TEST
 from pipeline.statistics.calibration import fit_isotonic
 

@@ -21,8 +21,8 @@ from pipeline.core.errors import ConfigError
 from pipeline.predictors.targets import Part, parts_of
 from pipeline.replay.chain_arrays import RIGHT, ChainArrays, chain_arrays
 from pipeline.replay.fast import FastReplay
+from pipeline.replay.judging import judged_by_arrays, rights
 from pipeline.replay.pools import CompletionPool
-from pipeline.replay.sweep import judged_by_arrays, rights
 from pipeline.results.compare import difference
 from pipeline.statistics.agreement import (
     NO_FORM,

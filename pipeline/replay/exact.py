@@ -66,6 +66,12 @@ class Recorded:
             seconds=row.get("seconds"),
         )
 
+    @property
+    def as_first(self) -> Recorded:
+        """The same under the address of chain 0, which strategies ask for."""
+        pool, chain, round_, sample = self.address
+        return self if chain == 0 else replace(self, address=(pool, 0, round_, sample))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:

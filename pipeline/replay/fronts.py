@@ -26,8 +26,9 @@ from pipeline.answers.answer_rules import AnswerRule, Rule, rule_named
 from pipeline.config.science import ScienceConfig
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Strategy
+from pipeline.replay.judging import Setting
 from pipeline.replay.pools import CompletionPool
-from pipeline.replay.sweep import HALVES, Setting, SweepResult, rights, settings_of
+from pipeline.replay.sweep import HALVES, SweepResult, settings_of
 from pipeline.results.settings import fields_words, varied
 from pipeline.statistics.fronts import (
     LEAST_QUESTIONS,
@@ -322,7 +323,7 @@ def _grouped(result: SweepResult) -> dict[tuple[str, Rule], list[Setting]]:
         if setting.label in CONTROLS:
             rules.add(AnswerRule.VOTE)
         for rule in sorted(rules, key=str):
-            if kind != "base" and setting.judged.applicable_R[result.rules.index(rule)]:
+            if kind != "base" and setting.applicable_R[result.rules.index(rule)]:
                 groups.setdefault((named(setting.label, rule), rule), []).append(setting)
     return groups
 
@@ -332,8 +333,8 @@ def family_of(name: str, settings: Sequence[Setting], rule: Rule, at: Any) -> Fa
     return Family(
         name=name,
         settings=tuple(in_words([setting.strategy for setting in settings])),
-        right_SQ=np.array([rights(setting.judged, rule)[at] for setting in settings]),
-        tokens_SQ=np.array([setting.judged.tokens_Q[at] for setting in settings], np.float64),
+        right_SQ=np.array([setting.right_Q(rule)[at] for setting in settings]),
+        tokens_SQ=np.array([setting.tokens_Q[at] for setting in settings]),
     )
 
 

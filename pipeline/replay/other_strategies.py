@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.config.science import PriorsConfig
+from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ReplayMissError
 from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
 from pipeline.records.journal import QUESTION_KEY, ByQuestion, QuestionKey
@@ -39,9 +40,10 @@ class ReplayedStrategy:
     """One strategy over a run."""
 
     source: str
-    """Label of the strategy whose completions it was replayed over."""
+    """Labels of the strategies whose completions it was replayed over: one, or one a chain."""
     outcomes: pa.Table
-    """One a question, as the run would have written them (`pipeline.records.outcome.schema_of`)."""
+    """One a question and chain, as the run would have written them
+    (`pipeline.records.outcome.schema_of`)."""
 
 
 def replay_other(
@@ -53,7 +55,8 @@ def replay_other(
     """Replay strategies over what a run's own strategies drew.
 
     Each is replayed over the completions of one strategy of the run: the first, in the order of its
-    configuration, that drew all that is asked for.
+    configuration, that drew all that is asked for; where that is a chain of a run that drew several
+    of each question, then over every other chain too.
 
     Args:
         run: with a journal and graded outcomes.
@@ -66,24 +69,30 @@ def replay_other(
         ReplayMissError: where no strategy of the run drew what one asks for.
     """
     questions = [_asked(row, priors) for row in rows_of(read_questions(run.folder))]
-    sources = run.config().science.strategies
-    keys = [(s.label, q.benchmark, q.question_id) for s in sources for q in questions]
+    sources = strategies_of(run.config().science)
+    keys = [(label, q.benchmark, q.question_id) for label in sources for q in questions]
     columns = (*QUESTION_KEY, *_GRADED, "round_verdicts")
     graded = ByQuestion(run.outcomes(columns=columns))
     found: dict[str, ReplayedStrategy] = {}
     with journal_by_question(run.journal, keys) as drawn:
         labels = list(dict.fromkeys(label for label, _, _ in drawn.keys))
+        further = [label for label in labels if getattr(sources[label], "chain", 0)]
         for label, strategy in strategies.items():
             check_replayable(strategy, RecordingKind.POOL)
             miss: ReplayMissError | None = None
-            for source in labels:
+            for source in (each for each in labels if each not in further):
                 over = _Source(run.run_id, source, drawn, graded, rules)
                 try:
                     outcomes = over.outcomes(label, strategy, questions)
                 except ReplayMissError as error:
                     miss = miss or error
                     continue
-                found[label] = ReplayedStrategy(source=source, outcomes=outcomes)
+                chains = further if sources[source].kind == "mr_thinking" else []
+                more = [_Source(run.run_id, each, drawn, graded, rules) for each in chains]
+                tables = [outcomes, *(one.outcomes(label, strategy, questions) for one in more)]
+                found[label] = ReplayedStrategy(
+                    source=", ".join([source, *chains]), outcomes=pa.concat_tables(tables)
+                )
                 break
             else:
                 raise ReplayMissError(
@@ -121,7 +130,7 @@ class _Source:
     def _answer(self, question: Question, request: Request) -> Observation:
         key = self._key(question)
         if self._recording is None or self._recording[0] != key:
-            rows = [Recorded.of_row(row) for row in self._drawn.rows(key)]
+            rows = [Recorded.of_row(row).as_first for row in self._drawn.rows(key)]
             self._recording = key, Recording.of(RecordingKind.POOL, question, rows)
         return self._recording[1].find(request)
 

@@ -125,7 +125,7 @@ def _packed(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     yield whole.sort_by([(name, "ascending") for name in _ORDER])
 
 
-_TEXT = """\
+_FRONT = """\
 ---
 {front}configs:
 - config_name: completions
@@ -135,6 +135,8 @@ _TEXT = """\
   data_files: questions.parquet
 ---
 # Recorded completions of {backbone}
+"""
+_TEXT = """\
 {warning}
 For every question a chain of {rounds} rounds (`pool` is `sequential`; each round but the first was
 shown the answer before) and {samples} independent samples (`parallel`), {scores} and
@@ -204,7 +206,7 @@ def card_of(
     counts = Counter(question.question.benchmark for question in pool.questions)
     each = pool.rounds + pool.samples
     files = (POOL_TABLE, "questions.parquet")
-    return _TEXT.format(
+    return (_FRONT + _TEXT).format(
         front=f"license: {licence}\n" if licence else "",
         table=POOL_TABLE,
         backbone=science.generator.model,
@@ -234,15 +236,6 @@ def card_of(
 
 
 _IMPORTED = """\
----
-{front}configs:
-- config_name: completions
-  data_files: {table}
-  default: true
-- config_name: questions
-  data_files: questions.parquet
----
-# Recorded completions of {backbone}
 
 {origin}.
 
@@ -273,7 +266,7 @@ def imported_card(
     """
     sentence = origin.sentence
     known = "those that were asked" if origin.prompts == "known" else "not those that were asked"
-    return _IMPORTED.format(
+    return (_FRONT + _IMPORTED).format(
         front=f"license: {origin.licence}\n" if origin.licence else "",
         table=POOL_TABLE,
         backbone=science.generator.model,

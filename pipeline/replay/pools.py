@@ -142,9 +142,14 @@ class PoolQuestion:
         return (self.question.benchmark, self.question.question_id)
 
     @property
+    def chains(self) -> tuple[tuple[tuple[Recorded, ...], Verdicts], ...]:
+        """Every chain with its verdicts, the first one first."""
+        return ((self.rounds, self.round_verdicts), *self.more_chains)
+
+    @property
     def verdicts_by_chain(self) -> tuple[Verdicts, ...]:
-        """`round_verdicts` of every chain, the first one first."""
-        return (self.round_verdicts, *(verdicts for _, verdicts in self.more_chains))
+        """`round_verdicts` of every chain."""
+        return tuple(verdicts for _, verdicts in self.chains)
 
     def verdicts(self) -> dict[Address, str | None]:
         """Verdicts by address."""
@@ -219,7 +224,7 @@ class CompletionPool:
             return self
         questions = []
         for question in self.questions:
-            rounds, verdicts = question.more_chains[chain - 1]
+            rounds, verdicts = question.chains[chain]
             questions.append(replace(question, rounds=rounds, round_verdicts=verdicts))
         return replace(self, questions=tuple(questions))
 
@@ -524,7 +529,7 @@ def _made(
         for source in sources:
             entries, verdicts = taken(source, question)
             if source.pool is Pool.SEQUENTIAL:
-                chains.append((_as_first(entries), verdicts))
+                chains.append((tuple(entry.as_first for entry in entries), verdicts))
             else:
                 samples = (tuple(entries), verdicts)
         rounds, *more = chains or [((), ())]
@@ -552,19 +557,6 @@ def _made(
         discarded=0,
         tokens=tokens,
     )
-
-
-def _as_first(entries: Sequence[Recorded]) -> tuple[Recorded, ...]:
-    """A chain under the addresses of chain 0, which strategies ask for."""
-    return tuple(
-        entry if entry.address[1] == 0 else replace(entry, address=_at(entry, 0))
-        for entry in entries
-    )
-
-
-def _at(entry: Recorded, chain: int) -> Address:
-    pool, _, round_, sample = entry.address
-    return (pool, chain, round_, sample)
 
 
 def _depth(sources: Sequence[Source], kind: Pool) -> int:

@@ -22,6 +22,7 @@ from pipeline.theory.diagnostics import (
     order_test,
 )
 from pipeline.theory.estimate import (
+    JEFFREYS,
     Bounds,
     ChainEstimate,
     bounds,
@@ -153,8 +154,8 @@ def curve_of(name: str, chains: Sequence[Chain], tokens_QR: FloatArray) -> Round
     observed = tuple(_share([c.labels[r : r + 1] for c in chains]) for r in range(rounds))
     if observed[0] is None or not any(c.from_right + c.from_wrong for c in counts.values()):
         return None
-    fit = estimate_clustered(counts, labels=Labels.GOLD, level=LEVEL, seed=SEED)
-    prior = (0.0, 0.0, fit.prior_a.alpha, fit.prior_a.beta, fit.prior_b.alpha, fit.prior_b.beta)
+    fit = estimate_clustered(counts, labels=Labels.GOLD, seed=SEED)
+    prior = (0.0, 0.0, *(2 * (JEFFREYS.alpha, JEFFREYS.beta)))
     draws = weighed_draws(table_of(chains)) + prior_weights(prior, DRAWS, SEED)
     p0_D, a_D, b_D = (draws[:, at] / (draws[:, at] + draws[:, at + 1]) for at in (0, 2, 4))
     known = {"p0": observed[0].value, "a": fit.a.value, "b": fit.b.value}
@@ -243,7 +244,7 @@ def bounds_view(curve: CellCurve, cells: Sequence[Cell]) -> BoundsView:
     if not chains:
         return BoundsView(bounds=None, source=f"no question of {pool.name} is graded")
     return BoundsView(
-        bounds=bounds(chains, p0_parallel=p0, labels=Labels.GOLD, level=LEVEL, seed=SEED),
+        bounds=bounds(chains, p0_parallel=p0, labels=Labels.GOLD, seed=SEED),
         source=f"p0 of a question is its accuracy over the {pool.n} samples of {pool.name}",
     )
 

@@ -18,7 +18,7 @@ from pipeline.core.prices import Prices
 from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import BILL, FINAL, counted_verdict, has_failed
 from pipeline.records.trajectory import Row
-from pipeline.statistics.intervals import wilson
+from pipeline.statistics.intervals import share_interval, wilson
 from pipeline.theory.estimate import COUNTED, estimate_table
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.transitions import Labels, QuestionKey, count, labels_of_verdicts
@@ -41,6 +41,8 @@ def summarise(
     without_gold: frozenset[QuestionKey] = frozenset(),
     rules: Sequence[Rule] = RULES,
     prices: Prices | None = None,
+    *,
+    several: bool = False,
 ) -> list[dict[str, Any]]:
     """One entry a strategy and benchmark, in the order of the configuration.
 
@@ -51,10 +53,12 @@ def summarise(
         without_gold: questions whose right answer nobody knows; they are not graded.
         rules: every answer rule of the run.
         prices: of tokens; None leaves ``usd`` out.
+        several: whether a question may have an outcome a chain; accuracies are then means over
+            questions of the share of its chains.
     """
     tallies: dict[tuple[str, str], Tally] = {}
     for row in outcomes:
-        tally = tallies.setdefault((row["strategy"], row["benchmark"]), Tally(rules))
+        tally = tallies.setdefault((row["strategy"], row["benchmark"]), Tally(rules, several))
         tally.add(row, graded=(row["benchmark"], row["question_id"]) not in without_gold)
     benchmarks = list(dict.fromkeys(benchmark for _, benchmark in tallies))
     entries = [
@@ -79,12 +83,12 @@ def _entry(
         "kind": strategy.kind,
         "n": strategy.n,
         "benchmark": benchmark,
-        "questions": tally.questions,
+        "questions": len(tally.tokens),
         "failed": tally.failed,
         "headline_rule": rule.value,
         "accuracy": {r.value: tally.accuracy(r) for r in tally.rules},
         "completions": totals["completions"],
-        "tokens_per_question": totals["completion_tokens"] / tally.questions,
+        "tokens_per_question": totals["completion_tokens"] / tally.outcomes,
         "tokens": {name: totals[name] for name in BILL if name != "completions"},
         "stop_reasons": dict(tally.stop_reasons),
         "p0_sources": dict(tally.p0_sources),
@@ -113,10 +117,10 @@ def _saved(
     ]
     if len(rivals) != 1:
         return None
-    own, theirs = (tallies[e["strategy"], e["benchmark"]].tokens for e in (entry, rivals[0]))
-    common = own.keys() & theirs.keys()
-    spent = sum(theirs[key] for key in common)
-    return 1 - sum(own[key] for key in common) / spent if spent else None
+    one, other = (tallies[e["strategy"], e["benchmark"]] for e in (entry, rivals[0]))
+    common = one.tokens.keys() & other.tokens.keys()
+    spent = sum(other.tokens[key] for key in common) / other.chains
+    return 1 - sum(one.tokens[key] for key in common) / one.chains / spent if spent else None
 
 
 def chain_fits(outcomes: Iterable[Row], strategies: Mapping[str, Strategy]) -> list[dict[str, Any]]:
@@ -176,20 +180,29 @@ class Tally:
     """One strategy on one benchmark."""
 
     rules: Sequence[Rule] = RULES
-    questions: int = 0
+    several: bool = False
+    """Whether a question may have several outcomes, one a chain."""
+    outcomes: int = 0
     failed: int = 0
     totals: Counter[str] = field(default_factory=Counter)
     """What all questions cost (`pipeline.records.outcome.BILL`)."""
     stop_reasons: Counter[str] = field(default_factory=Counter)
     p0_sources: Counter[str] = field(default_factory=Counter)
     tokens: dict[str, int] = field(default_factory=dict)
-    """Completion tokens by question id."""
+    """Completion tokens by question id, of all its chains."""
     _verdicts: dict[Rule, Counter[str | None]] = field(default_factory=dict)
     _applied: set[tuple[Rule, bool]] = field(default_factory=set)
     """Rules that gave a verdict to a question, and whether to one that failed."""
     _graded: Counter[bool] = field(default_factory=Counter)
     """Questions whose right answer is known, by whether they failed."""
     _means: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _shares: dict[Rule, dict[str, list[bool]]] = field(default_factory=dict)
+    """Whether each graded outcome of a question is right; only of `several`."""
+
+    @property
+    def chains(self) -> float:
+        """Outcomes a question."""
+        return self.outcomes / len(self.tokens)
 
     def add(self, row: Row, *, graded: bool) -> None:
         """Count an outcome.
@@ -199,14 +212,15 @@ class Tally:
             graded: whether the question's right answer is known.
         """
         failed = has_failed(row)
-        self.questions += 1
+        self.outcomes += 1
         self.failed += failed
         for name in BILL:
             self.totals[name] += row[name]
         self.stop_reasons[row["stop_reason"]] += 1
         if row["p0_source"]:
             self.p0_sources[row["p0_source"]] += 1
-        self.tokens[row["question_id"]] = row["completion_tokens"]
+        name = row["question_id"]
+        self.tokens[name] = self.tokens.get(name, 0) + row["completion_tokens"]
         for name in ("a", "b"):
             if row[name] is not None:
                 total, count = self._means.get(name, (0, 0))
@@ -214,7 +228,11 @@ class Tally:
         if graded:
             self._graded[failed] += 1
             for rule in self.rules:
-                self._verdicts.setdefault(rule, Counter())[counted_verdict(row, rule)] += 1
+                verdict = counted_verdict(row, rule)
+                self._verdicts.setdefault(rule, Counter())[verdict] += 1
+                if self.several and verdict in ("right", "wrong"):
+                    shares = self._shares.setdefault(rule, {})
+                    shares.setdefault(row["question_id"], []).append(verdict == "right")
                 if row[f"verdict_{rule.value}"] is not None:
                     self._applied.add((rule, failed))
 
@@ -222,7 +240,13 @@ class Tally:
         """None where the rule could not be applied (no scores) or nothing is graded
         (`pipeline.records.outcome.can_apply`)."""
         asked = not self._graded[False]  # where all failed, they are asked
-        return accuracy_of(self._verdicts[rule]) if (rule, asked) in self._applied else None
+        if (rule, asked) not in self._applied:
+            return None
+        found = accuracy_of(self._verdicts[rule])
+        if shares := self._shares.get(rule):
+            over = share_interval([float(np.mean(each)) for each in shares.values()])
+            found |= {"accuracy": over.value, "low": over.low, "high": over.high}
+        return found
 
     def mean(self, name: str) -> float | None:
         """Mean of a or b over the questions that have one."""

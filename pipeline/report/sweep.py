@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.records.table_rows import rows_with
-from pipeline.replay.sweep import SCHEMA
+from pipeline.replay.sweep import LATER, SCHEMA
 from pipeline.report import charts, words
 from pipeline.report.html import Child, Html, figure, table
 from pipeline.results.column import method_of
@@ -32,7 +32,8 @@ def sweep_rows(swept: pa.Table, where: str) -> list[Row]:
         DataError: naming the columns that are missing.
     """
     what = "a sweep must have the columns of pipeline.replay.sweep"
-    return [*rows_with(swept, SCHEMA, what, where)]
+    needed = pa.schema([column for column in SCHEMA if column.name not in LATER])
+    return [*rows_with(swept, needed, what, where)]
 
 
 def sweep_section(rows: Sequence[Row]) -> list[Child]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.core.arrays import FloatArray, IntArray
-from pipeline.statistics.intervals import Interval, mean_interval, wilson
+from pipeline.statistics.intervals import Interval, mean_interval, share_interval
 
 METHODS = {
     "base": "Base",
@@ -104,10 +104,7 @@ class Column:
         known = known[~np.isnan(known)]
         if not len(known):
             return None
-        if is_binary(known):
-            return wilson(int(known.sum()), len(known))
-        mean = mean_interval(known)
-        return Interval(value=mean.value, low=max(0.0, mean.low), high=min(1.0, mean.high))
+        return share_interval(known)
 
     @property
     def bounds(self) -> tuple[float, float] | None:

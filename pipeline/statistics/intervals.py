@@ -68,18 +68,6 @@ def _counts(right: ArrayLike, n: ArrayLike) -> tuple[FloatArray, FloatArray]:
     return k, total
 
 
-def beta_interval(alpha: float, beta: float, *, level: float = 0.95) -> Interval:
-    """Mean and equal-tailed quantiles of Beta(alpha, beta), both > 0."""
-    check_level(level)
-    tail = (1 - level) / 2
-    return Interval(
-        value=alpha / (alpha + beta),
-        low=float(special.betaincinv(alpha, beta, tail)),
-        high=float(special.betaincinv(alpha, beta, 1 - tail)),
-        level=level,
-    )
-
-
 def draws_interval(value: float, draws: Any, *, level: float = 0.95) -> Interval:
     """Equal-tailed quantiles of draws; nan draws (a quantity not defined) are left out."""
     check_level(level)
@@ -98,6 +86,16 @@ def mean_interval(values: Sequence[float] | FloatArray) -> Interval:
     spread = float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else 0.0
     half = float(special.stdtrit(max(1, n - 1), 0.5 + LEVEL / 2)) * spread
     return Interval(value=mean, low=mean - half, high=mean + half, level=LEVEL)
+
+
+def share_interval(shares: Sequence[float] | FloatArray) -> Interval:
+    """A mean of shares in [0, 1], one a question: Wilson's interval where all are 0 or 1, Student's
+    else, cut to [0, 1]."""
+    values = np.asarray(shares, dtype=np.float64)
+    if np.isin(values, (0, 1)).all():
+        return wilson(int(values.sum()), len(values))
+    mean = mean_interval(values)
+    return Interval(value=mean.value, low=max(0.0, mean.low), high=min(1.0, mean.high))
 
 
 def share_saved(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.core.arrays import FloatArray
+from pipeline.core.arrays import FloatArray, IntArray
 
 
 def pass_at_k(n: int, right: int, k: int) -> float:
@@ -57,18 +57,34 @@ def maj_at_k(votes: Sequence[tuple[int, bool]], k: int, *, abstained: int = 0) -
     return min(1.0, favourable / math.comb(n, k))
 
 
+def vote_of_all(form_CQ: IntArray, right_CQ: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(Q,) maj@C and pass@C of C answers a question.
+
+    Args:
+        form_CQ: number of each answer among those of its question, -1 for none, which does not
+            vote; where nobody votes the result is wrong.
+        right_CQ: 1 right, 0 wrong, nan ungraded: a question with one of those is nan.
+
+    A tie of m answers counts 1/m for each, as in `maj_at_k`.
+    """
+    size_CQ = ((form_CQ[:, None] == form_CQ) & (form_CQ >= 0)).sum(axis=1)
+    leads_CQ = (size_CQ == size_CQ.max(axis=0)) & (form_CQ >= 0)
+    most_Q = (leads_CQ * right_CQ).sum(axis=0) / np.maximum(leads_CQ.sum(axis=0), 1)
+    return most_Q, right_CQ.max(axis=0)
+
+
 def _ways_below(sizes: Sequence[int], abstained: int, top: int, drawn: int) -> FloatArray:
     """Ways to draw `drawn` samples with no answer above `top` votes, by how many are at `top`.
 
     The coefficient of x^drawn in a product over answers, one factor each:
-    C(size, 0) + ... + C(size, top - 1) x^(top-1) + y C(size, top) x^top, y counting ties.
+    C(size, 0) + ... + C(size, top - 1) x^(top-1) + y C(size, top) x^top, y counting ties. Answers
+    of fewer than `top` votes are free like abstentions: their factors are one binomial.
     """
     ties = drawn // top
+    free = abstained + sum(size for size in sizes if size < top)
     table: FloatArray = np.zeros((drawn + 1, ties + 1))
-    table[: min(abstained, drawn) + 1, 0] = [
-        math.comb(abstained, s) for s in range(min(abstained, drawn) + 1)
-    ]
-    for size in sizes:
+    table[: min(free, drawn) + 1, 0] = [math.comb(free, s) for s in range(min(free, drawn) + 1)]
+    for size in (size for size in sizes if size >= top):
         product = np.zeros_like(table)
         for s in range(min(size, top, drawn) + 1):
             rest = drawn + 1 - s

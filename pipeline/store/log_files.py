@@ -1,17 +1,23 @@
-"""Log files that a user names: found by path, folder or pattern, read as rows, JSON or archives."""
+"""Log files that a user names: found by path, folder or pattern, read as rows, JSON or archives.
+
+Files that end in ``.gz`` or ``.zst`` are unpacked first.
+"""
 
 from __future__ import annotations
 
 import glob
 import io
 import json
+import shutil
 import struct
+import weakref
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
@@ -21,9 +27,15 @@ from pipeline.store.row_files import RawRow, read_rows
 from pipeline.store.storage import sha256
 
 _MOST_ROW, _MOST_FILE = 1 << 30, 1 << 34
-_MOST_MEMBER = 1 << 32
+_MOST_MEMBER = _MOST_UNPACKED = 1 << 32
+_CHUNK = 1 << 20
 _LOCAL_HEADER = 30
 _ZSTANDARD = 93
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
+
+
+class UnreadableError(DataError):
+    """A file that cannot be read as a whole, whatever its rows hold."""
 
 
 @dataclass(frozen=True)
@@ -34,42 +46,76 @@ class LogFile:
 
     @property
     def name(self) -> str:
-        """The file's own name."""
-        return Path(self.path).name
+        """The file's own name, without ``.gz`` or ``.zst``."""
+        path = Path(self.path)
+        return path.stem if path.suffix in _PACKED else path.name
 
     @property
     def folder(self) -> str:
         """The path of the folder that holds it."""
         return str(Path(self.path).parent)
 
-    @cached_property
-    def _bytes(self) -> bytes:
-        return Path(self.path).read_bytes()
-
     @property
     def digest(self) -> str:
         """SHA-256 of its bytes."""
-        return sha256(self._bytes)
+        return sha256(Path(self.path).read_bytes())
 
     def rows(self) -> Iterator[RawRow]:
-        """Its rows: of JSONL, JSON, CSV or Parquet, by the ending of its name."""
-        return read_rows(self.path, max_row_bytes=_MOST_ROW, max_file_bytes=_MOST_FILE)
+        """Its rows: of JSONL, JSON, CSV or Parquet, by the ending of its name.
+
+        Raises:
+            UnreadableError: naming the file, before any row of it.
+        """
+        file = self._unpacked
+
+        def named(text: str) -> str:
+            return text.replace(str(file), self.path)
+
+        try:
+            rows = read_rows(file, max_row_bytes=_MOST_ROW, max_file_bytes=_MOST_FILE)
+            if file.suffix != ".jsonl":  # of which every line stands for itself
+                rows = iter(list(rows))
+        except DataError as error:
+            raise UnreadableError(named(str(error))) from error
+        return (replace(row, where=named(row.where)) for row in rows)
 
     def json(self) -> Any:
         """Its JSON value.
 
         Raises:
-            DataError: naming the file, where it holds none.
+            UnreadableError: naming the file, where it holds none.
         """
-        return _json(self._bytes, self.path)
+        return _json(self._unpacked.read_bytes(), self.path)
 
     def archive(self) -> Archive:
         """Its members, where it is a ZIP file.
 
         Raises:
-            DataError: naming the file, where it is none, or is cut short.
+            UnreadableError: naming the file, where it is none, or is cut short.
         """
-        return Archive(self.path, self._bytes)
+        return Archive(self.path, self._unpacked.read_bytes())
+
+    @cached_property
+    def _unpacked(self) -> Path:
+        """The file itself, or a copy that is not packed and goes with this object."""
+        packing = _PACKED.get(Path(self.path).suffix)
+        if packing is None:
+            return Path(self.path)
+        scratch = mkdtemp(prefix="markovscale-log-")
+        weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        copy = Path(scratch) / self.name
+        try:
+            with pa.input_stream(self.path, compression=packing) as packed, copy.open("wb") as out:
+                while part := packed.read(_CHUNK):
+                    out.write(part)
+                    if out.tell() > _MOST_UNPACKED:
+                        raise UnreadableError(
+                            f"a file must unpack to at most {_MOST_UNPACKED:,} bytes, "
+                            f"{self.path} has more: unpack it yourself"
+                        )
+        except (OSError, EOFError) as error:
+            raise UnreadableError(f"{self.path} must be whole {packing}, got: {error}") from error
+        return copy
 
 
 class Archive:
@@ -80,7 +126,7 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError) as error:
-            raise DataError(f"{path} must be a ZIP file, got: {error}") from error
+            raise UnreadableError(f"{path} must be a ZIP file, got: {error}") from error
 
     @property
     def names(self) -> list[str]:
@@ -91,14 +137,14 @@ class Archive:
         """The JSON value of a member.
 
         Raises:
-            DataError: naming file and member, where it cannot be read.
+            UnreadableError: naming file and member, where it cannot be read.
         """
         return _json(self._member(name), f"{self._path}, {name}")
 
     def _member(self, name: str) -> bytes:
         info = self._zip.getinfo(name)
         if info.file_size > _MOST_MEMBER:
-            raise DataError(
+            raise UnreadableError(
                 f"a member must unpack to at most {_MOST_MEMBER:,} bytes, got {info.file_size:,} "
                 f"in {self._path}, {name}"
             )
@@ -112,7 +158,7 @@ class Archive:
             with pa.input_stream(packed, compression="zstd") as stream:
                 return bytes(stream.read(info.file_size))
         except (zipfile.BadZipFile, NotImplementedError, struct.error, OSError) as error:
-            raise DataError(f"{self._path}, {name} must be readable, got: {error}") from error
+            raise UnreadableError(f"{self._path}, {name} must be readable, got: {error}") from error
 
 
 def find_logs(names: Sequence[str], patterns: Sequence[str]) -> list[LogFile]:
@@ -142,7 +188,7 @@ def find_logs(names: Sequence[str], patterns: Sequence[str]) -> list[LogFile]:
 def _below(folder: Path, patterns: Sequence[str]) -> list[Path]:
     files = sorted((f for f in folder.rglob("*") if f.is_file()), key=lambda f: _natural(str(f)))
     for pattern in patterns:
-        if fitting := [file for file in files if fnmatch(file.name, pattern)]:
+        if fitting := [f for f in files if fnmatch(LogFile(str(f)).name, pattern)]:
             return fitting
     raise DataError(f"a folder must hold {' or '.join(patterns)}, {folder} holds none")
 
@@ -165,4 +211,4 @@ def _json(data: bytes, where: str) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where} must be JSON, got {error}") from error
+        raise UnreadableError(f"{where} must be JSON, got {error}") from error

@@ -72,10 +72,6 @@ class AgreementTable:
         """(S,): whether to stop, the index being at most `price` or nothing left to draw."""
         return np.asarray(self._going_on(np.array([price]))[:, 0] <= _SURE)
 
-    def stops_at(self, prices: Sequence[float]) -> BoolArray:
-        """(S, P): `stops` of many prices in one pass."""
-        return np.asarray(self._going_on(np.asarray(prices, np.float64)) <= _SURE)
-
     def index(self, number: int) -> float:
         """The index of one state, exact but for rounding."""
         if number not in self._index:

@@ -9,7 +9,6 @@ b            ``b``                       P(wrong -> right)
 L            ``stationary_accuracy``     b / (a + b)
 lambda       ``second_eigenvalue``       1 - a - b
 p_i          ``accuracy_after``          P(right) after i further rounds
-g_i          ``benefit``                 p_i + sigma - p_0
 i*           ``rounds_to_reach``         least i with p_i >= tau
 ===========  ==========================  =======================================
 
@@ -124,20 +123,6 @@ def accuracy_after(
     limit = np.where(total > 0, fix / np.where(total > 0, total, 1.0), p)
     value = limit + (1.0 - total) ** i * (p - limit)
     return _plain(np.clip(value, 0.0, 1.0))  # type: ignore[no-any-return]
-
-
-@overload
-def benefit(rounds: int, *, p0: float, a: float, b: float, sigma: float = 0.0) -> float: ...
-@overload
-def benefit(
-    rounds: ArrayLike, *, p0: ArrayLike, a: ArrayLike, b: ArrayLike, sigma: float = 0.0
-) -> float | FloatArray: ...
-def benefit(
-    rounds: ArrayLike, *, p0: ArrayLike, a: ArrayLike, b: ArrayLike, sigma: float = 0.0
-) -> float | FloatArray:
-    """g_i = p_i + sigma - p0 (Eq. 5): what `rounds` further rounds gain, sigma being the margin."""
-    gained = np.asarray(accuracy_after(rounds, p0=p0, a=a, b=b)) - np.asarray(p0, dtype=np.float64)
-    return _plain(gained + _finite("sigma", sigma))  # type: ignore[no-any-return]
 
 
 def regime(*, p0: float, a: float, b: float, sigma: float = 0.0) -> Regime:

@@ -29,12 +29,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
-from pipeline.theory.transitions import Label
 
 if TYPE_CHECKING:  # it imports scipy, which a verb's --help must not
     from pipeline.statistics.intervals import Interval
 
-Chains = Sequence[Sequence[Label]] | FloatArray
+Chains = Sequence[Sequence[float | None]] | FloatArray
 """Labels by round of each question, or a matrix of 1, 0 and nan."""
 
 By = Literal["round", "run"]
@@ -118,19 +117,6 @@ class Settling:
         """
         power = since if self.by == "round" else since - 1
         return float(self.kept**power * (self.b - (self.a + self.b) * p))
-
-    def equal_rounds_worth(self, p: float, price: float) -> int:
-        """The least u from which one more round is not worth `price` (accuracy a round), U only.
-
-        For a constant `p` this is the optimal rule: stop when the last u answers are equal. 1
-        where no round is worth it; a very large number where `kept` is 1 and every one is.
-        """
-        first = self.gain(p, 1)
-        if first <= price:
-            return 1
-        if self.kept == 1 or price <= 0:
-            return 2**31
-        return 1 + math.ceil(math.log(price / first) / math.log(self.kept) - 1e-12)
 
     def _run_curve(self, p0: float, rounds: int) -> list[float]:
         chance_XU = np.zeros((2, max(rounds, 1)))  # by state and run
@@ -384,11 +370,10 @@ def compare_chains(chains: Chains) -> ChainComparison | None:
         theta_Q3 = np.repeat(theta, len(right_QT), axis=0)
         of_question[model] = _likelihood(theta_Q3, late[by].trials_QXK, late[by].changed_QXK)
     mixed = fit_mixed(right_QT, early["run"])
-    both = changes(right_QT, "run")
-    of_question["RU"] = mixed.log_likelihood(right_QT, both) - mixed.log_likelihood(
+    whole = changes(right_QT, "run")
+    of_question["RU"] = mixed.log_likelihood(right_QT, whole) - mixed.log_likelihood(
         right_QT, early["run"]
     )
-    whole = changes(right_QT, "run")
     theta_1 = _fitted(whole.trials_QXK.sum(axis=0)[None], whole.changed_QXK.sum(axis=0)[None])
     return ChainComparison(
         split=split,
@@ -428,9 +413,8 @@ class MixedSettling:
 
     def log_likelihood(self, right_QT: FloatArray, counted: Changes) -> FloatArray:
         """(Q,): of what was counted, given the first answer, z integrated out (15 nodes)."""
-        both_QZ = self._start(right_QT) + self._moves(counted)
         start_QZ = self._start(right_QT)
-        return _log_mean(both_QZ) - _log_mean(start_QZ)
+        return _log_mean(start_QZ + self._moves(counted)) - _log_mean(start_QZ)
 
     def joint(self, right_QT: FloatArray, counted: Changes) -> float:
         """Of the first answers and what was counted."""

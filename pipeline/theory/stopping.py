@@ -25,6 +25,9 @@ from pipeline.theory.markov import (
     second_eigenvalue,
 )
 
+Written = Callable[[float, int], str]
+"""Writes a number to so many digits."""
+
 _TOLERANCE = 1e-12
 
 
@@ -86,16 +89,9 @@ class Rule(ABC):
 
     @abstractmethod
     def words(
-        self,
-        p_map: float,
-        drawn: int,
-        *,
-        a: float,
-        b: float,
-        plan: Settings,
-        number: Callable[[float, int], str],
+        self, p_map: float, drawn: int, *, a: float, b: float, plan: Settings, number: Written
     ) -> str:
-        """Why a chain stopped, as the end of a sentence; `number` writes one to some digits."""
+        """Why a chain stopped, as the end of a sentence"""
 
 
 class Printed(Rule):
@@ -129,14 +125,7 @@ class Printed(Rule):
         return np.where((total == 0)[:, None], map_QN >= plan.tau, holds)
 
     def words(
-        self,
-        p_map: float,
-        drawn: int,
-        *,
-        a: float,
-        b: float,
-        plan: Settings,
-        number: Callable[[float, int], str],
+        self, p_map: float, drawn: int, *, a: float, b: float, plan: Settings, number: Written
     ) -> str:
         """Both sides in numbers."""
         left = second_eigenvalue(a, b) ** drawn * ((a + b) * p_map - b)
@@ -191,14 +180,7 @@ class Forecast(Rule):
         return np.asarray((map_QN >= plan.tau) | prepared)
 
     def words(
-        self,
-        p_map: float,
-        drawn: int,
-        *,
-        a: float,
-        b: float,
-        plan: Settings,
-        number: Callable[[float, int], str],
+        self, p_map: float, drawn: int, *, a: float, b: float, plan: Settings, number: Written
     ) -> str:
         """Both reasons: which of them it was, the numbers show."""
         return (
@@ -223,12 +205,7 @@ def expected_rounds(strategy: Any, *, p0: float, a: float, b: float) -> int | No
 
 
 def why_stopped(
-    strategy: Any,
-    path: Sequence[float],
-    *,
-    a: float,
-    b: float,
-    number: Callable[[float, int], str],
+    strategy: Any, path: Sequence[float], *, a: float, b: float, number: Written
 ) -> str:
     """`Rule.words` of a strategy's own rule, for the posterior modes after each round."""
     if getattr(strategy, "chain", "homogeneous") == "settling":

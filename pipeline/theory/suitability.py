@@ -23,7 +23,13 @@ from pipeline.statistics.calibration import roc_auc
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.diagnostics import homogeneity_test
 from pipeline.theory.markov import accuracy_after
-from pipeline.theory.settling import ChainComparison, SettlingFit, compare_chains, fit_settling
+from pipeline.theory.settling import (
+    ChainComparison,
+    SettlingFit,
+    compare_chains,
+    fit_settling,
+    label_matrix,
+)
 from pipeline.theory.transitions import Transitions
 
 LAGS = (1, 2, 4, 8)
@@ -196,8 +202,8 @@ def suitability(
     kept = [q for q, chain in enumerate(chains) if len(chain) > 1]
     if len(kept) < LEAST_QUESTIONS:
         return None
-    right_QT = _matrix([chains[q] for q in kept])
-    score_QT = _matrix([scores[q] for q in kept])
+    right_QT = label_matrix([chains[q] for q in kept])
+    score_QT = label_matrix([scores[q] for q in kept])
     before, after = right_QT[:, :-1], right_QT[:, 1:]
     known = ~np.isnan(before) & ~np.isnan(after)
     a = _share(after[known & (before == 1)] == 0)
@@ -218,7 +224,7 @@ def suitability(
             for lag, found in lags
             if found is not None
         ),
-        samples=_correlation(_paired_samples(_matrix(samples)), seed) if samples else None,
+        samples=_correlation(_paired_samples(label_matrix(samples)), seed) if samples else None,
         curve_variance=variance,
         curve_chance=chance,
         drift=(drift.a.p_value, drift.b.p_value),
@@ -288,14 +294,6 @@ def _order(right_QT: FloatArray) -> Interval | None:
     half = 2.576 * float(np.sqrt(np.sum(influence**2))) / weight
     value = top / weight
     return Interval(value=value, low=value - half, high=value + half, level=0.99)
-
-
-def _matrix(rows: Sequence[Sequence[float | None]]) -> FloatArray:
-    """Rows of any length as one matrix, nan where nothing is known."""
-    matrix = np.full((len(rows), max(map(len, rows))), np.nan)
-    for q, row in enumerate(rows):
-        matrix[q, : len(row)] = [np.nan if value is None else value for value in row]
-    return matrix
 
 
 def _share(happened: NDArray[np.bool_]) -> float:

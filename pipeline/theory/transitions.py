@@ -8,17 +8,14 @@ transition into it and the one out of it from the counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import pairwise
-from typing import TypeVar
 
 Label = bool | None
 QuestionKey = tuple[str, str]
 """(benchmark, question_id); an id is unique within its benchmark only."""
-
-K = TypeVar("K", bound=Hashable)
 
 
 class Labels(StrEnum):
@@ -40,17 +37,13 @@ class Transitions:
     wrong_wrong: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("right_right", "right_wrong", "wrong_right", "wrong_wrong"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be >= 0, got {getattr(self, name)!r}")
+        for field in fields(self):
+            if getattr(self, field.name) < 0:
+                raise ValueError(f"{field.name} must be >= 0, got {getattr(self, field.name)!r}")
 
     def __add__(self, other: Transitions) -> Transitions:
-        return Transitions(
-            right_right=self.right_right + other.right_right,
-            right_wrong=self.right_wrong + other.right_wrong,
-            wrong_right=self.wrong_right + other.wrong_right,
-            wrong_wrong=self.wrong_wrong + other.wrong_wrong,
-        )
+        names = [field.name for field in fields(self)]
+        return Transitions(**{n: getattr(self, n) + getattr(other, n) for n in names})
 
     @property
     def from_right(self) -> int:
@@ -149,28 +142,12 @@ def total(counts: Iterable[Transitions]) -> Transitions:
     return sum(counts, start=Transitions())
 
 
-def count_by(chains: Iterable[Chain], key: Callable[[Chain], K]) -> dict[K, Transitions]:
-    """Transitions by any key of a chain, keys in order of first appearance."""
-    counted: dict[K, Transitions] = {}
-    for chain in chains:
-        name = key(chain)
-        counted[name] = counted.get(name, Transitions()) + count(chain.labels)
-    return counted
-
-
-def count_by_benchmark(chains: Iterable[Chain]) -> dict[str, Transitions]:
-    """Transitions of each data set."""
-    return count_by(chains, lambda chain: chain.benchmark)
-
-
 def count_by_question(chains: Iterable[Chain]) -> dict[QuestionKey, Transitions]:
-    """Transitions of each question, all its chains together."""
-    return count_by(chains, lambda chain: chain.key)
-
-
-def count_by_level(chains: Iterable[Chain]) -> dict[str | None, Transitions]:
-    """Transitions of each difficulty level."""
-    return count_by(chains, lambda chain: chain.level)
+    """Transitions of each question, all its chains together, in order of first appearance."""
+    counted: dict[QuestionKey, Transitions] = {}
+    for chain in chains:
+        counted[chain.key] = counted.get(chain.key, Transitions()) + count(chain.labels)
+    return counted
 
 
 def count_by_round(chains: Iterable[Chain]) -> tuple[Transitions, ...]:

@@ -8,7 +8,6 @@ from scipy import stats
 
 from pipeline.statistics.intervals import (
     Interval,
-    beta_interval,
     draws_interval,
     wilson,
     wilson_bounds,
@@ -52,16 +51,6 @@ def test_wilson_covers_95_percent_of_10_000_runs() -> None:
     low, high = wilson_bounds(rng.binomial(30, truth), 30, level=0.95)
 
     assert np.mean((low <= truth) & (truth <= high)) == pytest.approx(0.95, abs=0.01)
-
-
-def test_a_beta_interval_has_scipy_s_quantiles() -> None:
-    """Mean and equal tails of Beta(3, 5)."""
-    found = beta_interval(3, 5, level=0.9)
-
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (3 / 8, *stats.beta(3, 5).ppf([0.05, 0.95]))
-    )
-    assert found.half_width == pytest.approx((found.high - found.low) / 2)
 
 
 def test_draws_that_are_not_defined_are_left_out() -> None:
