@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.engines.scripted import Script, reply, rows, script_of
+from actors.engines.scripted import reply, rows
 from pipeline.answers import extract
+from pipeline.config.runtime import Script
 from pipeline.config.strategies import strategies_of
 from pipeline.core import prm
 from pipeline.core.protocol import Completion, Question, Request
@@ -86,7 +87,7 @@ def undisturbed(strategy: Any, question: Question, script: Script) -> dict[str, 
 def count(run: RunDir, witness: Path) -> Count:
     """Count a finished run of strategies of one phase each on scripted engines."""
     config = run.config()
-    script = script_of(config.runtime.scripted or {})
+    script = config.runtime.scripted or Script()
     questions = rows_of(run.folder.read_table("questions.parquet"))
     outcomes = rows_of(run.outcomes())
     journal = read_journal(run.journal)

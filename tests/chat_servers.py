@@ -20,7 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlparse
 
-from actors.engines.scripted import Script, reply
+from actors.engines.scripted import reply
+from pipeline.config.runtime import Script
 
 JsonObject = dict[str, Any]
 KEY = "sk-Very-Secret-0123456789"

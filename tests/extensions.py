@@ -74,7 +74,7 @@ class HttpHost:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        scripted = {"in_process": True, **(spec.runtime.scripted or {})}
+        scripted = {**(spec.scripted or {}), "in_process": True}
         self._engine = engine_of(spec.role, {}, {}, scripted)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

@@ -13,12 +13,13 @@ from actors.controllers.chains import Chains
 from actors.controllers.checker import Checker
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalWriter
-from actors.engines.scripted import Script, reply, rows
+from actors.engines.scripted import reply, rows
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from pipeline.answers import grade
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
+from pipeline.config.runtime import Script
 from pipeline.config.strategies import rules_of, strategies_of
 from pipeline.core import prm
 from pipeline.core.protocol import Completion, Failure, Request, Strategy
@@ -142,7 +143,7 @@ async def live(
     config = run.config()
     strategies = strategies_of(config.science)
     questions = rows_of(run.folder.read_table("questions.parquet"))
-    generator = generator or ScriptedGenerator(Script.model_validate(config.runtime.scripted))
+    generator = generator or ScriptedGenerator(config.runtime.scripted or Script())
     known: dict[tuple[str, str], Any] = {}
     graders = {source.name: source.graded_by for source in config.science.benchmarks}
     checking = GradingPool()

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from actors.engines.scripted import Script, gold
+from actors.engines.scripted import gold
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
+from pipeline.config.runtime import Script
 from pipeline.records.run_dir import RunDir, rows_of
 from tests.live import ScriptedGenerator, create, live
 

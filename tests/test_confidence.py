@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.engines.scripted import Script
+from pipeline.config.runtime import Script
 from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion

@@ -136,6 +136,8 @@ def test_overrides_reach_any_field_and_list_items(tmp_path):
         ("science.seed", "--set must be field.name=value"),
         ("science.benchmarks.9.size=2", "'9' must be the number of one of 1 list items"),
         ("science.nope.x=2", "science.nope is not a field"),
+        ("runtime.scripted.token=2", "runtime.scripted.token is not a field of this section, did"),
+        ("runtime.scripted.faults={x: odd}", "runtime.scripted.faults.x must be 'bad_request'"),
         ("science.seed={", "must be YAML"),
     ],
 )

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from actors.engines.scripted import Script
 from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
 from jobs.results import write_summary
+from pipeline.config.runtime import Script
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Failure
 from pipeline.records.journal import read_journal

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from actors.engines.scripted import Script
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
+from pipeline.config.runtime import Script
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
 from pipeline.records.journal import ByQuestion, read_journal

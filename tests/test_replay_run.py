@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.engines.scripted import Script
 from jobs.replay import main as replay_job
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
+from pipeline.config.runtime import Script
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.records.journal import read_journal

@@ -15,10 +15,10 @@ from actors.controllers.chain_types import RunIdentity
 from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
 from actors.driver.run_phases import RunPhases
-from actors.engines.scripted import Script
 from jobs.results import write_summary
 from pipeline.answers import grade
 from pipeline.config.run import RunConfig
+from pipeline.config.runtime import Script
 from pipeline.config.strategies import headlines_of, strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Decisions, Generate, Phase, PhaseStats, Question
@@ -68,7 +68,7 @@ async def _draw(
     epoch = Epoch(number, entry.token, phase, "tests", 1)
     recorded = RecordedWork(run, epoch, retry_before=entry.retry_before)
     journal = JournalWriter(run.journal, flush_s=0.01, epoch=epoch, base=recorded.base)
-    script = Script.model_validate(entry.config.runtime.scripted)
+    script = entry.config.runtime.scripted or Script()
     chains = Chains(
         identity=RunIdentity(run=run.run_id, attempt=number),
         pools={"generator": ScriptedGenerator(script, fail), "verifier": ScriptedVerifier()},

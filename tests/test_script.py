@@ -2,9 +2,10 @@
 
 import pytest
 
-from actors.engines.scripted import Script, gold, reply, rows
+from actors.engines.scripted import gold, reply, rows
 from pipeline.benchmarks.builtin import NAMES, questions
 from pipeline.benchmarks.generated import TINY_PROMPTS
+from pipeline.config.runtime import Script
 
 
 @pytest.mark.parametrize("benchmark", NAMES)

@@ -15,7 +15,6 @@ import openai
 import pytest
 
 from actors.controllers.chain_types import RunIdentity
-from actors.engines.scripted import Script
 from actors.serving.answering import Answering
 from actors.serving.app import Endpoint, digest_of
 from actors.serving.record import Record, begin_record
@@ -23,6 +22,7 @@ from actors.serving.served_models import served_models
 from jobs.serve import main as serve
 from pipeline.answers import extract
 from pipeline.config.run import RunConfig
+from pipeline.config.runtime import Script
 from pipeline.core.errors import ConfigError, ErrorKind
 from pipeline.core.protocol import Failure
 from pipeline.records.run_dir import RunDir, rows_of

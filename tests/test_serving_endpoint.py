@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from actors.driver.service import Service
-from actors.engines.scripted import Script
 from pipeline.config.run import RunConfig
+from pipeline.config.runtime import Script
 from tests.chat_servers import ScriptedModel, serving
 from tests.endpoints import endpoint_run, generator_of, started
 from tests.test_serving import CHAIN, endpoint

@@ -11,10 +11,10 @@ from typing import Any
 import openai
 import pytest
 
-from actors.engines.scripted import Script
 from actors.serving.app import Bodies, Endpoint
 from actors.serving.chat_request import ApiError
 from pipeline.answers.voting import clusters
+from pipeline.config.runtime import Script
 from pipeline.core.forms import Form, calls_in
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.run import replay_run

@@ -12,7 +12,6 @@ from pkgutil import resolve_name
 from typing import Any, NamedTuple, Protocol
 
 from actors.engines.engine_stats import EngineStats
-from actors.engines.scripted import script_of
 from actors.routing.calls import Call
 from actors.routing.client import EngineClient
 from actors.routing.transport import EnginesAddress, PoolAddress, Transport
@@ -37,10 +36,11 @@ class PoolSpec:
     @property
     def scripted(self) -> dict[str, Any] | None:
         """Settings of scripted engines, where the run has these."""
-        settings = self.runtime.scripted
-        if settings is None or not getattr(self.model, "logprobs", False):
-            return settings
-        return {**settings, "logprobs": True}
+        script = self.runtime.scripted
+        if script is None:
+            return None
+        logprobs = script.logprobs or getattr(self.model, "logprobs", False)
+        return script.model_dump(mode="json") | {"logprobs": logprobs}
 
 
 class Host(Protocol):
@@ -117,7 +117,7 @@ def hosting_of(runtime: RuntimeConfig, role: str) -> Hosting:
     """What hosts the engines of one role of a run."""
     if runtime.pools[role].endpoint is not None:
         return HOSTS["endpoint"]
-    if runtime.scripted is not None and script_of(runtime.scripted).in_process:
+    if runtime.scripted is not None and runtime.scripted.in_process:
         return HOSTS["process"]
     return HOSTS["actors"]
 

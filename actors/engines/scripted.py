@@ -15,35 +15,24 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Generic, Literal
-
-from pydantic import Field, ValidationError
+from typing import TYPE_CHECKING, Any, Generic
 
 from actors.cluster.concurrency_limit import Limit
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.routing.calls import ROLES, A, Call, GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.transport import PoolAddress, ReplicaLostError, RouterStats
 from pipeline.benchmarks import builtin
-from pipeline.config.errors import described
-from pipeline.config.runtime import RequestConfig
-from pipeline.config.schema import Section
+from pipeline.config.runtime import Fault, RequestConfig, Script
 from pipeline.core import prm
 from pipeline.core.confidence import Confidence
-from pipeline.core.errors import ConfigError, DataError, EngineDeadError, ErrorKind, VerifierError
+from pipeline.core.errors import DataError, EngineDeadError, ErrorKind, VerifierError
 from pipeline.core.protocol import Failure
 
 if TYPE_CHECKING:
     from actors.engines.hosts import PoolSpec
-
-Fault = Literal[
-    "bad_request", "error", "crash", "dead", "hang", "freeze", "nan", "range", "count", "empty"
-]
-"""What a text may provoke: ``crash`` ends the process; ``dead`` reports a dead engine; ``hang``
-waits until deadline or abort; ``freeze`` does not even keep its deadline; the last four are answers
-that a verifier must never give."""
 
 _EXPRESSION = re.compile(r"\d+(?:[*+-]\d+)+\?|[a-z]=\d+;\S*;\?[a-z]")
 _WORKING = (
@@ -54,56 +43,6 @@ _WORKING = (
 _JUDGED = re.compile(r"Reference answer:\n(.*?)\n\nAnswer to grade:\n(.*?)\n\n", re.DOTALL)
 _JUDGED_TOKENS = 4
 _ANSWER = re.compile(r"(?:\\boxed\{|was )(-?\d+)")
-
-
-class Script(Section):
-    """Settings of scripted engines (``runtime.scripted``)."""
-
-    in_process: bool = False
-    """Whether each controller has engines of its own, without Ray in between."""
-    p0: float = Field(0.6, ge=0, le=1)
-    """P(the first answer is right)."""
-    a: float = Field(0.05, ge=0, le=1)
-    """P(right -> wrong) of a revision."""
-    b: float = Field(0.3, ge=0, le=1)
-    """P(wrong -> right) of a revision."""
-    tokens: int = Field(55, ge=1)
-    """Median completion tokens; a completion has between half and twice as many."""
-    reply_chars: int = Field(0, ge=0, le=1_000_000)
-    """Characters of made-up working in front of each answer."""
-    tokens_per_s: float | None = Field(None, gt=0)
-    """Speed of one sequence; None answers at once."""
-    score_s: float = Field(0.0, ge=0)
-    """Seconds of one score."""
-    slots: int = Field(256, ge=1)
-    """Requests served at once; others wait, lowest priority value first."""
-    kv_tokens: int = Field(16_384, ge=0)
-    """KV cache that an engine says it has a slot; 0 says nothing."""
-    preempts_above: int | None = Field(None, ge=1)
-    """Requests in a generator beyond which it counts a preemption for each that comes."""
-    faults: dict[str, Fault] = Field(default_factory=dict)
-    """What a generator does when the prompt holds a text."""
-    score_faults: dict[str, Fault] = Field(default_factory=dict)
-    """What a verifier does when question or reply holds a text."""
-    witness: str | None = None
-    """Folder in which each generator writes down what it made, a line a completion: what it says of
-    itself even after it was killed."""
-    logprobs: bool = False
-    """Whether completions have a made-up confidence, as ``science.generator.logprobs`` asks for."""
-    fault_times: int | None = Field(None, ge=1)
-    """How often, in one process, each piece of text provokes its fault; None is always."""
-
-
-def script_of(settings: Mapping[str, Any]) -> Script:
-    """Check the settings of scripted engines.
-
-    Raises:
-        ConfigError: naming the field, what must hold and what came.
-    """
-    try:
-        return Script.model_validate(settings)
-    except ValidationError as error:
-        raise ConfigError(described(error, "runtime.scripted")) from error
 
 
 def gold(text: str) -> str:
@@ -274,7 +213,7 @@ class ScriptedEngine:
     kind = ""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self.script = script_of(settings)
+        self.script = Script.model_validate(settings)
         self._meter = Meter(self.script.slots)
         self._slots = Limit(self.script.slots)
         self._held: dict[str, Held] = {}

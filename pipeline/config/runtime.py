@@ -213,6 +213,52 @@ class FeatureConfig(Section):
     """Folder of cached features; None takes ``features`` below `runs`."""
 
 
+Fault = Literal[
+    "bad_request", "error", "crash", "dead", "hang", "freeze", "nan", "range", "count", "empty"
+]
+"""What a text may provoke: ``crash`` ends the process; ``dead`` reports a dead engine; ``hang``
+waits until deadline or abort; ``freeze`` does not even keep its deadline; the last four are answers
+that a verifier must never give."""
+
+
+class Script(Section):
+    """Settings of scripted engines (``runtime.scripted``)."""
+
+    in_process: bool = False
+    """Whether each controller has engines of its own, without Ray in between."""
+    p0: float = Field(0.6, ge=0, le=1)
+    """P(the first answer is right)."""
+    a: float = Field(0.05, ge=0, le=1)
+    """P(right -> wrong) of a revision."""
+    b: float = Field(0.3, ge=0, le=1)
+    """P(wrong -> right) of a revision."""
+    tokens: int = Field(55, ge=1)
+    """Median completion tokens; a completion has between half and twice as many."""
+    reply_chars: int = Field(0, ge=0, le=1_000_000)
+    """Characters of made-up working in front of each answer."""
+    tokens_per_s: float | None = Field(None, gt=0)
+    """Speed of one sequence; None answers at once."""
+    score_s: float = Field(0.0, ge=0)
+    """Seconds of one score."""
+    slots: int = Field(256, ge=1)
+    """Requests served at once; others wait, lowest priority value first."""
+    kv_tokens: int = Field(16_384, ge=0)
+    """KV cache that an engine says it has a slot; 0 says nothing."""
+    preempts_above: int | None = Field(None, ge=1)
+    """Requests in a generator beyond which it counts a preemption for each that comes."""
+    faults: dict[str, Fault] = Field(default_factory=dict)
+    """What a generator does when the prompt holds a text."""
+    score_faults: dict[str, Fault] = Field(default_factory=dict)
+    """What a verifier does when question or reply holds a text."""
+    witness: str | None = None
+    """Folder in which each generator writes down what it made, a line a completion: what it says of
+    itself even after it was killed."""
+    logprobs: bool = False
+    """Whether completions have a made-up confidence, as ``science.generator.logprobs`` asks for."""
+    fault_times: int | None = Field(None, ge=1)
+    """How often, in one process, each piece of text provokes its fault; None is always."""
+
+
 class RuntimeConfig(Section):
     """Everything that may differ between two attempts of the same run."""
 
@@ -245,9 +291,9 @@ class RuntimeConfig(Section):
     """What the whole run may spend."""
     plan: PlanConfig | None = None
     """Hardware and assumptions of `--dry-run`."""
-    scripted: dict[str, Any] | None = None
-    """Settings of scripted engines in place of real ones: for tests and load measurements. The run
-    is marked synthetic."""
+    scripted: Script | None = None
+    """Scripted engines in place of real ones: for tests and load measurements. The run is marked
+    synthetic."""
 
     @model_validator(mode="before")
     @classmethod
