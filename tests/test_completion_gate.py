@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.chain_types import RunIdentity, Work
+from actors.controllers.chain_types import Check, Checked, RunIdentity, Work
 from actors.controllers.chains import Chains
-from actors.controllers.completion_source import CompletionGate
+from actors.controllers.completion_source import CompletionGate, Expected
 from actors.controllers.journal_writer import JournalWriter
 from actors.routing.calls import Generated, Scored
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Completion, Question
-from pipeline.planning.run_caps import ExpectedGain, TokenLeases
+from pipeline.planning.run_caps import TokenLeases
 from pipeline.planning.schedule import Forecast
 from pipeline.records.journal import read_journal
 from pipeline.store.storage import Folder
@@ -64,7 +64,9 @@ class Verifier:
 class Capped:
     """Chains of one controller under a cap."""
 
-    def __init__(self, folder: Path, cap: float, in_flight: int = 64) -> None:
+    def __init__(
+        self, folder: Path, cap: float, in_flight: int = 64, check: Check | None = None
+    ) -> None:
         self.allotment = TokenLeases(1, cap)
         self.wanted = asyncio.Event()
         self.gate = CompletionGate(self.wanted.set)
@@ -79,6 +81,7 @@ class Capped:
             recording_of=lambda work: None,
             in_flight=in_flight,
             gate=self.gate,
+            check=check,
         )
         self.keeping = asyncio.create_task(self.keep())
 
@@ -146,7 +149,7 @@ async def test_what_is_left_goes_to_whole_chains(tmp_path: Path) -> None:
 
 
 async def test_short_chains_are_not_spared_for_long_ones(tmp_path: Path) -> None:
-    """Of chains that nothing is believed of, the longest still to go wait."""
+    """Those with most still to go wait."""
     run = Capped(tmp_path, cap=20 * TOKENS)
     long = [asyncio.create_task(run.chains.run(work(f"long{i}", 9))) for i in range(5)]
     short = [asyncio.create_task(run.chains.run(work(f"short{i}", 2))) for i in range(10)]
@@ -157,6 +160,23 @@ async def test_short_chains_are_not_spared_for_long_ones(tmp_path: Path) -> None
 
     assert [row["completions"] for row in rows if row] == [2] * 10
     assert sum(run.generator.served[f"s/b/long{i}"] for i in range(5)) <= 1
+
+
+async def test_what_a_judge_takes_is_spent(tmp_path: Path) -> None:
+    """A cap ends a run whose judge takes as much as its generator after half as many completions."""
+
+    async def check(work: Work, completion: Completion, *, feedback: bool) -> Checked:
+        return Checked("right", judge_tokens=TOKENS)
+
+    run = Capped(tmp_path, cap=16 * TOKENS, check=check)
+    running = [asyncio.create_task(run.chains.run(work(str(i), 4))) for i in range(10)]
+    await run.until_still()
+    await asyncio.wait_for(run.chains.wind_down(60), 5)
+    await asyncio.gather(*running)
+
+    assert run.gate.spent == 2 * TOKENS * run.generator.served.total()
+    assert 16 * TOKENS <= run.gate.spent < (16 + 2 * run.generator.most) * TOKENS
+    assert run.chains.counters.judge_tokens == run.gate.spent / 2
 
 
 async def test_samples_side_by_side_pass_the_gate_one_by_one(tmp_path: Path) -> None:
@@ -187,8 +207,8 @@ async def test_more_room_lets_go_on_what_waits(tmp_path: Path) -> None:
 async def test_a_chain_that_is_cancelled_while_it_waits_leaves_no_trace() -> None:
     """Its place is free, and the next one goes on."""
     gate = CompletionGate(lambda: None)
-    gate.register("a", ExpectedGain(0.5, 1, 10.0), "g", begun=False)
-    gate.register("b", ExpectedGain(0.5, 2, 10.0), "g", begun=False)
+    gate.register("a", Expected(1, 10.0, "g", begun=False))
+    gate.register("b", Expected(2, 20.0, "g", begun=False))
     first = asyncio.create_task(gate.start("a"))
     await asyncio.sleep(0)
     first.cancel()

@@ -20,9 +20,9 @@ def life(number, attempt=1):
     return Epoch(attempt, "00000a", 0, "a", number)
 
 
-def row(tokens, attempt=1, error=None, wasted=0):
+def row(tokens, attempt=1, error=None, wasted=0, judge=0):
     observation = (
-        Completion(text="x", score=0.5, completion_tokens=tokens)
+        Completion(text="x", score=0.5, completion_tokens=tokens, judge_tokens=judge)
         if error is None
         else Failure(error=error, completion_tokens=tokens)
     )
@@ -48,8 +48,8 @@ def said(attempt=1, tokens=100, *, lives=1, deaths=0, whole=True):
 
 
 def test_everything_in_the_journal_is_counted_once(journal):
-    """Failures, lost tries and rows that do not count are in; a torn segment is not."""
-    write_segment(journal, life(1), 0, [row(10, wasted=3)])
+    """Failures, lost tries, the judge and rows that do not count are in; a torn segment is not."""
+    write_segment(journal, life(1), 0, [row(6, wasted=3, judge=4)])
     base = listed(journal.names())
     write_segment(journal, life(2), 0, [row(5, error="engine: no"), row(None, error="x: y")], base)
     write_segment(journal, life(1), 1, [row(7)])  # the first life woke up

@@ -193,7 +193,7 @@ class Sending:
 @pytest.mark.parametrize(("most", "held", "status"), [(1, 99, 429), (9, 5, 429), (9, 99, 408)])
 async def test_unfinished_bodies_are_bounded(most: int, held: int, status: int) -> None:
     """In number, in bytes of all, and in time; what was held is free again."""
-    bodies = Bodies(most, held, seconds=0.2, small=0)
+    bodies = Bodies(most, held, seconds=0.2, crowded_s=0.2, small=0)
     first = asyncio.create_task(bodies.read(Sending(b"abc")))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     with pytest.raises(ApiError) as second:
@@ -201,6 +201,31 @@ async def test_unfinished_bodies_are_bounded(most: int, held: int, status: int) 
     with pytest.raises(ApiError) as late:
         await first
     assert (second.value.status, late.value.status) == (status, 408)
-    assert bodies._number == bodies._held == 0
+    assert len(bodies._unfinished) == bodies._held == 0
     with pytest.raises(ApiError, match="must come within"):  # small ones are let in beside
         await Bodies(9, 0, seconds=0.01).read(Sending(b"abc"))  # type: ignore[arg-type]
+
+
+async def test_slow_bodies_give_their_places_to_new_requests() -> None:
+    """With all places taken by clients that never finish, one after the other has to go."""
+
+    class Whole(Sending):
+        async def stream(self) -> Any:
+            yield b"{}"
+
+    bodies = Bodies(3, seconds=60.0, crowded_s=0.05)
+    slow = [asyncio.create_task(bodies.read(Sending(b"a"))) for _ in range(3)]  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    with pytest.raises(ApiError) as early:
+        await bodies.read(Whole())  # type: ignore[arg-type]
+    await asyncio.sleep(0.1)
+    read = [await bodies.read(Whole()) for _ in range(2)]  # type: ignore[arg-type]
+    done, pending = await asyncio.wait(slow, timeout=0.1)
+
+    assert early.value.status == 429
+    assert read == [b"{}", b"{}"]
+    assert [task.exception().status for task in done] == [408]  # its place is enough for both
+    assert done == {slow[0]}
+    assert len(pending) == 2
+    for task in pending:
+        task.cancel()

@@ -23,7 +23,13 @@ class Clock:
 
 
 def totals(tokens: int, **more: Any) -> dict[str, Any]:
-    told = {"completion_tokens": tokens, "wasted_tokens": 0, "rounds": 10, "in_flight": 1}
+    told = {
+        "completion_tokens": tokens,
+        "wasted_tokens": 0,
+        "judge_tokens": 0,
+        "rounds": 10,
+        "in_flight": 1,
+    }
     return {**told, "tokens_to_come": 0.0, **more}
 
 
@@ -85,6 +91,20 @@ def test_what_is_expected_follows_from_the_speed(run: RunDir) -> None:
     assert told["usd"]["expected"] == pytest.approx(2 * (2 + 4 * 420 / 3_600))
     assert account.room == 10_000
     assert account.left == 9_400
+
+
+def test_what_the_judge_takes_counts(run: RunDir) -> None:
+    """Its tokens, read and written, are spent and cost as those of completions do."""
+    capped = runtime(completion_tokens=150, usd=9, price_million_tokens=1e5)
+    account = Spending(run, capped, ["generator"], Clock())
+    account.look(totals(100, judge_tokens=49), {})
+    spent = account.figures()["limits"]
+
+    assert (spent["completion_tokens"]["spent"], spent["usd"]["spent"]) == (149, 14.9)
+    assert account.room == 149
+    reason = account.reason()
+    assert reason is not None
+    assert reason.cap.name == "usd"
 
 
 def test_without_caps_only_the_time_is_noted(run: RunDir) -> None:

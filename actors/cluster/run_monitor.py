@@ -16,6 +16,7 @@ from typing import Any
 
 from pipeline.planning.admission_bounds import shares
 from pipeline.planning.run_caps import TokenLeases
+from pipeline.records.journal import CAPPED
 from pipeline.records.segments import Epoch
 
 NAMESPACE = "markovscale"
@@ -28,6 +29,7 @@ _SUMMED = (
     "recorded",
     "completion_tokens",
     "verifier_tokens",
+    "judge_tokens",
     "wasted_tokens",
     "held_s",
     "held_token_s",
@@ -115,8 +117,7 @@ class RunMonitor:
         epoch = Epoch.parse(controller)
         for name in [n for n in self._to_come if epoch.succeeds(Epoch.parse(n))]:
             last = self._reports.get(name, {})  # what it had not counted yet is lost with it
-            counted = last.get("completion_tokens", 0) + last.get("wasted_tokens", 0)
-            self._allotment.end(name, counted)
+            self._allotment.end(name, sum(last.get(kind, 0) for kind in CAPPED))
             del self._to_come[name]
         self._to_come[controller] = to_come
         allotted = self._allotment.renew(controller, spent, held, wanting=wanting)

@@ -30,8 +30,6 @@ class Work:
     statistics: PhaseStats | None = None
     forecast: Forecast | None = None
     """What the chain is expected to take; whose most is still to come is served first."""
-    later: int = 0
-    """Completions of later phases, where the chain has no answer before their stop."""
     turn: float | None = None
     """Of the chains that wait to begin, who has most is let in first; None takes the tokens of the
     whole chain."""
@@ -106,6 +104,7 @@ class Counters:
     """Completions that were found in the journal."""
     completion_tokens: int = 0
     verifier_tokens: int = 0
+    judge_tokens: int = 0
     wasted_tokens: int = 0
     in_flight: int = 0
     waiting: int = 0

@@ -25,13 +25,12 @@ from actors.controllers.chain_types import (
     RunIdentity,
     Work,
 )
-from actors.controllers.completion_source import CompletionGate, CompletionSource
+from actors.controllers.completion_source import CompletionGate, CompletionSource, Expected
 from actors.controllers.journal_writer import JournalError
 from actors.routing.calls import EnginePool
 from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
 from pipeline.core.protocol import Failure, Observation, Stop, StopReason, decisions
 from pipeline.planning.admission import held_tokens
-from pipeline.planning.run_caps import expected_gain
 from pipeline.records.journal import QuestionKey, Resumed
 from pipeline.records.outcome import counted_verdict, outcome_of
 from pipeline.records.trajectory import Row
@@ -243,13 +242,19 @@ class Chains:
         )
 
     def _expect(self, work: Work, drawn: Sequence[Observation]) -> None:
-        """Where the run has caps, tell what a chain brings and takes from now on."""
-        if self._gate is None or work.forecast is None:
+        """Where the run has caps, tell what a chain takes from now on."""
+        forecast = work.forecast
+        if self._gate is None or forecast is None:
             return
-        expected = expected_gain(
-            work.strategy, work.question, work.statistics, work.forecast, drawn, work.later
+        self._gate.register(
+            work.session,
+            Expected(
+                rounds=forecast.rounds_left(drawn),
+                tokens=forecast.remaining(drawn),
+                group=work.question.benchmark,
+                begun=bool(drawn),
+            ),
         )
-        self._gate.register(work.session, expected, work.question.benchmark, begun=bool(drawn))
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:
         epoch, sequence = self._journal.reached

@@ -31,7 +31,7 @@ from actors.routing.calls import GENERATOR, VERIFIER, A, Call, EnginePool, Gener
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Request
 from pipeline.core.text import encodable
-from pipeline.planning.run_caps import ExpectedGain, select_under_budget
+from pipeline.planning.run_caps import select_under_budget
 from pipeline.records.journal import Resumed, as_asked
 from pipeline.records.trajectory import observation_of, row_of
 
@@ -41,10 +41,18 @@ _OFTEN = 4  # chains a completion after which they are chosen anew
 _SEEN = 2  # the first to end are the shortest: fewer than this a completion in flight tell nothing
 
 
-class _AtWork(NamedTuple):
-    prospect: ExpectedGain
+class Expected(NamedTuple):
+    """What a chain that is at work is expected to take from now on."""
+
+    rounds: int
+    """Completions, >= 1."""
+    tokens: float
+    """Their tokens by the chain's own forecast, > 0."""
     group: str
+    """Of chains alike: completions of one that has not drawn any are taken to be as long as the
+    mean of its group, once enough of those have ended."""
     begun: bool
+    """Whether it has drawn any."""
 
 
 class CompletionGate:
@@ -56,7 +64,7 @@ class CompletionGate:
 
     def __init__(self, ask: Callable[[], object]) -> None:
         self._ask = ask
-        self._chains: dict[str, _AtWork] = {}
+        self._chains: dict[str, Expected] = {}
         self._seen: dict[str, tuple[int, int]] = {}  # tokens and completions, by group
         self._chosen: frozenset[str] | None = frozenset()
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
@@ -65,7 +73,7 @@ class CompletionGate:
         self._allotted = self._left = 0.0
         self._expected = 0.0  # of the chains at work; at least what it was, since `_choose`
         self.spent = 0.0
-        """Completion tokens of this controller, those of lost tries among them."""
+        """Tokens of this controller's completions, their lost tries, and the judge."""
 
     @property
     def wanting(self) -> bool:
@@ -75,7 +83,7 @@ class CompletionGate:
     @property
     def to_come(self) -> float:
         """Completion tokens that the chains at work are expected to take still."""
-        return sum(self._known(chain).tokens for chain in self._chains.values())
+        return sum(map(self._tokens, self._chains.values()))
 
     def release(self) -> float:
         """The allotment, after what is not needed of it is given back."""
@@ -93,20 +101,12 @@ class CompletionGate:
         self._choose()
         self._let_in()
 
-    def register(self, chain: str, prospect: ExpectedGain, group: str, *, begun: bool) -> None:
-        """Note what a chain that is at work brings and takes from now on.
-
-        Args:
-            chain: its session.
-            prospect: by its own forecast.
-            group: of chains alike; completions of one that has not drawn any are taken to be as
-                long as the mean of its group, once enough of those have ended.
-            begun: whether it has drawn any.
-        """
-        new, at_work = chain not in self._chains, _AtWork(prospect, group, begun)
-        self._chains[chain] = at_work
+    def register(self, chain: str, expected: Expected) -> None:
+        """Note what a chain that is at work, named by its session, takes from now on."""
+        new = chain not in self._chains
+        self._chains[chain] = expected
         if new and self._chosen is None:
-            self._expected += self._known(at_work).tokens
+            self._expected += self._tokens(expected)
             if self._expected > self._left:
                 self._choose()
 
@@ -182,7 +182,7 @@ class CompletionGate:
         return self.spent < self._allotted and (self._chosen is None or chain in self._chosen)
 
     def _go_on(self) -> None:
-        """Where every chain waits, let the best go on."""
+        """Where every chain waits, let those go on that are nearest to their end."""
         if not self._waiting or self._flying or len(self._chains) > len(self._waiting):
             return
         if self.spent < self._allotted:
@@ -197,15 +197,15 @@ class CompletionGate:
         if self._expected <= self._left:
             self._chosen = None
             return
-        chains = {name: self._known(chain) for name, chain in self._chains.items()}
+        chains = {name: self._tokens(chain) for name, chain in self._chains.items()}
         self._chosen = select_under_budget(chains, self._left)
 
-    def _known(self, chain: _AtWork) -> ExpectedGain:
-        """By what is known of the length of completions now."""
+    def _tokens(self, chain: Expected) -> float:
+        """Tokens that a chain still needs, by what is known of the length of completions now."""
         made, number = self._seen.get(chain.group, (0, 0))
         if chain.begun or number <= _SEEN * self._flying:
-            return chain.prospect
-        return replace(chain.prospect, each=made / number)
+            return chain.tokens
+        return chain.rounds * made / number
 
     def _let_in(self) -> None:
         for chain in [chain for chain in self._waiting if self._may(chain)]:
@@ -339,6 +339,8 @@ class CompletionSource:
         checked = Checked()
         if self._check is not None and isinstance(observation, Completion):
             checked = await self._check(work, observation, feedback=request.check)
+            if self._gate is not None:
+                self._gate.spent += checked.judge_tokens
             observation = replace(
                 observation, judge_tokens=checked.judge_tokens, feedback=checked.feedback
             )
@@ -412,6 +414,7 @@ class CompletionSource:
         match observation:
             case Completion():
                 counters.verifier_tokens += observation.verifier_tokens
+                counters.judge_tokens += observation.judge_tokens
             case Failure():
                 counters.last_error = observation.error
 

@@ -174,7 +174,6 @@ class Controller:
                 completions=row["expected_completions"],
                 tokens_each=row["expected_tokens"] / row["expected_completions"],
             ),
-            later=row["later_completions"],
             turn=row["turn"],
         )
 

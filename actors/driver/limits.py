@@ -18,7 +18,7 @@ from pipeline.planning.run_caps import (
     spent_in_time,
     tokens_left,
 )
-from pipeline.records.journal import journaled_tokens
+from pipeline.records.journal import CAPPED, journaled_tokens
 from pipeline.records.run_dir import RunDir
 
 
@@ -77,7 +77,7 @@ class Spending:
         for role, pool in self._pools.items():
             if pool.max_replicas is not None and engines.get(role):
                 self._replicas[role] = len(engines[role])
-        self._tokens = totals["completion_tokens"] + totals["wasted_tokens"]
+        self._tokens = sum(totals[kind] for kind in CAPPED)
         each = self._tokens / totals["rounds"] if totals["rounds"] else 0.0
         self._to_come = totals["tokens_to_come"] + rounds_to_come * each
 

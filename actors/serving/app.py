@@ -38,8 +38,9 @@ from actors.serving.served_models import OWNER
 logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 4 << 20
-_MOST_BODIES, _MOST_BYTES_OF_ALL, _BODY_S = 256, 64 << 20, 30.0
-"""Bodies that are read at once, what they may hold in all, and how long one may take."""
+_MOST_BODIES, _MOST_BYTES_OF_ALL, _BODY_S, _CROWDED_BODY_S = 256, 64 << 20, 30.0, 2.0
+"""Bodies that are read at once, what they may hold in all, how long one may take, and how long it
+has its place where another request needs it."""
 _SMALL_BYTES = 64 << 10
 _ALIVE_S = 15.0
 _STARTING = "the engines are starting"
@@ -194,18 +195,25 @@ class Endpoint:
 
 
 class Bodies:
-    """Reads the bodies of requests; unfinished ones are bounded in number, bytes and time."""
+    """Reads the bodies of requests; unfinished ones are bounded in number, bytes and time.
+
+    Where as many are unfinished as may be, a new request takes the place of the oldest of them, if
+    that has been sending for `crowded_s`: slow clients cannot keep all others out.
+    """
 
     def __init__(
         self,
         most: int = _MOST_BODIES,
         most_bytes: int = _MOST_BYTES_OF_ALL,
         seconds: float = _BODY_S,
+        crowded_s: float = _CROWDED_BODY_S,
         small: int = _SMALL_BYTES,
     ) -> None:
-        self._most, self._most_bytes, self._seconds = most, most_bytes, seconds
-        self._small = small
-        self._number = self._held = 0
+        self._most, self._most_bytes, self._small = most, most_bytes, small
+        self._seconds, self._crowded_s = seconds, crowded_s
+        self._unfinished: dict[asyncio.Timeout, float] = {}
+        """When each began, oldest first."""
+        self._held = 0
 
     async def read(self, request: Request) -> bytearray:
         """The body of a request.
@@ -217,12 +225,12 @@ class Bodies:
         kind = request.headers.get("content-type", "").partition(";")[0]
         if kind.strip().lower() != "application/json":
             raise ApiError(415, "the header Content-Type must be application/json", "not_json")
-        if self._number >= self._most:
-            raise self._busy()
-        body = bytearray()
-        self._number += 1
+        if len(self._unfinished) >= self._most:
+            self._end_oldest()
+        body, limit = bytearray(), asyncio.timeout(self._seconds)
+        self._unfinished[limit] = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self._seconds):
+            async with limit:
                 async for piece in request.stream():
                     if len(body) + len(piece) > _MOST_BYTES:
                         most = f"the body must have at most {_MOST_BYTES:,} bytes"
@@ -237,14 +245,29 @@ class Bodies:
             raise ApiError(_CLIENT_GONE, "the client left before its request was whole") from gone
         except TimeoutError:
             rule = f"the body must come within {self._seconds:g} s"
+            if limit not in self._unfinished:
+                rule += f", or {self._crowded_s:g} s while others wait"
             raise ApiError(408, rule, "body_timeout") from None
         finally:
-            self._number -= 1
+            self._unfinished.pop(limit, None)
             self._held -= len(body)
         return body
 
+    def _end_oldest(self) -> None:
+        """End the body that has been unfinished for longest.
+
+        Raises:
+            ApiError: 429 where that began only just now.
+        """
+        oldest, now = next(iter(self._unfinished)), asyncio.get_running_loop().time()
+        if now - self._unfinished[oldest] < self._crowded_s:
+            raise self._busy()
+        del self._unfinished[oldest]
+        if not oldest.expired():
+            oldest.reschedule(now)
+
     def _busy(self) -> ApiError:
-        others = f"{self._number:,} unfinished requests hold {self._held:,} bytes"
+        others = f"{len(self._unfinished):,} unfinished requests hold {self._held:,} bytes"
         return ApiError(429, f"too much is being sent: {others}", "busy", retry_after_s=2)
 
 

@@ -15,7 +15,8 @@ class LimitsConfig(Section):
     """
 
     completion_tokens: int | None = Field(None, gt=0)
-    """Tokens of all completions in the journal and of their lost tries."""
+    """Tokens of all completions in the journal and of their lost tries, and those that the judge
+    reads and writes."""
     gpu_hours: float | None = Field(None, gt=0)
     """GPUs of all replicas times the hours from the start of the engines to their end."""
     wall_hours: float | None = Field(None, gt=0)
@@ -25,7 +26,7 @@ class LimitsConfig(Section):
     price_gpu_hour: float | None = Field(None, gt=0)
     """Of one GPU, in USD."""
     price_million_tokens: float | None = Field(None, gt=0)
-    """Of completion tokens, in USD."""
+    """Of the tokens that `completion_tokens` counts, in USD."""
 
     @model_validator(mode="after")
     def _has_a_price(self) -> LimitsConfig:

@@ -17,7 +17,6 @@ from pipeline.core.protocol import (
     Request,
     Strategy,
 )
-from pipeline.planning.run_caps import expected_gain
 from pipeline.planning.schedule import forecast
 from pipeline.records.journal import QuestionKey, Resumed
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
@@ -31,7 +30,6 @@ SCHEMA = pa.schema(
         *QUESTION_SCHEMA,
         pa.field("expected_completions", pa.int32(), nullable=False),
         pa.field("expected_tokens", pa.float64(), nullable=False),  # of the whole chain
-        pa.field("later_completions", pa.int32(), nullable=False),  # until it has an answer
         pa.field("turn", pa.float64(), nullable=False),  # who has most is let in first
     ]
 )
@@ -61,7 +59,7 @@ def phase_work(
     tokens_left: float = math.inf,
 ) -> list[Row]:
     """The rows of a phase that have no outcome yet, longest expected chain first; where the caps of
-    the run do not let all of them end, those worth most first (`pipeline.planning.run_caps`).
+    the run do not let all of them end, the shortest until it has an answer first.
 
     Args:
         statistics: by (strategy, phase name), then by benchmark.
@@ -72,7 +70,7 @@ def phase_work(
     """
     means = mean_tokens or {}
     rows: list[Row] = []
-    worth: list[float] = []
+    until_answer: list[float] = []
     for label, strategy in strategies.items():
         phases = strategy.phases()
         if phase >= len(phases):
@@ -89,24 +87,18 @@ def phase_work(
                 current.strategy, question, of_benchmark, means.get(row["benchmark"])
             )
             whole = expected.completions if current.answers else strategy.n
-            later = max(0, whole - expected.completions)
-            if not math.isinf(tokens_left):
-                believed = expected_gain(
-                    current.strategy, question, of_benchmark, expected, later=later
-                )
-                worth.append(believed.per_token)
+            until_answer.append(max(whole, expected.completions) * expected.tokens_each)
             rows.append(
                 {
                     **row,
                     "strategy": label,
                     "expected_completions": expected.completions,
                     "expected_tokens": expected.tokens,
-                    "later_completions": later,
                     "turn": expected.tokens,
                 }
             )
     if sum(row["expected_tokens"] for row in rows) > tokens_left:
-        rows = [{**row, "turn": turn} for row, turn in zip(rows, worth, strict=True)]
+        rows = [{**row, "turn": -need} for row, need in zip(rows, until_answer, strict=True)]
     rows.sort(key=lambda row: -row["turn"])  # stable: arrival order among equals
     return rows
 

@@ -1,8 +1,8 @@
 """Caps of a run: what it has spent, how controllers share the rest, and which chains go on.
 
-Tokens are those of completions and of their lost tries. GPU hours and wall hours are read off the
-counters of each attempt (``spent`` of a row of metrics). Pure: whoever calls has clock and files.
-As a cap nears, the chains go on that gain most right answers for the tokens they take.
+Tokens are those of completions, of their lost tries, and of the judge. GPU hours and wall hours are
+read off the counters of each attempt (``spent`` of a row of metrics). Pure: whoever calls has clock
+and files. As a cap nears, the chains go on that need fewest tokens to their end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from pipeline.config.limits import LimitsConfig
-from pipeline.core.errors import MarkovScaleError
-from pipeline.core.protocol import Completion, Observation, PhaseStats, Question, Strategy
-from pipeline.planning.schedule import Forecast
 from pipeline.records.trajectory import Row
-from pipeline.strategies.sequential import ChainBelief, ChainStrategy
-from pipeline.theory.markov import accuracy_after
-
-_UNKNOWN = 0.5  # gain of a chain of which nothing is believed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,102 +167,20 @@ class TokenLeases:
         self._spent[controller] = self._held[controller] = spent
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedGain:
-    """What a chain is expected to gain and to cost from now on.
-
-    A chain that does not come to its stop has no answer that counts, so its gain is the chance
-    that its answer is right when it stops: by the strategy's own a, b and present belief p_t it is
-    L + lambda^k (p_t - L) after the k rounds that are expected still to come (Eq. 4; for a chain
-    that has not begun p_t is p0 and round 0 is one of the completions to come). Where a strategy
-    believes nothing it is 1/2. No gold answer is known here.
-    """
-
-    gain: float
-    """P(its answer is right when it stops), in [0, 1]."""
-    rounds: int
-    """Completions still to come, >= 1."""
-    each: float
-    """Tokens of one, > 0."""
-
-    @property
-    def tokens(self) -> float:
-        """Completion tokens still to come, > 0."""
-        return self.rounds * self.each
-
-    @property
-    def per_token(self) -> float:
-        """Gain a token."""
-        return self.gain / self.tokens
-
-
-def expected_gain(
-    strategy: Strategy,
-    question: Question,
-    statistics: PhaseStats | None,
-    forecast: Forecast,
-    drawn: Sequence[Observation] = (),
-    later: int = 0,
-) -> ExpectedGain:
-    """The expected gain of a chain that has drawn so much.
-
-    Args:
-        strategy: of the chain.
-        question: its question; there is no gold answer in it.
-        statistics: what the strategy was started with.
-        forecast: what the whole chain is expected to take.
-        drawn: observations so far, in request order.
-        later: completions of later phases, where only their stop is an answer.
-    """
-    made = sum(isinstance(observation, Completion) for observation in drawn)
-    rounds = max(1, forecast.completions - made)
-    try:
-        gain = _gain(strategy, question, statistics, drawn, rounds + later)
-    except MarkovScaleError:  # it cannot begin, and will say so itself
-        gain = _UNKNOWN
-    return ExpectedGain(gain, rounds + later, forecast.remaining(drawn) / rounds)
-
-
-def select_under_budget(chains: Mapping[str, ExpectedGain], left: float) -> frozenset[str]:
+def select_under_budget(chains: Mapping[str, float], left: float) -> frozenset[str]:
     """Select the chains that may ask for their next completion, by name; one at least.
 
-    In the order of their gain a token, equal ones as they stand, each is taken whose tokens still
-    to come fit what is left beside those of the chains taken before.
+    Those that need fewest tokens to their end come first, equal ones as they stand, so that as many
+    as possible end.
 
     Args:
-        chains: all that are at work.
+        chains: completion tokens that each chain at work still needs, > 0.
         left: completion tokens that may still be spent, >= 0.
     """
-    order = sorted(chains, key=lambda name: -chains[name].per_token)
-    taken: set[str] = set()
-    for name in order:
-        if chains[name].tokens <= left:
-            left -= chains[name].tokens
-            taken.add(name)
+    order = sorted(chains, key=chains.__getitem__)
+    needed = accumulate(chains[name] for name in order)
+    taken = [name for name, tokens in zip(order, needed, strict=True) if tokens <= left]
     return frozenset(taken or order[:1])
-
-
-def _gain(
-    strategy: Strategy,
-    question: Question,
-    statistics: PhaseStats | None,
-    drawn: Sequence[Observation],
-    rounds: int,
-) -> float:
-    if not isinstance(strategy, ChainStrategy):
-        return _UNKNOWN
-    belief = ChainBelief(strategy.settings(question, statistics))
-    for round, seen in enumerate(drawn):
-        if isinstance(seen, Completion):
-            belief.update(round, seen)
-    a, b = belief.settings.a, belief.settings.b
-    if a is None or b is None:
-        return _UNKNOWN
-    if belief.path:
-        return accuracy_after(rounds, p0=belief.path[-1], a=a, b=b)
-    if belief.p0 is None:
-        return _UNKNOWN
-    return accuracy_after(len(drawn) + rounds - 1, p0=belief.p0, a=a, b=b)
 
 
 def tails(work: Sequence[Row]) -> list[float]:

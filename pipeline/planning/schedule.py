@@ -44,14 +44,16 @@ class Forecast:
         """Completion tokens of the whole chain, > 0."""
         return self.completions * self.tokens_each
 
-    def remaining(self, drawn: Sequence[Observation]) -> float:
-        """Completion tokens that are still to come, > 0, given what came so far.
+    def rounds_left(self, drawn: Sequence[Observation]) -> int:
+        """Completions that are still to come, given what came so far: one at least for a chain that
+        goes on. Failed requests are no completions."""
+        return max(1, self.completions - sum(isinstance(o, Completion) for o in drawn))
 
-        A chain that goes on draws one completion at least. Failed requests are no completions.
-        """
+    def remaining(self, drawn: Sequence[Observation]) -> float:
+        """Completion tokens that are still to come, > 0, given what came so far."""
         made = [o.completion_tokens for o in drawn if isinstance(o, Completion)]
         each = sum(made) / len(made) if any(made) else self.tokens_each
-        return max(1, self.completions - len(made)) * each
+        return self.rounds_left(drawn) * each
 
 
 def forecast(

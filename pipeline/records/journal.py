@@ -258,8 +258,12 @@ def fences_of(journal: Folder, names: Iterable[str] | None = None) -> Fences:
     return Fences(base_of((epoch, sequence) for _, epoch, sequence in segments), bases)
 
 
+CAPPED = ("completion_tokens", "wasted_tokens", "judge_tokens")
+"""Kinds of tokens that the caps of a run count."""
+
+
 def journaled_tokens(journal: Folder) -> tuple[int, int]:
-    """Completion tokens of all rows of a journal, and those of them that do not count.
+    """Tokens (`CAPPED`) of all rows of a journal, and those of them that do not count.
 
     Failed requests and failed tries are in the first figure as far as engines knew their tokens.
     Segments that cannot be read are left out.
@@ -271,7 +275,8 @@ def journaled_tokens(journal: Folder) -> tuple[int, int]:
         if place is None:
             continue
         try:
-            table = journal.read_columns(name, ["completion_tokens", "wasted_tokens"])
+            there = journal.read_schema(name).names  # earlier versions have fewer kinds
+            table = journal.read_columns(name, [kind for kind in CAPPED if kind in there])
         except DataError:
             continue
         tokens = sum(int(pc.sum(column).as_py() or 0) for column in table.columns)

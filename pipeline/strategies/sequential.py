@@ -177,8 +177,7 @@ class ChainBelief:
 class ChainStrategy(Strategy):
     """A chain whose every decision follows from its `settings`.
 
-    Live runs and exact replay run `decide`; sweeps replay the settings as arrays, and a run under a
-    cap reads the expected gain of a chain from them.
+    Live runs and exact replay run `decide`; sweeps replay the settings as arrays.
     """
 
     pool_replayable: ClassVar[bool] = True
