@@ -1,32 +1,24 @@
 """How often the 90 % intervals of a pilot's forecast hold what came, and how far off they are.
 
     python -m benchmarks.forecast [--quick]
-    python -m benchmarks.forecast --curves mr_thinking_curves.csv
 
 Many pilots, 50 questions x 8 rounds each, are drawn from a pool of recorded chains of 1,000
 questions x 64 rounds, and forecast accuracy and tokens of the other 950 at N = 8, 16, 32 and 64.
 At one N all pilots of a pool are judged by nearly the same questions, so that one odd round counts
 against all of them; hence each pilot also forecasts a round drawn by lot from those after N / 2 up
 to N. Simulated chains, whose 1,000 questions are new for every pilot, have no such trouble: five
-kinds of two states, one whose rounds are draws of the question's own chance, and one that is drawn
-anew from the forecast's own priors: there intervals hold by construction. Beside the
+kinds of two states, and one whose rounds are draws of the question's own chance. Beside the
 forecast stand the trivial predictors: the mean accuracy of the pilot's 8 rounds (all), that of
-rounds 2 to 8 (later), and the pilot's mean tokens a round. With --curves (columns benchmark, rounds
-from 1, accuracy, correct and tokens_per_question) the same is asked of published curves: later
-rounds of the same questions, from their first 8. Prints tables and, last, one JSON object.
+rounds 2 to 8 (later), and the pilot's mean tokens a round. Prints tables and a JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import platform
-import statistics
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,9 +28,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.simulated_chains import Chains, of_priors, of_questions, two_states
+from benchmarks.simulated_chains import Chains, of_questions, two_states
 from pipeline.core.arrays import FloatArray
-from pipeline.planning.pilot import forecast_accuracy, forecast_chains, forecast_tokens
+from pipeline.planning.pilot import forecast_chains, forecast_tokens
 from pipeline.statistics.intervals import Interval
 
 POOLS = ("data/pools/arithmetic", "data/pools/sums")
@@ -46,53 +38,6 @@ QUESTIONS, ROUNDS = 50, 8
 """Of a pilot, unless others are asked for."""
 DEPTHS = (8, 16, 32, 64)
 """Completions that are forecast."""
-WINDOW = (32, 64)
-"""Completions, inclusive: rounds 31 to 63."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """One benchmark's counts by round."""
-
-    benchmark: str
-    n_questions: int
-    right: tuple[int, ...]
-
-    @property
-    def reached(self) -> float:
-        """Mean accuracy over the window, in [0, 1]."""
-        return statistics.fmean(self.right[WINDOW[0] - 1 : WINDOW[1]]) / self.n_questions
-
-    @property
-    def first_mean(self) -> float:
-        """Mean accuracy of the first rounds: the trivial predictor."""
-        return statistics.fmean(self.right[:ROUNDS]) / self.n_questions
-
-
-def read_curves(path: Path) -> list[Curve]:
-    """The curves of a file.
-
-    Raises:
-        ValueError: naming file and benchmark where rounds are missing.
-    """
-    by_benchmark: dict[str, dict[int, tuple[float, int]]] = defaultdict(dict)
-    with path.open() as file:
-        for row in csv.DictReader(file):
-            by_benchmark[row["benchmark"]][int(row["rounds"])] = (
-                float(row["accuracy"]),
-                int(row["correct"]),
-            )
-    curves = []
-    for benchmark, rounds in by_benchmark.items():
-        if sorted(rounds) != list(range(1, WINDOW[1] + 1)):
-            raise ValueError(f"{benchmark} must have rounds 1 to {WINDOW[1]} in {path}")
-        accuracy, correct = max(rounds.values())
-        right = tuple(rounds[n][1] for n in range(1, WINDOW[1] + 1))
-        curves.append(
-            Curve(benchmark=benchmark, n_questions=round(correct / accuracy), right=right)
-        )
-    return curves
-
 
 TWO_STATES = (
     (0.06, 0.3, 0.6),
@@ -112,7 +57,7 @@ def sources() -> dict[str, Callable[[np.random.Generator], Chains]]:
     }
     for a, b, p0 in TWO_STATES:
         found[f"a={a:g} b={b:g}"] = partial(two_states, a=a, b=b, p0=p0)
-    return found | {"questions": of_questions, "priors": of_priors}
+    return found | {"questions": of_questions}
 
 
 def _recorded(chains: Chains, _: np.random.Generator) -> Chains:
@@ -203,53 +148,6 @@ def _one_pilot(
     return found
 
 
-def judge_curves(path: Path) -> list[dict[str, Any]]:
-    """Each published curve: the mean of completions 32 to 64, which depths were held, tokens."""
-    spent = _spent(path)
-    rows = []
-    for curve in read_curves(path):
-        seen, n = curve.right[:ROUNDS], curve.n_questions
-        window = forecast_accuracy(seen, n, range(WINDOW[0] - 1, WINDOW[1]))
-        deep = [depth for depth in DEPTHS if depth > ROUNDS]
-        at = forecast_accuracy(seen, n, [depth - 1 for depth in deep])
-        by_round = np.diff([0.0, *spent[curve.benchmark]])
-        tokens = forecast_tokens(np.vstack([by_round[:ROUNDS]] * 2), WINDOW[1], 1).value
-        rows.append(_curve_row(curve, window, at, deep, tokens / spent[curve.benchmark][-1]))
-    return rows
-
-
-def _curve_row(
-    curve: Curve, window: Sequence[Interval], at: Sequence[Interval], deep: list[int], ratio: float
-) -> dict[str, Any]:
-    forecast = float(np.mean([interval.value for interval in window]))
-    after_first = float(np.mean(curve.right[1:ROUNDS])) / curve.n_questions
-    return {
-        "benchmark": curve.benchmark,
-        "n_questions": curve.n_questions,
-        "reached": 100 * curve.reached,
-        "forecast": 100 * forecast,
-        "error": 100 * (forecast - curve.reached),
-        "trivial_error": 100 * (curve.first_mean - curve.reached),
-        "trivial_later_error": 100 * (after_first - curve.reached),
-        "held": [
-            _holds(interval, curve.right[depth - 1] / curve.n_questions)
-            for interval, depth in zip(at, deep, strict=True)
-        ],
-        "half_width": 100 * float(np.mean([interval.half_width for interval in at])),
-        "tokens_error_percent": 100 * (ratio - 1),
-    }
-
-
-def _spent(path: Path) -> dict[str, list[float]]:
-    """Tokens a question, all rounds up to each, by benchmark."""
-    by_benchmark: dict[str, dict[int, float]] = {}
-    with path.open() as file:
-        for row in csv.DictReader(file):
-            rounds = by_benchmark.setdefault(row["benchmark"], {})
-            rounds[int(row["rounds"])] = float(row["tokens_per_question"])
-    return {name: [t[n] for n in range(1, WINDOW[1] + 1)] for name, t in by_benchmark.items()}
-
-
 def _holds(interval: Interval, value: float) -> bool:
     return interval.low <= value <= interval.high
 
@@ -261,22 +159,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of a pilot")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a pilot")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--curves", type=Path, help="CSV of published accuracy by round, instead")
     parser.add_argument("--quick", action="store_true", help="25 pilots of each")
     arguments = parser.parse_args(argv)
     started = time.perf_counter()
-    if arguments.curves is not None:
-        rows = judge_curves(arguments.curves)
-        figures = _print_curves(rows)
-    else:
-        shape = (arguments.questions, arguments.rounds)
-        pilots = 25 if arguments.quick else arguments.pilots
-        rows = [
-            row
-            for name, source in sources().items()
-            for row in judge(name, source, pilots, arguments.seed, shape)
-        ]
-        figures = _print_pools(rows, pilots, shape)
+    shape = (arguments.questions, arguments.rounds)
+    pilots = 25 if arguments.quick else arguments.pilots
+    rows = [
+        row
+        for name, source in sources().items()
+        for row in judge(name, source, pilots, arguments.seed, shape)
+    ]
+    figures = _print_pools(rows, pilots, shape)
     seconds = time.perf_counter() - started
     print(
         json.dumps(
@@ -310,36 +203,6 @@ def _print_pools(
         f"{shares['held_by_lot']:.3f}, tokens {shares['tokens_held']:.3f}"
     )
     return {"pilots": pilots, "questions": shape[0], "rounds": shape[1], **shares}
-
-
-def _print_curves(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    print(f"points; from completions 1 to {ROUNDS}, for the mean of {WINDOW[0]} to {WINDOW[1]}\n")
-    print("benchmark    n     reached  forecast  error  mean 1-8   2-8  held at 16, 32, 64  tokens")
-    for r in rows:
-        print(
-            f"{r['benchmark']:<12} {r['n_questions']:<5} {r['reached']:7.2f}  {r['forecast']:8.2f} "
-            f"{r['error']:+6.2f} {r['trivial_error']:+9.2f} {r['trivial_later_error']:+5.2f}  "
-            f"{', '.join('yes' if held else 'no' for held in r['held']):<18} "
-            f"{r['tokens_error_percent']:+6.1f} %"
-        )
-    mae, trivial, after_first, tokens = (
-        float(np.mean([abs(r[name]) for r in rows]))
-        for name in ("error", "trivial_error", "trivial_later_error", "tokens_error_percent")
-    )
-    held = [one for r in rows for one in r["held"]]
-    print(
-        f"\nmean absolute error: forecast {mae:.2f}, mean of the first {ROUNDS} {trivial:.2f}, "
-        f"of 2 to {ROUNDS} {after_first:.2f}; tokens {tokens:.1f} %; {sum(held)} of {len(held)} "
-        f"intervals hold what was reached"
-    )
-    return {
-        "mae_points": mae,
-        "trivial_mae_points": trivial,
-        "trivial_later_mae_points": after_first,
-        "tokens_mae_percent": tokens,
-        "held": sum(held),
-        "intervals": len(held),
-    }
 
 
 if __name__ == "__main__":

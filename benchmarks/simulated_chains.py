@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.core.arrays import FloatArray
-from pipeline.planning.pilot import EIGENVALUE, GAIN, ONE_CHAIN, START, WITHIN
 
 Chains = tuple[FloatArray, FloatArray]
 """Rightness (1 or 0) and completion tokens, both of shape (Q, R)."""
@@ -27,22 +26,6 @@ def two_states(
         draw_Q = rng.random(_QUESTIONS)
         right_QR[:, r] = np.where(right_QR[:, r - 1] == 1, draw_Q >= a, draw_Q < b)
     return right_QR, _tokens(rng)
-
-
-def of_priors(rng: np.random.Generator) -> Chains:
-    """What a forecast believes beforehand (`pipeline.planning.pilot`): p0, gain, lambda and w are
-    drawn from its priors until all are chances; a share w of the questions follows a chain to
-    L = p0 + gain, the others never change and are right with chance L."""
-    limit = moving = -1.0
-    while not (0 < limit < 1 and 0 < moving < 1):
-        p0, gain = rng.normal(*START), rng.normal(*GAIN)
-        eigenvalue = rng.beta(*EIGENVALUE)
-        within = 1.0 if rng.random() < ONE_CHAIN else rng.beta(*WITHIN)
-        limit = p0 + gain
-        moving = (p0 - (1 - within) * limit) / within
-    speed_Q = np.where(rng.random(_QUESTIONS) < within, 1 - eigenvalue, 0.0)
-    first_Q = np.where(speed_Q > 0, moving, limit)
-    return two_states(rng, a=speed_Q * (1 - limit), b=speed_Q * limit, p0=first_Q)
 
 
 def of_questions(rng: np.random.Generator) -> Chains:

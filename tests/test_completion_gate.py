@@ -163,7 +163,7 @@ async def test_short_chains_are_not_spared_for_long_ones(tmp_path: Path) -> None
 
 
 async def test_what_a_judge_takes_is_spent(tmp_path: Path) -> None:
-    """A cap ends a run whose judge takes as much as its generator after half as many completions."""
+    """Where the judge takes as much as the generator, half as many completions fit the cap."""
 
     async def check(work: Work, completion: Completion, *, feedback: bool) -> Checked:
         return Checked("right", judge_tokens=TOKENS)

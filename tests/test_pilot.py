@@ -5,7 +5,6 @@ import pytest
 
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pilot import (
-    forecast_accuracy,
     forecast_chains,
     forecast_share,
     forecast_tokens,
@@ -56,8 +55,9 @@ def test_the_interval_of_a_round_holds_what_other_questions_reach(world):
 
 def test_more_questions_make_the_interval_narrower_and_none_leaves_0_to_1():
     """Its width falls about as 1 / sqrt(n); a pilot that is all right stays within [0, 1]."""
-    few, many = (forecast_accuracy([n // 2] * 8, n, [31], of=10_000)[0] for n in (25, 400))
-    (full,) = forecast_accuracy([20] * 4, 20, [7], of=100)
+    rng = np.random.default_rng(8)
+    few, many = (forecast_chains(markov(rng, n, 8), [7], of=10_000)[0] for n in (25, 400))
+    (full,) = forecast_chains(np.ones((20, 4)), [7], of=100)
 
     assert few.half_width > 2.5 * many.half_width
     assert 0 <= full.low <= full.value <= full.high <= 1
@@ -94,11 +94,9 @@ def test_tokens_of_later_rounds_are_those_of_the_later_half():
 
 
 def test_a_pilot_that_cannot_be_one_is_refused():
-    """Too few questions, and more right answers than questions."""
-    with pytest.raises(ConfigError, match="at least 10 questions"):
-        forecast_accuracy([3], 5, [0])
-    with pytest.raises(ConfigError, match=r"got 20 questions and \[21\]"):
-        forecast_accuracy([21], 20, [0])
+    """With too few questions."""
+    with pytest.raises(ConfigError, match="at least 10 questions, got 5"):
+        forecast_chains(np.ones((5, 3)), [0], of=10)
 
 
 def test_tokens_that_never_vary_are_forecast_exactly():

@@ -17,7 +17,6 @@ import select
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
@@ -72,8 +71,8 @@ class GradingPool:
 
     Args:
         workers: how many pairs may be with the computer algebra system at a time.
-        timeout_s: wall time that one pair may take there; an overrun is UNGRADED. A worker that the
-            machine starves of processor time may take 1.8 times as long.
+        timeout_s: processor time that one pair may take there, and 1.8 times as much on the clock,
+            so that a verdict does not depend on the machine's load; an overrun is UNGRADED.
         memory_bytes: address space of a worker.
         leniencies: rules of the `markovscale` grader that are on.
     """
@@ -310,42 +309,16 @@ class _Worker:
             self.stdin.flush()
         except (BrokenPipeError, ValueError):
             return None
-        return self.read(timeout_s)
+        return self.read(_PATIENCE * timeout_s)
 
-    def read(self, timeout_s: float) -> Judgement | None:
-        """The next line from the worker.
-
-        A worker that is late because it was given little processor time, not because its pair is
-        hard, gets `_PATIENCE` times as long: a verdict should not depend on a machine's load.
-        """
-        start, used_s = time.monotonic(), self._processor_s()
-        line = b""
+    def read(self, seconds: float) -> Judgement | None:
+        """The next line from the worker; it comes in one piece."""
         try:
-            while not line.endswith(b"\n"):
-                waited_s = time.monotonic() - start
-                left_s = timeout_s - waited_s
-                if left_s <= 0:
-                    left_s = _PATIENCE * timeout_s - waited_s
-                    if left_s <= 0 or self._processor_s() - used_s > timeout_s / 2:
-                        return None
-                if not select.select([self.stdout], [], [], min(left_s, 0.1))[0]:
-                    continue
-                chunk = os.read(self.stdout.fileno(), 4096)
-                if not chunk:
-                    return None
-                line += chunk
-            return Judgement(line.decode().strip())
+            if not select.select([self.stdout], [], [], seconds)[0]:
+                return None
+            return Judgement(os.read(self.stdout.fileno(), 4096).decode().strip())
         except (OSError, ValueError):
             return None
-
-    def _processor_s(self) -> float:
-        """Processor time that the worker has used; 0 once it is gone."""
-        try:
-            stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii")
-        except OSError:
-            return 0.0
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
         """End the process and its pipes; may be called more than once, from any thread."""

@@ -3,8 +3,8 @@
 Run as ``python -m actors.controllers.grading_worker``; reads one JSON request a line from standard
 input, ``[grader, gold, prediction, leniencies, ordered, timeout_s, memory_bytes]``, and answers
 each with one line, a `Judgement` by value. A grader with a colon is a user's own function. The
-process ends when its input does, so it does not outlive whoever started it, and a request that
-holds the interpreter is ended by a limit on processor time.
+process ends when its input does, so it does not outlive whoever started it, and where a request
+takes more processor time than it may.
 
 For our own grader it compares as `pipeline.answers.find` does, with all the work that one answer
 may cost, and asks sympy about the pairs of expressions that are open then. sympy is given what was
@@ -19,6 +19,7 @@ import json
 import logging
 import os
 import resource
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -237,10 +238,6 @@ def _say(judgement: Judgement) -> None:
     sys.stdout.flush()
 
 
-def _limit(what: int, value: int) -> None:
-    resource.setrlimit(what, (value, resource.getrlimit(what)[1]))
-
-
 def main() -> None:
     """Serve requests until the input ends."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -252,10 +249,13 @@ def main() -> None:
     _say(Judgement.READY)
     for line in _lines():
         *request, timeout_s, memory_bytes = json.loads(line)
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        _limit(resource.RLIMIT_CPU, int(usage.ru_utime + usage.ru_stime + timeout_s) + 2)
-        _limit(resource.RLIMIT_AS, memory_bytes)
-        _say(judge(*request))
+        resource.setrlimit(
+            resource.RLIMIT_AS, (memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1])
+        )
+        signal.setitimer(signal.ITIMER_PROF, timeout_s)  # SIGPROF ends the process
+        judgement = judge(*request)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        _say(judgement)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,12 @@
 """What a whole run will bring and cost, forecast from a pilot: accuracy by round, tokens.
 
-From chains (`forecast_chains`) the forecast is that of S, the chain whose changes die out, with an
-interval that lets questions differ. Where only counts by round are known (`forecast_accuracy`), the
-accuracy of a round is read as p_r = p0 + g (1 - lambda^r): the two-state chain's curve (Eq. 5) with
-gain g = L - p0. Around it lies noise of variance w p (1 - p) / n whose autocorrelation is lambda^k,
-as a chain's is, w being the share of a question's variance that changes over the rounds. Lengths
-settle likewise.
+The forecast of accuracy is that of S, the chain whose changes die out, with an interval that lets
+questions differ. Lengths of rounds settle likewise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
@@ -23,17 +18,6 @@ from pipeline.theory.settling import changes, fit_mixed, settling_draws
 
 LEVEL = 0.9
 _NORMAL = 1.645  # half a 90 % interval, in standard deviations
-START = (0.5, 0.5)
-"""Mean and deviation of p0: hardly any belief."""
-GAIN = (0.1, 0.4)
-"""Mean and deviation of g: hardly any belief; revising helps a little more often than it harms."""
-EIGENVALUE = (1.0, 1.0)
-"""Beta parameters of lambda: the pilot alone says how slow a chain is."""
-WITHIN = (2.0, 4.0)
-"""Beta parameters of w where questions differ: most of the variance stays with the question."""
-ONE_CHAIN = 0.5
-"""Chance beforehand that they do not, w = 1: all questions follow one chain, as the method
-assumes."""
 LENGTH_EIGENVALUE = (1.0, 2.0)
 """Beta parameters of rho: most of the settling of lengths comes in the first rounds."""
 
@@ -41,60 +25,6 @@ LEAST_QUESTIONS = 10
 _MANY = 20_000
 """Questions from which on the lot of theirs adds nothing; the beta-binomial takes as many steps."""
 _GRID = (np.arange(40) + 0.5) / 40
-_WITHIN_GRID = np.append(_GRID, 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Curves:
-    """A mixture of normal beliefs in (p0, g), one for each lambda and w of a grid."""
-
-    weight_K: FloatArray
-    eigenvalue_K: FloatArray
-    within_K: FloatArray
-    mean_K2: FloatArray
-    cov_K22: FloatArray
-    scale: float
-    """p (1 - p) of the pilot."""
-
-
-def forecast_accuracy(
-    right_R: Sequence[int],
-    questions: int,
-    rounds: Sequence[int],
-    *,
-    of: int | None = None,
-) -> list[Interval]:
-    """Accuracy after each of `rounds`, with its 90 % interval, from counts by round alone.
-
-    Args:
-        right_R: right answers of the pilot after each round, each in [0, questions].
-        questions: of the pilot, at least 10.
-        rounds: to forecast; 0 is the first answer.
-        of: how many other questions of the same kind; None: of the pilot's own questions.
-
-    Raises:
-        ConfigError: with too few questions, or counts that cannot be.
-    """
-    counted = len(right_R) > 0 and all(0 <= k <= questions for k in right_R)
-    if questions < LEAST_QUESTIONS or not counted:
-        raise ConfigError(
-            f"a pilot must have at least {LEAST_QUESTIONS} questions and counts of right answers "
-            f"in [0, questions], got {questions} questions and {[int(k) for k in right_R]}"
-        )
-    curves = _curves(np.asarray(right_R, np.float64) / questions, questions)
-    found = []
-    for r in rounds:
-        slope_K = 1 - curves.eigenvalue_K**r
-        row_K2 = np.column_stack([np.ones_like(slope_K), slope_K])
-        mean_K = np.einsum("kf,kf->k", row_K2, curves.mean_K2)
-        var_K = np.einsum("kf,kfg,kg->k", row_K2, curves.cov_K22, row_K2)
-        if of is None:
-            var_K = var_K + curves.within_K * curves.scale / questions
-        else:
-            var_K = var_K + (1 - curves.within_K) * curves.scale * (1 / questions + 1 / of)
-            var_K = var_K + curves.within_K * curves.scale / of
-        found.append(_mixture(curves.weight_K, mean_K, np.sqrt(var_K)))
-    return found
 
 
 def forecast_chains(
@@ -235,61 +165,3 @@ def _noise(tokens_QR: FloatArray, length_R: FloatArray) -> float:
     rest_QR = whole - whole.mean(axis=1, keepdims=True) - whole.mean(axis=0) + whole.mean()
     freedom = (len(whole) - 1) * (whole.shape[1] - 1)
     return max(of_rounds, float(np.sum(rest_QR**2) / freedom / len(whole)))
-
-
-def _curves(share_R: FloatArray, questions: int) -> _Curves:
-    middle = float((share_R.mean() * questions + 0.5) / (questions + 1))
-    scale = middle * (1 - middle)
-    eigenvalue_K, within_K = (
-        grid.ravel() for grid in np.meshgrid(_GRID, _WITHIN_GRID, indexing="ij")
-    )
-    differ = np.log(1 - ONE_CHAIN) - np.log(len(_GRID)) + stats.beta.logpdf(within_K, *WITHIN)
-    log_K = np.where(within_K == 1, np.log(ONE_CHAIN), differ)
-    log_K = log_K + stats.beta.logpdf(eigenvalue_K, *EIGENVALUE)
-    prior_mean = np.array([START[0], GAIN[0]])
-    prior_precision = np.diag([START[1] ** -2, GAIN[1] ** -2])
-    means, covs = np.empty((len(log_K), 2)), np.empty((len(log_K), 2, 2))
-    r = np.arange(len(share_R))
-    apart_RR = np.abs(r[:, None] - r)
-    for eigenvalue in _GRID:
-        row_R2 = np.column_stack([np.ones(len(r)), 1 - eigenvalue**r])
-        noise_RR = eigenvalue**apart_RR  # of variance 1
-        misfit = share_R - row_R2 @ prior_mean
-        seen_R3 = np.linalg.solve(noise_RR, np.column_stack([row_R2, misfit]))
-        fit_22, pull_2 = row_R2.T @ seen_R3[:, :2], row_R2.T @ seen_R3[:, 2]
-        spread, log_noise = misfit @ seen_R3[:, 2], np.linalg.slogdet(noise_RR)[1]
-        of = eigenvalue_K == eigenvalue
-        precision_W = questions / (within_K[of] * scale)
-        cov_W22 = np.linalg.inv(prior_precision + precision_W[:, None, None] * fit_22)
-        moved_W2 = precision_W[:, None] * (cov_W22 @ pull_2)
-        covs[of], means[of] = cov_W22, prior_mean + moved_W2
-        log_K[of] += 0.5 * (
-            np.linalg.slogdet(cov_W22)[1]
-            + len(r) * np.log(precision_W)
-            - log_noise
-            - precision_W * spread
-            + precision_W * (moved_W2 @ pull_2)
-        )
-    weight_K = np.exp(log_K - log_K.max())
-    return _Curves(weight_K / weight_K.sum(), eigenvalue_K, within_K, means, covs, scale)
-
-
-def _mixture(weight_K: FloatArray, mean_K: FloatArray, deviation_K: FloatArray) -> Interval:
-    """Mean and 90 % interval of a mixture of normals, kept in [0, 1]."""
-
-    def below(value: float) -> float:
-        return float(weight_K @ stats.norm.cdf(value, mean_K, deviation_K))
-
-    ends = (_solve(below, (1 - LEVEL) / 2), _solve(below, (1 + LEVEL) / 2))
-    value = min(max(float(weight_K @ mean_K), 0.0), 1.0)
-    return Interval(value=value, low=min(ends[0], value), high=max(ends[1], value), level=LEVEL)
-
-
-def _solve(below: Callable[[float], float], share: float) -> float:
-    if below(0.0) >= share or below(1.0) <= share:
-        return float(below(0.0) < share)
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) < share else (low, middle)
-    return (low + high) / 2
