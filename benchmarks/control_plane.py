@@ -29,7 +29,7 @@ from actors.engines.hosts import clients_of
 from actors.routing.calls import ROLES
 from actors.routing.transport import EnginesAddress, PoolAddress
 from benchmarks.machine import described
-from pipeline.benchmarks.expressions import arithmetic
+from pipeline.benchmarks.generated import arithmetic
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts

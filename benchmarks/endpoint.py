@@ -81,7 +81,7 @@ def _measured(runtime: dict[str, Any], wanted: int, at_once: int) -> dict[str, f
     from actors.engines.hosts import clients_of
     from actors.engines.launch import start_pools
     from actors.routing.calls import GenerateCall, Generated
-    from pipeline.benchmarks.expressions import arithmetic
+    from pipeline.benchmarks.generated import arithmetic
     from pipeline.config.models import GeneratorModel
     from pipeline.config.runtime import RequestConfig, RuntimeConfig
     from pipeline.core.prompts import Message

@@ -21,8 +21,7 @@ from pipeline.planning.run_plan import RunPlan, plan_of
 from pipeline.planning.sizing import check_shape, gib
 from pipeline.report import words
 from pipeline.report.pilot_forecast import planned_from
-from pipeline.store.local import shipped_path
-from pipeline.store.yaml_text import write_yaml
+from pipeline.store.local import shipped_path, write_yaml
 
 
 def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:

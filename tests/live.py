@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
-from actors.controllers.checker import Checker
+from actors.controllers.controller import Checker
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalWriter
 from actors.engines.scripted import reply, rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.config.runtime import ControllerConfig
-from pipeline.planning.admission_bounds import rule_of, shares, usual
+from pipeline.planning.admission import rule_of, shares, usual
 
 
 def test_a_run_begins_with_half_as_many_chains_again_as_slots() -> None:

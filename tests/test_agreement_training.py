@@ -11,7 +11,7 @@ import pytest
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import sweep, train
 from pipeline.config.run import RunConfig
-from pipeline.config.weights import with_weights
+from pipeline.config.science import with_weights
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_training import (
     _observations,

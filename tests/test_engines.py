@@ -12,7 +12,7 @@ from actors.engines.hosts import clients_of
 from actors.engines.launch import Engines, start_pools
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient
-from pipeline.benchmarks.expressions import arithmetic
+from pipeline.benchmarks.generated import arithmetic
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
 from pipeline.core.decoding import RepetitionDetection, Sampling

@@ -13,8 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.extends import read_extended
-from pipeline.config.run import RunConfig
+from pipeline.config.run import RunConfig, read_extended
 from pipeline.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]

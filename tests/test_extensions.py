@@ -19,7 +19,7 @@ from actors.engines.hosts import HOSTS, Hosting, clients_of, hosting_of
 from actors.engines.launch import Engines, start_pools
 from actors.routing.calls import ROLES, GenerateCall, Role
 from actors.routing.transport import EnginesAddress
-from pipeline.benchmarks.expressions import arithmetic
+from pipeline.benchmarks.generated import arithmetic
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
 from pipeline.core.decoding import Decoding

@@ -15,7 +15,7 @@ from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.scripted import ProcessTransport
 from actors.routing.client import EngineClient
 from actors.routing.transport import PoolAddress
-from pipeline.benchmarks.expressions import arithmetic
+from pipeline.benchmarks.generated import arithmetic
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts

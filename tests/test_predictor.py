@@ -25,9 +25,9 @@ from pipeline.predictors.heads import (
     PredictorCard,
     load_predictor,
     predict,
+    report_head,
     save_predictor,
 )
-from pipeline.predictors.report import report_head
 from pipeline.predictors.targets import (
     Counts,
     Head,

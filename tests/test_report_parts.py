@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.config.limits import LimitsConfig
+from pipeline.config.runtime import LimitsConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.prices import Prices
 from pipeline.records.segments import Epoch, read_segment, write_segment

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config.limits import LimitsConfig
 from pipeline.config.run import RunConfig
+from pipeline.config.runtime import LimitsConfig
 from pipeline.core.errors import ConfigError
 from pipeline.planning.phase_work import phase_work
 from pipeline.planning.run_caps import (

@@ -12,6 +12,7 @@ import pytest
 from actors.engines import vllm_engine, vllm_setup
 from actors.engines.actor_host import not_started, start_failure
 from actors.engines.generator import GeneratorEngine
+from actors.engines.launch import QUESTION, REPLY, sample_requests
 from actors.engines.prompting import Tokenizing, rendered, within
 from actors.engines.verifier import VerifierEngine
 from actors.routing.calls import GenerateCall, ScoreCall
@@ -20,7 +21,6 @@ from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineError
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Failure, Request
-from pipeline.planning.sample_requests import QUESTION, REPLY, sample_requests
 from pipeline.strategies import STRATEGIES
 
 POOL = PoolConfig(num_gpus=0).model_dump(mode="json")

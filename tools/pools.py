@@ -25,7 +25,7 @@ from pipeline.answers.extract import extract
 from pipeline.answers.grading import grade
 from pipeline.benchmarks import load
 from pipeline.config.collection import make_collection
-from pipeline.config.extends import read_extended
+from pipeline.config.run import read_extended
 from pipeline.config.science import PriorsConfig, ScienceConfig
 from pipeline.core.protocol import Completion, Pool, Question, Request
 from pipeline.records.questions import QUESTIONS_FILE, question_of, questions_table

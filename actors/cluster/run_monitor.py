@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from pipeline.planning.admission_bounds import shares
+from pipeline.planning.admission import shares
 from pipeline.planning.run_caps import TokenLeases
 from pipeline.records.journal import CAPPED
 from pipeline.records.segments import Epoch

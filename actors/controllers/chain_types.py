@@ -70,7 +70,7 @@ class Checked(NamedTuple):
 
 
 class Check(Protocol):
-    """Checks an answer when it is drawn (`actors.controllers.checker.Checker`)."""
+    """Checks an answer when it is drawn (`actors.controllers.controller.Checker`)."""
 
     def __call__(
         self, work: Work, completion: Completion, *, feedback: bool

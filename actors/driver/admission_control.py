@@ -14,8 +14,15 @@ from actors.engines.launch import slots_of
 from actors.routing.calls import GENERATOR
 from actors.routing.transport import EnginesAddress
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.planning.admission import Admission, AdmissionRule, Pressure, Seen, opened, worst
-from pipeline.planning.admission_bounds import rule_of
+from pipeline.planning.admission import (
+    Admission,
+    AdmissionRule,
+    Pressure,
+    Seen,
+    opened,
+    rule_of,
+    worst,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +25,10 @@ from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig, RuntimeConfig
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import strategies_of
-from pipeline.core.errors import ConfigError
-from pipeline.planning.admission_bounds import usual
+from pipeline.core.errors import ConfigError, MarkovScaleError
+from pipeline.core.protocol import Completion, Priors, Question, Request, Strategy, decisions
+from pipeline.planning.admission import usual
 from pipeline.planning.capacity import Ask, Machine, asks_of, demand_words, free_words, shortage
-from pipeline.planning.sample_requests import QUESTION, REPLY, sample_requests
 from pipeline.planning.sizing import slots
 
 logger = logging.getLogger(__name__)
@@ -256,7 +256,7 @@ def slots_of(replicas: Sequence[EngineStats], max_tokens: int) -> int:
 
 
 def admitted(pool: PoolConfig, replicas: Sequence[EngineStats], max_tokens: int) -> int:
-    """Chains that a run begins with (`pipeline.planning.admission_bounds.usual`)."""
+    """Chains that a run begins with (`pipeline.planning.admission.usual`)."""
     return usual(slots_of(replicas, max_tokens) or _places(pool, replicas))
 
 
@@ -277,3 +277,49 @@ def _growth(pools: Mapping[str, PoolConfig], roles: Iterable[str]) -> list[str]:
         for number in range(pools[role].least_replicas, pools[role].most_replicas)
     ]
     return [role for _, role in sorted(steps)]
+
+
+QUESTION = Question(
+    benchmark="sample",
+    question_id="sample",
+    text="What is 1 + 1?",
+    priors=Priors(p0=0.5, a=0.1, b=0.3),
+)
+REPLY = "One and one are two.\n\nThe answer is \\boxed{2}."
+_ROUNDS = 4
+
+
+def sample_requests(strategies: Iterable[Strategy]) -> list[Request]:
+    """The first request of each kind: kinds differ in roles of turns and in having a prefix.
+
+    Strategies go a few rounds without agreement. Phases that need what earlier ones learnt of
+    benchmarks are left out.
+    """
+    found: dict[object, Request] = {}
+    for strategy in strategies:
+        for phase in strategy.phases():
+            for request in _asked(phase.strategy):
+                roles = tuple(turn.role for turn in request.messages)
+                found.setdefault((roles, bool(request.assistant_prefix)), request)
+    return list(found.values())
+
+
+def _asked(strategy: Strategy) -> list[Request]:
+    asked: list[Request] = []
+    with suppress(StopIteration, MarkovScaleError, ValueError, LookupError):
+        game = decisions(strategy, QUESTION)
+        requests = next(game)
+        for number in range(_ROUNDS):
+            asked += requests
+            replies = [
+                Completion(
+                    text=REPLY.replace("2", str(number)),
+                    answer=str(number),
+                    completion_tokens=1,
+                    step_scores=(0.5, 0.5),
+                    score=0.5,
+                )
+                for _ in requests
+            ]
+            requests = game.send(replies)
+    return asked

@@ -30,9 +30,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from actors.serving.answering import Answering, Ticket
-from actors.serving.chat_reply import ChatReply, chunk, reasoning
+from actors.serving.chat_reply import ChatReply, as_chat, as_response, chunk, reasoning
 from actors.serving.chat_request import ApiError, chat_request
-from actors.serving.responses import as_chat, as_response
 from actors.serving.served_models import OWNER
 
 logger = logging.getLogger(__name__)

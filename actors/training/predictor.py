@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError
-from pipeline.predictors.heads import FittedSetting, Mlp, predict
-from pipeline.predictors.report import HeadReport, report_head
+from pipeline.predictors.heads import FittedSetting, HeadReport, Mlp, predict, report_head
 from pipeline.predictors.targets import Head, Part, Target, constant, in_part
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.benchmarks import expressions, steps
+from pipeline.benchmarks import generated, steps
 from pipeline.benchmarks.generated import GeneratedQuestion, Split
 
 NAMES = ("arithmetic", "sums", *(f"steps-{level}" for level in steps.LEVELS))
@@ -19,7 +19,7 @@ def questions(benchmark: str, n: int, *, split: Split, seed: int) -> list[Genera
     level = steps.level_of(benchmark)
     if level is not None:
         return steps.questions(n, level=level, split=split, seed=seed)
-    drawn = {"arithmetic": expressions.arithmetic, "sums": expressions.sums}[benchmark]
+    drawn = {"arithmetic": generated.arithmetic, "sums": generated.sums}[benchmark]
     return drawn(n, split=split, seed=seed)
 
 
@@ -31,4 +31,4 @@ def gold(question: str) -> str:
     """
     if ";?" in question:
         return str(steps.parse(question).value)
-    return str(expressions.value(question))
+    return str(generated.value(question))

@@ -11,10 +11,9 @@ from pipeline.answers.graders import golds_of
 from pipeline.answers.grading import grade
 from pipeline.answers.verdict import Verdict
 from pipeline.benchmarks import builtin
-from pipeline.benchmarks.choices import looks_like_a_choice
 from pipeline.benchmarks.fields import Fields, in_words, meant, over
 from pipeline.benchmarks.known import KNOWN, known_of
-from pipeline.benchmarks.rows import Item, has_gold, has_id, item_of
+from pipeline.benchmarks.rows import Item, has_gold, has_id, item_of, looks_like_a_choice
 from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.core.errors import DataError
 from pipeline.core.plugins import load_object

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline.config.numbers import check_numbers
+from pipeline.config.schema import check_numbers
 from pipeline.core.judging import Judge
 from pipeline.core.plugins import load_object
 from pipeline.core.step_format import StepFormat

@@ -1,5 +1,7 @@
 """Where and how a run executes: free to change on resume, never part of its results."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from math import ceil
 from typing import Annotated, Any, Literal
@@ -7,11 +9,53 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.config.endpoint import EndpointConfig
-from pipeline.config.limits import LimitsConfig
 from pipeline.config.planning import PlanConfig
 from pipeline.config.schema import Section
 from pipeline.config.secrets import settable, without_credentials, without_secrets
 from pipeline.core.prices import Prices
+
+
+class LimitsConfig(Section):
+    """The most that a run may spend; None is no cap. Raised on a resume, the run goes on.
+
+    Once a cap is reached no completion starts; what is in flight ends, and the run ends as capped
+    (docs/operations.md).
+    """
+
+    completion_tokens: int | None = Field(None, gt=0)
+    """Tokens of all completions in the journal and of their lost tries, and those that the judge
+    reads and writes."""
+    gpu_hours: float | None = Field(None, gt=0)
+    """GPUs of all replicas times the hours from the start of the engines to their end."""
+    wall_hours: float | None = Field(None, gt=0)
+    """Hours of all attempts, without the time between them."""
+    usd: float | None = Field(None, gt=0)
+    """Money, by the prices below; where both are given they add up."""
+    price_gpu_hour: float | None = Field(None, gt=0)
+    """Of one GPU, in USD."""
+    price_million_tokens: float | None = Field(None, gt=0)
+    """Of the tokens that `completion_tokens` counts, in USD."""
+
+    @model_validator(mode="after")
+    def _has_a_price(self) -> LimitsConfig:
+        if self.usd is not None and not (self.price_gpu_hour or self.price_million_tokens):
+            raise ValueError(
+                f"usd must have a price, price_gpu_hour or price_million_tokens, got {self.usd:g} "
+                "and neither"
+            )
+        return self
+
+    @property
+    def caps(self) -> dict[str, float]:
+        """The caps that are set, by name."""
+        named = {
+            "completion_tokens": self.completion_tokens,
+            "gpu_hours": self.gpu_hours,
+            "wall_hours": self.wall_hours,
+            "usd": self.usd,
+        }
+        return {name: float(cap) for name, cap in named.items() if cap is not None}
+
 
 _MOST_CALLS = 1_024
 MOST_REPLICAS = 10_000
@@ -89,7 +133,7 @@ class PoolConfig(Section):
         return kept
 
     @model_validator(mode="after")
-    def _grows(self) -> "PoolConfig":
+    def _grows(self) -> PoolConfig:
         if self.max_replicas is not None and self.least_replicas > self.max_replicas:
             raise ValueError(
                 f"min_replicas must be at most max_replicas {self.max_replicas}, "
@@ -98,7 +142,7 @@ class PoolConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _has_its_gpus(self) -> "PoolConfig":
+    def _has_its_gpus(self) -> PoolConfig:
         parallel = self.engine.tensor_parallel_size
         if self.gpus > 1 and self.gpus % 1:
             raise ValueError(f"num_gpus must be whole above 1, got {self.gpus:g}")
@@ -304,7 +348,7 @@ class RuntimeConfig(Section):
         return values
 
     @model_validator(mode="after")
-    def _spends_what_is_capped(self) -> "RuntimeConfig":
+    def _spends_what_is_capped(self) -> RuntimeConfig:
         limits = self.limits
         by_gpus = limits.price_gpu_hour and not limits.price_million_tokens
         for name in ("gpu_hours", *(("usd",) if by_gpus else ())):

@@ -20,7 +20,7 @@ from pipeline.answers.answer_rules import (
 )
 from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry, check_labels
 from pipeline.config.errors import described
-from pipeline.config.numbers import check_numbers
+from pipeline.config.schema import check_numbers
 from pipeline.config.science import ScienceConfig, StrategyEntry
 from pipeline.core.errors import ConfigError
 from pipeline.core.plugins import is_import_path

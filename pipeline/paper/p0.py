@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.core.arrays import BoolArray, FloatArray
 from pipeline.core.protocol import Completion
 from pipeline.paper.evaluation import Evaluation
-from pipeline.predictors.report import HeadReport, report_head
+from pipeline.predictors.heads import HeadReport, report_head
 from pipeline.predictors.targets import Counts, Head, Target
 from pipeline.replay.sweep import HALVES
 from pipeline.results.csv_lines import ends_of

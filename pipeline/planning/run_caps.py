@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from pipeline.config.limits import LimitsConfig
+from pipeline.config.runtime import LimitsConfig
 from pipeline.records.trajectory import Row
 
 

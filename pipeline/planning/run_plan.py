@@ -20,7 +20,7 @@ from pipeline.config.runtime import ControllerConfig, PoolConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Priors, Question, Strategy, decisions
-from pipeline.planning.admission_bounds import rule_of, usual
+from pipeline.planning.admission import rule_of, usual
 from pipeline.planning.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
 from pipeline.planning.schedule import expected_completions
 

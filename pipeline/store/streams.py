@@ -21,8 +21,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from pipeline.core.errors import DataError
-from pipeline.store.atomic import appearing
-from pipeline.store.storage import Folder
+from pipeline.store.storage import Folder, appearing
 
 
 @contextmanager
