@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 from actors.driver.admission_control import AdmissionControl, StatsPoller
 from pipeline.planning.admission import Pressure
@@ -171,26 +171,8 @@ _LIMITS = {
     "spent": "What the run has spent, in the unit of its cap",
     "cap": "What it may spend",
 }
-
-
-class Counter(Protocol):
-    """A total that only grows."""
-
-    def inc(self, value: float, tags: dict[str, str]) -> None: ...
-
-
-class Gauge(Protocol):
-    """A value that goes up and down."""
-
-    def set(self, value: float, tags: dict[str, str]) -> None: ...
-
-
-class Meters(Protocol):
-    """What makes metrics: `ray.util.metrics`."""
-
-    def Counter(self, name: str, description: str, tag_keys: tuple[str, ...]) -> Counter: ...
-
-    def Gauge(self, name: str, description: str, tag_keys: tuple[str, ...]) -> Gauge: ...
+_PRESSURE = "What engines say: 0 no queue, 1 requests wait, 2 requests were preempted"
+_VERDICTS = "Chains that stopped, by strategy and what their headline answer was graded"
 
 
 class RunMetrics:
@@ -201,11 +183,9 @@ class RunMetrics:
         meters: makes the metrics; None takes `ray.util.metrics`.
     """
 
-    def __init__(self, run_id: str, meters: Meters | None = None) -> None:
+    def __init__(self, run_id: str, meters: Any = None) -> None:
         if meters is None:
-            from ray.util import metrics
-
-            meters = metrics
+            from ray.util import metrics as meters
         self._run = {"run": run_id}
         self._before = dict.fromkeys(_COUNTED, 0)
         self._seen: set[tuple[str, str]] = set()  # (pool, replica)
@@ -213,34 +193,19 @@ class RunMetrics:
             name: meters.Counter(f"markovscale_{name}", text, tag_keys=("run",))
             for name, text in _COUNTED.items()
         }
+        described = {
+            (): _MEASURED
+            | {f"admission_{name}": text for name, text in _ADMISSION.items()}
+            | {"admission_pressure": _PRESSURE},
+            ("reason",): {"stopped_chains": "Chains that stopped, by reason"},
+            ("strategy", "verdict"): {"verdicts": _VERDICTS},
+            ("limit",): {f"limit_{name}": text for name, text in _LIMITS.items()},
+            ("pool", "replica"): {f"replica_{name}": text for name, text in _REPLICA.items()},
+        }
         self._gauges = {
-            name: meters.Gauge(f"markovscale_{name}", text, tag_keys=("run",))
-            for name, text in _MEASURED.items()
-        }
-        self._admission = {
-            name: meters.Gauge(f"markovscale_admission_{name}", text, tag_keys=("run",))
-            for name, text in _ADMISSION.items()
-        }
-        self._pressure = meters.Gauge(
-            "markovscale_admission_pressure",
-            "What engines say: 0 no queue, 1 requests wait, 2 requests were preempted",
-            ("run",),
-        )
-        self._stops = meters.Gauge(
-            "markovscale_stopped_chains", "Chains that stopped, by reason", ("run", "reason")
-        )
-        self._verdicts = meters.Gauge(
-            "markovscale_verdicts",
-            "Chains that stopped, by strategy and what their headline answer was graded",
-            ("run", "strategy", "verdict"),
-        )
-        self._limits = {
-            name: meters.Gauge(f"markovscale_limit_{name}", text, ("run", "limit"))
-            for name, text in _LIMITS.items()
-        }
-        self._replicas = {
-            name: meters.Gauge(f"markovscale_replica_{name}", text, ("run", "pool", "replica"))
-            for name, text in _REPLICA.items()
+            name: meters.Gauge(f"markovscale_{name}", text, tag_keys=("run", *tags))
+            for tags, texts in described.items()
+            for name, text in texts.items()
         }
 
     def update(self, row: Mapping[str, Any]) -> None:
@@ -250,26 +215,29 @@ class RunMetrics:
             if grown > 0:  # Ray refuses to count nothing
                 counter.inc(grown, tags=self._run)
                 self._before[name] = row[name]
-        for name, gauge in self._gauges.items():
-            gauge.set(row[name], tags=self._run)
+        for name in _MEASURED:
+            self._set(name, row[name])
         admission = row["admission"]
-        for name, gauge in self._admission.items():
-            gauge.set(admission[name], tags=self._run)
+        for name in _ADMISSION:
+            self._set(f"admission_{name}", admission[name])
         if admission["pressure"] is not None:
-            self._pressure.set(list(Pressure).index(admission["pressure"]), tags=self._run)
+            self._set("admission_pressure", list(Pressure).index(admission["pressure"]))
         for reason, number in row["stops"].items():
-            self._stops.set(number, tags={**self._run, "reason": reason})
+            self._set("stopped_chains", number, reason=reason)
         for name, number in row["verdicts"].items():
             strategy, _, verdict = name.rpartition("/")
-            self._verdicts.set(number, tags={**self._run, "strategy": strategy, "verdict": verdict})
+            self._set("verdicts", number, strategy=strategy, verdict=verdict)
         for limit, amounts in row.get("limits", {}).items():
-            for name, gauge in self._limits.items():
-                gauge.set(amounts[name], tags={**self._run, "limit": limit})
+            for name in _LIMITS:
+                self._set(f"limit_{name}", amounts[name], limit=limit)
         replicas = {
             (p, one["replica"]): one for p, all_of in row["engines"].items() for one in all_of
         }
         self._seen |= replicas.keys()
         for pool, replica in self._seen:
             stats = replicas.get((pool, replica), {})  # one that is gone has no places and no queue
-            for name, gauge in self._replicas.items():
-                gauge.set(stats.get(name, 0), {**self._run, "pool": pool, "replica": replica})
+            for name in _REPLICA:
+                self._set(f"replica_{name}", stats.get(name, 0), pool=pool, replica=replica)
+
+    def _set(self, name: str, value: float, **tags: str) -> None:
+        self._gauges[name].set(value, tags={**self._run, **tags})

@@ -84,33 +84,6 @@ def engine_of(
     return engine
 
 
-class Refused:
-    """In place of an engine that no other try can start, so that none is made."""
-
-    def __init__(self, error: ConfigError) -> None:
-        self._error = error
-
-    async def serve(self, call: Any) -> Any:
-        """Nothing can be served."""
-        raise EngineDeadError(str(self._error))
-
-    async def abort(self, request_id: str) -> int | None:
-        """Nothing runs."""
-        return None
-
-    async def warm_up(self) -> None:
-        """Say why."""
-        raise self._error
-
-    async def health(self, stall_s: float = 120.0) -> None:
-        """It will not be well."""
-        raise EngineDeadError(str(self._error))
-
-    def stats(self, replica: str = "") -> EngineStats:
-        """Nothing was counted."""
-        raise self._error
-
-
 class EngineHost:
     """Holds one engine, and ends its own process when the engine cannot serve any more.
 
@@ -144,11 +117,11 @@ class EngineHost:
         self._health_s = float(pool["health_timeout_s"])
         self._guard = ProcessGuard(self._health_s) if _is_actor() else None
         self._model = model.get("model")
-        self._engine: Engine
+        self._refusal: ConfigError | None = None
         try:
             self._engine = engine_of(role, model, pool, scripted, samples)
         except ConfigError as error:
-            self._engine = Refused(error)
+            self._refusal = error
         except Exception as error:
             logger.exception("%s does not start", self._replica)
             raise EngineError(start_failure(self._model, error)) from error
@@ -171,6 +144,8 @@ class EngineHost:
         Raises:
             ConfigError: where no such engine can ever start.
         """
+        if self._refusal is not None:
+            raise self._refusal
         await self._warm()
         self._watch()
         return os.getpid()

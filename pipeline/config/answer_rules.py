@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipeline.answers.answer_rules import GROUP, AnswerRule, OwnRule
-from pipeline.config.schema import Section, merged_fields
+from pipeline.config.schema import Section, short_form
 from pipeline.core.plugins import is_import_path, names_of, short_name
 
 DEFAULT = "default"
@@ -34,14 +34,10 @@ class AnswerRuleEntry(Section):
     @classmethod
     def _short_forms(cls, value: Any) -> Any:
         """``early.rules:first_twice`` and ``{kind: early.rules:Twice, times: 3}`` too."""
-        if isinstance(value, str):
-            value = {"kind": value}
-        if not isinstance(value, dict):
-            return value
-        own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
-        label = value.get("label") or short_name(str(value.get("kind", "")))
-        known = {"kind": value["kind"]} if "kind" in value else {}
-        return {**known, "label": label, "fields": merged_fields(value, own)}
+        entry = short_form(value)
+        if isinstance(entry, dict):
+            entry["label"] = entry.get("label") or short_name(str(entry.get("kind", "")))
+        return entry
 
     @field_validator("label")
     @classmethod

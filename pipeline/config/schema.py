@@ -88,6 +88,17 @@ class Section(BaseModel):
         return value
 
 
+def short_form(value: Any) -> Any:
+    """An entry with its own fields beside ``kind`` and ``label``, or its kind alone, in full:
+    ``{kind: esc, n: 8}`` is ``{kind: esc, fields: {n: 8}}``; anything else stays as it is."""
+    entry = {"kind": value} if isinstance(value, str) else value
+    if not isinstance(entry, dict):
+        return entry
+    known = {name: entry[name] for name in ("kind", "label") if name in entry}
+    own = {k: v for k, v in entry.items() if k not in ("kind", "label", "fields")}
+    return {**known, "fields": merged_fields(entry, own)}
+
+
 def merged_fields(entry: Mapping[str, Any], own: Mapping[str, Any]) -> Any:
     """The ``fields`` of an entry and those that stand beside them; what is no mapping stays as it
     is, for the section to refuse it."""

@@ -14,7 +14,7 @@ from pipeline.answers.answer_rules import AnswerRule
 from pipeline.benchmarks import BenchmarkSource
 from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry, check_labels, listed
 from pipeline.config.models import GeneratorModel, JudgeModel, ModelConfig, VerifierModel
-from pipeline.config.schema import Section, merged_fields
+from pipeline.config.schema import Section, short_form
 from pipeline.core.decoding import Decoding
 from pipeline.core.origin import Origin, text_digest, value_digest
 from pipeline.core.plugins import short_name
@@ -111,15 +111,12 @@ class StrategyEntry(Section):
     @classmethod
     def _short_forms(cls, value: Any) -> Any:
         """``mr_thinking`` and ``{kind: mr_thinking, n: 16}`` as well as the full form."""
-        if isinstance(value, str):
-            return {"kind": value, "label": short_name(value)}
-        if isinstance(value, dict):
-            own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
-            known = {k: v for k, v in value.items() if k in ("kind", "label")}
-            known.setdefault("label", short_name(str(value.get("kind", ""))))
-            fields = merged_fields(value, own)
-            return {**known, "fields": with_weights(fields) if isinstance(fields, dict) else fields}
-        return value
+        entry = short_form(value)
+        if isinstance(entry, dict):
+            entry.setdefault("label", short_name(str(entry.get("kind", ""))))
+            if isinstance(entry["fields"], dict):
+                entry["fields"] = with_weights(entry["fields"])
+        return entry
 
     @field_validator("kind")
     @classmethod

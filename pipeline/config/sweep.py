@@ -15,7 +15,7 @@ from pipeline.config.answer_rules import DEFAULT, AnswerRuleEntry
 from pipeline.config.errors import described
 from pipeline.config.models import VerifierModel
 from pipeline.config.run import override_field
-from pipeline.config.schema import Section, merged_fields
+from pipeline.config.schema import Section, short_form
 from pipeline.config.science import PriorsConfig, ScienceConfig, StrategyEntry
 from pipeline.config.strategies import own_rules_of, strategies_of
 from pipeline.core.errors import ConfigError
@@ -36,13 +36,7 @@ class GridEntry(Section):
     @classmethod
     def _short_form(cls, value: Any) -> Any:
         """``{kind: esc, n: [8, 16], window: 5}`` and ``base`` as well as the full form."""
-        if isinstance(value, str):
-            return {"kind": value}
-        if isinstance(value, dict):
-            own = {k: v for k, v in value.items() if k not in ("kind", "label", "fields")}
-            known = {k: v for k, v in value.items() if k in ("kind", "label")}
-            return {**known, "fields": merged_fields(value, own)}
-        return value
+        return short_form(value)
 
     @field_validator("fields")
     @classmethod

@@ -42,6 +42,7 @@ from pipeline.replay.pool_rows import POOL_TABLE, Digests, without_texts
 from pipeline.replay.pools import POOL_VERSION, Origin, Tokens, pool_sources
 from pipeline.store.log_files import LogFile
 from pipeline.store.storage import Folder, sha256
+from pipeline.store.streams import write_tables
 
 Labels = Literal["both", "grade", "trust"]
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
@@ -233,7 +234,7 @@ class _Import:
         ]
         questions = questions_table(items, science.seed, PriorsConfig())
         folder.write_table(QUESTIONS_FILE, questions)
-        folder.write_tables(POOL_TABLE, SCHEMA, self._tables(science, questions))
+        write_tables(folder, POOL_TABLE, SCHEMA, self._tables(science, questions))
         if self.report.disagreements:
             lines = [_line(one) for one in self.report.disagreements]
             folder.write(DISAGREEMENTS, "".join(lines).encode())

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pipeline.config.gpus import GPUS
 from pipeline.config.models import ModelConfig, ModelShape, VerifierModel
@@ -55,26 +55,6 @@ class PoolPlan:
     """Seconds of a step of one replica, by the sequences in its batch; of a verifier a batch."""
     labels: Labels
     """Labels that its nodes must have."""
-
-
-class Placed(Protocol):
-    """Replicas of one kind, as far as nodes are concerned."""
-
-    @property
-    def kind(self) -> str:
-        """Of the pool."""
-
-    @property
-    def replicas(self) -> int:
-        """How many."""
-
-    @property
-    def gpus(self) -> float:
-        """Of one."""
-
-    @property
-    def labels(self) -> Labels:
-        """That its nodes must have."""
 
 
 class Node(NamedTuple):
@@ -155,7 +135,7 @@ def verifier_plan(model: VerifierModel, pool: PoolConfig, plan: PlanConfig) -> P
     return _pool("verifier", model, pool, fit, least, places, places, lambda _: places / speed)
 
 
-def place(pools: Sequence[Placed], plan: PlanConfig) -> list[Node]:
+def place(pools: Sequence[PoolPlan], plan: PlanConfig) -> list[Node]:
     """Put replicas on nodes, the widest first; pools with different labels share no node.
 
     Raises:
@@ -178,7 +158,7 @@ def place(pools: Sequence[Placed], plan: PlanConfig) -> list[Node]:
     return nodes
 
 
-def _put(pool: Placed, nodes: list[Node], gpus_per_node: int) -> None:
+def _put(pool: PoolPlan, nodes: list[Node], gpus_per_node: int) -> None:
     """Fill node after node: one that has no room for a replica has none for the next."""
     left, index = pool.replicas, 0
     while left:

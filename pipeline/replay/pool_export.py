@@ -25,6 +25,7 @@ from pipeline.replay.pools import (
     read_with_places,
 )
 from pipeline.store.storage import Folder, sha256
+from pipeline.store.streams import write_tables
 
 CARD = "README.md"
 _ROWS = 50_000  # a row group: few of them compress better
@@ -65,7 +66,7 @@ def export_pool(run: RunDir, address: str, *, texts: bool = True, licence: str =
     folder.write_table("questions.parquet", read_questions(run.folder))
     taken = _taken(run, places)
     groups = _grouped(taken) if texts else _packed(taken)
-    written = folder.write_tables(POOL_TABLE, SCHEMA, groups)
+    written = write_tables(folder, POOL_TABLE, SCHEMA, groups)
     folder.write(CARD, card_of(pool, folder, _versions(run), texts=texts, licence=licence).encode())
     digests = {name: sha256(folder.read(name)) for name in (POOL_TABLE, QUESTIONS_FILE)}
     facts = {**_facts(run, pool, texts=texts), "sha256": digests}

@@ -264,14 +264,6 @@ class Folder:
         """Write a table as Parquet."""
         self.write(name, parquet_bytes(table))
 
-    def write_tables(self, name: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-        """Write tables as one Parquet object, a row group each, one in memory; returns the rows."""
-        fs, target = self._target(name)
-        if isinstance(fs, pafs.LocalFileSystem):
-            with appearing(Path(target)) as unfinished:
-                return _write_tables(fs, str(unfinished), schema, tables)
-        return _write_tables(fs, target, schema, tables)
-
     def read_table(self, name: str) -> pa.Table:
         """The table of a Parquet object; DataError names a file that is none."""
         return parquet_table(self.read(name), self._where(name))
@@ -321,20 +313,6 @@ class Folder:
             raise FileNotFoundError(f"{self.root} must be a folder, it is gone: was it moved?")
         make_folder(Path(target).parent)
         return fs, target
-
-
-def _write_tables(
-    fs: pafs.FileSystem, path: str, schema: pa.Schema, tables: Iterable[pa.Table]
-) -> int:
-    written = 0
-    with (
-        fs.open_output_stream(path) as stream,
-        pq.ParquetWriter(stream, schema, compression="zstd") as writer,
-    ):
-        for table in tables:
-            writer.write_table(table)
-            written += table.num_rows
-    return written
 
 
 def is_local(address: str) -> bool:

@@ -87,6 +87,14 @@ class Tables:
         self.rows += table.num_rows
 
 
+def write_tables(folder: Folder, name: str, schema: pa.Schema, parts: Iterable[pa.Table]) -> int:
+    """Write tables as one Parquet object, a row group each, one in memory; returns the rows."""
+    with tables(folder, name, schema) as written:
+        for part in parts:
+            written.add(part)
+    return written.rows
+
+
 @contextmanager
 def tables(folder: Folder, name: str, schema: pa.Schema) -> Iterator[Tables]:
     """A Parquet object into which tables are written one after the other."""

@@ -12,11 +12,19 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.answers.voting import clusters, forms, top_two
+from pipeline.core.arrays import IntArray
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import Decisions, PhaseStats, Question, Stop, StopReason, Strategy
-from pipeline.statistics.agreement import VOTE, AgreementWeights, agreement, recent_leader, runs
+from pipeline.core.protocol import Stop, StopReason
+from pipeline.statistics.agreement import (
+    VOTE,
+    Agreement,
+    AgreementWeights,
+    agreement,
+    recent_leader,
+    runs,
+)
 from pipeline.strategies.self_consistency import p_majority_lasts
-from pipeline.strategies.sequential import Revisions, check_budget, check_unit
+from pipeline.strategies.sequential import Revisions, RevisionStrategy, check_budget, check_unit
 
 NO_STOP_FLAG = (
     "every reply must have its stop flag recorded for stop_flag of settled, some have none: draw "
@@ -25,7 +33,7 @@ NO_STOP_FLAG = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChainASC(Strategy):
+class ChainASC(RevisionStrategy):
     """Revise until P(Beta(v1+1, v2+1) > 1/2) >= `threshold`, at most `n` rounds, and vote: the test
     of Adaptive-Consistency (arXiv 2305.11860) with the rounds of one chain as voters.
 
@@ -35,8 +43,6 @@ class ChainASC(Strategy):
     """
 
     kind: ClassVar[str] = "chain_asc"
-    default_rule: ClassVar[str] = "vote"
-    pool_replayable: ClassVar[bool] = True
 
     n: int = 8
     """Completions a question at most, >= 1."""
@@ -47,23 +53,15 @@ class ChainASC(Strategy):
         check_budget(self.n)
         check_unit("threshold", self.threshold)
 
-    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
-        """Revise until the majority is likely to last or the budget is spent."""
-        chain = Revisions(question, self)
-        reason = StopReason.BUDGET
-        while len(chain.completions) < self.n:
-            if (yield from chain.draw(score=self.score)) is None:
-                reason = StopReason.FAILED
-                break
-            v1, v2 = top_two(clusters(chain.answers))
-            if v1 > 0 and p_majority_lasts(v1, v2) >= self.threshold:
-                reason = StopReason.AGREED
-                break
-        return Stop(reason=reason, rounds=tuple(range(len(chain.completions))))
+    def reason_to_stop(self, chain: Revisions) -> StopReason | None:
+        """Whether the majority is likely enough to last."""
+        v1, v2 = top_two(clusters(chain.answers))
+        agrees = v1 > 0 and p_majority_lasts(v1, v2) >= self.threshold
+        return StopReason.AGREED if agrees else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agree(Strategy):
+class Agree(RevisionStrategy):
     """Revise until P(the leading answer is right) >= `tau` or ASC's test says `vote_threshold`.
 
     The probability that each distinct answer of the chain is right is a conditional logit in its
@@ -73,8 +71,6 @@ class Agree(Strategy):
     """
 
     kind: ClassVar[str] = "agree"
-    default_rule: ClassVar[str] = "vote"
-    pool_replayable: ClassVar[bool] = True
 
     n: int = 8
     """Completions a question at most, >= 1."""
@@ -96,34 +92,35 @@ class Agree(Strategy):
         check_unit("vote_threshold", self.vote_threshold)
         check_repeat(self.repeat)
 
-    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
-        """Revise until one answer is probably right or the budget is spent."""
-        chain = Revisions(question, self)
-        reason, leading, form = StopReason.BUDGET, -1, list[int]()
-        while len(chain.completions) < self.n:
-            if (yield from chain.draw(score=self.score)) is None:
-                reason = StopReason.FAILED
-                break
-            form = forms(chain.answers)
-            scores = [np.nan if c.score is None else c.score for c in chain.completions]
-            found = agreement(np.array([form]), np.array([scores]), self.weights or VOTE)
-            leading = int(found.leading_QT[0, -1])
-            if leading < 0:
-                continue
-            if self.weights is not None and found.probability_QT[0, -1] >= self.tau:
-                reason = StopReason.CONFIDENT
-                break
-            repeats = self.repeat is not None and runs(np.array([form]))[0, -1] >= self.repeat
-            if found.lasts_QT[0, -1] >= self.vote_threshold or repeats:
-                reason = StopReason.AGREED
-                break
-        # where nothing has an answer, the stop rests on all rounds, and every rule finds none
-        rounds = tuple(round for round, number in enumerate(form) if number == leading)
-        return Stop(reason=reason, rounds=rounds)
+    def reason_to_stop(self, chain: Revisions) -> StopReason | None:
+        """Whether one answer is probably right."""
+        form, found = self._agreement(chain)
+        if found.leading_QT[0, -1] < 0:
+            return None
+        if self.weights is not None and found.probability_QT[0, -1] >= self.tau:
+            return StopReason.CONFIDENT
+        repeats = self.repeat is not None and runs(form)[0, -1] >= self.repeat
+        agrees = repeats or found.lasts_QT[0, -1] >= self.vote_threshold
+        return StopReason.AGREED if agrees else None
+
+    def stop(self, chain: Revisions, reason: StopReason) -> Stop:
+        """The stop, on the rounds that gave the leading answer; where nothing has an answer, it
+        rests on all rounds, and every rule finds none."""
+        if not chain.completions:
+            return Stop(reason=reason, rounds=())
+        form, found = self._agreement(chain)
+        rounds = np.flatnonzero(form[0] == found.leading_QT[0, -1])
+        return Stop(reason=reason, rounds=tuple(rounds.tolist()))
+
+    def _agreement(self, chain: Revisions) -> tuple[IntArray, Agreement]:
+        """Numbers of the answers, (1, rounds), and how far they agree."""
+        form = np.array([forms(chain.answers)])
+        scores = [np.nan if c.score is None else c.score for c in chain.completions]
+        return form, agreement(form, np.array([scores]), self.weights or VOTE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled(Strategy):
+class Settled(RevisionStrategy):
     """Revise until the last `repeat` answers are equal, one scores at least `score_at_least`, or
     the model itself asks for no further revision; the answer is that of the discounted vote.
 
@@ -134,8 +131,6 @@ class Settled(Strategy):
     """
 
     kind: ClassVar[str] = "settled"
-    default_rule: ClassVar[str] = "vote"
-    pool_replayable: ClassVar[bool] = True
 
     n: int = 8
     """Completions a question at most, >= 1."""
@@ -170,31 +165,22 @@ class Settled(Strategy):
         """As `stop_flag` says."""
         return self.stop_flag
 
-    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
-        """Revise until the chain has settled or the budget is spent."""
-        chain = Revisions(question, self)
-        reason = StopReason.BUDGET
-        while len(chain.completions) < self.n:
-            last = yield from chain.draw(score=self.score, needs_scores=self.needs_score)
-            if last is None:
-                reason = StopReason.FAILED
-                break
-            if self.stop_flag and last.says_stop is None:
-                raise DataError(NO_STOP_FLAG)
-            if len(chain.completions) < self.min_rounds or last.answer is None:
-                continue
-            if self.stop_flag and last.says_stop:
-                reason = StopReason.CONFIDENT
-                break
-            least = self.score_at_least
-            if least is not None and last.score is not None and last.score >= least:
-                reason = StopReason.CONFIDENT
-                break
-            if self.repeat is not None:
-                run = runs(np.array([forms(chain.answers)]))[0, -1]
-                if run >= self.repeat:
-                    reason = StopReason.AGREED
-                    break
+    def reason_to_stop(self, chain: Revisions) -> StopReason | None:
+        """Whether the chain has settled."""
+        last, least = chain.completions[-1], self.score_at_least
+        if self.stop_flag and last.says_stop is None:
+            raise DataError(NO_STOP_FLAG)
+        if len(chain.completions) < self.min_rounds or last.answer is None:
+            return None
+        if self.stop_flag and last.says_stop:
+            return StopReason.CONFIDENT
+        if least is not None and last.score is not None and last.score >= least:
+            return StopReason.CONFIDENT
+        run = runs(np.array([forms(chain.answers)]))[0, -1]
+        return StopReason.AGREED if self.repeat is not None and run >= self.repeat else None
+
+    def stop(self, chain: Revisions, reason: StopReason) -> Stop:
+        """The stop, on the rounds that gave the elected answer."""
         return elected(chain, reason, self.discount)
 
 

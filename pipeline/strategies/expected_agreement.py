@@ -26,7 +26,7 @@ from pipeline.core.protocol import (
 )
 from pipeline.strategies.chain_agreement import elected
 from pipeline.strategies.samples import Samples
-from pipeline.strategies.sequential import Revisions, check_budget, check_unit
+from pipeline.strategies.sequential import Revisions, RevisionStrategy, check_budget, check_unit
 from pipeline.theory.expected_agreement import MOST, agreement_table, counts_of, stops_on
 
 WAVES = 8
@@ -139,7 +139,7 @@ class Wave(Phase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChainExpectedAgreement(Strategy):
+class ChainExpectedAgreement(RevisionStrategy):
     """Revise until no plan of further rounds raises the expected share of the leading answer by
     more than `price` a round, at most `n`, and vote.
 
@@ -148,8 +148,6 @@ class ChainExpectedAgreement(Strategy):
     """
 
     kind: ClassVar[str] = "chain_expected_agreement"
-    default_rule: ClassVar[str] = "vote"
-    pool_replayable: ClassVar[bool] = True
 
     n: int = 8
     """Completions a question at most, in [1, 32]."""
@@ -165,21 +163,18 @@ class ChainExpectedAgreement(Strategy):
         _check(self.n, self.price, self.alpha)
         check_unit("discount", self.discount)
 
-    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
-        """Revise until the index is at most the price or the budget is spent."""
-        chain = Revisions(question, self)
-        reason = StopReason.BUDGET
-        while len(chain.completions) < self.n:
-            if (yield from chain.draw(score=self.score)) is None:
-                reason = StopReason.FAILED
-                break
-            counts = counts_of(forms(chain.answers))
-            drawn = len(chain.completions)
-            if drawn < self.n and stops_on(counts, self.n, self.price, self.alpha):
-                reason = StopReason.AGREED
-                break
+    def reason_to_stop(self, chain: Revisions) -> StopReason | None:
+        """Whether the index is at most the price."""
+        if len(chain.completions) == self.n:
+            return None
+        counts = counts_of(forms(chain.answers))
+        stops = stops_on(counts, self.n, self.price, self.alpha)
+        return StopReason.AGREED if stops else None
+
+    def stop(self, chain: Revisions, reason: StopReason) -> Stop:
+        """The stop, on all rounds or on those that gave the elected answer."""
         if self.discount == 1.0:
-            return Stop(reason=reason, rounds=tuple(range(len(chain.completions))))
+            return RevisionStrategy.stop(self, chain, reason)
         return elected(chain, reason, self.discount)
 
 

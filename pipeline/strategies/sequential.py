@@ -251,6 +251,31 @@ class Revisions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionStrategy(Strategy):
+    """A chain that is revised until a test of its rounds says why it stops, at most `n` rounds."""
+
+    default_rule: ClassVar[str] = "vote"
+    pool_replayable: ClassVar[bool] = True
+
+    @abstractmethod
+    def reason_to_stop(self, chain: Revisions) -> StopReason | None:
+        """Why the chain stops after its last round; None where it goes on."""
+
+    def stop(self, chain: Revisions, reason: StopReason) -> Stop:
+        """The stop, which rests on all rounds."""
+        return Stop(reason=reason, rounds=tuple(range(len(chain.completions))))
+
+    def decide(self, question: Question, statistics: PhaseStats | None = None) -> Decisions:
+        """Revise until the test says stop or the budget is spent."""
+        chain = Revisions(question, self)
+        reason = None
+        while reason is None and len(chain.completions) < self.n:
+            last = yield from chain.draw(score=self.score, needs_scores=self.needs_score)
+            reason = StopReason.FAILED if last is None else self.reason_to_stop(chain)
+        return self.stop(chain, reason or StopReason.BUDGET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Base(ChainStrategy):
     """One completion with the same decoding as every other strategy (not greedy)."""
 
