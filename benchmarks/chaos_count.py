@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from actors.engines.scripted import reply, rows
+from benchmarks.journals import read_journal
 from pipeline.answers import extract
 from pipeline.config.runtime import Script
 from pipeline.config.strategies import strategies_of
 from pipeline.core import prm
 from pipeline.core.protocol import Completion, Question, Request
-from pipeline.records.journal import read_journal
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.exact import drive

@@ -178,7 +178,7 @@ def newest_attempt(run: str | Path) -> int:
 
 def rounds_durable(run: str | Path) -> int:
     """Rounds in a run's journal."""
-    from pipeline.records.journal import read_journal
+    from benchmarks.journals import read_journal
 
     return int(read_journal(RunDir.open(str(run)).journal).table.num_rows)
 

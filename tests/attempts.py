@@ -15,12 +15,13 @@ from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalWriter
 from actors.engines.scripted import ScriptedGenerator, ScriptedVerifier
 from actors.routing.calls import A, Call, GenerateCall
+from benchmarks.journals import read_journal
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.protocol import Failure, Request
 from pipeline.planning.phase_work import phase_work
-from pipeline.records.journal import read_journal, set_aside_corrupt
+from pipeline.records.journal import set_aside_corrupt
 from pipeline.records.outcome import SCHEMA as OUTCOME_SCHEMA
 from pipeline.records.question_blocks import RecordedWork, write_recorded
 from pipeline.records.questions import question_of, questions_table

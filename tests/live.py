@@ -15,6 +15,7 @@ from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalWriter
 from actors.engines.scripted import reply, rows
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
+from benchmarks.journals import read_journal
 from pipeline.answers import grade
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks import load
@@ -31,7 +32,7 @@ from pipeline.planning.phase_work import (
     phase_work,
     prepared_statistics,
 )
-from pipeline.records.journal import ByQuestion, Resumed, read_journal
+from pipeline.records.journal import ByQuestion, Resumed
 from pipeline.records.outcome import schema_of
 from pipeline.records.questions import question_of, questions_table
 from pipeline.records.run_dir import RunDir, rows_of

@@ -9,11 +9,11 @@ import pytest
 
 from actors.driver.driver import Attempt
 from actors.driver.limits import RunCappedError
+from benchmarks.journals import read_journal
 from benchmarks.running import scripted_run
 from jobs.results import write_summary
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
-from pipeline.records.journal import read_journal
 from pipeline.records.questions import questions_table
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.run import replay_run

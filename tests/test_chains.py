@@ -11,10 +11,11 @@ from actors.controllers.chains import Chains
 from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.prompting import check_text
 from actors.routing.calls import Generated, Scored
+from benchmarks.journals import read_journal
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Failure, Generate, Question
 from pipeline.planning.schedule import Forecast
-from pipeline.records.journal import ByQuestion, Resumed, read_journal
+from pipeline.records.journal import ByQuestion, Resumed
 from pipeline.store.storage import Folder
 from pipeline.strategies.self_consistency import SelfConsistency
 from pipeline.strategies.sequential import MRThinking

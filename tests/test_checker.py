@@ -20,6 +20,7 @@ from actors.engines.hosts import PoolSpec
 from actors.engines.scripted import ScriptedJudge
 from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
+from benchmarks.journals import read_journal
 from jobs import regrade
 from pipeline.answers import Verdict
 from pipeline.answers.graders import GraderSettings, public_tests, verdict_of
@@ -30,7 +31,6 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.prices import Prices
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Failure
-from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.run import replay_run
 from tests import live

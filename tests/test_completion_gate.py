@@ -15,11 +15,11 @@ from actors.controllers.chains import Chains
 from actors.controllers.completion_source import CompletionGate, Expected
 from actors.controllers.journal_writer import JournalWriter
 from actors.routing.calls import Generated, Scored
+from benchmarks.journals import read_journal
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Completion, Question
 from pipeline.planning.run_caps import TokenLeases
 from pipeline.planning.schedule import Forecast
-from pipeline.records.journal import read_journal
 from pipeline.store.storage import Folder
 from pipeline.strategies.self_consistency import SelfConsistency
 from pipeline.strategies.sequential import MRThinking

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.journals import read_journal
 from pipeline.config.runtime import Script
 from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion
 from pipeline.records import trajectory
-from pipeline.records.journal import checked, read_journal, set_aside_corrupt
+from pipeline.records.journal import checked, set_aside_corrupt
 from pipeline.records.segments import Epoch, read_segment, write_segment
 from pipeline.records.trajectory import (
     LATER,

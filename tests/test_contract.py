@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from benchmarks.journals import read_journal
 from pipeline.core.decoding import Decoding
 from pipeline.core.errors import ConfigError, ProtocolError
 from pipeline.core.prompts import Prompts
@@ -31,7 +32,7 @@ from pipeline.core.protocol import (
     Strategy,
     decisions,
 )
-from pipeline.records.journal import ByQuestion, QuestionKey, Resumed, read_journal
+from pipeline.records.journal import ByQuestion, QuestionKey, Resumed
 from pipeline.records.outcome import BILL, final_outcomes, outcome_of
 from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import Row, row_of

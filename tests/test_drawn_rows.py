@@ -7,8 +7,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from benchmarks.journals import read_journal
 from pipeline.records import question_blocks
-from pipeline.records.journal import QUESTION_KEY, ByQuestion, read_journal
+from pipeline.records.journal import QUESTION_KEY, ByQuestion
 from pipeline.records.question_blocks import journal_by_question
 from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import Epoch, write_segment

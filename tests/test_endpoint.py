@@ -14,11 +14,11 @@ import pytest
 
 from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
+from benchmarks.journals import read_journal
 from jobs.results import write_summary
 from pipeline.config.runtime import Script
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Failure
-from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.run import replay_run
 from tests.chat_servers import KEY, Asked, Faults, Said, ScriptedModel, now_and_then, serving

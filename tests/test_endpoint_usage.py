@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.journals import read_journal
 from jobs.results import write_summary
 from pipeline.config.run import RunConfig
-from pipeline.records.journal import read_journal
 from pipeline.report.usage import judge_words, usage_words
 from tests.chat_servers import Faults, Said, ScriptedModel, serving
 from tests.endpoints import endpoint_run, generator_of, started

@@ -19,8 +19,8 @@ import pytest
 from actors.engines.hosts import clients_of
 from actors.engines.launch import Engines
 from actors.routing.calls import GenerateCall, Generated
+from benchmarks.journals import read_journal
 from pipeline.config.runtime import RequestConfig
-from pipeline.records.journal import read_journal
 from pipeline.replay.run import replay_run
 from tests.chat_servers import KEY, Faults, now_and_then, passed_on, serving
 from tests.conftest import ROOT, TINY_GENERATOR

@@ -6,9 +6,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from benchmarks.journals import read_journal
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Completion, PhaseStats, Question, Stop, decisions
-from pipeline.records.journal import ByQuestion, fences_of, read_journal
+from pipeline.records.journal import ByQuestion, fences_of
 from pipeline.records.segments import Epoch, Fences, base_of, holds, listed, write_segment
 from pipeline.records.trajectory import row_of
 from pipeline.store.storage import Folder

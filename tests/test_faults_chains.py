@@ -15,12 +15,12 @@ from actors.controllers.journal_writer import JournalError, JournalWriter
 from actors.engines.scripted import ProcessTransport
 from actors.routing.client import EngineClient
 from actors.routing.transport import PoolAddress
+from benchmarks.journals import read_journal
 from pipeline.benchmarks.generated import arithmetic
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Question
-from pipeline.records.journal import read_journal
 from pipeline.store.storage import Folder
 from pipeline.strategies.self_consistency import SelfConsistency
 from pipeline.strategies.sequential import MRThinking

@@ -7,8 +7,8 @@ from collections import Counter
 import psutil
 import pytest
 
+from benchmarks.journals import read_journal
 from benchmarks.running import Job, rounds_durable, titled, until
-from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir, rows_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1500)]

@@ -16,8 +16,8 @@ import pytest
 from benchmarks.chaos import Chaos
 from benchmarks.chaos_count import count
 from benchmarks.chaos_faults import hanging
+from benchmarks.journals import read_journal
 from benchmarks.running import Job, newest_attempt, scripted_run, until
-from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir, rows_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]

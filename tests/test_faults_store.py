@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from actors.controllers.journal_writer import JournalError, JournalWriter
+from benchmarks.journals import read_journal
 from pipeline.core.errors import DataError
-from pipeline.records.journal import read_journal
 from pipeline.records.outcome import SCHEMA as OUTCOMES
 from pipeline.records.outcome import read_outcomes, write_outcomes
 from pipeline.records.run_dir import RunDir, rows_of

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.journals import read_journal
 from jobs import evaluate, report
 from jobs.cli import add_run_options
 from jobs.results import write_summary
 from jobs.run_options import opened_run
 from pipeline.core.errors import DataError
-from pipeline.records.journal import read_journal
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import read_pool

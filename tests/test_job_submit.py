@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fake_cluster import wait_until
-from pipeline.records.journal import read_journal
+from benchmarks.journals import read_journal
 from pipeline.records.run_dir import RunDir, rows_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.controllers.journal_writer import JournalWriter
+from benchmarks.journals import read_journal
 from pipeline.core.decoding import Decoding
 from pipeline.core.errors import DataError, ErrorKind, ReplayMissError
 from pipeline.core.protocol import Completion, Failure, Question
@@ -18,7 +19,6 @@ from pipeline.records.journal import (
     as_asked,
     counting,
     read_columns,
-    read_journal,
     set_aside_corrupt,
     without_retried,
 )

@@ -2,9 +2,10 @@
 
 import pytest
 
+from benchmarks.journals import read_journal
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Completion, Failure, Question
-from pipeline.records.journal import journaled_tokens, read_journal
+from pipeline.records.journal import journaled_tokens
 from pipeline.records.segments import Epoch, listed, write_segment
 from pipeline.records.trajectory import row_of
 from pipeline.report.usage import as_sentence, ledger

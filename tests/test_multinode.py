@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from benchmarks.fake_cluster import wait_until
-from pipeline.records.journal import read_journal
+from benchmarks.journals import read_journal
 from pipeline.records.run_dir import RunDir, rows_of
 from tests.clusters import ENVIRONMENT
 

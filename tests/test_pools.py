@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.journals import read_journal
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import Script
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
-from pipeline.records.journal import ByQuestion, read_journal
+from pipeline.records.journal import ByQuestion
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.segments import Epoch, listed, place_of, write_segment
 from pipeline.records.trajectory import SCHEMA

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.journals import read_journal
 from jobs.replay import main as replay_job
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import Script
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.records.journal import read_journal
 from pipeline.records.outcome import outcome_of
 from pipeline.records.questions import question_of
 from pipeline.records.run_dir import RunDir, rows_of

@@ -4,11 +4,12 @@ import argparse
 
 import pytest
 
+from benchmarks.journals import read_journal
 from jobs.cli import add_run_options
 from jobs.run_options import opened_run
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
-from pipeline.records.journal import journaled_tokens, read_journal
+from pipeline.records.journal import journaled_tokens
 from pipeline.records.run_dir import RunDir, rows_of
 from tests.attempts import Engines, attempt, config_of, new_run, write_questions
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.journals import read_journal
 from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.records.journal import read_journal, set_aside_corrupt
+from pipeline.records.journal import set_aside_corrupt
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.store.parquet import check_unpacked_size
 from pipeline.store.storage import Folder

@@ -14,7 +14,7 @@ counted and never used.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -32,8 +32,6 @@ from pipeline.records.segments import (
     base_of,
     check_segment,
     in_order,
-    listed,
-    place_of,
     read_segment,
     segment_of,
 )
@@ -110,19 +108,6 @@ class Corrupt:
     why: str
 
 
-@dataclass(slots=True)
-class JournalRead:
-    """What a journal holds."""
-
-    table: pa.Table
-    """Rows that count, older epochs first."""
-    names: list[str] = field(default_factory=list)
-    """The segments that count."""
-    discarded: pa.Table = field(default_factory=SCHEMA.empty_table)
-    """Rows of segments that do not count, and failures that were tried again."""
-    corrupt: list[Corrupt] = field(default_factory=list)
-
-
 def set_aside_corrupt(journal: Folder) -> list[Corrupt]:
     """Move corrupt segments to ``corrupt/``; the bytes of one are in memory at a time."""
     _, corrupt = checked(journal)
@@ -176,35 +161,6 @@ def read_columns(
 def keys_of(table: pa.Table) -> Iterator[QuestionKey]:
     """The question of each row."""
     return zip(*(table[name].to_pylist() for name in QUESTION_KEY), strict=True)
-
-
-def read_journal(journal: Folder, *, skip: frozenset[str] = frozenset()) -> JournalRead:
-    """All durable rows, those that count apart from the others; corrupt segments are not read.
-
-    Args:
-        journal: the folder of segments.
-        skip: names of segments to leave out.
-    """
-    return read_segments(journal, [name for name in journal.names() if name not in skip])
-
-
-def read_segments(journal: Folder, names: Iterable[str]) -> JournalRead:
-    """As `read_journal`, of some segments alone: only what they know of each other decides."""
-    corrupt: list[Corrupt] = []
-    tables: dict[str, pa.Table] = {}
-    bases: dict[str, Base] = {}
-    for name, table in sound(journal, in_order(names), corrupt):
-        epoch, _ = place_of(name)
-        if epoch not in bases and (base := base_in(table.schema)) is not None:
-            bases[epoch] = base
-        tables[name] = table.replace_schema_metadata(SCHEMA.metadata)
-    fences = Fences(listed(tables), bases)
-    counted = {name: t for name, t in tables.items() if fences.counts(*place_of(name))}
-    late = [table for name, table in tables.items() if name not in counted]
-    empty = SCHEMA.empty_table()
-    table, retried = without_retried(pa.concat_tables([empty, *counted.values()]))
-    discarded = pa.concat_tables([empty, *late, retried])
-    return JournalRead(table, list(counted), discarded, corrupt)
 
 
 def without_retried(table: pa.Table) -> tuple[pa.Table, pa.Table]:
