@@ -82,22 +82,18 @@ def features_of(
     Raises:
         ConfigError: where the run's engines are scripted: they have no states.
     """
-    cache = FeatureCache.of(cache_address(config), backbone, pooling)
-    asked = {
-        (row["benchmark"], row["question_id"]): messages_of(config.science.prompts, row["text"])
-        for row in questions
-    }
-    digests = {key: digest_of(messages) for key, messages in asked.items()}
-    missing = set(digests.values()) - cache.read(digests.values()).keys()
+    address, prompts = cache_address(config), config.science.prompts
+    cache = FeatureCache.of(address, backbone, pooling)
+    asked = {digest_of(m): m for m in (messages_of(prompts, row["text"]) for row in questions)}
+    known = cache.read(asked)
+    missing = {digest: messages for digest, messages in asked.items() if digest not in known}
     if missing:
         if config.runtime.scripted is not None:
             raise ConfigError("scripted engines have no states to make features of")
-        wanted = {digest_of(m): m for m in asked.values() if digest_of(m) in missing}
-        logger.info("features of %d questions to make with %s", len(wanted), backbone.name)
+        logger.info("features of %d questions to make with %s", len(missing), backbone.name)
         cache.begin(backbone, pooling)
-        _extract(config, wanted, pooling, cache)
-    known = cache.read(digests.values())
-    return {key: known[digest] for key, digest in digests.items()}
+        _extract(config, missing, pooling, cache)
+    return cached_features(address, prompts, backbone, questions, pooling)
 
 
 def cached_features(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import io
 import json
+import re
 import shutil
 import struct
 import weakref
@@ -195,16 +196,8 @@ def _below(folder: Path, patterns: Sequence[str]) -> list[Path]:
 
 def _natural(path: str) -> list[tuple[int, str]]:
     """Sorts rs2 before rs10."""
-    parts, digits = list[tuple[int, str]](), ""
-    for character in path + "\0":
-        if character.isascii() and character.isdigit():
-            digits += character
-            continue
-        if digits:
-            parts.append((int(digits), ""))
-            digits = ""
-        parts.append((-1, character))
-    return parts
+    parts = re.split(r"([0-9]+)", path)
+    return [(int(part), "") if number % 2 else (-1, part) for number, part in enumerate(parts)]
 
 
 def _json(data: bytes, where: str) -> Any:

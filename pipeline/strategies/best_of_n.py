@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, assert_never
+from typing import ClassVar, Literal
 
+from pipeline.core import prm
 from pipeline.core.errors import ProtocolError
 from pipeline.core.protocol import (
     Completion,
@@ -93,19 +93,7 @@ def aggregate(completion: Completion, aggregation: Aggregation, position: int) -
         raise ProtocolError(
             f"observation {position} must carry step scores for aggregation {aggregation}, got None"
         )
-    if not steps:
-        return 0.0
-    match aggregation:
-        case "mean":
-            return math.fsum(steps) / len(steps)
-        case "min":
-            return min(steps)
-        case "product":
-            return math.prod(steps)
-        case "last":
-            return steps[-1]
-        case _:
-            assert_never(aggregation)
+    return prm.aggregate(steps, aggregation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
