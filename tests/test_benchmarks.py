@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.answers.graders import GraderSettings
 from pipeline.benchmarks import BenchmarkSource, Fields, Item, describe_rows, load
+from pipeline.benchmarks.known import known
 from pipeline.benchmarks.rows import gold_text
-from pipeline.benchmarks.source import KNOWN
 from pipeline.core.errors import DataError
 
 FORMS = Path(__file__).parent / "data" / "benchmarks"
@@ -388,10 +388,11 @@ def test_known_benchmarks_come_from_a_pinned_revision(monkeypatch: pytest.Monkey
 
     assert loaded.items[5] == Item(benchmark="gsm8k", question_id="5", text="5?", gold="5")
     assert calls == [
-        ("openai/gsm8k", "main", "test", KNOWN["gsm8k"].revision),
+        ("openai/gsm8k", "main", "test", known()["gsm8k"].revision),
         ("some/set", None, "train", "abc"),
     ]
-    assert all(len(known.revision) == 40 for known in KNOWN.values())
+    pinned = [each.revision for each in known().values() if each.revision]
+    assert [len(revision) for revision in pinned] == [40] * 5
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from actors.engines.verifiers.generative import Generative, Weighed, Writer, Written
 from actors.engines.verifiers.kind import Running, Scores, Solution
-from pipeline.config.profiles import PROFILES, profile_of
+from pipeline.config.profiles import profile_of, profiles
 from pipeline.core.errors import VerifierError
 from pipeline.core.judging import (
     Judge,
@@ -203,6 +203,6 @@ async def test_a_failure_of_one_judgement_is_that_of_all() -> None:
 
 def test_every_profile_can_be() -> None:
     """Those that ship are checked as a user's are."""
-    for kind, profiles in PROFILES.items():
-        for name in profiles:
+    for kind, of_kind in profiles().items():
+        for name in of_kind:
             assert profile_of(kind, name) is not None  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from actors.engines.verifiers.kind import special_tokens
 from actors.engines.verifiers.step_reader import OneColumn, Prompt, QwenPrm, StepReader, TokenPair
 from actors.routing.calls import ScoreCall
 from pipeline.config.models import VerifierModel
-from pipeline.config.profiles import PROFILES
+from pipeline.config.profiles import profiles
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError
@@ -78,12 +78,12 @@ def config(**verifier: Any) -> RunConfig:
 def test_a_verifier_of_another_kind_is_another_science() -> None:
     """A name and its fields are the same; each other kind and profile has a digest of its own."""
     named = config(kind="token_pair", profile="math_shepherd")
-    given = config(kind="token_pair", profile=PROFILES["token_pair"]["math_shepherd"])
+    given = config(kind="token_pair", profile=profiles()["token_pair"]["math_shepherd"])
     again = RunConfig.model_validate(named.model_dump(mode="json"))
     all_of_them = [
         config(kind=kind, profile=name).science_digest()
-        for kind, profiles in PROFILES.items()
-        for name in profiles
+        for kind, of_kind in profiles().items()
+        for name in of_kind
     ]
 
     assert named.science_digest() == given.science_digest() == again.science_digest()
@@ -107,8 +107,8 @@ def test_the_verifiers_of_the_page_can_be() -> None:
     kinds = {VerifierModel.model_validate(model["verifier"]).kind for model in models}
 
     assert kinds == {"token_pair", "one_column", "generative"}
-    for profiles in PROFILES.values():
-        assert all(f"`{name}`" in page for name in profiles)
+    for of_kind in profiles().values():
+        assert all(f"`{name}`" in page for name in of_kind)
 
 
 def test_a_profile_is_another_with_some_fields_changed() -> None:

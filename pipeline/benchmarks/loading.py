@@ -12,7 +12,7 @@ from pipeline.answers.grading import grade
 from pipeline.answers.verdict import Verdict
 from pipeline.benchmarks import builtin
 from pipeline.benchmarks.fields import Fields, in_words, meant, over
-from pipeline.benchmarks.known import KNOWN, known_of
+from pipeline.benchmarks.known import known, known_of
 from pipeline.benchmarks.rows import Item, has_gold, has_id, item_of, looks_like_a_choice
 from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.core.errors import DataError
@@ -69,11 +69,11 @@ def load(source: BenchmarkSource) -> Loaded:
             skipped.append(result)
         else:
             raise _refused(result)
-    known = KNOWN.get(source.name)
+    pinned = known().get(source.name)
     rows = len(items) + len(skipped)
-    if known and known.revision and source.limit is None and rows != known.rows:
+    if pinned and pinned.revision and source.limit is None and rows != pinned.rows:
         raise DataError(
-            f"benchmark {source.name!r} must have {known.rows} rows, got {rows}: "
+            f"benchmark {source.name!r} must have {pinned.rows} rows, got {rows}: "
             "set a limit, or use another name for another set of questions"
         )
     if not items:

@@ -9,8 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks.fields import Fields
-from pipeline.benchmarks.known import KNOWN as KNOWN
-from pipeline.benchmarks.known import PUBLISHED, known_of
+from pipeline.benchmarks.known import known, known_of
 from pipeline.benchmarks.steps import level_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -21,7 +20,7 @@ GENERATED = ("arithmetic", "sums", "steps-K")
 
 
 def _near(name: str) -> str:
-    near = get_close_matches(name.lower(), [*KNOWN, *GENERATED, *PUBLISHED], n=1)
+    near = get_close_matches(name.lower(), [*known(), *GENERATED], n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
@@ -102,7 +101,7 @@ class BenchmarkSource:
         nowhere = self.path is None and self.hf_dataset is None and self.loader is None
         if nowhere and known_of(self.name) is None:
             raise ValueError(
-                f"a benchmark must be one of {', '.join([*KNOWN, *GENERATED, *PUBLISHED])} "
+                f"a benchmark must be one of {', '.join([*known(), *GENERATED])} "
                 f"or have a path, hf_dataset or loader, got {self.name!r}{_near(self.name)}"
             )
 
