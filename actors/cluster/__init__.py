@@ -1,1 +1,1 @@
-"""The Ray cluster as a run meets it: its monitor, its versions, Ray Data, flaky storage."""
+"""Ray cluster: run monitor, settings of Ray Data, background tasks and retries of storage."""

@@ -1,4 +1,4 @@
-"""Settings of Ray Data: no progress bars, and only the warnings that need an action."""
+"""*data_context*: sets up Ray Data: no progress bars, and only warnings that need an action."""
 
 from __future__ import annotations
 

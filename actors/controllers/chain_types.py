@@ -1,4 +1,4 @@
-"""Types of controllers: a question's work, the result of its chain, and the counters."""
+"""Types of controllers: the work of a question, the result of its chain, and the counters."""
 
 from __future__ import annotations
 

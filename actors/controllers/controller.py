@@ -291,7 +291,11 @@ _REMARK_CHARS = 2_000
 
 
 class Checker:
-    """Checks the answers of one controller.
+    """Checks the answers of one controller while their chains go on: verdicts of a judge, feedback.
+
+    Both are journaled with the completion, so that a resume and every replay read them there. The
+    verdict is for the record alone; no strategy is shown it. Feedback is made without the gold
+    answer.
 
     Args:
         pools: of engines, by role; a judge among them where a benchmark is graded by one.

@@ -1,4 +1,4 @@
-"""Grading that can neither hang nor kill its host: exact comparison first, else a killable process.
+"""*GradingPool*: grades answers: exact comparison first, else in a process that can be killed.
 
 `GradingPool` is used from any thread or event loop of an actor. Most pairs are decided in place
 (`pipeline.answers.find`), within a budget of work that takes less than 5 ms. What is beyond it, or

@@ -1,4 +1,4 @@
-"""The process that `actors.controllers.grading` may kill: a computer algebra system behind a pipe.
+"""The process of `actors.controllers.grading` that runs a computer algebra system behind a pipe.
 
 Run as ``python -m actors.controllers.grading_worker``; reads one JSON request a line from standard
 input, ``[grader, gold, prediction, leniencies, ordered, timeout_s, memory_bytes]``, and answers

@@ -1,1 +1,1 @@
-"""The driver of a run: engines up, phases through Ray Data, progress, signals, engines down."""
+"""The driver of a run: starts engines, runs phases, reports progress, handles signals."""

@@ -1,4 +1,4 @@
-"""*Spending* and *AbortPolicy*: what a run has spent, and when it must end."""
+"""*Spending*, *AbortPolicy*: count what a run has spent, and decide when it must end."""
 
 from __future__ import annotations
 

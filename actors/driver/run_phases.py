@@ -1,4 +1,4 @@
-"""*RunPhases*: the work left in each phase of a run, and the statistics computed after one.
+"""*RunPhases*: finds the work left in each phase of a run, and computes statistics after one.
 
 Calls of storage are made with_retries (`actors.cluster.background`).
 """

@@ -1,4 +1,4 @@
-"""*Service*: runs an endpoint from its start to its end: proxy, engines, replica and signals."""
+"""*Service*: runs an endpoint: starts proxy, engines and replica, and stops them at a signal."""
 
 from __future__ import annotations
 

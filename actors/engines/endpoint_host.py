@@ -1,4 +1,4 @@
-"""*EndpointHost*: a pool of servers that run already: checks them before a run, and watches them.
+"""*EndpointHost*: checks a pool of running servers before a run, and watches them during it.
 
 A server may refuse a field that it does not know, or read past it. Both would make another
 experiment of the run, so both are found, with a few tiny requests: a field at its real value must

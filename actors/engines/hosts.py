@@ -1,4 +1,4 @@
-"""The hosts of engine pools as a table: how each starts a pool, and how its engines are reached.
+"""*HOSTS*: the hosts of engine pools: how each starts a pool, and how its engines are reached.
 
 A new host is a class that takes a `PoolSpec` (`Host`), a transport
 (`actors.routing.transport.Transport`), and a line of `HOSTS`.

@@ -1,4 +1,4 @@
-"""*Prompter* and *Tokenizing*: from requests to token ids, and from generated ids to replies.
+"""*Prompter*, *Tokenizing*: turn requests into token ids, and generated ids into replies.
 
 Needs a tokenizer and nothing else, so it serves any generator that takes token ids. Tokenizers are
 not thread-safe, so each thread has its own. Long prompts have a second thread: they take seconds,

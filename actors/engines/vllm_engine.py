@@ -1,4 +1,4 @@
-"""*VllmEngine*: start, requests, deadlines, aborts and health of all engines on vLLM.
+"""*VllmEngine*: starts vLLM, sends requests, keeps deadlines, aborts, and checks health.
 
 `vllm_setup` has their arguments. On a GPU an engine is an AsyncLLM, which has its core in another
 process and sends it every request, and back every token, through a socket. On a CPU that is a

@@ -1,1 +1,1 @@
-"""Reaching an engine from elsewhere: addresses, transports, the routing policy, the client."""
+"""Routing of calls to engines: addresses, transports, the routing policy, the client."""

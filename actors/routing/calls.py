@@ -1,4 +1,4 @@
-"""*Call*, *Answer*: the calls of engines as values: request, answer, and cost of the try.
+"""*Call*, *Answer*: calls of engines as values: the request, its answer, and the cost of its tries.
 
 A new kind of call is a subclass of `Call`, of `Answer` where it answers something new, and a line
 of `actors.routing.calls`.

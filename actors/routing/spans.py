@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of model calls, where the environment names an OTLP endpoint.
+"""*Spans*: exports OpenTelemetry spans of model calls where the environment names an OTLP endpoint.
 
 A span is one call with all its tries, named and attributed by the semantic conventions for
 generative AI (``gen_ai.*``). The exporter reads the usual variables, such as

@@ -1,4 +1,4 @@
-"""*Endpoint*: the HTTP side, with OpenAI's API for one answer, health and metrics."""
+"""*Endpoint*: the HTTP application: OpenAI's API, health and metrics."""
 
 from __future__ import annotations
 

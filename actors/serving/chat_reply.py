@@ -244,7 +244,8 @@ _READ = ("input", "instructions", "text", "reasoning", "tools", "tool_choice", "
 
 
 def as_chat(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a chat completion that ask for the same.
+    """The fields of a chat completion that ask for the same as a request of the Responses API;
+    nothing is stored, so a conversation comes whole with each.
 
     Raises:
         ApiError: 400, naming the field, what must hold and what came.

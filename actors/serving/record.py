@@ -1,4 +1,4 @@
-"""Keeps what an endpoint drew and decided: a run directory for each of its models.
+"""*Record*: records what an endpoint drew and decided, in a run directory for each model.
 
 They are run directories as ``jobs.evaluate`` writes them, so ``jobs.replay`` takes every decision
 again. Each has its own strategy alone, since a request is asked of one model and not of all.

@@ -1,4 +1,4 @@
-"""Features of questions for predictors: the frozen backbone's last-layer state of each prompt.
+"""*features_of*: computes and caches the last-layer state of each prompt for predictors.
 
 A phase of its own on a fixed pool of Ray Data actors, whose GPUs are free again when it ends. What
 is cached is not computed again.

@@ -1,4 +1,4 @@
-"""Fits heads on features: binomial likelihood on counts, the paper's setting beside a tuned one.
+"""*fit_heads*: fits predictor heads on features, with the paper's setting and a tuned one.
 
 Minutes of one CPU core for thousands of questions, so it runs in the driver: the features, which
 need the backbone, were made before (`actors.training.backbone_features`).

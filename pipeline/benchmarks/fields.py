@@ -1,4 +1,4 @@
-"""Which fields of a row hold what: names, nested names, and texts joined from several fields."""
+"""*Fields*: maps the fields of a row: names, nested names, and texts joined from several fields."""
 
 from __future__ import annotations
 

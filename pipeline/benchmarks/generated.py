@@ -1,4 +1,9 @@
-"""What the generated benchmarks share: splits by hash, and replies of steps that end in a box.
+"""The generated benchmarks `arithmetic` and `sums`, and what all generated ones share.
+
+A question of `arithmetic` is a product of a number of two or three digits by one of two digits,
+plus or minus two numbers of up to three digits, ``347*83+129-45?``. A question of `sums` adds two
+numbers of three digits whose ones and whose tens each add up to ten or more, ``347+285?``, so that
+every question has the same two carries to forget.
 
 Steps are separated by blank lines, so that a verifier which splits at blank lines sees each of
 them. The splits are disjoint by construction: the hash of a question decides its only split.

@@ -1,4 +1,4 @@
-"""The benchmarks that are known by name: where they are, and which fields of their rows hold what.
+"""*known*: benchmarks by name: where they are, and which fields of their rows hold what.
 
 Five are those of the paper, each at a pinned commit and with its number of rows checked. Of the
 others the columns are known as they are published, so that a downloaded file can be read as it is.

@@ -1,4 +1,4 @@
-"""Loading a benchmark: rows from wherever they are, each understood, refused or skipped."""
+"""*load*: reads a benchmark's rows, and makes an item of each or says why not."""
 
 from __future__ import annotations
 

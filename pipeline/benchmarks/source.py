@@ -1,4 +1,4 @@
-"""Where a benchmark comes from: the part of a run's configuration that names it."""
+"""*BenchmarkSource*: where a benchmark comes from: the section of a configuration that names it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One YAML file a run: parsed, checked and resolved before anything is started."""
+"""Configuration: one YAML file a run, parsed, checked and resolved before anything starts."""

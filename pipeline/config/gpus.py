@@ -1,4 +1,4 @@
-"""GPUs by name: memory, bandwidth and speed, for plans made without one."""
+"""*GPUS*: memory, bandwidth and speed of GPUs by name, for plans made without one."""
 
 from __future__ import annotations
 

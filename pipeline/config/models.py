@@ -1,4 +1,4 @@
-"""Which models answer and verify: the part of the engines that results depend on."""
+"""Configuration of models: the part of the engines that results depend on."""
 
 from __future__ import annotations
 

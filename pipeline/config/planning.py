@@ -1,4 +1,4 @@
-"""What `--dry-run` counts with: the GPUs of the cluster, and the assumptions behind its hours."""
+"""*PlanConfig*: the GPUs and the assumptions that `--dry-run` counts with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known verifiers by name: how each is asked and where its score is read.
+"""*profiles*: known verifiers by name: how each is asked, and where its score is read.
 
 The prompts are those that the models were trained with, as their pages and published code give
 them; docs/verifiers.md says what was run here. A profile is expanded into its fields before the

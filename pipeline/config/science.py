@@ -28,7 +28,7 @@ _MAP_FIELDS = ("scores", "probabilities", "slope", "intercept", "fitted_on", "or
 
 def with_weights(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a strategy, with ``weights: FILE`` and ``calibration: FILE`` replaced by what the
-    files hold.
+    files hold: the digest of the configuration covers the numbers, and a resume needs no file.
 
     Raises:
         ValueError: where it is no JSON file of that kind.

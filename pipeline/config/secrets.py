@@ -1,5 +1,4 @@
-"""What has no place in a configuration: secrets, since config.json is read by others, and what no
-process can be given."""
+"""Checks that keep secrets out of a configuration, since others read config.json."""
 
 from __future__ import annotations
 

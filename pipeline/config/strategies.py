@@ -1,4 +1,4 @@
-"""Strategy objects from their section of the configuration."""
+"""*strategies_of*: builds strategies and answer rules from their sections of the configuration."""
 
 from __future__ import annotations
 

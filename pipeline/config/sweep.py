@@ -1,4 +1,4 @@
-"""What a sweep tries: grids of strategies over a pool."""
+"""*SweepConfig*: grids of strategies to try on a pool."""
 
 from __future__ import annotations
 

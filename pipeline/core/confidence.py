@@ -1,4 +1,4 @@
-"""How sure a model was of a completion, from the log-probabilities of its tokens.
+"""Confidence of a completion, from the log-probabilities of its tokens.
 
 Token confidence is that of DeepConf (arXiv 2508.15260): C_t = -(1/k) sum_j ln p_j over the k most
 likely tokens at place t. It is high where one token takes nearly all, since the others are then

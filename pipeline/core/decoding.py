@@ -1,4 +1,4 @@
-"""How completions are sampled: the settings of a run, and what of them each request carries.
+"""*Decoding*: how completions are sampled: settings of a run, and those that each request carries.
 
 Names are vLLM's, but for `Sampling.thinking_budget` (``thinking_token_budget``). A field at its
 default is not part of any digest (`Sampling.chosen`), so that runs recorded before it was there

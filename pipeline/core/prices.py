@@ -1,4 +1,4 @@
-"""What tokens cost, in USD."""
+"""*Prices*: what tokens cost, in USD."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a question and its steps are laid out for a verifier that scores steps.
+"""*StepFormat*: formats a question and its steps for a verifier that scores steps.
 
 Such a verifier (process reward model) reads a solution with a tag after every step, and its score
 of a step stands at the tag, or just before it. `StepFormat` says how; what is made here is text,

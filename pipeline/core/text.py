@@ -1,4 +1,4 @@
-"""Text from outside, as files and terminals can hold it."""
+"""Text from outside: cleans it for files and terminals."""
 
 from __future__ import annotations
 

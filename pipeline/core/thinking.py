@@ -1,4 +1,4 @@
-"""Where the thinking of a reply ends and its answer begins, in every form in which models write it.
+"""Splits the thinking of a reply from its answer, in every form in which models write it.
 
 Most models put their thinking between two tags (`TAGS`). gpt-oss writes messages into channels
 ("harmony"): analysis and commentary are thinking, final is the answer; where an engine dropped the

@@ -1,1 +1,1 @@
-"""What a run will take and in which order: memory, replicas, hours, work left, admission."""
+"""Planning: memory, replicas, hours, order of the work, admission, caps."""

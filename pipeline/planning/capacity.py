@@ -1,4 +1,4 @@
-"""Whether a cluster has the CPUs, GPUs and memory that a run asks for, in Ray's units."""
+"""*shortage*: checks that a cluster has the CPUs, GPUs and memory that a run asks for."""
 
 from __future__ import annotations
 

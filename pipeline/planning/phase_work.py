@@ -1,4 +1,4 @@
-"""The work left in each phase, and the statistics computed between phases."""
+"""*phase_work*: lists the work left in a phase, and computes the statistics between phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a whole run will bring and cost, forecast from a pilot: accuracy by round, tokens.
+"""Forecasts from a pilot: accuracy by round, and tokens, of a whole run.
 
 The forecast of accuracy is that of S, the chain whose changes die out, with an interval that lets
 questions differ. Lengths of rounds settle likewise.

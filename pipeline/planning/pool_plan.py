@@ -1,4 +1,4 @@
-"""The plan of one engine pool on given GPUs: memory, concurrent sequences, speed, placement."""
+"""*PoolPlan*: one engine pool on given GPUs: memory, concurrent sequences, speed, placement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run would take: replicas, memory, chains, tokens and hours, from its configuration alone.
+"""*RunPlan*: replicas, memory, chains, tokens and hours of a run, from its configuration alone.
 
 The hours are an estimate from stated assumptions (`pipeline.config.planning`), good for choosing a
 cluster and for seeing what decides a run's length. They are no measurement.

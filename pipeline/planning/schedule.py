@@ -1,4 +1,4 @@
-"""The expected length of a chain, so that the longest start first.
+"""*Forecast*: the expected length of a chain, so that the longest start first.
 
 A question's completions are sequential, so the last long chain to start decides when a run ends.
 Expected work is expected completions times expected tokens of one: the question's own forecast,

@@ -1,4 +1,4 @@
-"""Whether models fit GPUs, from their shapes alone: no GPU, no hub.
+"""*Fit*: checks that models fit GPUs, from their shapes alone: no GPU, no hub.
 
 The memory of a replica is what vLLM makes of it: `gpu_memory_utilization` of each GPU, less the
 weights' share, less an overhead, is KV cache. What an engine really has is told when it starts.

@@ -1,4 +1,4 @@
-"""Weights of `agree`: a conditional logit of graded chains, judged on questions held out.
+"""*train_agreement*: fits the weights of `agree`, a conditional logit, on graded chains.
 
 Every chain is looked at after 1, 2, 3, 4, 6, 8, 12, 16, ... rounds; what happened is which of the
 answers seen so far is right, or that none is. Each look counts the same. Weights are fitted on the

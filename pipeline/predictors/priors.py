@@ -1,4 +1,4 @@
-"""Priors of questions: those of a predictor or a file, for a run and for a pool."""
+"""*with_priors*: adds priors of a predictor or a file to the questions of a run or a pool."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a run writes and reads back: run directory, journal, outcomes, questions."""
+"""Records of a run, written and read: run directory, journal, outcomes, questions."""

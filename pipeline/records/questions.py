@@ -1,4 +1,4 @@
-"""The table of a run's questions with their priors."""
+"""The table of a run's questions with their priors: writes and reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""*TableRows*, *RowViews*: rows of a table that become Python objects when they are read.
+"""*TableRows*, *RowViews*: read rows of a table as Python objects, few at a time.
 
 A dictionary for every row takes many times the memory of the table.
 """

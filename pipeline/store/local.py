@@ -1,4 +1,4 @@
-"""Local files that a user names: read whole, as text, YAML fields or CSV rows."""
+"""Local files that a user names: reads text, YAML fields, CSV rows and package data."""
 
 from __future__ import annotations
 
@@ -90,7 +90,12 @@ _PLAIN = (str, int, float, type(None))  # a bool is an int
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without the surprises."""
+    """PyYAML's safe loader without the surprises of YAML 1.1.
+
+    Refuses what it takes for something else than it looks: a key that stands twice (the last one
+    would win), ``0400`` (256), ``4:16`` (256), ``.inf``, ``.nan``. A date stays text. An anchor's
+    value is copied to each place that names it, so that changing one changes no other.
+    """
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         """See `yaml.composer.Composer`."""

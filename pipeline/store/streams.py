@@ -1,4 +1,4 @@
-"""Files that are written piece by piece: byte streams, archives, Parquet tables, a scratch folder.
+"""Files written piece by piece: byte streams, archives, Parquet tables, a scratch folder.
 
 As all files of a folder, a local one appears under its name when all of it is on the disk.
 """

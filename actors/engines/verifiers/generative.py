@@ -1,4 +1,4 @@
-"""``generative``: a language model is asked whether a solution, or each of its steps, is right.
+"""*Generative*: asks a language model whether a solution, or each of its steps, is right.
 
 GenPRM (arXiv:2504.00891), ThinkPRM (arXiv:2504.16828), or any model as a judge; see
 `pipeline.core.judging` for what it is asked and how its verdict is read. `VllmWriter` writes and

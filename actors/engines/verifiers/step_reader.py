@@ -1,4 +1,4 @@
-"""Verifiers that read: every prompt in one forward pass, and a row of logits where a tag stands.
+"""*StepReader*: scores all steps of a prompt in one forward pass, by the logits at its tags.
 
 `qwen_prm`, `token_pair` and `one_column` differ in the head that makes the rows and in how a row
 becomes a score; the rest is here. vLLM's pooling runner returns the rows of all tokens, and those
