@@ -185,7 +185,9 @@ class RunMetrics:
 
     def __init__(self, run_id: str, meters: Any = None) -> None:
         if meters is None:
-            from ray.util import metrics as meters
+            from ray.util import metrics
+
+            meters = metrics
         self._run = {"run": run_id}
         self._before = dict.fromkeys(_COUNTED, 0)
         self._seen: set[tuple[str, str]] = set()  # (pool, replica)
@@ -193,7 +195,7 @@ class RunMetrics:
             name: meters.Counter(f"markovscale_{name}", text, tag_keys=("run",))
             for name, text in _COUNTED.items()
         }
-        described = {
+        described: dict[tuple[str, ...], dict[str, str]] = {
             (): _MEASURED
             | {f"admission_{name}": text for name, text in _ADMISSION.items()}
             | {"admission_pressure": _PRESSURE},
