@@ -50,35 +50,34 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it():
 
 
 @pytest.mark.slow
-def test_verbs_work_from_a_wheel_beside_folders_of_the_same_names(tmp_path):
-    """Built, installed over this environment's packages and run where the user has folders called
+def test_verbs_work_from_a_wheel_in_an_empty_environment(tmp_path):
+    """Built, installed with the core's dependencies alone and run where the user has folders called
     jobs and pipeline: the verbs are ours, and shipped files are found by name."""
-    python, site = sys.executable, tmp_path / "site"
-    pip = [python, "-m", "pip"]
-    build = [*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path]
-    subprocess.run([*build, "."], cwd=ROOT, check=True, capture_output=True)
-    [wheel] = tmp_path.glob("*.whl")
-    install = [*pip, "install", "-q", "--no-deps", "--target", site, wheel]
-    subprocess.run(install, check=True, capture_output=True)
+    build = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, "."]
+    run(sys.executable, *build, cwd=ROOT)
+    run(sys.executable, "-m", "venv", tmp_path / "env")
+    python = tmp_path / "env" / "bin" / "python"
+    lock = ROOT / "requirements" / "cpu.lock"
+    run(python, "-m", "pip", "install", "-q", "-c", lock, *tmp_path.glob("*.whl"), cwd=tmp_path)
     for name in ("pipeline", "jobs"):
         (tmp_path / "work" / name).mkdir(parents=True)
         (tmp_path / "work" / name / "__init__.py").write_text("raise SystemExit('the user's own')")
-    grids = str(tmp_path / "grids.yaml")
-    Path(grids).write_text("strategies: [base, {kind: chain_asc, n: 4, threshold: 0.9}]\n")
-    verbs = [
-        ["--version"],
-        ["sweep", "--pool", "data/pools/sums", "--config", grids, "--out", "swept.parquet"],
-        ["paper", "--pool", str(ROOT / "tests" / "data" / "pool"), "--out", "paper"],
-        ["report", "--help"],
-        ["import", "--help"],
-    ]
-    for verb in verbs:
-        done = subprocess.run(
-            [python, "-P", "-m", "markovscale", *verb],
-            cwd=tmp_path / "work",
-            env={**os.environ, "PYTHONPATH": str(site)},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, (verb, done.stderr[-2000:])
-    assert (tmp_path / "work" / "paper" / "paper.html").is_file()
+    work = tmp_path / "work"
+    (work / "grids.yaml").write_text(
+        "strategies: [base, {kind: chain_asc, n: 4, threshold: 0.9}]\n"
+    )
+    sweep = "sweep --pool data/pools/sums --config grids.yaml --out swept.parquet"
+    paper = f"paper --pool {ROOT / 'tests' / 'data' / 'pool'} --out paper"
+    for verb in ("--version", sweep, paper, "report --help", "import --help"):
+        run(python, "-P", "-m", "markovscale", *verb.split(), cwd=work)
+    run(python, "-P", "-c", "import markovscale as ms; ms.open_pool('data/pools/sums')", cwd=work)
+
+    assert (work / "swept.parquet").is_file()
+    assert (work / "paper" / "paper.html").is_file()
+
+
+def run(*command, cwd=None):
+    """Runs a command in an environment without this checkout."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (command, done.stdout[-1000:], done.stderr[-2000:])
