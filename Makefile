@@ -1,4 +1,4 @@
-# make demo: the main job on the embedded models.   make test: all that needs no engine, Ray or browser.
+# make demo: a live run of embedded models, a replay of recorded ones, a report.   make test: all that needs no engine, Ray or browser.
 # make test-engines: all that does.   make test-all: those that take minutes, too.   make paper: tables of the paper.
 # make test-readers: exports, opened by the programs that they are for.
 # make lint, bench, lock, docs (the site), test-wheel, coverage
@@ -14,8 +14,11 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 .PHONY: docs test-wheel demo paper test test-engines test-all test-readers coverage lint audit bench lock install install-dev clean
 
 demo: install
-	$(BIN)/python -m jobs.suite --name demo-$$(date +%Y%m%d-%H%M%S) --at-once 1 \
-	  configs/laptop-steps.yaml configs/laptop.yaml
+	@run=demo-$$(date +%Y%m%d-%H%M%S); set -e; \
+	$(BIN)/python -m jobs.evaluate --config configs/demo.yaml --name $$run; \
+	echo; echo "Recorded completions of another model, whose verifier cannot choose among a question's answers:"; \
+	$(BIN)/python -m jobs.sweep --pool data/pools/arithmetic --config configs/sweeps/demo.yaml --out runs/recorded/$$run.parquet; \
+	$(BIN)/python -m jobs.report runs/$$run
 
 paper: install
 	$(BIN)/python -m jobs.paper --pool data/pools/steps-small --pool data/pools/steps-medium --out runs/paper
