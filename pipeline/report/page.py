@@ -120,9 +120,12 @@ def _banners(runs: Sequence[RunData]) -> Iterator[Html]:
     if made_up:
         said = f"Scripted engines made the data of {', '.join(made_up)}; no model answered."
         yield banner(h("b", "SYNTHETIC"), said, made_up=True)
-    for run in runs:
-        for caution in run.cautions:
-            yield banner(h("b", "Warning: "), h("bdi", caution))
+    cautions = [h("bdi", caution) for run in runs for caution in run.cautions]
+    if len(cautions) == 1:
+        yield banner(h("b", "Warning: "), *cautions)
+    elif cautions:
+        lines = h("ul", *(h("li", caution) for caution in cautions))
+        yield banner(h("details", h("summary", h("b", f"{len(cautions)} warnings")), lines))
     for run in runs:
         if run.capped is not None:
             said = f"{run.run_id}: {first_words(run.capped, run.not_run)}"
