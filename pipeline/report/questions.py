@@ -117,7 +117,7 @@ class QuestionView:
         """All of it as text; with the completions, if they are wanted."""
         known = (("level", self.level), ("subject", self.subject), ("gold answer", self.gold))
         lines = [
-            f"{self.benchmark}, question {self.number} ({self.question_id})",
+            f"{self.benchmark}, question {self.question_id} (number {self.number})",
             *(f"{name}: {value}" for name, value in known if value is not None),
             self.text,
         ]
