@@ -32,15 +32,27 @@ from tests.test_fast_replay import ROUNDS, chain_strategies
 @given(pool=pools(rounds=ROUNDS), strategy=chain_strategies())
 @settings(max_examples=40, deadline=None)
 def test_both_paths_judge_alike(pool: CompletionPool, strategy: Strategy) -> None:
-    """Verdicts under every rule, tokens and completions are the same by arrays and by replay."""
+    """Verdicts and places under every rule, tokens and completions are the same by arrays and by
+    replay."""
     chains = chain_arrays(pool)
     decided = FastReplay(chains).decide(strategy)
     fast = judged_by_arrays(chains, decided)
     slow = judged_by_state_machine(pool, strategy)
 
-    for name in ("verdict_RQ", "tokens_Q", "completions_Q"):
+    for name in ("verdict_RQ", "place_RQ", "tokens_Q", "completions_Q"):
         np.testing.assert_array_equal(getattr(fast, name), getattr(slow, name))
     assert fast.applicable_R == slow.applicable_R
+
+
+def test_both_paths_count_programs_and_json_as_written() -> None:
+    """Such answers vote for their own text: 1 and 1.0 within them are two."""
+    answers = ['{"x": 1.0}', '{"x": 1}', "print(1.0)\n", "print(1)", '{"x": 1}', "print(1)\n#"]
+    pool = chains_of([[answers]])
+    chains, strategy = chain_arrays(pool), MRThinking(n=len(answers))
+    fast = judged_by_arrays(chains, FastReplay(chains).decide(strategy))
+
+    np.testing.assert_array_equal(fast.place_RQ, judged_by_state_machine(pool, strategy).place_RQ)
+    assert fast.place_RQ[RULES.index(AnswerRule.VOTE)].tolist() == [1]
 
 
 def made_up(n_questions: int = 40) -> CompletionPool:
@@ -51,7 +63,7 @@ def made_up(n_questions: int = 40) -> CompletionPool:
     questions = []
     for number in range(n_questions):
         asked = question(number, priors=Priors(a=0.2, b=0.4))
-        late = half_of(asked, 0) == 0
+        late = half_of((asked.benchmark, asked.question_id), 0) == 0
         rounds = [
             completion("1" if late == bool(r) else "2", float(late == bool(r))) for r in (0, 1)
         ]
@@ -82,7 +94,7 @@ def test_a_row_a_setting_benchmark_and_rule() -> None:
     by = {(row["strategy"], row["answer_rule"]): row for row in rows}
 
     assert len(rows) == 2 * sum(not rule.needs_logprobs for rule in RULES)
-    late = sum(half_of(question(number), 0) == 0 for number in range(40))
+    late = sum(half_of(q.key, 0) == 0 for q in made_up().questions)
     chain = by[("chain", "last")]
     assert (chain["questions"], chain["right"], chain["graded"], chain["ungraded"]) == (
         40,
@@ -106,7 +118,7 @@ def test_held_out_choice_never_sees_the_questions_that_it_is_judged_on() -> None
     settings = [("chain", MRThinking(n=1)), ("chain", MRThinking(n=2))]
     rows = [row for row in rows_of(pool, settings, ("n",)) if row["answer_rule"] == "last"]
     chosen = {row["chosen_on"]: row for row in rows if row["chosen_on"]}
-    late = sum(half_of(q.question, 0) == 0 for q in pool.questions)
+    late = sum(half_of(q.key, 0) == 0 for q in pool.questions)
 
     assert set(chosen) == {"held_out", "test"}
     assert (chosen["held_out"]["split"], chosen["held_out"]["right"]) == ("cross_fit", 0)

@@ -9,14 +9,14 @@ questions, each of which weighs the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from pipeline.answers import canonical
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.answers.voting import forms
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion, Strategy
 from pipeline.replay.judging import Judge, Setting, forms_by_chain
@@ -148,7 +148,7 @@ def _votes_of_chains(form_CQ: IntArray, right_CQ: FloatArray, last: Setting) -> 
     """maj@k and pass@k of the last answers of k chains, over all subsets."""
     chains = len(form_CQ)
     shares = [
-        _Shares.of([(int(f), r == 1) for f, r in zip(form_C, right_C, strict=True)])
+        _Shares.of(list(zip(form_C.tolist(), (right_C == 1).tolist(), strict=True)))
         for form_C, right_C in zip(form_CQ.T, right_CQ.T, strict=True)
     ]
     for k in sorted({2**power for power in range(1, chains.bit_length())} | {chains}):
@@ -192,12 +192,10 @@ class _Shares:
     silent: int
 
     @classmethod
-    def of(cls, answers: Sequence[tuple[Hashable, bool]]) -> _Shares:
-        """Of what each answer is and whether it is right; None and -1 do not vote."""
-        votes = Counter(form for form, _ in answers if form not in (None, -1))
-        right: dict[Hashable, bool] = {}
-        for form, ok in answers:
-            right.setdefault(form, ok)
+    def of(cls, answers: Sequence[tuple[int, bool]]) -> _Shares:
+        """Of the number of each answer and whether it is right; -1 does not vote."""
+        votes = Counter(form for form, _ in answers if form >= 0)
+        right = dict(reversed(answers))  # the first of each counts
         return cls(
             n=len(answers),
             right=sum(ok for _, ok in answers),
@@ -216,11 +214,10 @@ class _Shares:
 
 def _shares(question: PoolQuestion) -> _Shares:
     """Of the samples; failures and samples without an answer do not vote."""
-    answers: list[tuple[Hashable, bool]] = []
-    for entry, verdict in zip(question.samples, question.sample_verdicts, strict=True):
-        said = entry.observation.answer if isinstance(entry.observation, Completion) else None
-        answers.append((None if said is None else canonical(said), verdict == "right"))
-    return _Shares.of(answers)
+    had = [entry.observation for entry in question.samples]
+    form_S = forms([seen.answer if isinstance(seen, Completion) else None for seen in had])
+    right_S = [verdict == "right" for verdict in question.sample_verdicts]
+    return _Shares.of(list(zip(form_S, right_S, strict=True)))
 
 
 def _tokens(question: PoolQuestion, n: int) -> float:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.answers import canonical
 from pipeline.answers.answer_rules import NO_CHOICE, RULES, AnswerRule, OwnRule, Rule
 from pipeline.answers.voting import forms
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
@@ -146,12 +144,13 @@ def positions_by_depth(
     The same choices as `pipeline.answers.answer_rules.apply` on every prefix, in one pass.
     """
     argmax, votes = _Argmax(), {rule: _Vote(rule) for rule in _VOTES}
+    form_N = forms([completion.answer for completion in drawn])
     found: dict[Rule, list[int]] = {rule: [] for rule in RULES}
     for position, completion in enumerate(drawn):
         found[AnswerRule.LAST].append(position)
         found[AnswerRule.PRM_ARGMAX].append(argmax.add(position, completion))
         for rule, vote in votes.items():
-            found[rule].append(vote.add(position, completion))
+            found[rule].append(vote.add(position, completion, form_N[position]))
     for mine in own:  # asked at every depth: nobody knows how its choice grows with the chain
         found[mine] = _own_by_depth(mine, drawn)
     return found
@@ -190,17 +189,16 @@ class _Vote:
 
     def __init__(self, rule: AnswerRule) -> None:
         self._rule = rule
-        self._weights: dict[str, list[float]] = {}  # in the order in which they were first seen
-        self._first: dict[str, int] = {}
+        self._weights: dict[int, list[float]] = {}  # by form, the first seen first
+        self._first: dict[int, int] = {}
         self._applicable = False
 
-    def add(self, position: int, completion: Completion) -> int:
+    def add(self, position: int, completion: Completion, form: int) -> int:
         weight = self._rule.weight(completion)
         if weight is None:
             return self._leader()
         self._applicable = True
-        if completion.answer is not None:
-            form = _canonical(completion.answer)
+        if form >= 0:
             self._first.setdefault(form, position)
             self._weights.setdefault(form, []).append(weight)
         return self._leader()
@@ -211,11 +209,6 @@ class _Vote:
         if not self._weights:
             return NO_ANSWER
         return self._first[max(self._weights, key=lambda form: sum(self._weights[form]))]
-
-
-@lru_cache(maxsize=1 << 16)
-def _canonical(answer: str) -> str:
-    return canonical(answer)
 
 
 def _completions(question: PoolQuestion) -> list[Completion]:

@@ -125,37 +125,27 @@ class Judge:
     """Replays a strategy over every chain of a pool, as arrays where it can."""
 
     def __init__(self, pool: CompletionPool, rules: tuple[Rule, ...] = RULES) -> None:
-        self._pool = pool
-        chains = [pool.with_chain(chain) for chain in range(max(1, pool.chains))]
-        self._chains = [_ChainJudge(chain, rules) for chain in chains]
+        self._chains = [pool.with_chain(chain) for chain in range(max(1, pool.chains))]
+        self._rules = rules
+        self._fast: dict[int, FastReplay] = {}
+        self._answers: dict[int, Answers] = {}
 
     def __call__(self, label: str, strategy: Strategy) -> Setting:
-        several = len(self._chains) > 1 and reads_chains(self._pool, strategy)
-        judges = self._chains if several else self._chains[:1]
-        judged = tuple(judge(strategy) for judge in judges)
-        return Setting(label=label, strategy=strategy, judged_C=judged)
+        several = len(self._chains) > 1 and reads_chains(self._chains[0], strategy)
+        judged = [self._judged(c, strategy) for c in range(len(self._chains) if several else 1)]
+        return Setting(label=label, strategy=strategy, judged_C=tuple(judged))
 
-
-class _ChainJudge:
-    """The same over the first chain of each question."""
-
-    def __init__(self, pool: CompletionPool, rules: tuple[Rule, ...]) -> None:
-        self._pool, self._rules = pool, rules
-        self._fast: FastReplay | None = None
-        self._answers: Answers | None = None
-
-    def __call__(self, strategy: Strategy) -> Judged:
-        shipped = self._rules == RULES or not isinstance(
-            strategy, Agree
-        )  # `positions` knows no more
+    def _judged(self, chain: int, strategy: Strategy) -> Judged:
+        pool, rules = self._chains[chain], self._rules
+        shipped = rules == RULES or not isinstance(strategy, Agree)  # `positions` knows no more
         if replays_as_arrays(strategy) and shipped:
-            if self._fast is None:
-                self._fast = FastReplay(chain_arrays(self._pool, self._rules))
-            decided = self._fast.decide(strategy)
-            return judged_by_arrays(self._fast.chains, decided)
-        if self._answers is None:
-            self._answers = answers_of(self._pool)
-        return judged_by_state_machine(self._pool, strategy, self._answers, self._rules)
+            if chain not in self._fast:
+                self._fast[chain] = FastReplay(chain_arrays(pool, rules))
+            fast = self._fast[chain]
+            return judged_by_arrays(fast.chains, fast.decide(strategy))
+        if chain not in self._answers:
+            self._answers[chain] = answers_of(pool)
+        return judged_by_state_machine(pool, strategy, self._answers[chain], rules)
 
 
 def reads_chains(pool: CompletionPool, strategy: Strategy) -> bool:

@@ -26,7 +26,6 @@ from pipeline.answers.answer_rules import RULES, Rule, rule_named
 from pipeline.core.arrays import BoolArray, FloatArray, IntArray
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import (
-    Question,
     Strategy,
 )
 from pipeline.core.text import copies_of
@@ -60,12 +59,8 @@ class SweepResult:
     """`forms_by_chain` of the pool."""
 
 
-def half_of(question: Question, seed: int) -> int:
-    """Which half of the questions a question is in, 0 or 1, the same wherever it is asked."""
-    return _half((question.benchmark, question.question_id), seed)
-
-
-def _half(key: tuple[str, str], seed: int) -> int:
+def half_of(key: tuple[str, str], seed: int) -> int:
+    """Which half of the questions a question is in, 0 or 1, by its benchmark and id alone."""
     text = f"half\x1f{seed}\x1f{key[0]}\x1f{key[1]}"
     return hashlib.sha256(text.encode()).digest()[0] & 1
 
@@ -78,7 +73,7 @@ def firsts_of(pool: CompletionPool) -> list[tuple[str, str]]:
 
 def halves_in(pool: CompletionPool, seed: int) -> IntArray:
     """The half of each question, (Q,); copies of a question are in the half of the first."""
-    return np.array([_half(key, seed) for key in firsts_of(pool)], dtype=np.int64)
+    return np.array([half_of(key, seed) for key in firsts_of(pool)], dtype=np.int64)
 
 
 def sweep(
