@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pipeline.answers.extract import extract
+from pipeline.answers.grading import grade
 from pipeline.core.errors import DataError
 from pipeline.core.prompts import Prompts
 from pipeline.core.protocol import Pool
+from pipeline.core.text import encodable
 from pipeline.store.log_files import LogFile, UnreadableError
 
 Context = Literal["last_answer", "history", "others", "unknown"]
@@ -19,6 +22,7 @@ _RIGHT = {"c", "correct", "true", "right", "yes", "1", "1.0", "pass", "passed"}
 _WRONG = {"i", "incorrect", "false", "wrong", "no", "0", "0.0", "fail", "failed", "n"}
 
 
+_LONG_ANSWER = 200
 _TEXTS = ("text", "input_text", "output_text", None)
 
 
@@ -107,6 +111,28 @@ class Log:
                     f"logs of one pool must have one {name}, got {self.decoding[name]!r} and "
                     f"{value!r} in {where}: import them into pools of their own"
                 )
+
+
+def answer_of(told: tuple[str | None, str | None, bool]) -> str | None:
+    """The answer of a completion: extracted from its text; the recorded one where there is no text,
+    or labels are trusted.
+
+    Args:
+        told: text, recorded answer, whether labels are trusted.
+    """
+    text, given, trusted = told
+    if text is not None and not trusted:
+        given = extract(text)
+    elif given is not None and ("\n" in given.strip() or len(given) > _LONG_ANSWER):
+        given = extract(given)  # some scorers record the whole reply
+    if given is None and text is not None:
+        given = extract(text)
+    return None if given is None or not given.strip() else encodable(given.strip())
+
+
+def verdict_of(pair: tuple[str, str]) -> str:
+    """The verdict on a reference answer and an answer."""
+    return grade(*pair).value
 
 
 def text_of(value: Any) -> str | None:

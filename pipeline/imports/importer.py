@@ -15,8 +15,6 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import ValidationError
 
-from pipeline.answers.extract import extract
-from pipeline.answers.grading import grade
 from pipeline.answers.verdict import Verdict
 from pipeline.benchmarks import Item
 from pipeline.benchmarks.rows import gold_text
@@ -33,7 +31,7 @@ from pipeline.imports.arranging import (
     of_one_model,
     with_golds,
 )
-from pipeline.imports.entries import Entry, Log
+from pipeline.imports.entries import Entry, Log, answer_of, verdict_of
 from pipeline.records.questions import QUESTIONS_FILE, question_of, questions_table
 from pipeline.records.trajectory import SCHEMA, row_of, table_of
 from pipeline.replay.exact import drive
@@ -59,7 +57,6 @@ _MAPS: dict[str, Callable[[float], float]] = {
     "exp": lambda score: math.exp(min(score, 700)),
 }
 _CHARACTERS_PER_TOKEN = 4
-_LONG_ANSWER = 200
 _MOST_BARE = 0.05
 _ROWS = 20_000  # a row group
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -519,28 +516,6 @@ class _Import:
             return entry.right
         verdict = self._grade(entry.gold, self._answers[id(entry)])
         return None if verdict is None else verdict == Verdict.RIGHT.value
-
-
-def answer_of(told: tuple[str | None, str | None, bool]) -> str | None:
-    """The answer of a completion: extracted from its text; the recorded one where there is no text,
-    or labels are trusted.
-
-    Args:
-        told: text, recorded answer, whether labels are trusted.
-    """
-    text, given, trusted = told
-    if text is not None and not trusted:
-        given = extract(text)
-    elif given is not None and ("\n" in given.strip() or len(given) > _LONG_ANSWER):
-        given = extract(given)  # some scorers record the whole reply
-    if given is None and text is not None:
-        given = extract(text)
-    return None if given is None or not given.strip() else encodable(given.strip())
-
-
-def verdict_of(pair: tuple[str, str]) -> str:
-    """The verdict on a reference answer and an answer."""
-    return grade(*pair).value
 
 
 def _is_labelled(one: Drawn) -> bool:
