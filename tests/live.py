@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,30 +14,23 @@ from actors.controllers.chains import Chains
 from actors.controllers.controller import Checker
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalWriter
+from actors.driver.run_phases import RunPhases
 from actors.engines.scripted import reply, rows
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
-from benchmarks.journals import read_journal
 from pipeline.answers import grade
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks import load
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import Script
-from pipeline.config.strategies import rules_of, strategies_of
+from pipeline.config.strategies import headlines_of, rules_of, strategies_of
 from pipeline.core import prm
 from pipeline.core.protocol import Completion, Failure, Request, Strategy
-from pipeline.planning.phase_work import (
-    PREPARED,
-    ByBenchmark,
-    folded_statistics,
-    phase_count,
-    phase_work,
-    prepared_statistics,
-)
-from pipeline.records.journal import ByQuestion, Resumed
+from pipeline.planning.phase_work import PREPARED, ByBenchmark
 from pipeline.records.outcome import schema_of
+from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.questions import question_of, questions_table
-from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import Epoch, listed
+from pipeline.records.run_dir import RunDir
+from pipeline.records.segments import Epoch
 from pipeline.records.trajectory import Row
 
 
@@ -49,8 +43,8 @@ class ScriptedGenerator:
 
     async def call(self, call: GenerateCall) -> Generated | Failure:
         request = call.request
-        await asyncio.sleep(0)
         self.served.append(request)
+        await asyncio.sleep(0)
         prompt = "\n".join(turn.content for turn in request.messages)
         if any(f"{call.session}#{request.round}" == place for place in self._fail):
             return Failure(error="engine: scripted", completion_tokens=3)
@@ -75,6 +69,37 @@ class ScriptedVerifier:
         return Scored(
             step_scores=scores, score=prm.aggregate(scores, "mean"), tokens=9, truncated=False
         )
+
+
+class Engines(ScriptedGenerator):
+    """Generator and verifier in one.
+
+    Args:
+        script: of the completions.
+        stop_after: how many completions are made before everything hangs.
+        failures: error by the seed of the request.
+    """
+
+    def __init__(
+        self,
+        script: dict[str, Any] | None = None,
+        stop_after: int | None = None,
+        failures: dict[int, str] | None = None,
+    ) -> None:
+        super().__init__(Script.model_validate(script or {}))
+        self.stop_after, self.failures = stop_after, failures or {}
+        self.hanging = asyncio.Event()
+
+    async def call(self, call: Any) -> Any:
+        if isinstance(call, ScoreCall):
+            return await ScriptedVerifier().call(call)
+        if self.stop_after is not None and len(self.served) >= self.stop_after:
+            self.hanging.set()
+            await asyncio.get_running_loop().create_future()
+        if call.request.seed in self.failures:
+            self.served.append(call.request)
+            return Failure(error=self.failures[call.request.seed], completion_tokens=11)
+        return await super().call(call)
 
 
 def config_of(runs: str, strategies: list[Any], size: int = 6, **science: Any) -> RunConfig:
@@ -139,73 +164,75 @@ async def live(
     *,
     attempt: int = 1,
     judge: Any = None,
-) -> ScriptedGenerator:
-    """Take every question to its outcome; returns the generator."""
-    config = run.config()
-    strategies = strategies_of(config.science)
-    questions = rows_of(run.folder.read_table("questions.parquet"))
-    generator = generator or ScriptedGenerator(config.runtime.scripted or Script())
-    known: dict[tuple[str, str], Any] = {}
-    graders = {source.name: source.graded_by for source in config.science.benchmarks}
-    checking = GradingPool()
-    for label, strategy in strategies.items():
-        known[(label, PREPARED)] = prepared_statistics(strategy, questions) or {}
-    for phase in range(phase_count(strategies)):
-        done = {
-            (row["strategy"], row["phase"], row["benchmark"], row["question_id"])
-            for row in rows_of(run.outcomes())
-        }
-        journal = read_journal(run.journal)
-        recorded = ByQuestion(journal.table)
-        writer = JournalWriter(
-            run.journal,
-            flush_s=0.01,
-            epoch=Epoch(attempt, run.attempt(attempt).token, phase, "tests", 1),
-            base=listed(journal.names),
-        )
-        chains = Chains(
-            identity=RunIdentity(
-                run=run.run_id, attempt=attempt, stop_flag=config.science.generator.stop_flag
-            ),
-            pools={"generator": generator, "verifier": verifier or ScriptedVerifier()},
-            journal=writer,
-            grade=_grade,
-            recording_of=lambda work, found=recorded: Resumed(found.get(work.key, [])),
-            in_flight=64,
-            rules=rules_of(config.science),
-            check=Checker({"judge": judge} if judge else {}, config.science.judge, checking),
-        )
-        left = phase_work(strategies, phase, questions, known, done)
-        work = [work_of(row, strategies, phase, known, graders) for row in left]
-        outcomes = await asyncio.gather(*(chains.run(one) for one in work))
-        await writer.close()
-        table = pa.Table.from_pylist(
-            [row for row in outcomes if row], schema=schema_of(rules_of(config.science))
-        )
-        folder = run.folder.child("outcomes", f"attempt-{attempt}-phase-{phase}")
-        folder.write_table("part-0.parquet", table)
-        _fold(run, strategies, phase, questions, known)
-    checking.close()
-    return generator  # type: ignore[no-any-return]
+    verdicts: Counter[str] | None = None,
+) -> Any:
+    """Take every question that is left to its outcome; returns the generator.
 
+    Where engines hang (`Engines`), everything ends as a killed process would, except that rounds
+    which were finished a flush ago are durable.
 
-def _fold(
-    run: RunDir,
-    strategies: dict[str, Any],
-    phase: int,
-    questions: list[dict[str, Any]],
-    known: dict[tuple[str, str], Any],
-) -> None:
-    """Learn from a phase, once: what a run wrote down of it stands, as with the driver."""
-    recorded = ByQuestion(read_journal(run.journal).table)
-    for label, strategy in strategies.items():
-        phases = strategy.phases()
-        if phase < len(phases):
-            before = known[(label, phases[phase - 1].name if phase else PREPARED)]
-            name = phases[phase].name
-            known[(label, name)] = run.statistics(label, name) or folded_statistics(
-                label, strategy, phase, questions, lambda key: recorded.get(key, []), before
+    Args:
+        run: its directory, with questions.
+        generator: that the chains ask; by default the scripted one of the configuration.
+        verifier: that scores.
+        attempt: which of the run's.
+        judge: that grades, where the configuration has one.
+        verdicts: is told those that the progress of a run counts.
+    """
+    entry = run.attempt(attempt)
+    science = entry.config.science
+    generator = generator or ScriptedGenerator(entry.config.runtime.scripted or Script())
+    hanging = getattr(generator, "hanging", None) or asyncio.Event()
+    strategies, rules = strategies_of(science), rules_of(science)
+    graders = {source.name: source.graded_by for source in science.benchmarks}
+    phases = RunPhases(run, entry.config, entry)
+    phases.prepare()
+    with GradingPool() as checking:
+        for phase in range(phases.count):
+            left = phases.work(phase)
+            if not left:
+                phases.fold(phase)
+                continue
+            epoch = Epoch(attempt, entry.token, phase, "tests", 1)
+            recorded = RecordedWork(run, epoch, retry_before=entry.retry_before)
+            writer = JournalWriter(run.journal, flush_s=0.01, epoch=epoch, base=recorded.base)
+            chains = Chains(
+                identity=RunIdentity(
+                    run=run.run_id, attempt=attempt, stop_flag=science.generator.stop_flag
+                ),
+                pools={"generator": generator, "verifier": verifier or ScriptedVerifier()},
+                journal=writer,
+                grade=_grade,
+                recording_of=lambda work, recorded=recorded: recorded.of(work.key),
+                in_flight=64,
+                rules=rules,
+                headline=headlines_of(science, phase),
+                check=Checker({"judge": judge} if judge else {}, science.judge, checking),
             )
+            known = {
+                (label, name): run.statistics(label, name) or {}
+                for label, strategy in strategies.items()
+                for name in (PREPARED, *(each.name for each in strategy.phases()))
+            }
+            work = [work_of(row, strategies, phase, known, graders) for row in left]
+            ended = asyncio.gather(*(chains.run(one) for one in work))
+            hung = asyncio.create_task(hanging.wait())
+            await asyncio.wait({hung, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if hanging.is_set():
+                await asyncio.sleep(0.2)
+                chains.drain()
+            hung.cancel()
+            outcomes = [row for row in await ended if row is not None]
+            await writer.close()
+            table = pa.Table.from_pylist(outcomes, schema=schema_of(rules))
+            folder = run.folder.child("outcomes", f"attempt-{attempt}-phase-{phase}")
+            folder.write_table("part-0.parquet", table)
+            if hanging.is_set():
+                break
+            phases.fold(phase)
+            if verdicts is not None:
+                verdicts.update(chains.counters.verdicts)
+    return generator
 
 
 async def _grade(gold: str, completion: Completion, *_: object) -> str:

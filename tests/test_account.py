@@ -35,19 +35,6 @@ def test_a_slow_answer_is_no_second_life():
     assert (account.totals()["lives"], account.totals()["deaths"]) == (1, 0)
 
 
-def test_a_restarted_replica_adds_to_what_the_dead_one_made():
-    """The tokens of every process of a replica are in the sum."""
-    pool = Pool()
-    account = StatsPoller(pool)
-    for meter, tokens in ((Meter(4), 10), (Meter(4), 5)):
-        pool.generator = [figures(meter, tokens)]
-        account.last_look()
-    account.close()
-
-    assert account.totals()["completion_tokens"] == 15
-    assert (account.totals()["lives"], account.totals()["deaths"]) == (2, 1)
-
-
 def test_a_replica_that_was_given_back_has_said_its_last_word():
     """It neither died nor is missing at the end; one that comes back under its name is no death."""
     pool, meter = Pool(), Meter(4)

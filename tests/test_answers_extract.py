@@ -76,7 +76,7 @@ def test_is_linear_in_the_length(piece: str) -> None:
     assert seconds < 4
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=texts)
 def test_searching_from_the_end_finds_what_comes_last(text: str) -> None:
     """The quick searches agree with the patterns that they stand for, read from the start."""

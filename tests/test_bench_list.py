@@ -14,7 +14,7 @@ def test_every_benchmark_is_listed_with_its_purpose(capsys: pytest.CaptureFixtur
     """One whole sentence each, from the module itself; what they are made of is not listed."""
     known = benchmarks()
 
-    assert {"control_plane", "hops", "peers", "resume", "scaling", "throughput"} <= known.keys()
+    assert {"control_plane", "hops", "resume", "scaling", "throughput"} <= known.keys()
     assert not {"machine", "product", "workload"} & known.keys()
     assert all(each.endswith(".") for each in known.values())
     assert main([]) == 0

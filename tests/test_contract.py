@@ -108,7 +108,7 @@ QUESTIONS = [question(number) for number in range(5)]
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_strategy_terminates_within_its_budget_on_positions_that_exist(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:
@@ -162,7 +162,7 @@ def test_scores_that_decide_must_be_scores(
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers(), order=st.randoms(use_true_random=False))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_arrival_order_cannot_matter(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer, order: Any
 ) -> None:
@@ -194,7 +194,7 @@ def test_arrival_order_cannot_matter(
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers())
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_a_bill_holds_every_completion_once(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:
@@ -273,7 +273,7 @@ def test_of_two_phases_as_deep_the_later_one_has_the_bill() -> None:
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers())
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_a_run_replays_its_own_journal_to_the_same_stops(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:
@@ -329,7 +329,7 @@ def through_the_journal(rows: list[Row]) -> Mapping[QuestionKey, list[Row]]:
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(answer=answerers())
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_addresses_and_seeds_do_not_depend_on_the_budget(
     kind: str, variant: dict[str, Any], answer: Answerer
 ) -> None:
@@ -339,7 +339,7 @@ def test_addresses_and_seeds_do_not_depend_on_the_budget(
 
 @pytest.mark.parametrize(("kind", "variant"), CASES)
 @given(n=BUDGETS, answer=answerers())
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_pools_hold_what_those_that_say_so_ask_for(
     kind: str, variant: dict[str, Any], n: int, answer: Answerer
 ) -> None:

@@ -38,7 +38,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     segments=st.lists(ROWS, max_size=5),
     torn=st.none() | st.integers(0, 4),

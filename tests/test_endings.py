@@ -17,7 +17,8 @@ from jobs.endings import EXIT_UNHEARD, in_one_line
 from pipeline.core.errors import ConfigError, EngineError
 from pipeline.records.run_dir import RunDir
 from pipeline.store.storage import Folder
-from tests.attempts import Engines, attempt, config_of, new_run
+from tests.attempts import attempt, config_of, new_run
+from tests.live import Engines
 
 POOL = "data/pools/arithmetic"
 ENDS = {

@@ -152,7 +152,7 @@ def folded(journal):
             return answers, stop
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_whoever_wakes_up_the_fold_is_the_chain_of_an_outcome_that_counts(tmp_path_factory, data):
     """Lives of one writer, paused and woken in any order, never fork a chain.

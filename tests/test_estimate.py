@@ -81,14 +81,14 @@ def test_only_clustered_intervals_hold_where_questions_differ() -> None:
     """True mean a is 0.25: clustered intervals cover it as promised, pooled ones do not."""
     rng = np.random.default_rng(5)
     clustered, narrow = [], []
-    for seed in range(400):
+    for seed in range(200):
         counts = lumpy_questions(rng, 60)
         one = estimate_clustered(counts, labels=Labels.GOLD, draws=400, seed=seed).a
         other = pooled(total(counts.values()))
         clustered.append(one.low <= 0.25 <= one.high)
         narrow.append(other.low <= 0.25 <= other.high)
 
-    assert np.mean(clustered) == pytest.approx(0.945, abs=0.03)
+    assert np.mean(clustered) == pytest.approx(0.945, abs=0.04)
     assert np.mean(narrow) < 0.8
 
 
@@ -114,13 +114,13 @@ def test_what_intervals_cover_where_questions_differ(
     everything = total(chains(rng, 40_000).values())
     truth = everything.right_wrong / everything.from_right
     held: list[tuple[bool, bool]] = []
-    for seed in range(300):
+    for seed in range(150):
         counts = chains(rng, n)
         one = pooled(total(counts.values()))
         other = estimate_clustered(counts, labels=Labels.GOLD, draws=400, seed=seed).a
         held.append((one.low <= truth <= one.high, other.low <= truth <= other.high))
 
-    assert np.mean(held, axis=0) == pytest.approx([one_chain, clustered], abs=0.06)
+    assert np.mean(held, axis=0) == pytest.approx([one_chain, clustered], abs=0.08)
 
 
 def simulated(rng: np.random.Generator, name: str, p0: float, a: float, b: float) -> list[Chain]:

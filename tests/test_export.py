@@ -7,7 +7,6 @@ import json
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +42,15 @@ from tests.report_runs import made_up_config, question_rows, write_run
 GOLDEN = ROOT / "tests" / "data" / "golden" / "387e40f"
 
 
-@pytest.mark.parametrize("made", RUNS)
-def test_inspect_logs_have_the_accuracies_of_the_summary(
-    tmp_path: Path, made: Callable[[Path], RunDir]
-) -> None:
+@pytest.fixture(scope="module", params=RUNS, ids=lambda made: made.__name__)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """A run of each kind, which no export changes."""
+    made: RunDir = request.param(tmp_path_factory.mktemp("runs"))
+    return made
+
+
+def test_inspect_logs_have_the_accuracies_of_the_summary(tmp_path: Path, run: RunDir) -> None:
     """In the header and counted from the samples; a sample a question, a message a round."""
-    run = made(tmp_path)
     headers: Accuracies = {}
     rows: list[tuple[str, str, str, bool]] = []
     for path in exported(run, "inspect", tmp_path / "logs").iterdir():
@@ -76,12 +78,8 @@ def test_inspect_logs_have_the_accuracies_of_the_summary(
     assert headers == counted(rows) == told(run)
 
 
-@pytest.mark.parametrize("made", RUNS)
-def test_data_sets_have_the_accuracies_of_the_summary(
-    tmp_path: Path, made: Callable[[Path], RunDir]
-) -> None:
+def test_data_sets_have_the_accuracies_of_the_summary(tmp_path: Path, run: RunDir) -> None:
     """`datasets` loads the folder by its card, and the obvious query gives the accuracy."""
-    run = made(tmp_path)
     folder = exported(run, "hf_dataset", tmp_path / "data-set")
     loaded = {
         name: load_dataset(str(folder), name, split="train", cache_dir=str(tmp_path / "cache"))
@@ -105,12 +103,8 @@ def test_data_sets_have_the_accuracies_of_the_summary(
     assert "synthetic" in card.data.to_dict()["tags"]
 
 
-@pytest.mark.parametrize("made", RUNS)
-def test_lm_eval_logs_have_the_accuracies_of_the_summary(
-    tmp_path: Path, made: Callable[[Path], RunDir]
-) -> None:
+def test_lm_eval_logs_have_the_accuracies_of_the_summary(tmp_path: Path, run: RunDir) -> None:
     """Results and lines of every task and filter agree; the log can be imported again."""
-    run = made(tmp_path)
     (results,) = exported(run, "lm_eval", tmp_path / "logs").glob("*/results_*.json")
     content, rows, stated = json.loads(results.read_text()), [], {}
     for path in sorted(results.parent.glob("samples_*.jsonl")):
@@ -132,12 +126,8 @@ def test_lm_eval_logs_have_the_accuracies_of_the_summary(
     assert stated == counted(rows) == told(run)
 
 
-@pytest.mark.parametrize("made", RUNS)
-def test_tables_and_results_have_the_accuracies_of_the_summary(
-    tmp_path: Path, made: Callable[[Path], RunDir]
-) -> None:
+def test_tables_and_results_have_the_accuracies_of_the_summary(tmp_path: Path, run: RunDir) -> None:
     """CSV: both files agree, line by line. YAML: read by `huggingface_hub`, in percent."""
-    run = made(tmp_path)
     folder = exported(run, "csv", tmp_path / "tables")
     with (folder / "accuracies.csv").open(newline="", encoding="utf-8-sig") as file:
         table = list(csv.DictReader(file))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs import evaluate
 from pipeline.config.run import RunConfig, read_extended
 from pipeline.core.errors import ConfigError
 
@@ -132,11 +131,11 @@ def test_faults_are_named_with_file_and_key(
         RunConfig.load(write(tmp_path / "over.yaml", over))
 
 
-def test_a_dry_run_shows_it_resolved() -> None:
+def test_a_dry_run_shows_it_resolved(capsys: pytest.CaptureFixture[str]) -> None:
     """What `--dry-run` prints is the whole configuration, which itself extends nothing."""
-    command = [sys.executable, "-m", "jobs.evaluate", "--config", "configs/qwen-7b.yaml"]
-    done = subprocess.run([*command, "--dry-run"], cwd=ROOT, capture_output=True, check=True)
-    printed = yaml.safe_load(done.stdout.decode().partition("\n\n")[0])
+    with pytest.raises(SystemExit, match="0"):
+        evaluate.main(["--config", str(ROOT / "configs/qwen-7b.yaml"), "--dry-run"])
+    printed = yaml.safe_load(capsys.readouterr().out.partition("\n\n")[0])
 
     assert "extends" not in printed
     assert RunConfig.parse(printed) == RunConfig.load(str(ROOT / "configs/qwen-7b.yaml"))

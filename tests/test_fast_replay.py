@@ -189,7 +189,7 @@ def by_state_machine(pool: CompletionPool, strategy: Strategy) -> dict[Any, Repl
 
 
 @given(pool=pools(rounds=ROUNDS), strategy=chain_strategies())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_arrays_and_state_machine_decide_alike(pool: CompletionPool, strategy: Strategy) -> None:
     """Same reason, same completions, same choice under every rule, same tokens, for every
     question, over pools with failures and ties and every setting of the family."""
@@ -222,7 +222,7 @@ def test_arrays_and_state_machine_decide_alike(pool: CompletionPool, strategy: S
         max_size=8,
     )
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_positions_by_depth_are_the_rules_on_every_prefix(drawn: list[Completion]) -> None:
     """One pass gives what `apply` gives on each prefix, unscored completions included."""
     found = positions_by_depth(drawn)

@@ -11,7 +11,8 @@ from jobs import evaluate, status
 from pipeline.core.errors import ConfigError
 from pipeline.records.run_dir import RunDir
 from pipeline.store.storage import Folder
-from tests.attempts import Engines, attempt, config_of, new_run
+from tests.attempts import attempt, config_of, new_run
+from tests.live import Engines
 
 # -- the folder itself ----------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from jobs import serve
 from pipeline.core.errors import DataError
 from pipeline.records.questions import read_questions
 from pipeline.records.run_dir import RunDir, rows_of
-from tests.attempts import Engines, attempt, config_of, new_run
+from tests.attempts import attempt, config_of, new_run
+from tests.live import Engines
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from pipeline.records.outcome import read_outcomes, write_outcomes
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.records.segments import Epoch, in_order, segment_of, write_segment
 from pipeline.store.storage import Folder
-from tests.attempts import Engines, attempt, config_of, new_run, outcomes_of
+from tests.attempts import attempt, config_of, new_run, outcomes_of
+from tests.live import Engines
 from tests.test_chains import HalfVerifier, ScriptedGenerator, by_question_row, grade, make_work
 
 # -- attempts -------------------------------------------------------------------------------------

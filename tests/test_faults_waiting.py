@@ -22,7 +22,8 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import PhaseStats
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.store.storage import Folder
-from tests.attempts import Engines, attempt, config_of, new_run, outcomes_of
+from tests.attempts import attempt, config_of, new_run, outcomes_of
+from tests.live import Engines
 from tests.test_chains import by_question_row
 
 # -- metrics --------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ class Nothing:
         """Do nothing."""
 
 
-@pytest.mark.parametrize("replicas", [1, 64, 256])
+@pytest.mark.parametrize("replicas", [1, 256])
 def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
     """Less than 20 KB a minute, in parts that are never written again; the last row is complete,
     and rows of an earlier version come before."""
@@ -81,7 +82,7 @@ def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
     (tmp_path / "r" / "metrics.jsonl").write_text('{"attempt": 0}\n')
     account = Account(replicas)
     rows = MetricRows(run, run.attempt(1), account, Nothing(), None)
-    seen, minutes = {}, 20
+    seen, minutes = {}, 8
     for tick in range(6 * minutes):
         totals = {"stops": {"budget": tick}, "rounds": tick, "idle_s": tick / 7}
         rows.tell(totals, 0, (0, 1_000), 10.0 * tick)

@@ -12,11 +12,10 @@ import pytest
 from benchmarks import forecast as benchmark
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import evaluate, forecast
-from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Failure
 from pipeline.planning.pilot import forecast_chains, forecast_share, forecast_tokens
 from pipeline.replay.pools import read_pool
-from pipeline.report.pilot_forecast import doubling, forecasts_of, speed_of
+from pipeline.report.pilot_forecast import doubling, speed_of
 from pipeline.report.pool_cells import pool_cells
 from pipeline.report.run_data import Cell, read_run
 from pipeline.statistics.paired import pairs_needed
@@ -211,24 +210,6 @@ def test_a_pilot_without_chains_or_answers_is_refused(
     assert forecast.main(["--run", str(tmp_path / "none")]) == 2
 
 
-def test_people_are_told_what_the_forecast_rests_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The pilot, its kind of questions, which speed, what cannot be forecast, and that it is a part
-    of a run where it is."""
-    assert forecast.main(["--run", a_pilot(tmp_path, done=100), "--questions", "500"]) == 0
-    printed = capsys.readouterr().out
-
-    assert "100 of 120 chains are done; short ones are done first" in printed
-    assert "made-up: 500 other questions, from a pilot of 40 questions" in printed
-    assert "must be of the same kind as the pilot's" in printed
-    assert "tokens a GPU second: the pilot's own" in printed
-    assert "markovscale_star and base: at the pilot's settings only" in printed
-    assert "a deeper pilot is needed" not in printed
-    assert forecast.main(["--run", a_pilot(tmp_path / "deep"), "--rounds", "17"]) == 0
-    assert "more than twice the pilot's 8 rounds" in capsys.readouterr().out
-
-
 def test_a_pilot_takes_the_place_of_a_dry_run_s_assumptions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,15 +248,6 @@ def test_a_pilot_that_drew_nothing_is_refused_by_a_dry_run(
     assert "gsm8k, math500 with completions, got none" in capsys.readouterr().err
 
 
-def test_small_amounts_keep_two_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Thousands of tokens are not told as 0.000 millions, nor seconds as 0.00 GPU hours."""
-    assert forecast.main(["--run", a_pilot(tmp_path), "--questions", "1"]) == 0
-    printed = capsys.readouterr().out
-
-    assert "0.000 [" not in printed
-    assert "0.00 [" not in printed
-
-
 def _tokens_a_completion(cells: list[Cell]) -> float:
     rows = [row for cell in cells for row in cell.rows]
     return sum(r["completion_tokens"] for r in rows) / sum(r["completions"] for r in rows)
@@ -284,12 +256,6 @@ def _tokens_a_completion(cells: list[Cell]) -> float:
 def test_depths_double_up_to_the_last() -> None:
     """1 is alone, a power of two is not told twice, and no other is left out."""
     assert [doubling(n) for n in (1, 2, 6, 8)] == [[1], [1, 2], [1, 2, 4, 6], [1, 2, 4, 8]]
-
-
-def test_nothing_is_forecast_from_no_cells() -> None:
-    """And no number of rounds changes that."""
-    with pytest.raises(ConfigError, match="must have finished questions"):
-        forecasts_of([], {})
 
 
 def test_the_benchmark_judges_pools(

@@ -23,8 +23,8 @@ from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import read_pool
 from pipeline.replay.run import replay_run
-from tests.attempts import Engines, attempt
-from tests.live import live
+from tests.attempts import attempt
+from tests.live import Engines, live
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 VERSIONS = sorted(path for path in GOLDEN.iterdir() if path.is_dir())

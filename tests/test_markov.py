@@ -148,7 +148,7 @@ def test_regime_at_its_edges(p0: float, a: float, b: float, sigma: float, expect
     assert regime(p0=p0, a=a, b=b, sigma=sigma) is expected
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     st.one_of(probabilities, st.floats(-0.5, 1.5)),
     probabilities,

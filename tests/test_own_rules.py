@@ -1,13 +1,10 @@
 """docs/write-an-answer-rule.md, as a user follows it: a rule of their own, run and replayed."""
 
 import hashlib
-import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -38,22 +35,17 @@ from pipeline.replay.sweep import sweep as swept
 from pipeline.report.cautions import cautions
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.sequential import MRThinking
+from tests import own_pages
 from tests.generators import completion, observations
+from tests.own_pages import ROOT, followed, forget
 from tests.pools import pools
 
-ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "write-an-answer-rule.md").read_text("utf-8")
 TWICE, LATE = "early.rules:first_twice", "early.rules:LateArgmax"
 
 
 def block(language, after=""):
-    """The first block of a language behind a text of the page."""
-    return re.search(rf"```{language}\n(.*?)```", PAGE[PAGE.index(after) :], re.S)[1]
-
-
-def forget():
-    for name in [name for name in sys.modules if name.partition(".")[0] == "early"]:
-        del sys.modules[name]
+    return own_pages.block(PAGE, language, after)
 
 
 @pytest.fixture
@@ -294,7 +286,7 @@ def test_what_a_rule_could_not_be_applied_to_is_told(project):
 
 
 @given(pool=pools(rounds=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_arrays_and_state_machine_agree_on_own_rules(pool):
     """A sweep reads every setting by one's own rules as a replay of each question does, also where
     the stop rests on some rounds alone, and where the rule reads scores."""
@@ -392,26 +384,10 @@ def test_the_page_from_live_run_to_replay(project, tmp_path, monkeypatch, capsys
     be read, and what needs the code says so in a line."""
     runs = tmp_path / "runs"
     (project / "twice.yaml").write_text(block("yaml", "## 4.").replace("n: [4, 8]", "n: 4"))
-    script = "--set runtime.scripted.p0=0.5 --set runtime.scripted.tokens=20"
-    live = block("bash", "## 3.").replace(
-        "--name twice", f"--name twice --set runtime.runs={runs} {script}"
-    )
-    again = re.findall(r"python -m jobs\.(?:replay|compare) .*", PAGE)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(project),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-    }
-    lines = "\n".join([live, *again]).replace("runs/twice", f"{runs}/twice")
-    lines = lines.replace("twice.yaml", f"{project}/twice.yaml")
+    told = followed(PAGE, "twice", project, runs)
 
-    done = subprocess.run(
-        ["bash", "-e", "-c", lines], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+    assert "both by first_twice" in told
 
-    assert done.returncode == 0, done.stderr[-2_000:]
-    assert "all agree with" in done.stdout
-    assert "both by first_twice" in done.stdout
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(project)])
     forget()
     _code.cache_clear()

@@ -417,7 +417,7 @@ def test_published_numbers_are_found_by_what_they_are_of() -> None:
         ),
     ),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_recorded_order_of_samples_is_what_the_state_machine_decides(pool, strategy):
     """Right and tokens of every question, with ties, failures and samples without an answer."""
     found = SampleOrders.of(pool).recorded(strategy)

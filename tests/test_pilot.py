@@ -38,19 +38,19 @@ def easy_and_slow(rng, questions, rounds):
 def test_the_interval_of_a_round_holds_what_other_questions_reach(world):
     """90 % intervals from 8 rounds of 50 questions hold rounds 8, 16 and 32 of 950 others.
 
-    The rounds of a chain are held or missed together, so the share has the error of 40 trials; it
+    The rounds of a chain are held or missed together, so the share has the error of 25 trials; it
     may lie up to three of its standard errors below 90 %.
     """
     rng = np.random.default_rng(7)
     held = []
-    for _ in range(40):
+    for _ in range(25):
         right = world(rng, 1_000, 32)
         pilot, others = right[:50, :8], right[50:]
         forecast = forecast_chains(pilot, (7, 15, 31), of=950, draws=200)
         reached = others.mean(axis=0)[[7, 15, 31]]
         held += [i.low <= share <= i.high for i, share in zip(forecast, reached, strict=True)]
 
-    assert np.mean(held) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 40)
+    assert np.mean(held) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 25)
 
 
 def test_more_questions_make_the_interval_narrower_and_none_leaves_0_to_1():
@@ -67,7 +67,7 @@ def test_the_share_of_a_strategy_covers():
     """A beta-binomial interval for 1,000 others holds their share about 9 times in 10."""
     rng = np.random.default_rng(9)
     held = []
-    for _ in range(400):
+    for _ in range(200):
         p = rng.uniform(0.2, 0.9)
         told = forecast_share(int(rng.binomial(60, p)), 60, 1_000)
         held.append(told.low <= rng.binomial(1_000, p) / 1_000 <= told.high)
@@ -81,7 +81,7 @@ def test_tokens_of_later_rounds_are_those_of_the_later_half():
     rng = np.random.default_rng(10)
     for settling in (0.0, 0.5):
         held, width = [], []
-        for _ in range(100):
+        for _ in range(50):
             base_Q = rng.lognormal(5, 0.6, 450)
             tokens = base_Q[:, None] * rng.lognormal(0, 0.3, (450, 64))
             tokens *= 1 + settling * 0.8 ** np.arange(64)

@@ -19,92 +19,9 @@ from pipeline.benchmarks.rows import gold_text
 from pipeline.core.errors import DataError
 
 ASKED = "\n\nAnswer with the letter of the right choice."
-FORMS: list[tuple[str, dict[str, Any], str, str]] = [
-    (
-        "svamp",
-        {"ID": "chal-1", "Body": "Ann has 4 pens.", "Question": "How many are 3 fewer?",
-         "Equation": "( 4.0 - 3.0 )", "Answer": "1.0", "Type": "Subtraction"},
-        "Ann has 4 pens. How many are 3 fewer?",
-        "1",
-    ),
-    (
-        "SVAMP",
-        {"Body": "Ann has 4 pens", "Question": "How many are 3 fewer?", "Answer": 1.0},
-        "Ann has 4 pens How many are 3 fewer?",
-        "1",
-    ),
-    (
-        "asdiv",
-        {"body": "Two hens lay 9 eggs.", "question": "How many eggs?", "answer": "9 (eggs)",
-         "solution_type": "Addition", "formula": "9=9"},
-        "Two hens lay 9 eggs. How many eggs?",
-        "9",
-    ),
-    (
-        "asdiv",
-        {"body": "Two hens lay 9 eggs.", "question": "How many each?",
-         "answer": "5 (brown eggs); 4 (white eggs)"},
-        "Two hens lay 9 eggs. How many each?",
-        "5, 4",
-    ),
-    ("mawps", {"id": "m1", "question": "1 and 1?", "chain": "<g>1+1</g>", "result": "2"},
-     "1 and 1?", "2"),
-    ("mawps", {"iIndex": 7, "sQuestion": "1 and 1?", "lEquations": ["X=1+1"], "lSolutions": [2.0]},
-     "1 and 1?", "2"),
-    ("MAWPS", {"input": "1 and 1?", "target": 2.0}, "1 and 1?", "2"),
-    ("minerva-math", {"question": "Mass?", "answer": "$3e-5$"}, "Mass?", "3e-5"),
-    (
-        "minerva_math",
-        {"problem": "Mass?", "type": "Astronomy",
-         "solution": "First \\boxed{1} was tried. So the mass is $\\boxed{2.5}$ grams."},
-        "Mass?",
-        "2.5",
-    ),
-    (
-        "olympiadbench",
-        {"id": 1606, "question": "Find $n$.", "solution": ["So."], "final_answer": ["$2$"],
-         "context": None, "is_multiple_answer": False, "unit": None, "subfield": "Algebra"},
-        "Find $n$.",
-        "2",
-    ),
-    (
-        "OlympiadBench",
-        {"id": 7, "question": "How fast?", "final_answer": ["9.8"], "context": "A stone falls.",
-         "unit": "$\\mathrm{m}/\\mathrm{s}$"},
-        "A stone falls. How fast?",
-        "9.8 \\mathrm{m}/\\mathrm{s}",
-    ),
-    (
-        "college-math",
-        {"data_source": "a", "question_number": "e.1", "question": "Solve.", "answer": "$x=2$",
-         "data_topic": "algebra"},
-        "Solve.",
-        "x=2",
-    ),
-    ("GaoKao-en", {"question": "The two are __ and __.", "answer": "24,112 "},
-     "The two are __ and __.", "24,112"),
-    (
-        "AQuA",
-        {"question": "1 and 1?", "options": ["A)1", "B)2", "C)3", "D)4", "E)5"],
-         "rationale": "Clear.", "correct": "B"},
-        "1 and 1?\n\nA) 1\nB) 2\nC) 3\nD) 4\nE) 5" + ASKED,
-        "B",
-    ),
-    (
-        "mmlu-stem",
-        {"question": "1 and 1?", "subject": "algebra", "choices": ["3", "4", "2", "1"],
-         "answer": 2},
-        "1 and 1?\n\nA) 3\nB) 4\nC) 2\nD) 1" + ASKED,
-        "C",
-    ),
-    (
-        "mmlu_pro",
-        {"question_id": 70, "question": "1 and 1?", "options": ["1", "2", "3", "N/A"],
-         "answer": "B", "answer_index": 1, "cot_content": "", "category": "math", "src": "x"},
-        "1 and 1?\n\nA) 1\nB) 2\nC) 3" + ASKED,
-        "B",
-    ),
-]  # fmt: skip
+DATA = Path(__file__).parent / "data" / "benchmarks" / "published.jsonl"
+FORMS = [tuple(json.loads(line).values()) for line in DATA.read_text("utf-8").splitlines()]
+"""(name, row, question, gold answer) of each form."""
 GPQA = {
     "Record ID": "rec1", "Question": "Which?\n", "Correct Answer": "the right one\n",
     "Incorrect Answer 1": "wrong 1", "Incorrect Answer 2": "wrong 2",

@@ -1,11 +1,12 @@
 """The KubeRay manifest, held to the part of its CRD schema that it uses.
 
-The whole CRD is over a megabyte, most of it the schema of pods. The excerpt below was written from
+The whole CRD is over a megabyte, most of it the schema of pods. The excerpt was written from
 KubeRay's API reference (ray.io/v1, release 1.5 and later) and from that of Kubernetes; it refuses
-unknown fields, as the API server does under strict validation.
+unknown fields, as the API server does under strict validation. It is tests/data/rayjob-schema.json.
 """
 
 import copy
+import json
 import shlex
 from pathlib import Path
 
@@ -16,130 +17,7 @@ import yaml
 from jobs import evaluate
 from pipeline.config.run import RunConfig
 
-STRING, INTEGER, BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
-STRINGS = {"type": "object", "additionalProperties": STRING}
-QUANTITY = {
-    "type": ["integer", "string"],
-    "pattern": r"^(\+|-)?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE](\+|-)?[0-9]+)?$",
-}
-QUANTITIES = {"type": "object", "additionalProperties": QUANTITY}
-
-
-def closed(required=(), **properties):
-    """An object with these fields and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-def listed(items):
-    return {"type": "array", "items": items}
-
-
-def one_of(*values):
-    return {"type": "string", "enum": list(values)}
-
-
-RESOURCES = closed(requests=QUANTITIES, limits=QUANTITIES)
-MOUNT = closed(
-    ["name", "mountPath"], name=STRING, mountPath=STRING, readOnly=BOOLEAN, subPath=STRING
-)
-CONTAINER = closed(
-    ["name"],
-    name=STRING,
-    image=STRING,
-    command=listed(STRING),
-    args=listed(STRING),
-    env=listed(closed(["name"], name=STRING, value=STRING)),
-    ports=listed(closed(["containerPort"], name=STRING, containerPort=INTEGER, protocol=STRING)),
-    resources=RESOURCES,
-    volumeMounts=listed(MOUNT),
-)
-VOLUME = closed(
-    ["name"],
-    name=STRING,
-    persistentVolumeClaim=closed(["claimName"], claimName=STRING, readOnly=BOOLEAN),
-    emptyDir=closed(medium=STRING, sizeLimit=QUANTITY),
-    hostPath=closed(["path"], path=STRING, type=STRING),
-)
-POD = closed(
-    metadata=closed(labels=STRINGS, annotations=STRINGS),
-    spec=closed(
-        ["containers"],
-        containers=listed(CONTAINER),
-        initContainers=listed(CONTAINER),
-        volumes=listed(VOLUME),
-        restartPolicy=one_of("Always", "OnFailure", "Never"),
-        terminationGracePeriodSeconds=INTEGER,
-        nodeSelector=STRINGS,
-        tolerations=listed(closed(key=STRING, operator=STRING, value=STRING, effect=STRING)),
-        serviceAccountName=STRING,
-    ),
-)
-CLUSTER = closed(
-    ["headGroupSpec"],
-    rayVersion=STRING,
-    suspend=BOOLEAN,
-    authOptions=closed(mode=one_of("disabled", "token"), secretName=STRING),
-    enableInTreeAutoscaling=BOOLEAN,
-    autoscalerOptions=closed(
-        version=one_of("v1", "v2"),
-        upscalingMode=one_of("Default", "Aggressive", "Conservative"),
-        idleTimeoutSeconds=INTEGER,
-        image=STRING,
-        imagePullPolicy=STRING,
-        resources=RESOURCES,
-    ),
-    headGroupSpec=closed(
-        ["template"],
-        rayStartParams=STRINGS,
-        labels=STRINGS,
-        resources=STRINGS,
-        serviceType=STRING,
-        template=POD,
-    ),
-    workerGroupSpecs=listed(
-        closed(
-            ["groupName", "maxReplicas", "minReplicas", "template"],
-            groupName=STRING,
-            replicas=INTEGER,
-            minReplicas=INTEGER,
-            maxReplicas=INTEGER,
-            idleTimeoutSeconds=INTEGER,
-            numOfHosts=INTEGER,
-            suspend=BOOLEAN,
-            rayStartParams=STRINGS,
-            labels=STRINGS,
-            resources=STRINGS,
-            template=POD,
-        )
-    ),
-)
-RAYJOB = closed(
-    ["apiVersion", "kind", "metadata", "spec"],
-    apiVersion={"const": "ray.io/v1"},
-    kind={"const": "RayJob"},
-    metadata=closed(["name"], name=STRING, namespace=STRING, labels=STRINGS, annotations=STRINGS),
-    spec=closed(
-        entrypoint=STRING,
-        runtimeEnvYAML=STRING,
-        metadata=STRINGS,
-        submissionMode=one_of("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"),
-        entrypointNumCpus={"type": "number"},
-        entrypointNumGpus={"type": "number"},
-        entrypointResources=STRING,
-        backoffLimit=INTEGER,
-        activeDeadlineSeconds=INTEGER,
-        shutdownAfterJobFinishes=BOOLEAN,
-        ttlSecondsAfterFinished=INTEGER,
-        suspend=BOOLEAN,
-        clusterSelector=STRINGS,
-        rayClusterSpec=CLUSTER,
-    ),
-)
+RAYJOB = json.loads(Path("tests/data/rayjob-schema.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.records.journal import journaled_tokens
 from pipeline.records.run_dir import RunDir, rows_of
-from tests.attempts import Engines, attempt, config_of, new_run, write_questions
+from tests.attempts import attempt, config_of, new_run
+from tests.live import Engines, write_questions
 
 CHAIN = ("round_answers", "round_scores", "round_verdicts", "round_tokens", "stop_reason")
 

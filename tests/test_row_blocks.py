@@ -26,7 +26,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     segments=st.lists(ROWS, max_size=6),
     wanted=st.permutations(NAMES).flatmap(

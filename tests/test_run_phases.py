@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 
-from actors.controllers.chain_types import RunIdentity
-from actors.controllers.chains import Chains
-from actors.controllers.journal_writer import JournalWriter
 from actors.driver.run_phases import RunPhases
 from jobs.results import write_summary
-from pipeline.answers import grade
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import Script
-from pipeline.config.strategies import headlines_of, strategies_of
 from pipeline.core.errors import ConfigError
-from pipeline.core.protocol import Completion, Decisions, Generate, Phase, PhaseStats, Question
-from pipeline.planning.phase_work import PREPARED
-from pipeline.records.outcome import SCHEMA
-from pipeline.records.question_blocks import RecordedWork
+from pipeline.core.protocol import Decisions, Generate, Phase, PhaseStats, Question
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import Epoch
 from pipeline.replay.run import replay_run
 from pipeline.strategies.sequential import MRThinking
 from tests.live import (
     ScriptedGenerator,
-    ScriptedVerifier,
     config_of,
     create,
-    work_of,
+    live,
     write_questions,
 )
 
@@ -48,51 +36,9 @@ async def attempt(
     """Every phase of what is left of a run; requests at some places fail, and verdicts are counted
     as for the progress of a run."""
     entry = run.attempt(number)
-    phases = RunPhases(run, entry.config, entry)
-    phases.prepare()
-    for phase in range(phases.count):
-        work = phases.work(phase)
-        if work:
-            counted = await _draw(run, number, phase, work, fail)
-            if verdicts is not None:
-                verdicts.update(counted)
-        phases.fold(phase)
-    return phases
-
-
-async def _draw(
-    run: RunDir, number: int, phase: int, work: list[dict[str, Any]], fail: tuple[str, ...]
-) -> Counter[str]:
-    entry = run.attempt(number)
-    strategies = strategies_of(entry.config.science)
-    epoch = Epoch(number, entry.token, phase, "tests", 1)
-    recorded = RecordedWork(run, epoch, retry_before=entry.retry_before)
-    journal = JournalWriter(run.journal, flush_s=0.01, epoch=epoch, base=recorded.base)
     script = entry.config.runtime.scripted or Script()
-    chains = Chains(
-        identity=RunIdentity(run=run.run_id, attempt=number),
-        pools={"generator": ScriptedGenerator(script, fail), "verifier": ScriptedVerifier()},
-        journal=journal,
-        grade=_grade,
-        recording_of=lambda work: recorded.of(work.key),
-        in_flight=64,
-        headline=headlines_of(entry.config.science, phase),
-    )
-    known = {
-        (label, name): run.statistics(label, name) or {}
-        for label, strategy in strategies.items()
-        for name in (PREPARED, *(each.name for each in strategy.phases()))
-    }
-    asked = [work_of(row, strategies, phase, known) for row in work]
-    rows = await asyncio.gather(*(chains.run(one) for one in asked))
-    await journal.close()
-    folder = run.folder.child("outcomes", f"attempt-{number}-phase-{phase}")
-    folder.write_table("o.parquet", pa.Table.from_pylist(rows, schema=SCHEMA))
-    return chains.counters.verdicts
-
-
-async def _grade(gold: str, completion: Completion, *_: object) -> str:
-    return grade(gold, completion.answer).value
+    await live(run, ScriptedGenerator(script, fail), attempt=number, verdicts=verdicts)
+    return RunPhases(run, entry.config, entry)
 
 
 PHASED: list[Any] = ["base", "markovscale_0", {"kind": "dsc", "n": 4, "batch": 2, "waves": 2}]

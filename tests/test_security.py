@@ -17,7 +17,8 @@ from pipeline.records.journal import set_aside_corrupt
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.store.parquet import check_unpacked_size
 from pipeline.store.storage import Folder
-from tests.attempts import Engines, attempt, config_of, new_run
+from tests.attempts import attempt, config_of, new_run
+from tests.live import Engines
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = [

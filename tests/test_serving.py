@@ -535,15 +535,15 @@ async def test_what_breaks_inside_is_told_in_the_format(tmp_path: Path) -> None:
 
 
 async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> None:
-    """500 questions with the seeds of a batch run: the same completions, stops and answers; and
-    the record replays to the same decisions. Takes seconds: both sides draw some 2,000 times."""
+    """120 questions with the seeds of a batch run: the same completions, stops and answers; and
+    the record replays to the same decisions."""
     kind = "markovscale_star"
-    batch_config = config(tmp_path, [kind], size=500)
+    batch_config = config(tmp_path, [kind], size=120)
     run = create(batch_config)
     await live(run)
     outcomes = {row["question_id"]: row for row in rows_of(run.outcomes())}
     questions = rows_of(run.folder.read_table("questions.parquet"))
-    async with endpoint(batch_config, record=tmp_path / "record", queue=500) as served:
+    async with endpoint(batch_config, record=tmp_path / "record", queue=120) as served:
         answers = await asyncio.gather(
             *(
                 served.client.chat.completions.create(
@@ -554,7 +554,7 @@ async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> No
                 for row in questions
             )
         )
-    assert len(answers) == 500
+    assert len(answers) == 120
     for row, answer in zip(questions, answers, strict=True):
         told = answer.model_extra["markovscale"]
         decided = outcomes[row["question_id"]]
@@ -565,7 +565,7 @@ async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> No
         assert answer.usage is not None
         assert answer.usage.completion_tokens == decided["completion_tokens"]
     replayed = replay_run(RunDir.open(str(tmp_path / "record" / kind)))
-    assert (replayed.outcomes, replayed.unused, replayed.differences) == (500, 0, ())
+    assert (replayed.outcomes, replayed.unused, replayed.differences) == (120, 0, ())
 
 
 async def test_a_predictor_is_asked_for_each_question(tmp_path: Path) -> None:

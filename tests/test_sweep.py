@@ -30,7 +30,7 @@ from tests.test_fast_replay import ROUNDS, chain_strategies
 
 
 @given(pool=pools(rounds=ROUNDS), strategy=chain_strategies())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_both_paths_judge_alike(pool: CompletionPool, strategy: Strategy) -> None:
     """Verdicts and places under every rule, tokens and completions are the same by arrays and by
     replay."""

@@ -13,8 +13,7 @@ import pytest
 from jobs import evaluate
 from jobs.results import write_summary
 from jobs.trackers import Tracking, final_figures
-from tests.export_runs import whole
-from tests.report_runs import metric_rows
+from tests.report_runs import made_up_config, metric_rows, question_rows, write_run
 
 
 class Kept:
@@ -42,7 +41,8 @@ class Kept:
 
 def followed(folder: Path, tracker: Kept, end_s: float = 30.0) -> dict[str, Any]:
     """Tell a tracker of a made-up run; returns its summary."""
-    run = whole(folder)
+    config = made_up_config(folder, strategies=["base", "mr_thinking"])
+    run = write_run(config, "whole", question_rows(6, ["made-up"]), metrics=False)
     summary = write_summary(run)
     tracking = Tracking(tracker, run, run.config(), end_s)
     for row in metric_rows([], []):
