@@ -92,18 +92,6 @@ async def test_they_are_recorded_where_asked_for(tmp_path: Path) -> None:
     assert digests[0] == digests[1]
 
 
-def test_a_server_that_tells_none_is_refused(tmp_path: Path) -> None:
-    """Before the run, where it was asked for them."""
-    with serving(ScriptedModel()) as server:
-        config = endpoint_run(
-            str(tmp_path),
-            {"base_urls": [server.url], "model": "tiny"},
-            generator={"model": "m", "logprobs": True},
-        )
-        with pytest.raises(ConfigError, match="must take logprobs"), started(config):
-            pass
-
-
 def test_a_rule_that_weighs_by_them_needs_them(tmp_path: Path) -> None:
     """Refused where they would not be recorded; the default leaves the digest as it was."""
     rule = {"answer_rule": "confidence_weighted_vote"}

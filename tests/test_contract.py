@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import tempfile
 from collections.abc import Mapping
@@ -374,6 +375,48 @@ def test_budget_below_one_is_refused(kind: str) -> None:
     """A budget must allow one completion."""
     with pytest.raises(ValueError, match="n must be >= 1, got 0"):
         STRATEGIES[kind](n=0)
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("mr_thinking", {"score_every": 0}, "score_every must be >= 1, got 0"),
+    ("esc", {"window": 0}, "window must be >= 1, got 0"),
+    ("asc", {"batch": 0}, "batch must be >= 1, got 0"),
+    ("asc", {"threshold": 1.1}, r"threshold must be in \[0, 1\], got 1.1"),
+    *(("beacon", {"cost": cost}, "cost must be > 0") for cost in (0.0, math.inf, math.nan)),
+    ("settled", {"repeat": 1}, "repeat"),
+    ("settled", {"score_at_least": 1.1}, "score_at_least"),
+    ("settled", {"min_rounds": 0}, "min_rounds"),
+    ("agree", {"repeat": 1}, "repeat"),
+    ("expected_agreement", {"n": 33}, "n"),
+    ("expected_agreement", {"price": 1.0}, "price"),
+    ("expected_agreement", {"alpha": 0.0}, "alpha"),
+    ("expected_agreement", {"batch": 0}, "batch"),
+    ("expected_agreement", {"budget": 0.5}, "budget"),
+    ("chain_expected_agreement", {"discount": -0.1}, "discount"),
+    *(
+        ("dsc", {name: 0}, f"{name} must be >= 1, got 0")
+        for name in ("extend", "rankings", "judge_window", "neighbours", "waves")
+    ),
+    ("dsc", {"batch": 1}, "batch must be >= 2, got 1"),
+    ("atom_of_thoughts", {"retries": -1}, "retries must be >= 0, got -1"),
+    ("atom_of_thoughts", {"shown_chars": 0}, "shown_chars must be >= 1, got 0"),
+    ("budget_forcing", {"num_ignore": -1}, "num_ignore must be >= 0, got -1"),
+    ("budget_forcing", {"decoding": Decoding(max_tokens=1)}, "max_tokens must be >= 2 .* got 1"),
+    *(
+        ("budget_forcing", {"answer_tokens": n, "decoding": Decoding(max_tokens=100)},
+         r"answer_tokens must be in \[1, 99\]")
+        for n in (0, 100)
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "settings", "message"), REFUSED)
+def test_settings_out_of_range_are_refused_by_name(
+    kind: str, settings: dict[str, Any], message: str
+) -> None:
+    """The error names the field and what must hold."""
+    with pytest.raises(ValueError, match=message):
+        STRATEGIES[kind](**settings)
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)

@@ -206,6 +206,7 @@ async def test_what_a_server_says_cannot_move_the_cursor_of_a_terminal() -> None
         {"prompt_tokens": 9, "completion_tokens": -4},
         {"prompt_tokens": 9, "completion_tokens": float("nan")},
         {"prompt_tokens": 9, "completion_tokens": float("inf")},
+        *({"prompt_tokens": 9, "completion_tokens": odd} for odd in (True, "4", None, 2**70, 0.5)),
     ],
 )
 async def test_numbers_that_cannot_be_are_counted_as_unknown(usage: dict[str, Any]) -> None:

@@ -117,7 +117,8 @@ def test_a_model_that_is_not_listed_may_be_there(caplog: pytest.LogCaptureFixtur
 
 
 def test_log_probabilities_must_be_of_several_tokens() -> None:
-    """A server that tells that of the chosen token only has not what confidence is made of."""
+    """A server that tells that of the chosen token only, or none, has not what confidence is made
+    of."""
 
     def chosen_only(asked: Asked) -> Said:
         said = ScriptedModel()(asked)
@@ -125,8 +126,9 @@ def test_log_probabilities_must_be_of_several_tokens() -> None:
             said.body["choices"][0]["logprobs"] = {"content": [{"token": "5", "logprob": -0.1}]}
         return said
 
-    with pytest.raises(ConfigError, match="must take logprobs, which the configuration sets"):
-        found(chosen_only, generator={"model": "m", "logprobs": True})
+    for answers in (chosen_only, ScriptedModel()):
+        with pytest.raises(ConfigError, match="must take logprobs, which the configuration sets"):
+            found(answers, generator={"model": "m", "logprobs": True})
 
 
 def test_a_server_without_a_list_of_models_is_asked_for_a_completion() -> None:

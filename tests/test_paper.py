@@ -324,15 +324,6 @@ def test_a_comparison_is_mcnemars_and_its_interval_holds_the_difference(
     assert back.accuracy.low == pytest.approx(-found.accuracy.high)
 
 
-def test_ungraded_questions_are_left_out_of_both_sides() -> None:
-    """nan of one side takes the question out of the pair, not out of the column."""
-    one, other = column([1, 0, np.nan, 1]), column([1, np.nan, 0, 0])
-    found = compare(one, other)
-    assert found is not None
-    assert (one.graded, other.graded, found.n_questions) == (3, 3, 2)
-    assert Family().compare(column([np.nan]), column([1.0])) is None
-
-
 def test_all_comparisons_of_a_page_are_one_family() -> None:
     """Every distinct test, of accuracy and tokens, is corrected with all others; none twice; what
     was chosen on these questions is compared and not tested."""

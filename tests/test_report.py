@@ -111,26 +111,8 @@ def test_every_section_is_there(page: str) -> None:
     """A run with chains, a pool and metrics fills every section but those of sweeps and pilots."""
     names = re.findall(r'<section id="([a-z]+)">', page)
 
-    assert names == [
-        "result",
-        "accuracy",
-        "questions",
-        "rounds",
-        "stopping",
-        "trust",
-        "tokens",
-        "time",
-        "paper",
-        "failures",
-        "run",
-    ]
-
-
-def test_failures_are_shown_with_an_example(page: str) -> None:
-    """The failed question and its error stand in the table of failures."""
-    failures = page[page.index('id="failures"') :]
-
-    assert "EngineDeadError: the replica was lost" in failures
+    expected = "result accuracy questions rounds stopping trust tokens time paper failures run"
+    assert names == expected.split()
 
 
 def test_a_question_says_why_it_stopped(page: str) -> None:

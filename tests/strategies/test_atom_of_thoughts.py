@@ -241,19 +241,6 @@ def test_prompts_without_one_kind_of_sub_question() -> None:
     assert "Solution 2:\nb" in ensemble_prompt("q", ["a", "b"])[0].content
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"retries": -1}, "retries must be >= 0, got -1"),
-        ({"shown_chars": 0}, "shown_chars must be >= 1, got 0"),
-    ],
-)
-def test_parameters_out_of_range_are_named(settings: dict[str, Any], message: str) -> None:
-    """What must hold and what came."""
-    with pytest.raises(ValueError, match=message):
-        AtomOfThoughts(**settings)
-
-
 def test_bounds() -> None:
     """Six stages, each with its retries; that is also its n."""
     assert (AtomOfThoughts(retries=2).max_requests, AtomOfThoughts(retries=2).n) == (18, 18)

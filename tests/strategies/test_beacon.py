@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -119,10 +118,3 @@ def test_a_failed_sample_costs_budget_and_tells_nothing() -> None:
     drawn, stop = played(Beacon(n=4), [None, None, 0.5, None])
     assert (drawn, stop.reason, stop.rounds) == (4, StopReason.BUDGET, (2,))
     assert played(Beacon(n=3), [None] * 3)[1].reason is StopReason.FAILED
-
-
-@pytest.mark.parametrize("cost", [0.0, -1.0, math.inf, math.nan])
-def test_a_cost_that_is_none_is_refused(cost: float) -> None:
-    """It must be positive."""
-    with pytest.raises(ValueError, match="cost must be > 0 and finite"):
-        Beacon(cost=cost)

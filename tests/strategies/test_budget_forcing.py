@@ -126,18 +126,3 @@ def test_bounds() -> None:
     strategy = BudgetForcing(num_ignore=4)
 
     assert (strategy.max_requests, strategy.n) == (6, 6)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"num_ignore": -1}, "num_ignore must be >= 0, got -1"),
-        ({"decoding": Decoding(max_tokens=1)}, "max_tokens must be >= 2 .* got 1"),
-        ({"answer_tokens": 0, "decoding": DECODING}, r"answer_tokens must be in \[1, 99\].* got 0"),
-        ({"answer_tokens": 100, "decoding": DECODING}, r"answer_tokens must be in \[1, 99\]"),
-    ],
-)
-def test_parameters_out_of_range_are_named(settings: dict[str, Any], message: str) -> None:
-    """What must hold and what came."""
-    with pytest.raises(ValueError, match=message):
-        BudgetForcing(**settings)

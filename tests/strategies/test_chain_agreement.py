@@ -239,27 +239,6 @@ def test_a_budget_is_spent_in_waves_on_the_questions_of_the_greatest_index():
     assert halves[1] > halves[0]
 
 
-@pytest.mark.parametrize(
-    ("kind", "field", "value"),
-    [
-        (Settled, "repeat", 1),
-        (Settled, "score_at_least", 1.1),
-        (Settled, "min_rounds", 0),
-        (Agree, "repeat", 1),
-        (ExpectedAgreement, "n", 33),
-        (ExpectedAgreement, "price", 1.0),
-        (ExpectedAgreement, "alpha", 0.0),
-        (ExpectedAgreement, "batch", 0),
-        (ExpectedAgreement, "budget", 0.5),
-        (ChainExpectedAgreement, "discount", -0.1),
-    ],
-)
-def test_settings_out_of_range_are_refused_by_name(kind, field, value):
-    """Each names the field and what must hold."""
-    with pytest.raises(ValueError, match=field):
-        kind(**{field: value})
-
-
 def test_agree_stops_on_repeated_answers_where_asked_to():
     """`repeat` ends a chain whatever the weights say."""
     told = [completion(answer="1", score=0.1)] * 8

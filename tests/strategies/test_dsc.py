@@ -342,24 +342,6 @@ def test_paper_counts_a_question_without_scores_as_hardest() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "least"),
-    [
-        ("extend", 0, 1),
-        ("batch", 1, 2),
-        ("rankings", 0, 1),
-        ("judge_window", 0, 1),
-        ("neighbours", 0, 1),
-        ("waves", 0, 1),
-    ],
-)
-def test_parameters_out_of_range_are_named(name: str, value: int, least: int) -> None:
-    """What must hold and what came."""
-    settings: dict[str, Any] = {name: value}
-    with pytest.raises(ValueError, match=f"{name} must be >= {least}, got {value}"):
-        DSC(**settings)
-
-
 def test_profiles_say_what_they_need() -> None:
     """Only the paper's needs scores, and only it can be replayed from a pool of samples."""
     upstream, paper = DSC(n=8, rankings=3), DSC(n=8, rankings=3, profile="paper")

@@ -134,9 +134,3 @@ def test_sweeps_replay_them_one_by_one(pool: Any, strategy: Any) -> None:
     if strategy.score_every > 1:
         with pytest.raises(ConfigError, match="only chains that score every round"):
             FastReplay(chain_arrays(pool)).decide(strategy)
-
-
-def test_a_distance_under_one_round_is_refused() -> None:
-    """It names the field."""
-    with pytest.raises(ValueError, match="score_every must be >= 1, got 0"):
-        MRThinking(score_every=0)

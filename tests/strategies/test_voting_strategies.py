@@ -183,20 +183,6 @@ def test_probability_of_a_lasting_majority_is_safe_for_large_counts() -> None:
     assert p_majority_lasts(60_000, 40_000) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: EarlyStoppingSelfConsistency(window=0), "window must be >= 1, got 0"),
-        (lambda: AdaptiveConsistency(batch=0), "batch must be >= 1, got 0"),
-        (lambda: AdaptiveConsistency(threshold=1.1), r"threshold must be in \[0, 1\], got 1.1"),
-    ],
-)
-def test_parameters_out_of_range_are_named(build: Any, message: str) -> None:
-    """What must hold and what came."""
-    with pytest.raises(ValueError, match=message):
-        build()
-
-
 def test_samples_share_one_prompt_and_differ_in_seed() -> None:
     """So that an engine computes the prompt once and no two samples are the same draw."""
     asked: list[Request] = []
