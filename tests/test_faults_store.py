@@ -233,14 +233,14 @@ async def test_a_changed_file_of_earlier_versions_is_refused_or_read(tmp_path):
     run = new_run(config_of(tmp_path))
     await attempt(run, Engines())
     folder = run.folder.child("outcomes", "attempt-1-phase-0")
-    data, dice = folder.read("o.parquet"), random.Random(1)
+    data, dice = folder.read("part-0.parquet"), random.Random(1)
     refused = 0
     for _ in range(300):
         flipped = bytearray(data)
         flipped[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-        folder.write("o.parquet", bytes(flipped))
+        folder.write("part-0.parquet", bytes(flipped))
         try:
-            read_outcomes(folder, "o.parquet", OUTCOMES.names)
+            read_outcomes(folder, "part-0.parquet", OUTCOMES.names)
         except DataError:
             refused += 1
     assert refused > 100
@@ -254,14 +254,14 @@ async def test_a_torn_file_of_outcomes_blocks_no_resume(tmp_path, torn):
     await attempt(run, Engines())
     before = outcomes_of(run)
     folder = run.folder.child("outcomes", "attempt-1-phase-0")
-    folder.write("o.parquet", torn)
+    folder.write("part-0.parquet", torn)
     shown = run.outcomes().num_rows
     gone = run.set_aside()
     again = Engines()
     await attempt(run, again, run.resume(config))
 
     assert shown == 0
-    assert [each.name for each in gone] == ["outcomes o.parquet"]
-    assert folder.child("corrupt").names() == ["o.parquet"]
+    assert [each.name for each in gone] == ["outcomes part-0.parquet"]
+    assert folder.child("corrupt").names() == ["part-0.parquet"]
     assert again.served == []
     assert outcomes_of(run) == before

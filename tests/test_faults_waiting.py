@@ -82,7 +82,7 @@ def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
     (tmp_path / "r" / "metrics.jsonl").write_text('{"attempt": 0}\n')
     account = Account(replicas)
     rows = MetricRows(run, run.attempt(1), account, Nothing(), None)
-    seen, minutes = {}, 8
+    seen, minutes = {}, 20
     for tick in range(6 * minutes):
         totals = {"stops": {"budget": tick}, "rounds": tick, "idle_s": tick / 7}
         rows.tell(totals, 0, (0, 1_000), 10.0 * tick)
@@ -232,7 +232,7 @@ async def test_outcomes_wait_for_storage(tmp_path, monkeypatch):
     run = new_run(config)
     await attempt(run, Engines())
     table, expected = run.outcomes(), outcomes_of(run)
-    (tmp_path / "r" / "outcomes" / "attempt-1-phase-0" / "o.parquet").unlink()
+    (tmp_path / "r" / "outcomes" / "attempt-1-phase-0" / "part-0.parquet").unlink()
     full, write = [True, True], Path.write_bytes
 
     def write_bytes(path, data):
