@@ -313,7 +313,7 @@ def test_a_profile_of_ones_own_becomes_part_of_the_configuration(project):
     (project / "early" / "profiles.py").write_text(
         "MINE = {'tag': 'ки', 'good': '+', 'bad': '-'}\nODD = 3\n"
     )
-    given = yaml.safe_load(block("yaml", "How a verifier is asked"))["science"]["verifier"]
+    given = yaml.safe_load(block("yaml", "A verifier's profile is"))["science"]["verifier"]
 
     model = VerifierModel.model_validate(given)
 
