@@ -100,8 +100,8 @@ def test_the_homogeneity_test_holds_its_level_and_finds_drift() -> None:
     """About 5 % of constant chains are rejected; an a that grows from 0.05 to 0.5 always is."""
     rng = np.random.default_rng(3)
     constant = [
-        homogeneity_test(by_round(chains(rng, 0.3, 0.4, n=150, rounds=6)), draws=99)
-        for _ in range(120)
+        homogeneity_test(by_round(chains(rng, 0.3, 0.4, n=150, rounds=6)), draws=199)
+        for _ in range(200)
     ]
     growing = np.broadcast_to(np.linspace(0.05, 0.5, 6), (150, 6))
     drifting = homogeneity_test(by_round(chains(rng, growing, 0.4, n=150, rounds=6)))
@@ -134,8 +134,8 @@ def test_drift_is_called_at_its_level_in_small_data(a: float, b: float) -> None:
     called drifting, where the chi-square distribution calls 20 %."""
     rng = np.random.default_rng(3)
     found = [
-        homogeneity_test(by_round(chains(rng, a, b, n=30, rounds=64)), draws=99, seed=i)
-        for i in range(100)
+        homogeneity_test(by_round(chains(rng, a, b, n=30, rounds=64)), draws=199, seed=i)
+        for i in range(150)
     ]
 
     assert rejections([test.a.p_value for test in found]) == pytest.approx(0.05, abs=0.05)
@@ -172,7 +172,7 @@ def test_goodness_of_fit_of_its_own_estimates_holds_its_level() -> None:
     every simulated data set, hardly any without."""
     rng = np.random.default_rng(5)
     found: dict[bool, list[float]] = {True: [], False: []}
-    for i in range(100):
+    for i in range(150):
         labels = chains(rng, 0.1, 0.2, n=40, rounds=8)
         counts = total(by_round(labels))
         for refit, p_values in found.items():
@@ -182,7 +182,7 @@ def test_goodness_of_fit_of_its_own_estimates_holds_its_level() -> None:
                 p0=float(labels[:, 0].mean()),
                 a=(counts.right_wrong + 0.5) / (counts.from_right + 1),
                 b=(counts.wrong_right + 0.5) / (counts.from_wrong + 1),
-                draws=199,
+                draws=299,
                 seed=i,
                 refit=refit,
             )
@@ -214,7 +214,7 @@ def test_rounds_without_a_right_answer_take_no_degree_of_freedom() -> None:
 def test_the_mixture_test_holds_its_level_and_finds_mixtures() -> None:
     """One rate is rejected in about 5 %; rates of 0.05 and 0.6 are told apart every time."""
     rng = np.random.default_rng(4)
-    one = [mixture_test(*left(chains(rng, 0.2, 0.4, n=40))) for _ in range(120)]
+    one = [mixture_test(*left(chains(rng, 0.2, 0.4, n=40))) for _ in range(200)]
     two = mixture_test(*left(chains(rng, np.repeat([0.05, 0.6], 30), 0.5)))
 
     assert rejections([test.p_value for test in one]) == pytest.approx(0.05, abs=0.04)
