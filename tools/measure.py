@@ -1,6 +1,6 @@
 """Measure pools of `steps-K` cell by cell: one row a generator and level, from the files alone.
 
-    python -m tools.measure data/pools/steps-small data/pools/steps-medium
+    python -m tools.measure data/pools/steps-small data/pools/steps-medium data/pools/steps-large
 
 AUC is within a question, by pairs, over the chain (rounds) and over the samples. `L` is b / (a + b)
 of pooled transitions from round 1 on; correlations are of rightness over all questions of a cell.

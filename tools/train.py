@@ -82,6 +82,8 @@ def main(argv: list[str] | None = None) -> int:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         distributed.init_process_group("cpu:gloo,cuda:nccl" if args.device == "cuda" else "gloo")
     globals()[f"_make_{args.part}"](args)
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
     return 0
 
 
