@@ -348,9 +348,12 @@ class FastReplay:
         if settings.kept is None:
             limit_Q = np.asarray(stationary_accuracy(beliefs.a_Q, beliefs.b_Q))
         else:
-            each = zip(beliefs.a_Q.tolist(), beliefs.b_Q.tolist(), p0_Q.tolist(), strict=True)
             kept = settings.kept
-            limit_Q = np.array([Settling(a=a, b=b, kept=kept).limit(p0) for a, b, p0 in each])
+            each = zip(beliefs.a_Q.tolist(), beliefs.b_Q.tolist(), p0_Q.tolist(), strict=True)
+            limit_Q = self._keep(
+                ("limit", beliefs.key, kept),
+                lambda: np.array([Settling(a=a, b=b, kept=kept).limit(p0) for a, b, p0 in each]),
+            )
         return np.asarray(~(limit_Q + settings.sigma - p0_Q > _TOLERANCE))  # nan, no L, is gated
 
     def _confident(self, settings: ChainSettings, rule: StopRule, beliefs: _Beliefs) -> BoolArray:
