@@ -21,7 +21,8 @@ demo: install
 	$(BIN)/python -m jobs.report runs/$$run
 
 paper: install
-	$(BIN)/python -m jobs.paper --pool data/pools/steps-small --pool data/pools/steps-medium --out runs/paper
+	$(BIN)/python -m jobs.paper --pool data/pools/steps-small --pool data/pools/steps-medium \
+	  --pool data/pools/steps-large --out runs/paper
 	$(BIN)/python -m jobs.paper --pool data/pools/arithmetic --pool data/pools/sums --out runs/paper-expressions
 
 test: install-dev
