@@ -11,80 +11,55 @@ with 2 and one line that says what must hold.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from jobs.cli import VerbParser, add_set_option, log_to_stderr
+from jobs.code_checks import check_parser, check_pure, run_checks
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from jobs.cli import VerbParser
     from pipeline.answers.answer_rules import OwnRule
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> VerbParser:
     """The command line."""
-    options = VerbParser("check_rule", __doc__)
-    options.add_argument(
-        "kind", metavar="RULE", help="package.module:name of a function or class, or an entry point"
-    )
-    add_set_option(options, "a field of a class")
-    options.add_argument("--digest", action="store_true", help=argparse.SUPPRESS)
-    return options
+    named = "package.module:name of a function or class, or an entry point"
+    return check_parser("check_rule", __doc__, "RULE", named)
 
 
 @in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    from jobs.code_checks import differs_elsewhere, find_impure_call, told
     from pipeline.answers.answer_rules import chooses_alike, chooses_of_those
 
-    log_to_stderr(arguments.level)
-    try:
-        rule = _rule(arguments.kind, arguments.overrides)
-        if arguments.digest:  # of a process with other hashes of texts
-            print(chooses_alike(rule, backwards=True))
-            return 0
-        chooses_of_those(rule)
-        print("ok  chooses one of the completions that it is given, or none")
-        _refuse(find_impure_call(lambda: chooses_of_those(rule)))
-        print("ok  asks neither clock nor random numbers nor files")
-        digest = chooses_alike(rule)
-        print("ok  chooses alike when asked again")
-        given = sys.argv[1:] if argv is None else argv
-        _refuse(differs_elsewhere("check_rule", given, digest))
-        print("ok  chooses alike in another process")
-    except ConfigError as error:
-        print(f"error: {arguments.kind}: {error}", file=sys.stderr)
-        return 2
-    except SystemExit as error:  # the rule's own
-        print(f"error: {arguments.kind}: {told(error)}", file=sys.stderr)
-        return 2
-    print(f"{arguments.kind} keeps the contract of answer rules")
-    return 0
+    return run_checks(
+        arguments,
+        argv,
+        build=_rule,
+        checks={
+            "chooses one of the completions that it is given, or none": chooses_of_those,
+            "asks neither clock nor random numbers nor files": lambda rule: check_pure(
+                lambda: chooses_of_those(rule)
+            ),
+            "chooses alike when asked again": chooses_alike,
+        },
+        digest=lambda rule, backwards: chooses_alike(rule, backwards=backwards),
+    )
 
 
-def _rule(kind: str, overrides: list[str]) -> OwnRule:
+def _rule(kind: str, fields: dict[str, Any]) -> OwnRule:
     from pydantic import ValidationError
 
     from pipeline.config.answer_rules import AnswerRuleEntry
     from pipeline.config.errors import described
-    from pipeline.config.run import override_field
 
-    fields: dict[str, Any] = {}
-    for override in overrides:
-        override_field(fields, override)
     try:
         return AnswerRuleEntry(kind=kind, fields=fields).rule
     except ValidationError as error:
-        raise ConfigError(described(error, kind)) from error
-
-
-def _refuse(why: str | None) -> None:
-    if why is not None:
-        raise ConfigError(why)
+        raise ConfigError(f"{kind}: {described(error, kind)}") from error
 
 
 if __name__ == "__main__":

@@ -11,16 +11,16 @@ line that says what must hold.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jobs.cli import VerbParser, add_set_option, log_to_stderr
+from jobs.code_checks import check_parser, check_pure, run_checks
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from jobs.cli import VerbParser
     from pipeline.core.protocol import Strategy
 
 _ENGINES = 9
@@ -28,73 +28,44 @@ _BUDGETS = (1, 2, 3, 5, 8)
 _BAD_SCORES = (None, -0.1, 1.5, float("nan"))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> VerbParser:
     """The command line."""
-    options = VerbParser("check_strategy", __doc__)
-    options.add_argument(
-        "kind", metavar="STRATEGY", help="package.module:Class, or an entry point's or own name"
-    )
-    add_set_option(options, "a field of the strategy")
-    options.add_argument("--digest", action="store_true", help=argparse.SUPPRESS)
-    return options
+    named = "package.module:Class, or an entry point's or own name"
+    return check_parser("check_strategy", __doc__, "STRATEGY", named)
 
 
 @in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    from jobs.code_checks import told
     from pipeline.replay import contract
 
-    log_to_stderr(arguments.level)
-    try:
-        strategy = _built(arguments.kind, arguments.overrides)
-        if arguments.digest:  # of a process with other hashes of texts
-            print(_digest(strategy, backwards=True))
-            return 0
-        for says, check in _checks().items():
-            check(strategy)
-            print(f"ok  {says}")
-        _hashes(strategy, sys.argv[1:] if argv is None else argv)
-        print("ok  decides alike in another process")
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (Exception, SystemExit) as error:  # the strategy's own, whatever it is
-        why = error if isinstance(error, contract.ContractError) else told(error)
-        print(f"error: {arguments.kind}: {why}", file=sys.stderr)
-        return 2
-    print(f"{arguments.kind} keeps the contract of strategies")
-    return 0
+    drive = _everywhere(contract.stops_within_its_budget)
+    return run_checks(
+        arguments,
+        argv,
+        build=_built,
+        checks={
+            "a frozen value, equal to its copy": contract.is_a_value,
+            "asks neither clock nor random numbers nor files": lambda strategy: check_pure(
+                lambda: drive(strategy)
+            ),
+            "stops within its budget, on completions that it had": drive,
+            "decides alike when asked again": _everywhere(contract.decides_alike),
+            "needs the scores that it says it needs": _scores,
+            "seeds do not depend on the budget": _seeds,
+            "replays from a pool, where it says so": _everywhere(contract.replays_from_a_pool),
+        },
+        digest=_digest,
+    )
 
 
-def _checks() -> dict[str, Callable[[Strategy], None]]:
-    """The checks of the contract, by what each says of a strategy that passes."""
-    from pipeline.replay import contract
-
-    return {
-        "a frozen value, equal to its copy": contract.is_a_value,
-        "asks neither clock nor random numbers nor files": _pure,
-        "stops within its budget, on completions that it had": _everywhere(
-            contract.stops_within_its_budget
-        ),
-        "decides alike when asked again": _everywhere(contract.decides_alike),
-        "needs the scores that it says it needs": _scores,
-        "seeds do not depend on the budget": _seeds,
-        "replays from a pool, where it says so": _everywhere(contract.replays_from_a_pool),
-    }
-
-
-def _built(kind: str, overrides: list[str]) -> Strategy:
+def _built(kind: str, values: dict[str, Any]) -> Strategy:
     from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
     from pipeline.config.errors import described
-    from pipeline.config.run import override_field
     from pipeline.strategies.registry import strategy_class
 
-    values: dict[str, Any] = {}
-    for override in overrides:
-        override_field(values, override)
     try:
         strategy: Strategy = TypeAdapter(strategy_class(kind)).validate_python(values)
     except ValidationError as error:
@@ -130,17 +101,7 @@ def _seeds(strategy: Strategy) -> None:
     contract.seeds_by_address(strategy, contract.questions(2), contract.engine(1), _BUDGETS)
 
 
-def _pure(strategy: Strategy) -> None:
-    from jobs.code_checks import find_impure_call
-    from pipeline.replay import contract
-
-    drive = _everywhere(contract.stops_within_its_budget)
-    aside = find_impure_call(lambda: drive(strategy))
-    if aside is not None:
-        raise contract.ContractError(aside)
-
-
-def _digest(strategy: Strategy, *, backwards: bool = False) -> str:
+def _digest(strategy: Strategy, backwards: bool) -> str:
     """Of all decisions, in whatever order they are taken: one that rests on what was decided before
     is another one backwards."""
     from pipeline.replay import contract
@@ -149,15 +110,6 @@ def _digest(strategy: Strategy, *, backwards: bool = False) -> str:
     asked, numbers = contract.questions()[order], range(_ENGINES)[order]
     found = [contract.decides_alike(strategy, asked, contract.engine(n)) for n in numbers]
     return " ".join(found[order])
-
-
-def _hashes(strategy: Strategy, argv: list[str]) -> None:
-    from jobs.code_checks import differs_elsewhere
-    from pipeline.replay import contract
-
-    differs = differs_elsewhere("check_strategy", argv, _digest(strategy))
-    if differs is not None:
-        raise contract.ContractError(differs)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""Parsers and output that all verbs share: options, shipped files by name, logging, completion."""
+"""*CLI*: options, shipped files by name, logging and completion that all verbs share."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TextIO
@@ -95,6 +97,23 @@ def at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     return number
 
 
+def number(least: float, most: float = math.inf, *, above: bool = False) -> Callable[[str], float]:
+    """An argparse type: a finite number from `least`, or `above` it, to `most`."""
+    must = f"{'>' if above else '>='} {least:g}"
+    if most < math.inf:
+        must = f"above {least:g} and at most {most:g}" if above else f"from {least:g} to {most:g}"
+
+    def parsed(text: str) -> float:
+        with suppress(ValueError):
+            value = float(text)
+            finite = math.isfinite(value)
+            if finite and least <= value <= most and not (above and value == least):
+                return value
+        raise argparse.ArgumentTypeError(f"must be a number {must}, got {text[:40]!r}")
+
+    return parsed
+
+
 def add_set_option(
     parser: argparse.ArgumentParser,
     purpose: str = "override one field, dotted, such as science.strategy.tau=0.9",
@@ -109,6 +128,32 @@ def add_set_option(
         dest="overrides",
         help=f"{purpose} (repeatable)",
     )
+
+
+_SHARED: dict[str, dict[str, Any]] = {
+    "run": {"metavar": "RUN", "help": "run directory"},
+    "--json": {"action": "store_true", "help": "print one JSON object instead"},
+    "--features": {
+        "metavar": "FOLDER",
+        "help": "cache of features; by default the run's own, or beside it",
+    },
+    "--prices": {
+        "nargs": 4,
+        "type": float,
+        "metavar": ("PROMPT", "CACHED", "COMPLETION", "VERIFIER"),
+    },
+}
+
+
+def add_shared(parser: argparse.ArgumentParser, name: str, **changes: Any) -> None:
+    """Adds an option that several verbs have: ``run``, ``--json``, ``--features``, ``--prices``.
+
+    Args:
+        parser: of the verb.
+        name: of the option.
+        changes: what is other in this verb, such as `help`.
+    """
+    parser.add_argument(name, **{**_SHARED[name], **changes})
 
 
 def shipped_config(folder: str = "") -> Callable[[str], str]:

@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, or starting Ray on this machine."""
+"""*Cluster*: joins a Ray cluster, or starts Ray on this machine."""
 
 from __future__ import annotations
 

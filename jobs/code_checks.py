@@ -1,17 +1,25 @@
-"""What is asked of a user's own code that decides: no clock, no random numbers, no files, and the
-same decisions in every process."""
+"""*Code checks*: the frame of the verbs that check a user's own strategy or answer rule.
+
+What decides must use no clock, no random numbers and no files, and decide alike in every process.
+"""
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+from jobs.cli import VerbParser, add_set_option, log_to_stderr
+from pipeline.core.errors import ConfigError, MarkovScaleError
+
+T = TypeVar("T")
 
 _ASIDE = {
     "time": "the clock",
@@ -27,6 +35,80 @@ _HASH_SEEDS = ("1", "2", "3")
 """Of other processes: of one alone a decision may be the same by chance."""
 _NOW = ("now", "today", "utcnow")
 _ENVIRONMENT = type(os.environ).__getitem__.__code__
+
+
+def check_parser(verb: str, text: str | None, what: str, help_: str) -> VerbParser:
+    """The command line of a verb that checks code of a user's own.
+
+    Args:
+        verb: its name.
+        text: the docstring of its module.
+        what: is checked, such as ``RULE``.
+        help_: how it is named.
+    """
+    options = VerbParser(verb, text)
+    options.add_argument("kind", metavar=what, help=help_)
+    add_set_option(options, "a field of the class")
+    options.add_argument("--digest", action="store_true", help=argparse.SUPPRESS)
+    options.set_defaults(verb=verb, what=what.lower())
+    return options
+
+
+def run_checks(
+    arguments: argparse.Namespace,
+    argv: list[str] | None,
+    build: Callable[[str, dict[str, Any]], T],
+    checks: Mapping[str, Callable[[T], object]],
+    digest: Callable[[T, bool], str],
+) -> int:
+    """Run the checks of a contract; returns the exit status.
+
+    Args:
+        arguments: as parsed by `check_parser`.
+        argv: the command line that they are from.
+        build: makes the object from its kind and fields; raises ConfigError where it cannot be.
+        checks: by what each says of code that passes; they raise where it does not.
+        digest: of all decisions, taken in the order of the checks or backwards.
+    """
+    from pipeline.config.run import override_field
+
+    log_to_stderr(arguments.level)
+    fields: dict[str, Any] = {}
+    try:
+        for override in arguments.overrides:
+            override_field(fields, override)
+        built = build(arguments.kind, fields)
+    except ConfigError as error:
+        where = "" if str(error).startswith(arguments.kind) else f"{arguments.kind}: "
+        print(f"error: {where}{error}", file=sys.stderr)
+        return 2
+    except (Exception, SystemExit) as error:  # of the module that is imported
+        print(f"error: {arguments.kind}: {told(error)}", file=sys.stderr)
+        return 2
+    try:
+        if arguments.digest:  # of a process with other hashes of texts
+            print(digest(built, True))
+            return 0
+        for says, check in checks.items():
+            check(built)
+            print(f"ok  {says}")
+        given = sys.argv[1:] if argv is None else argv
+        if why := differs_elsewhere(arguments.verb, given, digest(built, False)):
+            raise ConfigError(why)
+        print("ok  decides alike in another process")
+    except (Exception, SystemExit) as error:  # the user's own, whatever it is
+        why = str(error) if isinstance(error, MarkovScaleError) else told(error)
+        print(f"error: {arguments.kind}: {why}", file=sys.stderr)
+        return 2
+    what = {"rule": "answer rules", "strategy": "strategies"}[arguments.what]
+    print(f"{arguments.kind} keeps the contract of {what}")
+    return 0
+
+
+def check_pure(drive: Callable[[], object]) -> None:
+    """Raises ConfigError where driving the code calls what no decision may rest on."""
+    if why := find_impure_call(drive):
+        raise ConfigError(why)
 
 
 def find_impure_call(drive: Callable[[], object]) -> str | None:

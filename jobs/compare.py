@@ -22,10 +22,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, OverflowMethod
-from rich.table import Table
+from rich.console import Console
 
-from jobs.cli import VerbParser, log_to_stderr, terminal
+from jobs.cli import VerbParser, add_shared, at_least, log_to_stderr, terminal
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
@@ -52,9 +51,12 @@ def parser() -> argparse.ArgumentParser:
         "--rule", metavar="NAME", help="answer rule of both sides (each strategy's own)"
     )
     options.add_argument(
-        "--n", type=int, metavar="N", help="completions to rank pilots at (the largest N that ran)"
+        "--n",
+        type=at_least(1),
+        metavar="N",
+        help="completions to rank pilots at (the largest N that ran)",
     )
-    options.add_argument("--json", action="store_true", help="print one JSON object instead")
+    add_shared(options, "--json")
     return options
 
 
@@ -62,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
+    from jobs.tables import print_synthetic
     from pipeline.report.chain_view import candidates
     from pipeline.report.comparison import comparisons_of, pilots_of
     from pipeline.report.run_data import read_runs
@@ -69,8 +72,6 @@ def main(argv: list[str] | None = None) -> int:
     log_to_stderr(arguments.level)
     if len(arguments.strategy) > 2:
         raise ConfigError("--strategy may be given twice, not more")
-    if arguments.n is not None and arguments.n < 1:
-        raise ConfigError(f"--n must be >= 1, got {arguments.n}")
     runs = read_runs(arguments.runs)
     for run in runs:
         if not run.cells:
@@ -99,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     console = terminal()
     for run in runs:
         if run.synthetic:
-            console.print(f"SYNTHETIC: scripted engines made {run.run_id}, no model did")
+            print_synthetic(console, run.run_id)
     _print_comparisons(console, made)
     for benchmark, curves in pilots.items():
         _print_pilots(console, benchmark, curves, arguments.n)
@@ -223,15 +224,11 @@ def _sides(c: Comparison) -> str:
 
 
 def _print_pilots(console: Console, benchmark: str, curves: list[CellCurve], n: int | None) -> None:
+    from jobs.tables import text_table
     from pipeline.report.chain_view import PILOTS, pilot_rows
 
-    table = Table(title=f"{benchmark}: backbones by L", title_justify="left")
-    for place, name in enumerate(PILOTS):
-        overflow: OverflowMethod = "fold" if place < 2 else "ellipsis"
-        table.add_column(name, justify="right" if place else "left", overflow=overflow)
-    for row in pilot_rows(curves, _most(curves, n)):
-        table.add_row(*row)
-    console.print(table)
+    rows = pilot_rows(curves, _most(curves, n))
+    console.print(text_table(f"{benchmark}: backbones by L", PILOTS, rows, fold=True))
     console.print(
         "L so counted is nearly the mean accuracy of the pilots' rounds and ranks as it does. "
         "Where intervals overlap, the pilots are too small to tell.",

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from jobs.cli import terminal
 from jobs.forecast import read_pilot
+from jobs.tables import text_table
 from pipeline.config.gpus import GPUS
 from pipeline.config.planning import PlanConfig
 from pipeline.config.run import RunConfig
@@ -20,7 +21,7 @@ from pipeline.planning.pool_plan import PoolPlan
 from pipeline.planning.run_plan import RunPlan, plan_of
 from pipeline.planning.sizing import check_shape, gib
 from pipeline.report import words
-from pipeline.report.pilot_forecast import planned_from
+from pipeline.report.forecast import planned_from
 from pipeline.store.local import shipped_path, write_yaml
 
 
@@ -145,13 +146,9 @@ def pool_lines(pool: PoolPlan, settings: PoolConfig) -> Iterator[str]:
 
 def load_table(planned: RunPlan) -> Table:
     """Completions and tokens by strategy and benchmark."""
-    table = Table(title="at most, unless runtime.plan.completions says less", title_justify="left")
-    for name in ("strategy", "benchmark"):
-        table.add_column(name)
-    for name in ("questions", "completions", "tokens", "longest chain, tokens"):
-        table.add_column(name, justify="right")
-    for load in planned.loads:
-        table.add_row(
+    loads = planned.loads
+    rows = [
+        (
             load.strategy,
             load.benchmark,
             f"{load.questions:,}",
@@ -159,15 +156,19 @@ def load_table(planned: RunPlan) -> Table:
             _tokens(load.tokens),
             f"{load.chain_tokens:,.0f}",
         )
-    table.add_row(
-        "all",
-        "",
-        f"{sum(load.questions for load in planned.loads):,}",
-        f"{sum(load.completions for load in planned.loads):,.0f}",
-        _tokens(sum(load.tokens for load in planned.loads)),
-        "",
+        for load in loads
+    ]
+    whole = (
+        f"{sum(load.questions for load in loads):,}",
+        f"{sum(load.completions for load in loads):,.0f}",
+        _tokens(sum(load.tokens for load in loads)),
     )
-    return table
+    return text_table(
+        "at most, unless runtime.plan.completions says less",
+        ("strategy", "benchmark", "questions", "completions", "tokens", "longest chain, tokens"),
+        [*rows, ("all", "", *whole, "")],
+        left=(0, 1),
+    )
 
 
 def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:

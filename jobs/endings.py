@@ -1,4 +1,4 @@
-"""How jobs end: one line on standard error and a status, whatever cannot be read or written."""
+"""*Endings*: ends a job with one line on standard error and a status, whatever failed."""
 
 from __future__ import annotations
 

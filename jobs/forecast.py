@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from jobs.cli import VerbParser, log_to_stderr, terminal
+from jobs.cli import VerbParser, add_shared, at_least, log_to_stderr, number, terminal
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipeline.report.pilot_forecast import Forecast, Power, Speed
+    from pipeline.report.forecast import Forecast, Power, Speed
     from pipeline.report.run_data import Cell
     from pipeline.statistics.intervals import Interval
 
@@ -43,40 +43,43 @@ class Pilot:
     cautions: Sequence[str] = ()
 
 
-_MOST = {"questions": 10**9, "rounds": 10_000}
-
-
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("forecast", __doc__)
     options.add_argument("--run", required=True, metavar="PILOT", help="run or exported pool")
     options.add_argument(
         "--questions",
-        type=int,
+        type=at_least(1, 10**9),
         metavar="M",
         help="other questions of each benchmark (its published number, else as many as the pilot)",
     )
     options.add_argument(
-        "--rounds", type=int, metavar="N", help="completions of MR-Thinking (as the pilot)"
+        "--rounds",
+        type=at_least(1, 10_000),
+        metavar="N",
+        help="completions of MR-Thinking (as the pilot)",
     )
     options.add_argument(
         "--tokens-per-gpu-second",
-        type=float,
+        type=number(0, above=True),
         metavar="S",
         help="completion tokens that one GPU makes a second (the pilot's speed)",
     )
     options.add_argument(
-        "--price-gpu-hour", type=float, metavar="X", help="price of one GPU for an hour"
+        "--price-gpu-hour",
+        type=number(0, above=True),
+        metavar="X",
+        help="price of one GPU for an hour",
     )
     options.add_argument(
         "--price-million-tokens",
-        type=float,
+        type=number(0, above=True),
         metavar="Y",
         help="price of a million completion tokens",
     )
     options.add_argument(
         "--difference",
-        type=float,
+        type=number(0.5, 100),
         default=5.0,
         metavar="POINTS",
         help="difference of accuracies in percentage points that a comparison is to call (5)",
@@ -88,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="LABEL",
         help="strategy of that comparison, twice (the pilot's best one and MR-Thinking)",
     )
-    options.add_argument("--json", action="store_true", help="print one JSON object instead")
+    add_shared(options, "--json")
     return options
 
 
@@ -96,22 +99,26 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    from pipeline.report.pilot_forecast import forecasts_of, powers_of
+    from pipeline.report.forecast import forecasts_of, powers_of
 
     log_to_stderr(arguments.level)
-    _check(arguments)
     pilot = read_pilot(arguments.run)
     questions = {cell.benchmark: arguments.questions or _published(cell) for cell in pilot.cells}
-    forecasts = forecasts_of(pilot.cells, questions, arguments.rounds)
-    powers = powers_of(pilot.cells, arguments.difference / 100, arguments.strategy)
     speed, source = _speed(arguments.tokens_per_gpu_second, pilot.speed)
     if speed is None and arguments.price_gpu_hour is not None:
         raise ConfigError(f"--price-gpu-hour must have a speed: {source}")
-    prices = _Prices(speed, arguments.price_gpu_hour, arguments.price_million_tokens)
+    found = _Found(
+        address=arguments.run,
+        pilot=pilot,
+        forecasts=forecasts_of(pilot.cells, questions, arguments.rounds),
+        powers=powers_of(pilot.cells, arguments.difference / 100, arguments.strategy),
+        prices=_Prices(speed, arguments.price_gpu_hour, arguments.price_million_tokens),
+        source=source,
+    )
     if arguments.json:
-        print(json.dumps(_as_json(arguments.run, pilot, forecasts, powers, prices, source)))
+        print(json.dumps(_as_json(found)))
     else:
-        _print(arguments.run, pilot, forecasts, powers, prices, source)
+        _print(found)
     return 0
 
 
@@ -123,7 +130,7 @@ def read_pilot(address: str) -> Pilot:
     """
     from pipeline.records.outcome import has_failed
     from pipeline.replay.pools import is_export, read_pool
-    from pipeline.report.pilot_forecast import speed_of
+    from pipeline.report.forecast import speed_of
     from pipeline.report.pool_cells import pool_cells
     from pipeline.report.run_data import read_run
 
@@ -157,7 +164,7 @@ class _Prices:
 
     def of(self, tokens: Interval) -> dict[str, Interval]:
         """GPU hours and money of completion tokens, as far as they are known."""
-        from pipeline.report.pilot_forecast import scaled
+        from pipeline.report.forecast import scaled
 
         found = {}
         if self.speed is not None:
@@ -169,20 +176,17 @@ class _Prices:
         return found
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    for name in _MOST:
-        value = getattr(arguments, name)
-        most = _MOST[name]
-        if value is not None and not 1 <= value <= most:
-            raise ConfigError(f"--{name} must be from 1 to {most:,}, got {value}")
-    if not 0.5 <= arguments.difference <= 100:
-        raise ConfigError(
-            f"--difference must be from 0.5 to 100 points, got {arguments.difference:g}"
-        )
-    for name in ("tokens_per_gpu_second", "price_gpu_hour", "price_million_tokens"):
-        value = getattr(arguments, name)
-        if value is not None and not 0 < value < float("inf"):
-            raise ConfigError(f"--{name.replace('_', '-')} must be > 0, got {value:g}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """All that is forecast from a pilot."""
+
+    address: str
+    pilot: Pilot
+    forecasts: Sequence[Forecast]
+    powers: Sequence[Power]
+    prices: _Prices
+    source: str
+    """Where the speed of `prices` is from."""
 
 
 def _published(cell: Cell) -> int:
@@ -208,11 +212,12 @@ def _speed(given: float | None, seen: Speed | None) -> tuple[float | None, str]:
     )
 
 
-def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) -> list[str]:
+def _notes(found: _Found) -> list[str]:
     from pipeline.planning.pilot import LEAST_QUESTIONS
     from pipeline.report import words
-    from pipeline.report.pilot_forecast import CHAIN, too_few
+    from pipeline.report.forecast import CHAIN, too_few
 
+    cells, source = found.pilot.cells, found.source
     fixed = dict.fromkeys(cell.label for cell in cells if cell.kind != CHAIN)
     notes = [
         "the questions must be of the same kind as the pilot's, drawn at random, and asked with "
@@ -226,7 +231,7 @@ def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) ->
             f"{words.listed(few)}"
         )
     drawn = min((cell.n for cell in cells if cell.kind == CHAIN), default=0)
-    if any(f.completions > 2 * drawn for f in forecasts if f.seen is None):
+    if any(f.completions > 2 * drawn for f in found.forecasts if f.seen is None):
         notes.append(
             f"more than twice the pilot's {drawn} rounds: where accuracy still moves in its last "
             f"ones, the interval is wide and rests on the chain's curve; a deeper pilot narrows it"
@@ -240,18 +245,11 @@ def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) ->
     return notes
 
 
-def _print(
-    address: str,
-    pilot: Pilot,
-    forecasts: Sequence[Forecast],
-    powers: Sequence[Power],
-    prices: _Prices,
-    source: str,
-) -> None:
+def _print(found: _Found) -> None:
     from pipeline.report import words
-    from pipeline.report.pilot_forecast import scaled, total_tokens
+    from pipeline.report.forecast import scaled, total_tokens
 
-    console = terminal()
+    console, pilot, forecasts, prices = terminal(), found.pilot, found.forecasts, found.prices
     for caution in pilot.cautions:
         console.print(f"warning: {caution}", soft_wrap=True)
     models = words.listed(list(dict.fromkeys(cell.backbone for cell in pilot.cells)))
@@ -260,7 +258,7 @@ def _print(
         asked = max(f.pilot + f.left_out for f in here)
         console.print(
             f"{benchmark}: {here[0].questions:,} other questions, from a pilot of "
-            f"{words.plural(asked, 'question')} ({address}, {models})",
+            f"{words.plural(asked, 'question')} ({found.address}, {models})",
             soft_wrap=True,
         )
         console.print(_table(here, prices))
@@ -276,15 +274,15 @@ def _print(
         f"million completion tokens{costs} (ends of the rows added up, so wider than 90 %)",
         soft_wrap=True,
     )
-    for power in powers:
+    for power in found.powers:
         console.print(_power_words(power), soft_wrap=True)
-    for note in _notes(pilot.cells, forecasts, source):
+    for note in _notes(found):
         console.print(note, soft_wrap=True)
 
 
 def _power_words(power: Power) -> str:
     from pipeline.report import words
-    from pipeline.report.pilot_forecast import REPEATED
+    from pipeline.report.forecast import REPEATED
 
     needed = power.questions
     return (
@@ -298,17 +296,13 @@ def _power_words(power: Power) -> str:
 
 
 def _table(forecasts: Sequence[Forecast], prices: _Prices) -> Table:
+    from jobs.tables import text_table
     from pipeline.report import words
-    from pipeline.report.pilot_forecast import scaled
+    from pipeline.report.forecast import scaled
 
-    table = Table(title="value [90 % interval]", title_justify="left")
-    table.add_column("strategy")
-    for name in ("N", "pilot", "accuracy", "million tokens"):
-        table.add_column(name, justify="right")
-    for name in prices.of(forecasts[0].tokens):
-        table.add_column(name.replace("_", " "), justify="right")
-    for f in forecasts:
-        table.add_row(
+    priced = [name.replace("_", " ") for name in prices.of(forecasts[0].tokens)]
+    rows = [
+        (
             f"{f.label}, {f.rule}",
             f"{f.completions}",
             words.percent(f.seen),
@@ -316,7 +310,10 @@ def _table(forecasts: Sequence[Forecast], prices: _Prices) -> Table:
             _amount(scaled(f.tokens, 1e-6), 3),
             *(_amount(value, 2) for value in prices.of(f.tokens).values()),
         )
-    return table
+        for f in forecasts
+    ]
+    header = ("strategy", "N", "pilot", "accuracy", "million tokens", *priced)
+    return text_table("value [90 % interval]", header, rows)
 
 
 def _amount(interval: Interval, digits: int) -> str:
@@ -329,29 +326,22 @@ def _amount(interval: Interval, digits: int) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def _as_json(
-    address: str,
-    pilot: Pilot,
-    forecasts: Sequence[Forecast],
-    powers: Sequence[Power],
-    prices: _Prices,
-    source: str,
-) -> dict[str, Any]:
-    from pipeline.report.pilot_forecast import total_tokens
+def _as_json(found: _Found) -> dict[str, Any]:
+    from pipeline.report.forecast import total_tokens
 
-    tokens = total_tokens(forecasts)
+    prices, tokens = found.prices, total_tokens(found.forecasts)
 
     def with_prices(values: dict[str, Any], of: Interval) -> dict[str, Any]:
         return values | {name: asdict(value) for name, value in prices.of(of).items()}
 
     return {
-        "pilot": address,
-        "cautions": list(pilot.cautions),
-        "forecasts": [with_prices(asdict(f), f.tokens) for f in forecasts],
-        "power": [asdict(power) for power in powers],
+        "pilot": found.address,
+        "cautions": list(found.pilot.cautions),
+        "forecasts": [with_prices(asdict(f), f.tokens) for f in found.forecasts],
+        "power": [asdict(power) for power in found.powers],
         "whole_run": with_prices({"tokens": asdict(tokens)}, tokens),
         "tokens_per_gpu_second": prices.speed,
-        "notes": _notes(pilot.cells, forecasts, source),
+        "notes": _notes(found),
     }
 
 

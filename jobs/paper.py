@@ -18,7 +18,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from jobs.cli import VerbParser, log_to_stderr
+from jobs.cli import VerbParser, add_shared, log_to_stderr
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
@@ -64,18 +64,8 @@ def parser() -> argparse.ArgumentParser:
         metavar=("GENERATOR", "VERIFIER"),
         help="numbers of parameters, for --cost flops",
     )
-    options.add_argument(
-        "--prices",
-        nargs=4,
-        type=float,
-        metavar=("PROMPT", "CACHED", "COMPLETION", "VERIFIER"),
-        help="US$ a million tokens, for --cost usd",
-    )
-    options.add_argument(
-        "--features",
-        metavar="FOLDER",
-        help="cache of features; by default the run's own, or beside it",
-    )
+    add_shared(options, "--prices", help="US$ a million tokens, for --cost usd")
+    add_shared(options, "--features")
     return options
 
 
@@ -84,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     from pipeline.paper.build import build
-    from pipeline.paper.from_runs import add_runs
+    from pipeline.paper.evaluation import add_runs
     from pipeline.replay.costs import Cost
     from pipeline.report.published import NONE_PUBLISHED, read_published
     from pipeline.report.run_data import read_run

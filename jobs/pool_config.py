@@ -1,4 +1,4 @@
-"""The run configuration behind a pool, for jobs that need its backbone."""
+"""*Pool config*: reads the run configuration behind a pool, for jobs that need its backbone."""
 
 from __future__ import annotations
 

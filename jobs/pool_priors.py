@@ -1,4 +1,4 @@
-"""A pool with the priors of a configuration or of a predictor, as the offline jobs use them."""
+"""*Pool priors*: gives a pool the priors of a configuration or of a predictor."""
 
 from __future__ import annotations
 

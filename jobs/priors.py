@@ -1,4 +1,4 @@
-"""The predictor of a run: checked before anything starts, asked before the engines start."""
+"""*Priors*: checks the predictor of a run, and predicts before the engines start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a run is: a bar with the time left on a terminal, log lines elsewhere."""
+"""*Progress*: a bar with the time left on a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 

@@ -24,9 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.table import Table
-
-from jobs.cli import VerbParser, at_least, log_to_stderr, terminal
+from jobs.cli import VerbParser, add_shared, at_least, log_to_stderr, terminal
 from jobs.endings import in_one_line
 from pipeline.core.errors import DataError
 
@@ -55,7 +53,7 @@ class _Answer(NamedTuple):
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("regrade", __doc__)
-    options.add_argument("run", metavar="RUN", help="run directory")
+    add_shared(options, "run")
     how = options.add_mutually_exclusive_group(required=True)
     how.add_argument(
         "--grader",
@@ -271,12 +269,12 @@ def _kappa(pairs: Mapping[tuple[str, str], int]) -> float:
 
 def _print_pairs(pairs: Counter[tuple[str, str]], one: str, other: str, what: str) -> None:
     """A table of how often two graders gave each pair of verdicts."""
-    table = Table(title=f"verdicts on {pairs.total():,} {what}", title_justify="left")
-    for column in (one, other, what):
-        table.add_column(column, justify="right")
-    for (was, now), count in sorted(pairs.items(), key=lambda item: -item[1]):
-        table.add_row(was, now, f"{count:,}")
-    terminal().print(table)
+    from jobs.tables import text_table
+
+    most_first = sorted(pairs.items(), key=lambda item: -item[1])
+    rows = [(was, now, f"{count:,}") for (was, now), count in most_first]
+    title = f"verdicts on {pairs.total():,} {what}"
+    terminal().print(text_table(title, (one, other, what), rows, left=()))
 
 
 class _Agreement:

@@ -17,7 +17,7 @@ import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from jobs.cli import VerbParser, add_set_option, log_to_stderr
+from jobs.cli import VerbParser, add_set_option, add_shared, log_to_stderr
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError, ReplayMissError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("replay", __doc__)
-    options.add_argument("run", metavar="RUN", help="run directory")
+    add_shared(options, "run")
     options.add_argument("--strategy", metavar="FILE", help="YAML file of strategies (jobs.sweep)")
     add_set_option(options, "override one field of that file")
     return options
@@ -69,13 +69,15 @@ def _again(run: RunDir) -> int:
 
 
 def _another(run: RunDir, config: SweepConfig) -> int:
+    from itertools import chain
+
     from jobs.tables import print_strategies
-    from pipeline.config.strategies import rule_of, rules_of
+    from pipeline.config.strategies import rules_of
     from pipeline.config.sweep import grid, science_of
     from pipeline.records.questions import read_questions
     from pipeline.records.table_rows import RowViews, TableRows
     from pipeline.replay.other_strategies import replay_other
-    from pipeline.report.run_data import without_gold
+    from pipeline.report.run_data import cells_of
     from pipeline.report.summary import summarise
 
     science = run.config().science
@@ -88,15 +90,13 @@ def _another(run: RunDir, config: SweepConfig) -> int:
     except ReplayMissError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    headlines = {label: rule_of(swept, strategy) for label, strategy in strategies.items()}
-    no_gold = without_gold(
-        {(q["benchmark"], q["question_id"]): q for q in RowViews(read_questions(run.folder))}
-    )
-    outcomes = (row for rival in found.values() for row in TableRows(rival.outcomes))
-    print_strategies(
-        summarise(outcomes, strategies, headlines, no_gold, rules, several=True),
-        synthetic=run.config().runtime.scripted is not None,
-    )
+    questions = {
+        (q["benchmark"], q["question_id"]): q for q in RowViews(read_questions(run.folder))
+    }
+    outcomes = [rival.outcomes for rival in found.values()]
+    rows = chain.from_iterable(map(TableRows, outcomes))
+    cells = cells_of(run.run_id, swept, strategies, rows, outcomes[0].schema, questions)
+    print_strategies(summarise(cells), synthetic=run.config().runtime.scripted is not None)
     for label, rival in found.items():
         print(f"{label}: over the completions of {rival.source}")
     return 0

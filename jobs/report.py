@@ -18,14 +18,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobs.cli import VerbParser, log_to_stderr
+from jobs.cli import VerbParser, log_to_stderr, number
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipeline.report.fronts import Row as FrontRow
     from pipeline.report.run_data import RunData
-    from pipeline.report.sweep import Row
+    from pipeline.report.sweeps import Row
+    from pipeline.report.sweeps import Row as FrontRow
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--price-per-million",
         metavar="X",
-        type=_price,
+        type=number(0),
         help="USD of a million generated tokens, in place of the prices of the run",
     )
     options.add_argument(
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
 
     log_to_stderr(arguments.level)
     runs = read_runs(arguments.runs)
-    sweep, fronts = _sweeps(arguments.sweep, runs), _fronts(arguments.sweep, runs)
+    sweep, fronts = _swept(arguments.sweep, runs)
     paper = NONE_PUBLISHED if arguments.paper is None else read_published(arguments.paper)
     out = arguments.out or _default_out(arguments.runs)
     folder = Folder(posixpath.dirname(out) or ".")
@@ -89,63 +89,39 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _sweeps(path: str | None, runs: Sequence[RunData]) -> list[Row]:
-    """Rows of the sweep given, or of those that the runs have, which say whose they are."""
-    from pipeline.report.sweep import FILE, sweep_rows
+def _swept(
+    path: str | None, runs: Sequence[RunData]
+) -> tuple[list[Row], dict[str, Sequence[FrontRow]]]:
+    """Rows of the sweep given, or of those that the runs have, which say whose they are, and the
+    fronts beside each, by whose they are; of older sweeps there are none."""
+    from pipeline.report.sweeps import FILE, fronts_name, read_fronts, sweep_rows
     from pipeline.store.storage import Folder
 
-    backbones = {run.config.science.generator.model for run in runs}
+    files = [(run.run_id, run.run.folder, FILE) for run in runs if run.run.folder.has(FILE)]
     if path is not None:
+        backbones = {run.config.science.generator.model for run in runs}
         if len(backbones) > 1:
             raise ConfigError(
                 f"--sweep must go with runs of one backbone, got {', '.join(sorted(backbones))}: "
                 f"leave it out, and the sweeps of the runs' own folders are shown"
             )
-        folder, name = Folder(posixpath.dirname(path) or "."), posixpath.basename(path)
-        return sweep_rows(folder.read_table(name), path)
-    swept = [run for run in runs if run.run.folder.has(FILE)]
-    return [
-        {
-            **row,
-            "source": run.run_id if len(swept) > 1 else None,
-            "backbone": run.config.science.generator.model,
-        }
-        for run in swept
-        for row in sweep_rows(run.run.folder.read_table(FILE), f"{run.run.address}/{FILE}")
+        files = [("", Folder(posixpath.dirname(path) or "."), posixpath.basename(path))]
+    several = len(files) > 1
+    rows = [
+        {**row, "source": run if several else None}
+        for run, folder, name in files
+        for row in sweep_rows(folder.read_table(name), f"{folder.address}/{name}")
     ]
-
-
-def _fronts(path: str | None, runs: Sequence[RunData]) -> dict[str, list[FrontRow]]:
-    """Rows of the fronts beside each sweep, by whose they are; of older sweeps there are none."""
-    from pipeline.report.fronts import fronts_name, read_fronts
-    from pipeline.report.sweep import FILE
-    from pipeline.store.storage import Folder
-
-    if path is not None:
-        folder, name = Folder(posixpath.dirname(path) or "."), fronts_name(posixpath.basename(path))
-        found = {"": (folder, name)}
-    else:
-        found = {run.run_id: (run.run.folder, fronts_name(FILE)) for run in runs}
-    made = {
-        source: read_fronts(folder.read_table(name), name)
-        for source, (folder, name) in found.items()
-        if folder.has(name)
+    fronts = {
+        run if several else "": read_fronts(folder.read_table(beside), beside)
+        for run, folder, name in files
+        if folder.has(beside := fronts_name(name))
     }
-    return made if len(made) > 1 else dict(zip([""], made.values(), strict=False))
+    return rows, fronts
 
 
 def _default_out(runs: list[str]) -> str:
     return posixpath.join(runs[0].rstrip("/"), "report.html") if len(runs) == 1 else "report.html"
-
-
-def _price(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"a price must be a number >= 0, got {text!r}")
-    return value
 
 
 def _questions(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The command line that every job with a run directory shares."""
+"""*opened_run*: makes or resumes a run directory as the command line says."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import json
 import sys
 from dataclasses import asdict, replace
 
-from jobs.cli import VerbParser, log_to_stderr
+from jobs.cli import VerbParser, add_shared, log_to_stderr
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
@@ -25,13 +25,13 @@ _MOST_CHARS = 200_000
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("show", __doc__)
-    options.add_argument("run", metavar="RUN", help="run directory")
+    add_shared(options, "run")
     options.add_argument("question", metavar="QUESTION", help="id, BENCHMARK/ID or place from 1")
     options.add_argument(
         "--strategy", metavar="LABEL", action="append", help="only this one; may be given again"
     )
     options.add_argument("--text", action="store_true", help="also print the completions")
-    options.add_argument("--json", action="store_true", help="print one JSON object instead")
+    add_shared(options, "--json")
     return options
 
 

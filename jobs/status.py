@@ -1,4 +1,4 @@
-"""How a run is going, told from another shell.
+"""Show how far a run is, from another shell.
 
     python -m jobs.status runs/laptop-20260101-120000
     python -m jobs.status runs/laptop-20260101-120000 --watch
@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from jobs.cli import VerbParser, log_to_stderr, terminal
+from jobs.cli import VerbParser, add_shared, log_to_stderr, number, terminal
 from jobs.endings import in_one_line
 from pipeline.core.errors import MarkovScaleError
 
 if TYPE_CHECKING:
-    from pipeline.report.forecast import RunProgress
     from pipeline.report.run_data import RunData
+    from pipeline.report.run_progress import RunProgress
 
 _WIDE = 100  # columns of a terminal
 _LONGEST_S = 86_400.0
@@ -46,11 +46,11 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("status", __doc__)
     options.add_argument("run", metavar="RUN", help="run directory, or a folder of them")
-    options.add_argument("--json", action="store_true", help="print one JSON object instead")
+    add_shared(options, "--json")
     options.add_argument(
         "--watch",
         metavar="SECONDS",
-        type=_seconds,
+        type=number(0, _LONGEST_S),
         nargs="?",
         const=10.0,
         help="tell again every so many seconds (10) until the run is over",
@@ -62,8 +62,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    from pipeline.report.forecast import progress_of
     from pipeline.report.run_data import read_run
+    from pipeline.report.run_progress import progress_of
 
     log_to_stderr(arguments.level)
     console = terminal()
@@ -99,39 +99,30 @@ def _runs_within(address: str) -> list[str]:
 
 def _index(addresses: Sequence[str], now: float) -> Table:
     """A line per run; one that cannot be read says why."""
-    from pipeline.report.forecast import progress_of
+    from jobs.tables import text_table
     from pipeline.report.run_data import read_run
+    from pipeline.report.run_progress import progress_of
 
-    table = Table()
-    for name in ("run", "state", "chains", "benchmarks", "generator"):
-        table.add_column(name, no_wrap=name in ("run", "state"))
+    rows: list[tuple[str, ...]] = []
     for address in addresses:
         try:
             run = read_run(address)
             progress = progress_of(run)
         except MarkovScaleError as error:
-            table.add_row(address.rpartition("/")[2], "unreadable", "", str(error), "")
+            rows.append((address.rpartition("/")[2], "unreadable", "", str(error), ""))
             continue
         science = run.config.science
-        table.add_row(
-            run.run_id,
-            _state(run, progress, now) + (" (synthetic)" if run.synthetic else ""),
-            f"{progress.done:,} of {progress.asked:,}",
-            ", ".join(source.name for source in science.benchmarks),
-            science.generator.model,
+        rows.append(
+            (
+                run.run_id,
+                _state(run, progress, now) + (" (synthetic)" if run.synthetic else ""),
+                f"{progress.done:,} of {progress.asked:,}",
+                ", ".join(source.name for source in science.benchmarks),
+                science.generator.model,
+            )
         )
-    return table
-
-
-def _seconds(text: str) -> float:
-    """A type of argparse: a pause that a process can sleep."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= _LONGEST_S:
-        raise argparse.ArgumentTypeError(f"must be seconds, from 0 to {_LONGEST_S:g}, got {text!r}")
-    return value
+    header = ("run", "state", "chains", "benchmarks", "generator")
+    return text_table("", header, rows, left=range(5), whole=(0, 1))
 
 
 def _state(run: RunData, progress: RunProgress, now: float) -> str:
@@ -223,30 +214,27 @@ def _left(progress: RunProgress) -> str:
 
 def _tables(progress: RunProgress, width: int) -> Iterator[Table]:
     """One a benchmark; names and accuracies are whole, mean rounds stand where there is room."""
+    from jobs.tables import text_table
     from pipeline.report import words
 
     so_far = "" if progress.done == progress.asked else ", so far (short chains end first)"
+    wide = width >= _WIDE
     for benchmark in dict.fromkeys(strategy.benchmark for strategy in progress.strategies):
-        table = Table(title=f"{benchmark}{so_far}", title_justify="left")
-        table.add_column("strategy", no_wrap=True)
-        table.add_column("done", justify="right", no_wrap=True)
-        if width >= _WIDE:
-            table.add_column("rounds\na chain", justify="right")
-        table.add_column("accuracy\n[95 %]", justify="right", no_wrap=True)
-        table.add_column("answer by", no_wrap=True)
-        table.add_column("stopped")
-        for strategy in progress.strategies:
-            if strategy.benchmark != benchmark:
-                continue
-            table.add_row(
+        rows = [
+            (
                 strategy.label,
                 f"{strategy.done:,} of {strategy.asked:,}",
-                *([words.decimal(strategy.mean_rounds, 2)] if width >= _WIDE else []),
                 words.percent_with(strategy.accuracy),
                 strategy.rule,
                 ", ".join(f"{why} {number:,}" for why, number in sorted(strategy.stops.items())),
+                *([words.decimal(strategy.mean_rounds, 2)] if wide else []),
             )
-        yield table
+            for strategy in progress.strategies
+            if strategy.benchmark == benchmark
+        ]
+        header = ("strategy", "done", "accuracy\n[95 %]", "answer by", "stopped",
+                  *(["rounds\na chain"] if wide else []))  # fmt: skip
+        yield text_table(f"{benchmark}{so_far}", header, rows, left=(0, 3, 4), whole=range(4))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from typing import IO
 from jobs.cli import (
     VerbParser,
     add_set_option,
+    at_least,
     log_to_stderr,
     same_verbosity,
     shipped_config,
@@ -50,7 +51,10 @@ def parser() -> argparse.ArgumentParser:
         "--name", required=True, metavar="NAME", help="begins the name of every run directory"
     )
     options.add_argument(
-        "--at-once", type=int, metavar="N", help="runs at the same time; all of them by default"
+        "--at-once",
+        type=at_least(1),
+        metavar="N",
+        help="runs at the same time; all of them by default",
     )
     add_set_option(options, "override one field in every configuration")
     return options
@@ -62,8 +66,6 @@ def main(argv: list[str] | None = None) -> int:
     log_to_stderr(arguments.level)
     try:
         runs = runs_of(arguments.configs, arguments.overrides, arguments.name)
-        if arguments.at_once is not None and arguments.at_once < 1:
-            raise ConfigError(f"--at-once must be at least 1, got {arguments.at_once}")
     except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jobs.cli import VerbParser, add_set_option, log_to_stderr, shipped_config
+from jobs.cli import VerbParser, add_set_option, add_shared, log_to_stderr, shipped_config
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
@@ -51,17 +51,11 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--choose-on", metavar="RUN", help="another pool on which tuned fields are chosen too"
     )
-    options.add_argument(
-        "--features",
-        metavar="FOLDER",
-        help="cache of features; by default the run's own, or beside it",
-    )
+    add_shared(options, "--features")
     add_set_option(options, "override one field, such as priors.predictor=FOLDER")
-    options.add_argument(
+    add_shared(
+        options,
         "--prices",
-        nargs=4,
-        type=float,
-        metavar=("PROMPT", "CACHED", "COMPLETION", "VERIFIER"),
         help="US$ a million tokens: prints what 1,000 questions cost under each setting",
     )
     options.add_argument("--out", metavar="FILE", help="Parquet file to write (RUN/sweep.parquet)")
@@ -75,14 +69,14 @@ def main(argv: list[str] | None = None) -> int:
     import pyarrow as pa
 
     from jobs.pool_priors import predicted_pool
-    from jobs.sweep_tables import print_costs, print_fronts, print_sweep
+    from jobs.tables import print_costs, print_fronts, print_sweep
     from pipeline.config.strategies import rules_of
     from pipeline.config.sweep import SweepConfig, science_of
     from pipeline.replay.costs import Cost
     from pipeline.replay.fronts import SCHEMA, sweep_fronts
     from pipeline.replay.pools import read_pool
     from pipeline.replay.sweep import fitting, sweep_table
-    from pipeline.report.fronts import fronts_name
+    from pipeline.report.sweeps import fronts_name
     from pipeline.store.storage import Folder
 
     log_to_stderr(arguments.level)

@@ -1,30 +1,80 @@
-"""Tables for the terminal."""
+"""*Tables*: writes the tables of every verb to the terminal: runs, sweeps, fronts, costs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from jobs.cli import terminal
-from pipeline.answers.answer_rules import RULES, AnswerRule
+from pipeline.answers.answer_rules import RULES, AnswerRule, rule_named
 from pipeline.planning.run_caps import Capped
+from pipeline.report import words
 from pipeline.report.capped import NotRun, first_words
 from pipeline.report.usage import as_sentence, judge_words, usage_words
 from pipeline.report.utilisation import as_lines
+from pipeline.results.settings import fields_words, varied
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipeline.replay.costs import Cost
+    from pipeline.replay.sweep import SweepResult
 
 _UNBOUND = 10_000
 _SHOWN = (AnswerRule.LAST, AnswerRule.PRM_ARGMAX)
-"""Rules that get a column always; others only where they are some strategy's headline."""
+"""Rules that are always shown; others only where they are a strategy's own, or a user's."""
+_CHOSEN = {None: "", "held_out": "other half", "test": "these questions (too good)"}
+_MARKED = "* the rule that defines the strategy's answer"
+
+Row = dict[str, Any]
 
 
-def print_summary(summary: dict[str, Any], address: str, *, verbose: bool = False) -> None:
+def text_table(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: Collection[int] = (0,),
+    whole: Collection[int] = (),
+    fold: bool = False,
+) -> Table:
+    """A table for the terminal.
+
+    Args:
+        title: above it; "" for none.
+        header: the names of the columns.
+        rows: their cells.
+        left: places of the columns of text; the others hold numbers, aligned on the right.
+        whole: places of the columns that are never broken into lines.
+        fold: whether words that are wider than their column are broken in place of cut.
+    """
+    table = Table(title=title or None, title_justify="left")
+    for place, name in enumerate(header):
+        table.add_column(
+            name,
+            justify="left" if place in left else "right",
+            no_wrap=place in whole,
+            overflow="fold" if fold else "ellipsis",
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_synthetic(console: Console, made: str) -> None:
+    """Says that scripted engines made the data: ``these figures``, ``this pool``."""
+    console.print(f"SYNTHETIC: scripted engines made {made}, no model did")
+
+
+def print_summary(summary: Row, address: str, *, verbose: bool = False) -> None:
     """One table a benchmark, the fitted chains, the bill and where it all is; `verbose` also tells
     how busy the pools were."""
     console = terminal()
@@ -55,21 +105,21 @@ def _print_marked(console: Console, mark: str, text: str) -> None:
     console.print(Text.assemble((mark, "bold"), " ", text), soft_wrap=True)
 
 
-def print_strategies(entries: Sequence[dict[str, Any]], *, synthetic: bool) -> None:
+def print_strategies(entries: Sequence[Row], *, synthetic: bool) -> None:
     """One table a benchmark of entries of `pipeline.report.summary.summarise`."""
     console = terminal()
     if synthetic:
-        console.print("SYNTHETIC: scripted engines made these figures, no model did")
+        print_synthetic(console, "these figures")
     for benchmark in dict.fromkeys(entry["benchmark"] for entry in entries):
         of_benchmark = [e for e in entries if e["benchmark"] == benchmark]
         table, dropped = _fitting(benchmark, of_benchmark, console)
         console.print(table)
         if dropped:
             console.print(f"not shown for want of width: {'; '.join(dropped)}")
-    console.print("* the rule that defines the strategy's answer")
+    console.print(_MARKED)
 
 
-def _chain(fit: dict[str, Any]) -> str:
+def _chain(fit: Row) -> str:
     """The fitted chain in a line; what no transition says anything on is not made up."""
     where = f"{fit['benchmark']}, {fit['strategy']}"
     if fit.get("from_right") == 0:
@@ -87,15 +137,13 @@ def _chain(fit: dict[str, Any]) -> str:
 @dataclass(frozen=True)
 class _Column:
     title: str
-    cell: Callable[[dict[str, Any]], str]
+    cell: Callable[[Row], str]
     drop: int = 0
     """The higher, the earlier it gives way where the terminal is narrow; 0 never does."""
     right: bool = True
 
 
-def _fitting(
-    benchmark: str, entries: list[dict[str, Any]], console: Console
-) -> tuple[Table, list[str]]:
+def _fitting(benchmark: str, entries: list[Row], console: Console) -> tuple[Table, list[str]]:
     """The table with as many columns as the console is wide enough for, and what was left out.
 
     The name of a strategy and its accuracy by its own rule always stand there in full.
@@ -112,7 +160,7 @@ def _fitting(
         dropped.append(most.title.partition("\n")[0])
 
 
-def _columns(entries: list[dict[str, Any]]) -> list[_Column]:
+def _columns(entries: list[Row]) -> list[_Column]:
     headlines = {entry["headline_rule"] for entry in entries}
     rules = [
         rule
@@ -149,24 +197,149 @@ def _columns(entries: list[dict[str, Any]]) -> list[_Column]:
     return [*found, sources]
 
 
-def _table(benchmark: str, entries: list[dict[str, Any]], columns: list[_Column]) -> Table:
-    table = Table(title=f"{benchmark}: {entries[0]['questions']} questions", title_justify="left")
-    for column in columns:
-        justify: JustifyMethod = "right" if column.right else "left"
-        table.add_column(column.title, justify=justify, overflow="fold")
-    for entry in entries:
-        table.add_row(*(column.cell(entry) for column in columns))
-    return table
+def _table(benchmark: str, entries: list[Row], columns: list[_Column]) -> Table:
+    return text_table(
+        f"{benchmark}: {entries[0]['questions']} questions",
+        [column.title for column in columns],
+        [[column.cell(entry) for column in columns] for entry in entries],
+        left=[place for place, column in enumerate(columns) if not column.right],
+        fold=True,
+    )
 
 
-def _saved(entry: dict[str, Any]) -> str:
+def _saved(entry: Row) -> str:
     saved = entry["tokens_saved"]
     return "-" if saved is None else f"{saved:z.1%}"  # no minus before a zero
 
 
-def _accuracy(entry: dict[str, Any], *, rule: str) -> str:
+def _accuracy(entry: Row, *, rule: str) -> str:
     value = entry["accuracy"].get(rule)
     if value is None or value["accuracy"] is None:
         return "-"
-    mark = "*" if entry["headline_rule"] == rule else ""
-    return f"{value['accuracy']:.3f} [{value['low']:.3f}, {value['high']:.3f}]{mark}"
+    return _interval(value) + ("*" if entry["headline_rule"] == rule else "")
+
+
+def _interval(row: Mapping[str, Any], name: str = "accuracy") -> str:
+    """A share of a row with its interval."""
+    if row[name] is None:
+        return "-"
+    low, high = (row[end if name == "accuracy" else f"{name}_{end}"] for end in ("low", "high"))
+    return f"{row[name]:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def print_sweep(table: pa.Table, choose: Sequence[str], *, synthetic: bool) -> None:
+    """One table a benchmark: chosen settings, and those that had no alternative."""
+    console = terminal()
+    if synthetic:
+        print_synthetic(console, "this pool")
+    shown = {*map(str, _SHOWN)}
+    rows = [
+        row
+        for row in table.to_pylist()
+        if row["headline"] or row["answer_rule"] in shown or row["answer_rule"] not in RULES
+    ]
+    for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
+        own = [row for row in rows if row["benchmark"] == benchmark]
+        chains = max(row["chains"] for row in own)
+        together = {"majority": f"maj@{chains}", "any_right": f"pass@{chains}"}
+        together = together if chains > 1 else {}
+        lines = [
+            (
+                row["strategy"],
+                str(row["n"]),
+                _settings(row, own),
+                _CHOSEN.get(row["chosen_on"], row["chosen_on"]),
+                row["answer_rule"] + (" *" if row["headline"] else ""),
+                *(_interval(row, name) for name in ("accuracy", *together)),
+                f"{row['tokens_per_question']:,.0f}",
+                f"{row['completions_per_question']:.2f}",
+            )
+            for row in _lines(own, choose)
+        ]
+        header = ("strategy", "N", "settings", "chosen on", "answer rule",
+                  "accuracy [95 % interval]", *together.values(), "tokens a question",
+                  "completions")  # fmt: skip
+        questions = max(row["questions"] for row in own)
+        title = f"{benchmark}: {questions} questions"
+        console.print(text_table(title, header, lines, left=range(5)))
+    console.print(f"{_MARKED}; all rules are in the file")
+
+
+def print_fronts(rows: Sequence[Mapping[str, Any]]) -> None:
+    """One table a benchmark: mean accuracy over budgets, and against the controls."""
+    from pipeline.report.sweeps import controls_of, ranked, sentence
+    from pipeline.statistics.intervals import interval_in
+
+    console = terminal()
+    for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
+        own = [row for row in rows if row["benchmark"] == benchmark]
+        console.print(sentence(own, benchmark))
+        controls = controls_of(own)
+        gains = {
+            (row["family"], row["against"]): f"{words.points(row['value'])} "
+            f"{words.points_range(row['low'], row['high'])}"
+            for row in own
+            if row["measure"] == "mean_difference"
+        }
+        lines = [
+            (
+                mean["family"],
+                words.percent_with(interval_in(mean)),
+                *(gains.get((mean["family"], control), "") for control in controls),
+            )
+            for mean in ranked(own)
+        ]
+        header = ("family", "mean accuracy over budgets",
+                  *(f"minus {control}, points" for control in controls))  # fmt: skip
+        title = f"{benchmark}: fronts, settings chosen on the other half"
+        console.print(text_table(title, header, lines, whole=(0,)))
+
+
+def print_costs(result: SweepResult, cost: Cost) -> None:
+    """What 1,000 questions like those of the pool cost under each setting, by its own rule, and
+    each of them that is answered right; cheapest first."""
+    import numpy as np
+
+    from pipeline.replay.costs import needs_scores
+    from pipeline.replay.sweep import settings_of
+
+    rows = []
+    for setting in result.settings:
+        strategy = setting.strategy
+        rule = rule_named(strategy.default_rule)
+        right_Q = setting.right_Q(rule)
+        right, questions = float(np.nansum(right_Q)), len(right_Q)
+        scored = needs_scores(strategy, rule)
+        usd = float(cost.of(setting.spent_Q, scored=scored).sum()) / 1e6 / questions * 1000
+        drawn = float(setting.completions_Q.mean())
+        each = f"{usd * questions / right / 1000:.2g}" if right else "-"
+        name, own = setting.label, settings_of(strategy)
+        alike = [settings_of(s.strategy) for s in result.settings if s.label == name]
+        tuned = [n for n in own if n != "n" and any(own[n] != other[n] for other in alike)]
+        told = ", ".join(f"{field} {own[field]}" for field in tuned)
+        numbers = (f"{right / questions:.1%}", f"{drawn:.2f}", f"{usd:.3g}", each)
+        rows.append((usd, (name, told, str(strategy.n), *numbers)))
+    header = ("strategy", "settings", "N", "right", "completions", "US$", "US$ a right answer")
+    cheapest = [row for _, row in sorted(rows)]
+    terminal().print(text_table("cost of 1,000 questions, US$", header, cheapest, left=(0, 1)))
+
+
+def _lines(rows: list[Row], choose: Sequence[str]) -> list[Row]:
+    """Chosen settings, and settings that differ from no other in tuned fields alone."""
+    from pipeline.report.sweeps import fixed_of
+
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["strategy"], fixed_of(row, choose)), []).append(row)
+    kept = []
+    for group in groups.values():
+        alone = len({row["settings"] for row in group if row["chosen_on"] is None}) == 1
+        kept += [row for row in group if row["chosen_on"] is not None or alone]
+    return kept
+
+
+def _settings(row: Row, rows: list[Row]) -> str:
+    """The settings that tell this strategy's rows apart; both halves' where they chose apart."""
+    mine = json.loads(row["settings"])
+    others = [json.loads(r["settings"]) for r in rows if r["strategy"] == row["strategy"]]
+    return fields_words(mine, [n for n in varied(others) if n != "n"])

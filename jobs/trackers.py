@@ -1,4 +1,4 @@
-"""A run's progress for an experiment tracker: ``--tracker wandb`` or ``--tracker mlflow``.
+"""*Tracking*: sends a run's progress to an experiment tracker: ``--tracker wandb`` or ``mlflow``.
 
 The tracker is told the configuration, the metrics of every ten seconds, the accuracies at the end
 and the report. It works in a thread of its own: where it fails, hangs or is slow, the run goes on

@@ -20,10 +20,16 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jobs.cli import VerbParser, add_set_option, at_least, log_to_stderr, shipped_config
+from jobs.cli import (
+    VerbParser,
+    add_set_option,
+    at_least,
+    log_to_stderr,
+    number,
+    shipped_config,
+)
 from jobs.endings import in_one_line
 from jobs.supervision import supervised
 from pipeline.core.errors import ConfigError
@@ -78,7 +84,10 @@ def parser() -> argparse.ArgumentParser:
         "--epochs", type=at_least(1), metavar="N", help="of the paper's setting (30)"
     )
     options.add_argument(
-        "--learning-rate", type=_rate, metavar="X", help="of the paper's setting (1e-5)"
+        "--learning-rate",
+        type=number(0, 1, above=True),
+        metavar="X",
+        help="of the paper's setting (1e-5)",
     )
     options.add_argument(
         "--seed", type=at_least(0), metavar="N", default=0, help="of split and fit (0)"
@@ -119,14 +128,6 @@ def main(argv: list[str] | None = None) -> int:
     lines += _agree(pool, arguments)
     print("\n".join(lines))
     return 0
-
-
-def _rate(text: str) -> float:
-    """A type of argparse: a learning rate."""
-    with suppress(ValueError):
-        if 0 < float(text) <= 1:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text[:40]!r}")
 
 
 def _agree(pool: CompletionPool, arguments: argparse.Namespace) -> list[str]:

@@ -1,4 +1,4 @@
-"""The steps of jobs.train: features, targets, heads, card."""
+"""*train*: fits and saves a predictor: features, targets, heads, card."""
 
 from __future__ import annotations
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.report.utilisation import EMPTY, as_lines, better_split, pool_report
+from pipeline.report.utilisation import EMPTY, as_lines, pool_report
 
-GPUS = {"generator": 1.0, "verifier": 1.0}
 SLOTS = 10
 
 
@@ -61,8 +60,7 @@ def test_a_full_run_is_bound_by_the_generator() -> None:
         [
             row(10, 60, [stats(up=10, slot=9), stats("g1", up=10, slot=10)]),
             row(20, 20, [stats(up=20, slot=18), stats("g1", up=20, slot=20, kv_usage=0.7)]),
-        ],
-        GPUS,
+        ]
     )
 
     assert report == {
@@ -82,7 +80,6 @@ def test_a_full_run_is_bound_by_the_generator() -> None:
         "verifier": None,
         "slot_time": slot_time(used=0.95, control_plane=0.05),
         "bound_by": "generator",
-        "better_split": None,
         "sticky_rate": None,
     }
 
@@ -90,7 +87,7 @@ def test_a_full_run_is_bound_by_the_generator() -> None:
 def test_the_tail_is_where_fewer_chains_are_left_than_slots() -> None:
     """From 10 chains for 10 slots evenly down to none, half of the slot time has no chain."""
     report = pool_report(
-        [row(10, 10, [stats(up=10, slot=10)]), row(30, 0, [stats(up=30, slot=20)])], GPUS
+        [row(10, 10, [stats(up=10, slot=10)]), row(30, 0, [stats(up=30, slot=20)])]
     )
     assert report is not None
 
@@ -101,7 +98,7 @@ def test_the_tail_is_where_fewer_chains_are_left_than_slots() -> None:
 def test_a_step_into_the_tail_is_divided() -> None:
     """From 20 chains to none: full for half of the step, then half empty on average."""
     report = pool_report(
-        [row(10, 20, [stats(up=10, slot=10)]), row(20, 0, [stats(up=20, slot=16)])], GPUS
+        [row(10, 20, [stats(up=10, slot=10)]), row(20, 0, [stats(up=20, slot=16)])]
     )
     assert report is not None
 
@@ -112,7 +109,7 @@ def test_start_and_the_time_between_phases_are_apart() -> None:
     """Engines that are up before a phase begins wait for it."""
     first = row(10, 0, [stats(up=20, slot=10)], chains=100, chains_stopped=0)
     second = row(10, 50, [stats(up=40, slot=20)], phase=1)
-    report = pool_report([first, second], GPUS)
+    report = pool_report([first, second])
     assert report is not None
 
     assert report["slot_time"] == slot_time(used=0.5, start=0.25, between_phases=0.25)
@@ -124,7 +121,7 @@ def test_nothing_before_the_first_round_is_anyones_fault() -> None:
         row(10, 100, [stats(up=10, slot=1)], rounds=0),
         row(20, 60, [stats(up=20, slot=11)]),
     ]
-    report = pool_report(rows, GPUS)
+    report = pool_report(rows)
     assert report is not None
 
     assert report["slot_time"] == slot_time(used=0.55, start=0.45)
@@ -151,7 +148,7 @@ def test_why_slots_were_empty(
 ) -> None:
     """Half of the slots are empty although chains are left: where the chains were says why."""
     judges = [stats("v0", up=10, slot=1.0, request_s=scored_s)]
-    report = pool_report([row(10, 50, [stats(up=10, slot=5, **generator)], judges, **fields)], GPUS)
+    report = pool_report([row(10, 50, [stats(up=10, slot=5, **generator)], judges, **fields)])
     assert report is not None
 
     assert report["slot_time"] == slot_time(used=0.5, **{reason: 0.5})
@@ -160,7 +157,7 @@ def test_why_slots_were_empty(
 
 def test_many_preemptions_are_the_kv_cache_even_of_a_full_run() -> None:
     """What is generated twice keeps slots full too."""
-    report = pool_report([row(10, 50, [stats(up=10, slot=10, preemptions=6)])], GPUS)
+    report = pool_report([row(10, 50, [stats(up=10, slot=10, preemptions=6)])])
     assert report is not None
 
     assert report["bound_by"] == "kv_cache"
@@ -173,7 +170,7 @@ def test_lives_of_replicas_and_attempts_add_up() -> None:
         row(20, 60, [stats(up=5, slot=5, preemptions=1)]),
         row(10, 50, [stats("h0", up=10, slot=10)], attempt=2),
     ]
-    report = pool_report(rows, GPUS)
+    report = pool_report(rows)
     assert report is not None
 
     generator = report["generator"]
@@ -186,53 +183,19 @@ def test_rows_without_news_of_engines_are_skipped() -> None:
     silent = row(5, 90, [])
     told = [row(10, 80, [stats(up=10, slot=9)]), row(20, 60, [stats(up=20, slot=19)])]
 
-    assert pool_report([silent], GPUS) is None
-    assert pool_report([silent, told[0], told[0], told[1]], GPUS) == pool_report(told, GPUS)
+    assert pool_report([silent]) is None
+    assert pool_report([silent, told[0], told[0], told[1]]) == pool_report(told)
 
 
 def used(replicas: int, seconds: float) -> dict[str, Any]:
     return {"replicas": replicas, "slot_s": seconds}
 
 
-@pytest.mark.parametrize(
-    ("generator", "verifier", "gpus", "expected"),
-    [
-        # an idle verifier gives a GPU to the generator
-        (used(2, 200), used(2, 20), GPUS, {"generator": 3, "verifier": 1, "time": 2 / 3}),
-        # a swamped one takes two
-        (used(3, 100), used(1, 300), GPUS, {"generator": 1, "verifier": 3, "time": 1 / 3}),
-        # replicas of two GPUs move in pairs
-        (
-            used(2, 100),
-            used(4, 20),
-            {"generator": 2.0, "verifier": 1.0},
-            {"generator": 3, "verifier": 2, "time": 2 / 3},
-        ),
-        # on CPU a replica counts as one
-        (
-            used(2, 200),
-            used(2, 20),
-            {"generator": 0.0, "verifier": 0.0},
-            {"generator": 3, "verifier": 1, "time": 2 / 3},
-        ),
-        (used(3, 300), used(1, 90), GPUS, None),
-        (used(1, 10), None, GPUS, None),
-        (used(1, 0), used(1, 0), GPUS, None),
-    ],
-)
-def test_better_splits(generator: Any, verifier: Any, gpus: Any, expected: Any) -> None:
-    """The work of both pools, divided over the GPUs that there are, in whole replicas."""
-    found = better_split({"generator": generator, "verifier": verifier}, gpus)
-
-    assert found == (None if expected is None else pytest.approx(expected))
-
-
 def test_words() -> None:
-    """Two lines, and a third where another split is better."""
+    """Two lines: each pool, and the slot time of the generator."""
     judges = [stats("v0", up=10, slot=0.2), stats("v1", up=10, slot=0.2)]
     report = pool_report(
-        [row(10, 60, [stats(up=10, slot=9), stats("g1", up=10, slot=7)], judges, sticky_rate=0.9)],
-        GPUS,
+        [row(10, 60, [stats(up=10, slot=9), stats("g1", up=10, slot=7)], judges, sticky_rate=0.9)]
     )
     assert report is not None
 
@@ -242,6 +205,4 @@ def test_words() -> None:
         "90% of later rounds stayed on their replica",
         "slot time of the generator: 80% used, 20% empty while controllers worked; bound by the "
         "generator's slots: more replicas make the run shorter",
-        "a better split of the same GPUs: 3 generator and 1 verifier replicas, about 67% of the "
-        "time",
     ]

@@ -17,8 +17,8 @@ from pipeline.config.run import RunConfig
 from pipeline.records.questions import questions_table
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.run import replay_run
-from pipeline.report.forecast import progress_of
 from pipeline.report.run_data import read_run
+from pipeline.report.run_progress import progress_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("local_ray"), pytest.mark.timeout(600)]
 

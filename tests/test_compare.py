@@ -98,7 +98,6 @@ def test_pilots_are_ranked_by_their_limit(folder: Path, capsys: pytest.CaptureFi
         (["{f}/one", "--strategy", "base"], "one run must have two strategies to compare"),
         (["{f}/one", "--strategy", "base", "--strategy", "x"], "must have a strategy 'x', it has"),
         (["{f}/one", *["--strategy", "base"] * 3], "twice, not more"),
-        (["{f}/one", "--n", "0"], "--n must be >= 1, got 0"),
         (["{f}/parallel"], "parallel must have outcomes of one MR-Thinking"),
         (["{f}/new", "--rule", "vote"], "a run to compare must have outcomes"),
         (["{f}/one", "{f}/two/../one"], "runs to look at together must differ"),

@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from datasets import load_dataset
-from huggingface_hub import DatasetCard, parse_eval_result_entries
+from huggingface_hub import DatasetCard
 
 from jobs.export import main
 from jobs.results import write_summary
@@ -126,8 +125,8 @@ def test_lm_eval_logs_have_the_accuracies_of_the_summary(tmp_path: Path, run: Ru
     assert stated == counted(rows) == told(run)
 
 
-def test_tables_and_results_have_the_accuracies_of_the_summary(tmp_path: Path, run: RunDir) -> None:
-    """CSV: both files agree, line by line. YAML: read by `huggingface_hub`, in percent."""
+def test_tables_have_the_accuracies_of_the_summary(tmp_path: Path, run: RunDir) -> None:
+    """Both CSV files agree, line by line."""
     folder = exported(run, "csv", tmp_path / "tables")
     with (folder / "accuracies.csv").open(newline="", encoding="utf-8-sig") as file:
         table = list(csv.DictReader(file))
@@ -153,17 +152,6 @@ def test_tables_and_results_have_the_accuracies_of_the_summary(tmp_path: Path, r
     }
 
     assert stated == counted(rows) == told(run)
-    results = exported(run, "hf_results", tmp_path / "model") / ".eval_results"
-    for path in results.iterdir():
-        headline = [
-            float(row["accuracy"])
-            for row in table
-            if row["benchmark"] == path.stem and row["headline"] == "True"
-        ]
-        entries = parse_eval_result_entries(yaml.safe_load(path.read_text()))
-        assert [entry.value for entry in entries] == pytest.approx([100 * x for x in headline])
-        assert {entry.dataset_id for entry in entries} == {path.stem}
-        assert all("SYNTHETIC" in (entry.notes or "") for entry in entries)
 
 
 @pytest.mark.parametrize("name", sorted(p.parent.name for p in GOLDEN.glob("*/config.json")))
@@ -250,19 +238,18 @@ def test_a_card_is_read_whatever_the_run_is_called(tmp_path: Path, name: str) ->
     assert card.data.pretty_name == f"MarkovScale run {name}"
 
 
-def test_results_name_the_data_set_of_a_known_benchmark(tmp_path: Path) -> None:
-    """Id, configuration and revision on the hub, not the run's own name for it."""
+def test_logs_name_the_data_set_of_a_known_benchmark(tmp_path: Path) -> None:
+    """Its id on the hub, not the run's own name for it."""
     config = made_up_config(tmp_path, benchmarks=["gsm8k"])
     science = config.science.model_copy(
         update={"benchmarks": (type(config.science.benchmarks[0])(name="gsm8k"),)}
     )
     config = config.model_copy(update={"science": science})
     run = write_run(config, "known", question_rows(3, ["gsm8k"]))
-    path = exported(run, "hf_results", tmp_path / "model") / ".eval_results" / "gsm8k.yaml"
-    entry = parse_eval_result_entries(yaml.safe_load(path.read_text()))[0]
-
-    assert (entry.dataset_id, entry.task_id) == ("openai/gsm8k", "main")
-    assert entry.dataset_revision is not None
+    for path in exported(run, "inspect", tmp_path / "logs").iterdir():
+        with zipfile.ZipFile(path) as file:
+            header = json.loads(file.read("header.json"))
+        assert header["eval"]["dataset"]["location"] == "openai/gsm8k"
 
 
 def test_parts_of_any_size_give_the_same_samples(
@@ -331,14 +318,13 @@ def test_what_is_there_is_not_written_over(
     assert "not finished" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("more", [["--to", "csv"], ["--to", "csv", "--push", "me/mine"]])
 def test_what_is_no_run_is_one_line_and_status_2(
-    tmp_path: Path, more: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As is an upload of what is no data set; nothing is written."""
+    """Nothing is written."""
     out = tmp_path / "out"
 
-    assert main([str(tmp_path / "nothing"), *more, "--out", str(out)]) == 2
+    assert main([str(tmp_path / "nothing"), "--to", "csv", "--out", str(out)]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1

@@ -111,7 +111,7 @@ def test_a_third_role_is_polled_admitted_and_reported_like_the_others() -> None:
         each["engines"]["critic"] = [
             stats("c0", up=each["phase_seconds"], slot=each["phase_seconds"])
         ]
-    report = pool_report(rows, {"generator": 1.0, "critic": 1.0})
+    report = pool_report(rows)
     assert report is not None
 
     assert seen.unscored == 5

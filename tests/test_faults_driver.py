@@ -22,8 +22,8 @@ from jobs.results import write_summary
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import EngineError
 from pipeline.records.segments import Epoch
-from pipeline.report.forecast import progress_of
 from pipeline.report.run_data import read_run
+from pipeline.report.run_progress import progress_of
 from tests.attempts import config_of, new_run
 
 FINE = {"fatal": None, "idle_s": 0.0, "stops": {"budget": 20}, "last_error": None}

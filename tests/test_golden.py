@@ -69,12 +69,17 @@ def decided(run: RunDir) -> dict[tuple[str, ...], tuple[Any, ...]]:
     }
 
 
+DROPPED = ("better_split",)
+"""Fields of earlier summaries that nothing reads any more."""
+
+
 def kept(before: Any, now: Any, where: str = "summary") -> list[str]:
     """Where `now` lacks or changes what `before` says; it may say more."""
     if isinstance(before, dict) and isinstance(now, dict):
         return [
             line
             for name, value in before.items()
+            if name not in DROPPED
             for line in kept(value, now.get(name, "missing"), f"{where}.{name}")
         ]
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):

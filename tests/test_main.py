@@ -196,6 +196,11 @@ def test_a_verb_can_make_another_as_quiet_as_itself():
         ["regrade", "RUN", "--grader", "paper", "--workers", "0"],
         ["train", "--pool", "POOL", "--out", "OUT", "--epochs", "-1"],
         ["report", "RUN", "--price-per-million", "cheap"],
+        ["forecast", "--run", "PILOT", "--rounds", "9" * 30],
+        ["forecast", "--run", "PILOT", "--difference", "0"],
+        ["forecast", "--run", "PILOT", "--price-million-tokens", "-3"],
+        ["compare", "RUN", "--n", "0"],
+        ["suite", "--name", "x", "FILE.yaml", "--at-once", "0"],
     ],
 )
 def test_a_number_that_cannot_be_is_refused_in_one_line(words, capsys):
@@ -204,5 +209,5 @@ def test_a_number_that_cannot_be_is_refused_in_one_line(words, capsys):
         main(words)
     told = capsys.readouterr().err.splitlines()[-1]
     assert re.search(
-        rf"error: argument {words[-2]}: .* (>= \d|from \d+ to \d+), got '{words[-1]}'", told
+        rf"error: argument {words[-2]}: .* (>=? \d|from [\d.]+ to \d+), got '{words[-1]}'", told
     )

@@ -17,10 +17,10 @@ from jobs import report as job
 from jobs import show
 from pipeline.core.protocol import Failure, Observation, Question, Request
 from pipeline.replay.sweep import SCHEMA as SWEEP
-from pipeline.report.forecast import progress_of
 from pipeline.report.page import Report, report_page
 from pipeline.report.questions import browser_data, entries_of
 from pipeline.report.run_data import RunData, read_run, read_runs
+from pipeline.report.run_progress import progress_of
 from tests.report_runs import (
     STRATEGIES,
     MadeUp,

@@ -12,8 +12,8 @@ import pytest
 
 from jobs import status as job
 from jobs.results import write_summary
-from pipeline.report.forecast import expected_completions, progress_of
 from pipeline.report.run_data import RunData, read_run
+from pipeline.report.run_progress import progress_of, still_expected
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.markovscale import MarkovScale0
 from tests.report_runs import made_up_config, question_rows, write_run
@@ -84,7 +84,7 @@ def test_a_chain_is_expected_to_draw(
     strategy = STRATEGIES[kind](**fields)
     known = {"p0": None, "a": None, "b": None, **beliefs}
 
-    assert expected_completions(strategy, **known) == expected
+    assert still_expected(strategy, **known) == expected
 
 
 def test_status_tells_a_run_that_has_stopped(

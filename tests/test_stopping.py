@@ -12,7 +12,7 @@ from pipeline.planning.schedule import expected_completions
 from pipeline.replay.chain_arrays import chain_arrays
 from pipeline.replay.exact import replay
 from pipeline.replay.fast import FastReplay
-from pipeline.report.forecast import expected_completions as reported
+from pipeline.report.run_progress import expected_completions as reported
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.theory.stopping import STOP_RULES, Rule, StopRule, why_stopped
 from tests.generators import completion, question

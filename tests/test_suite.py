@@ -41,7 +41,6 @@ def test_two_runs_of_one_name_are_refused():
     [
         (["--name", "x", "configs/none.yaml"], "must be a readable YAML file"),
         (["--name", "../x", *PAPER], "a suite's name must be"),
-        (["--name", "x", "--at-once", "0", *PAPER], "--at-once must be at least 1, got 0"),
     ],
 )
 def test_nothing_starts_where_anything_cannot_be(arguments, message, capsys):

@@ -42,8 +42,8 @@ from pipeline.replay.fronts import MARKS, SCHEMA, budgets, control_settings, nam
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import sweep
-from pipeline.report.fronts import fronts_name, fronts_section, read_fronts
 from pipeline.report.html import join
+from pipeline.report.sweeps import fronts_name, fronts_section, read_fronts
 from pipeline.statistics.fronts import Family
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.sequential import MRThinking, Revisions

@@ -13,8 +13,7 @@ from pipeline.api.plots import (
     plot_rounds,
 )
 from pipeline.api.pools import fronts, open_pool, replay, strategies, sweep
-from pipeline.api.rounds import accuracy_by_round
-from pipeline.api.runs import Run, open_run
+from pipeline.api.runs import Run, accuracy_by_round, open_run
 
 __all__ = [
     "Run",

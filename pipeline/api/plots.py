@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.api.rounds import accuracy_by_round
-from pipeline.api.runs import Run
+from pipeline.api.runs import Run, accuracy_by_round
 from pipeline.core.errors import ConfigError
 from pipeline.replay.pools import CompletionPool
 from pipeline.report import charts

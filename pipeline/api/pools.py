@@ -1,4 +1,4 @@
-"""Strategies over recorded pools: what they would have decided, answered and cost."""
+"""*Pools*: replays and sweeps strategies over recorded pools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Question, Request, Strategy
 from pipeline.export.tables import outcome_rows_schema
 from pipeline.predictors.priors import with_priors
-from pipeline.records.outcome import TOKEN_KINDS, can_apply, counted_verdict, has_failed, outcome_of
+from pipeline.records.outcome import TOKEN_KINDS, can_apply, counted_verdict, has_failed
 from pipeline.records.trajectory import Row
 from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases
 from pipeline.replay.fronts import SCHEMA as FRONTS
@@ -30,6 +30,7 @@ from pipeline.replay.judging import Answers, answers_of
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import fitting, sweep_table
 from pipeline.replay.sweep import sweep as swept
+from pipeline.report.pool_cells import pool_outcome
 from pipeline.results.column import METHODS
 from pipeline.store.storage import Address
 from pipeline.strategies import STRATEGIES
@@ -256,22 +257,7 @@ def _answer(answers: Answers, question: Question, request: Request) -> Observati
 
 
 def _row(label: str, question: PoolQuestion, end: Replayed, rules: Sequence[Rule]) -> Row:
-    verdicts = question.verdicts()
-    row = outcome_of(
-        run="",
-        attempt=0,
-        strategy=label,
-        phase="",
-        benchmark=question.question.benchmark,
-        question_id=question.question.question_id,
-        level=question.level,
-        stop=end.stop,
-        observations=end.completions,
-        verdicts=[verdicts[request.address] for request in end.requests],
-        wasted_tokens=0,
-        seconds=0.0,
-        rules=rules,
-    )
+    row = pool_outcome("", label, question, end, rules)
     earlier = [seen for seen in end.earlier if isinstance(seen, Completion)]
     row["completions"] += len(earlier)
     for kind in TOKEN_KINDS:

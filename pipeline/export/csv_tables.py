@@ -1,4 +1,4 @@
-"""A run as CSV: ``accuracies.csv``, ``questions.csv`` and ``completions.csv``.
+"""*CSV export*: ``accuracies.csv``, ``questions.csv`` and ``completions.csv``.
 
 A line each is an accuracy, a question under a strategy, and a completion. They begin with a byte
 order mark, by which spreadsheets know UTF-8; texts are cut at what a cell of theirs holds.

@@ -1,4 +1,4 @@
-"""The formats into which a run is exported, by name."""
+"""*Formats*: writes a run in a format by its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pipeline.core.errors import ConfigError
 from pipeline.export.csv_tables import write_csv
 from pipeline.export.hf_dataset import write_hf_dataset
-from pipeline.export.hf_results import write_hf_results
 from pipeline.export.inspect_log import write_inspect
 from pipeline.export.lm_eval import write_lm_eval
 from pipeline.export.source import Source, open_source
@@ -17,7 +16,6 @@ FORMATS: dict[str, Callable[[Source, Folder], None]] = {
     "inspect": write_inspect,
     "lm_eval": write_lm_eval,
     "hf_dataset": write_hf_dataset,
-    "hf_results": write_hf_results,
     "csv": write_csv,
 }
 """What writes a run into a folder."""

@@ -204,7 +204,6 @@ def _usage(tokens: Row, prices: Prices | None = None) -> Json:
 
 def _spec(source: Source, cell: Cell) -> Json:
     science, decoding = source.config.science, source.config.science.decoding
-    hub = hub_dataset(cell.benchmark)
     return {
         "eval_id": _uid(source, cell, ""),
         "run_id": source.run.run_id,
@@ -216,7 +215,7 @@ def _spec(source: Source, cell: Cell) -> Json:
         "solver_args": _settings(cell),
         "dataset": {
             "name": cell.benchmark.name,
-            "location": hub[0] if hub else cell.benchmark.path,
+            "location": hub_dataset(cell.benchmark) or cell.benchmark.path,
             "samples": source.asked(cell.benchmark.name),
         },
         "model": science.generator.model,

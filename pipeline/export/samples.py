@@ -1,4 +1,4 @@
-"""Questions of a run with all that was drawn for them, one after the other.
+"""*Samples*: reads the questions of a run with their completions, one after the other.
 
 The journal holds completions in the order in which they were finished. They are laid out anew by
 question in a scratch folder, so that a run of any size is read with one part of it in memory.

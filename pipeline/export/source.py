@@ -1,4 +1,4 @@
-"""What every export is made of: a run's final outcomes, its questions and its accuracies."""
+"""*Source*: reads what every export needs: final outcomes, questions and accuracies of a run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.benchmarks.known import known_of
 from pipeline.benchmarks.source import BenchmarkSource
 from pipeline.config.run import RunConfig
-from pipeline.config.strategies import rule_of, rules_of, strategies_of
+from pipeline.config.strategies import rules_of, strategies_of
 from pipeline.core.errors import DataError
 from pipeline.core.protocol import Strategy
-from pipeline.records.outcome import counted_verdict, final_outcomes
+from pipeline.records.outcome import counted_verdict
 from pipeline.records.questions import read_questions
-from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.run_dir import RunDir
 from pipeline.records.side_files import environments
 from pipeline.records.trajectory import Row
+from pipeline.report.run_data import read_run
 from pipeline.report.summary import summarise, summed
 
 LIBRARY = "markovscale"
@@ -127,61 +128,37 @@ def open_source(address: str, exported: float) -> Source:
     Raises:
         ConfigError, DataError: where it is no run, or has nothing to export.
     """
-    run = RunDir.open(address)
-    config = run.config()
-    questions = read_questions(run.folder)
-    strategies = strategies_of(config.science)
-    cells = _cells(run, config, questions, strategies)
-    if not cells:
+    found = read_run(address, summed)
+    if not found.cells:
         raise DataError(f"a run must have at least one final outcome, {address} has none yet")
-    return Source(run, config, exported, strategies, questions, cells)
-
-
-def _cells(
-    run: RunDir,
-    config: RunConfig,
-    questions: pa.Table,
-    strategies: Mapping[str, Strategy],
-) -> tuple[Cell, ...]:
-    rules = rules_of(config.science)
-    headlines = {label: rule_of(config.science, s) for label, s in strategies.items()}
-    keys = zip(
-        questions["benchmark"].to_pylist(), questions["question_id"].to_pylist(), strict=True
+    science = found.config.science
+    strategies = strategies_of(science)
+    benchmarks = {source.name: source for source in science.benchmarks}
+    names = [f"{name}-{label}" for name in benchmarks for label in strategies]
+    cells = tuple(
+        Cell(
+            label=cell.label,
+            benchmark=benchmarks[cell.benchmark],
+            strategy=cell.strategy,
+            rule=cell.rule,
+            entry=entry,
+            all_rules=cell.rules,
+            joint="-" if len(names) == len(set(names)) else "=",
+        )
+        for cell, entry in zip(
+            found.cells, summarise(found.cells, found.config.runtime.prices()), strict=True
+        )
     )
-    golds = questions["gold"].to_pylist()
-    no_gold = frozenset(key for key, gold in zip(keys, golds, strict=True) if gold is None)
-    outcomes = run.outcomes(columns=summed(rules))
-    names = [f"{one.name}-{label}" for one in config.science.benchmarks for label in strategies]
-    joint = "-" if len(names) == len(set(names)) else "="
-    cells = []
-    for source in config.science.benchmarks:  # one at a time: rows are large as Python objects
-        mine = rows_of(outcomes.filter(pc.equal(outcomes["benchmark"], source.name)))
-        outcomes_here = final_outcomes(mine, strategies)
-        prices = config.runtime.prices()
-        entries = summarise(outcomes_here, strategies, headlines, no_gold, rules, prices)
-        cells += [
-            Cell(
-                label=entry["strategy"],
-                benchmark=source,
-                strategy=strategies[entry["strategy"]],
-                rule=headlines[entry["strategy"]],
-                entry=entry,
-                all_rules=rules,
-                joint=joint,
-            )
-            for entry in entries
-        ]
-    return tuple(cells)
+    questions = read_questions(found.run.folder)
+    return Source(found.run, found.config, exported, strategies, questions, cells)
 
 
-def hub_dataset(source: BenchmarkSource) -> tuple[str, str | None, str | None, str | None] | None:
-    """(data set, configuration, split, revision) on Hugging Face; None for other questions."""
-    if source.hf_dataset is not None:
-        return source.hf_dataset, source.hf_config, source.hf_split, source.revision
-    known = None if source.path is not None else known_of(source.name)
-    if known is None:
-        return None
-    return known.dataset, known.config, known.split, known.revision
+def hub_dataset(source: BenchmarkSource) -> str | None:
+    """The data set on Hugging Face; None for other questions."""
+    if source.hf_dataset is not None or source.path is not None:
+        return source.hf_dataset
+    known = known_of(source.name)
+    return None if known is None else known.dataset
 
 
 def packed(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Rows of an exported run as tables have them: outcomes as they count, completions, accuracies."""
+"""*Export tables*: rows of outcomes as they count, completions and accuracies."""
 
 from __future__ import annotations
 

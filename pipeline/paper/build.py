@@ -1,4 +1,4 @@
-"""From pools to the files of the paper's evaluation."""
+"""*build*: writes the files of the paper's evaluation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from pipeline.paper import p0
 from pipeline.paper.aggregates import aggregate_rows, claim_rows
-from pipeline.paper.curves import bounds_of, convergence
 from pipeline.paper.evaluation import Evaluation
-from pipeline.paper.figures import accuracy_rows, bounds_rows, convergence_rows
+from pipeline.paper.figures import (
+    accuracy_rows,
+    bounds_of,
+    bounds_rows,
+    convergence,
+    convergence_rows,
+)
 from pipeline.paper.opponents import (
     agree_weights,
     cheapest,
@@ -16,7 +21,7 @@ from pipeline.paper.opponents import (
     fronts_of,
     policies,
 )
-from pipeline.paper.page import Group, headline_of, page
+from pipeline.paper.page import SECTIONS, Group, headline_of, paper_page
 from pipeline.paper.tables import (
     ablation_table,
     chosen_table,
@@ -35,19 +40,6 @@ from pipeline.report.tables import comparisons_csv, csv_of, latex_of
 from pipeline.results.compare import Family
 from pipeline.results.csv_lines import csv_lines
 
-TABLES = (
-    "main",
-    "variants",
-    "opponents",
-    "policies",
-    "ablation",
-    "chosen",
-    "tau",
-    "gamma",
-    "controls",
-)
-FIGURES = ("accuracy_tokens", "convergence", "bounds", "fronts", "p0", "claims", "aggregates")
-
 Files = Iterator[tuple[str, str]]
 """Name and content."""
 
@@ -60,7 +52,7 @@ def build(
     groups = [group_of(made, family, paper) for made in evaluations]
     adjusted = family.adjusted()
     tables = [table for group in groups for table in group.tables]
-    for name in TABLES:
+    for name, _ in SECTIONS:
         yield f"{name}.csv", csv_of([table for table in tables if table.name == name])
     yield "comparisons.csv", comparisons_csv(family.comparisons, adjusted)
     rows: dict[str, list[Row]] = {
@@ -74,15 +66,15 @@ def build(
         "claims": claim_rows(evaluations, {g.made.title: g.curve for g in groups}),
         "aggregates": aggregate_rows(evaluations, paper),
     }
-    for name in FIGURES:
-        yield f"{name}.csv", csv_lines(rows[name])
+    for name, lines in rows.items():
+        yield f"{name}.csv", csv_lines(lines)
     whole = together(evaluations, paper)
     tables += whole
     head = "% Tables of markovscale paper; needs the packages booktabs and graphicx.\n\n"
     yield "tables.tex", head + "\n".join(latex_of(table) for table in tables)
     yield (
         "paper.html",
-        page(
+        paper_page(
             groups,
             adjusted,
             rows["claims"],

@@ -1,4 +1,4 @@
-"""Controls: what the same completions give under other decisions, some knowing the answers."""
+"""*Controls*: what the same completions give under other decisions, some knowing the answers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from pipeline.core.protocol import Completion
 from pipeline.paper import p0
 from pipeline.paper.evaluation import Evaluation
 from pipeline.paper.replays import Choice, Replays, fixed
-from pipeline.replay.chain_arrays import (
-    NO_ANSWER,
-    RIGHT,
-    WRONG,
-    ChainArrays,
-)
+from pipeline.replay.chain_arrays import RIGHT, WRONG
+from pipeline.replay.judging import rights
 from pipeline.results.column import METHODS, Column, method_of
 from pipeline.statistics.sampling import pass_at_k
 
@@ -95,13 +91,9 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
     drawn_Q = made.replays.drawn(choice)
     rule = AnswerRule(choice.picked[0][1])
     theirs = made.main[kind, n]
-    right_QD = depth_rights(made.replays.chains, rule)
     depths, shares = np.unique(drawn_Q, return_counts=True)
-    length_Q = made.replays.chains.length_Q[:, None]
-    at_QS = np.minimum(depths, length_Q)
-    rows = np.arange(len(drawn_Q))[:, None]
-    wrong_QS = (depths > length_Q) & made.replays.chains.gold_Q[:, None]  # a failed chain is wrong
-    right_QS = np.where(wrong_QS, 0.0, right_QD[rows, at_QS])
+    replays = made.replays
+    whole = [replays.judged(replays.make("mr_thinking", n=n)) for n in depths.tolist()]
     return made.column(
         method=f"{theirs.method}, stops dealt at random",
         kind=kind,
@@ -110,8 +102,10 @@ def random_stopping(made: Evaluation, kind: str, n: int) -> Column:
         fixed=f"the stops of {theirs.method}: {theirs.fixed}",
         tuned=theirs.tuned,
         chosen_on=theirs.chosen_on,
-        right_Q=_weighed(right_QS, shares),
-        tokens_Q=_weighed(made.replays.cost_QD(scored=True)[rows, at_QS], shares),
+        right_Q=_weighed(np.column_stack([rights(one, rule) for one in whole]), shares),
+        tokens_Q=_weighed(
+            np.column_stack([replays.cost.of(one.spent_Q, scored=True) for one in whole]), shares
+        ),
     )
 
 
@@ -153,17 +147,6 @@ def pass_at(made: Evaluation, n: int) -> Column:
         right_Q=np.array(right_Q),
         tokens_Q=np.array(tokens_Q),
     )
-
-
-def depth_rights(chains: ChainArrays, rule: AnswerRule) -> FloatArray:
-    """(Q, D): 1 where the answer after d completions is right, 0 where wrong, nan where unknown."""
-    position_QD = chains.position_QD[rule]
-    verdict_QD = np.take_along_axis(
-        chains.verdict_QT, np.maximum(position_QD, 0).astype(np.int64), axis=1
-    )
-    known = np.where(verdict_QD == RIGHT, 1.0, np.where(verdict_QD == WRONG, 0.0, np.nan))
-    right_QD = np.where(position_QD >= 0, known, np.where(position_QD == NO_ANSWER, 0.0, np.nan))
-    return np.where(chains.gold_Q[:, None], right_QD, np.nan)
 
 
 def _weighed(values_QS: FloatArray, shares_S: IntArray) -> FloatArray:

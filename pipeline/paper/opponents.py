@@ -1,4 +1,4 @@
-"""Every strategy that MarkovScale^* is judged against, tuned over grids of the same fineness.
+"""*Opponents*: the strategies that MarkovScale^* is compared with, tuned over equally fine grids.
 
 A family is one strategy, read by one answer rule, at every N of one grid and, where it has a
 threshold, at every threshold. Samples stand in arrays as chains do, so that Self-Consistency,
@@ -28,7 +28,7 @@ from pipeline.replay.fronts import GAMMAS, TAUS, THRESHOLDS, Row, budgets, front
 from pipeline.replay.judging import Judged, judged_by_arrays, rights
 from pipeline.replay.sweep import HALVES
 from pipeline.results.column import HELD_OUT, METHODS, Column, method_of, numbered, once
-from pipeline.statistics.agreement import AgreementWeights
+from pipeline.statistics.agreement import AgreementWeights, runs
 from pipeline.statistics.calibration import reliability
 from pipeline.statistics.fronts import Family
 from pipeline.strategies.chain_agreement import Agree, ChainASC
@@ -100,13 +100,12 @@ def _once(
         return np.array([once(values_Q, copies_Q) for values_Q in values_SQ])
 
     together = [
-        Family(
-            name=family.name,
-            settings=family.settings,
+        replace(
+            family,
             right_SQ=merged(family.right_SQ),
             tokens_SQ=merged(family.tokens_SQ),
-            seen_right_SQ=None if family.seen_right_SQ is None else merged(family.seen_right_SQ),
-            seen_tokens_SQ=None if family.seen_tokens_SQ is None else merged(family.seen_tokens_SQ),
+            seen_right_SQ=merged(family.seen[0]),
+            seen_tokens_SQ=merged(family.seen[1]),
         )
         for family in families
     ]
@@ -210,18 +209,10 @@ def _by_half(half_Q: IntArray, one: Family, other: Family) -> Family:
     """A family whose numbers were fitted on half 0 and on half 1: each half is judged with those of
     the other and seen with its own."""
     first = (half_Q == 0)[None]
-
-    def seen(family: Family) -> tuple[FloatArray, FloatArray]:
-        right, tokens = family.seen_right_SQ, family.seen_tokens_SQ
-        if right is None or tokens is None:
-            return family.right_SQ, family.tokens_SQ
-        return right, tokens
-
-    pairs = list(zip(seen(one), seen(other), strict=True))
+    pairs = zip(one.seen, other.seen, strict=True)
     seen_right, seen_tokens = (np.where(first, mine, theirs) for mine, theirs in pairs)
-    return Family(
-        name=one.name,
-        settings=one.settings,
+    return replace(
+        one,
         right_SQ=np.where(first, other.right_SQ, one.right_SQ),
         tokens_SQ=np.where(first, other.tokens_SQ, one.tokens_SQ),
         seen_right_SQ=seen_right,
@@ -334,13 +325,8 @@ def _scored(chains: ChainArrays, score: float) -> BoolArray:
 
 def _alike(chains: ChainArrays, k: int, every: int = 1) -> BoolArray:
     """(Q, T): whether the last k answers are the same; `every` looks at each k-th round alone."""
-    form_QT = chains.form_QT
-    same_QT = (form_QT[:, 1:] == form_QT[:, :-1]) & (form_QT[:, 1:] >= 0)
-    run_QT = np.zeros(form_QT.shape, np.int64)
-    for t in range(1, form_QT.shape[1]):
-        run_QT[:, t] = np.where(same_QT[:, t - 1], run_QT[:, t - 1] + 1, 0)
-    looked = (np.arange(form_QT.shape[1]) + 1) % every == 0
-    return np.asarray((run_QT >= k - 1) & looked, dtype=np.bool_)
+    looked = (np.arange(chains.form_QT.shape[1]) + 1) % every == 0
+    return np.asarray((runs(chains.form_QT) >= k) & looked, dtype=np.bool_)
 
 
 def _family(replays: Replays, name: str, settings: Sequence[Strategy], rule: AnswerRule) -> Family:
@@ -396,8 +382,7 @@ def cheapest(made: Evaluation, family: Family, target: Column) -> Column:
     half_Q = made.believed.half_Q
     right_Q, cost_Q = np.full(len(half_Q), np.nan), np.zeros(len(half_Q))
     picked = []
-    seen_right = family.right_SQ if family.seen_right_SQ is None else family.seen_right_SQ
-    seen_cost = family.tokens_SQ if family.seen_tokens_SQ is None else family.seen_tokens_SQ
+    seen_right, seen_cost = family.seen
     for half in range(HALVES):
         mine, other = half_Q == half, half_Q != half
         accuracy_S = _mean(seen_right[:, other])

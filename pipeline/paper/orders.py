@@ -114,10 +114,6 @@ class SampleOrders:
         mean_Q = np.where(known_Q > 0, right_Q / np.maximum(known_Q, 1), np.nan)
         return mean_Q, self.tokens_QS.mean(axis=1)
 
-    def recorded(self, strategy: Strategy) -> tuple[FloatArray, FloatArray] | None:
-        """The same of the recorded order alone."""
-        return self._judged(next(self._all()), strategy)
-
     def _all(self) -> Iterator[_Order]:
         rng = np.random.default_rng(0)
         for number in range(self.orders):

@@ -1,4 +1,4 @@
-"""The page: result, tables and figures of every pool, from disk and without a network."""
+"""*Paper page*: result, tables and figures of every pool as one HTML file."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from pipeline.replay.pools import CompletionPool
 from pipeline.report import words
 from pipeline.report.chain_view import RoundCurve
 from pipeline.report.figures import rounds_figure
-from pipeline.report.fronts import Row, fronts_section
 from pipeline.report.html import (
     Child,
     banner,
-    contents,
-    document,
     facts,
     folded,
     h,
-    section,
+    page,
     table,
+    with_ends,
 )
 from pipeline.report.suitability_view import contrast, numbers_of
+from pipeline.report.sweeps import Row, fronts_section
 from pipeline.report.tables import Table, html_of
-from pipeline.report.verdict import differences, line_of, tiles_of, verdict_row
+from pipeline.report.verdict import differences, figures_words, line_of, tiles_of, verdict_row
 from pipeline.results.column import Column
 from pipeline.results.compare import Adjusted, Comparison
 from pipeline.statistics.fronts import LEAST_QUESTIONS
@@ -52,7 +51,7 @@ class Group:
     p0: Sequence[Judged]
 
 
-_SECTIONS = (
+SECTIONS = (
     ("main", "Main table"),
     ("variants", "Variants"),
     ("opponents", "Opponents"),
@@ -63,6 +62,7 @@ _SECTIONS = (
     ("gamma", "γ"),
     ("controls", "Controls"),
 )
+"""Names and titles of the tables."""
 _LONG = frozenset({"tau", "gamma", "controls"})
 """Sections that are folded where there are several groups."""
 _HINTS = {
@@ -89,7 +89,7 @@ _HINTS = {
 }
 
 
-def page(
+def paper_page(
     groups: Sequence[Group],
     adjusted: Adjusted,
     claims: Sequence[Mapping[str, Any]] = (),
@@ -100,37 +100,33 @@ def page(
     paper: bool,
 ) -> str:
     """The whole file."""
-    parts = [("result", "Result"), ("fronts", "Fronts"), *_SECTIONS, ("p0", "p0"),
-             ("figures", "Figures"), ("made", "How it was made")]  # fmt: skip
     synthetic = sorted({g.made.pool.address for g in groups if g.made.pool.synthetic})
-    return document(
+    said = f"Scripted engines made {', '.join(synthetic)}; no model answered."
+    banners = [banner(h("b", "SYNTHETIC"), said, made_up=True)] if synthetic else []
+    banners += [
+        banner(h("b", "IMPORTED"), f"{pool.address}: {_imported_from(pool)}. Columns of tokens "
+               f"hold {pool.counted}.")
+        for pool in _imported(groups)
+    ]  # fmt: skip
+    sides = [folded(made.title, html_of(made)) for made in whole]
+    named = {made.name for group in groups for made in group.tables}
+    return page(
         "MarkovScale: the paper's evaluation",
-        h("a", "Skip to the result", href="#result", cls="skip"),
-        banner(h("b", "SYNTHETIC"), f"Scripted engines made {', '.join(synthetic)}; no model "
-               "answered.", made_up=True) if synthetic else None,
-        *(banner(h("b", "IMPORTED"), f"{pool.address}: {_imported_from(pool)}. Columns of tokens "
-                 f"hold {pool.counted}.") for pool in _imported(groups)),
-        h("header", h("h1", "The paper's evaluation"),
-          h("p", "; ".join(group.made.title for group in groups)), cls="top wide"),
-        contents(parts),
-        h(
-            "main",
-            section("result", "Result", *_results(groups, adjusted), *_claims(claims),
-                    *_totals(totals),
-                    *(folded(made.title, html_of(made)) for made in whole), quiet=True),
-            section("fronts", "Fronts", *_fronts(groups)),
-            *(
-                section(name, title, *_tables(groups, name, adjusted))
-                for name, title in _SECTIONS
-                if any(made.name == name for group in groups for made in group.tables)
-            ),
-            section("p0", "p0", *_p0(groups)),
-            section("figures", "Figures", *(_figures(group) for group in groups)),
-            section("made", "How it was made", *_made(groups, adjusted, profile, paper)),
-            cls="wide",
-        ),
-        h("footer", "Made by markovscale paper from recorded pools; it holds no link to the "
-          "network."),
+        "The paper's evaluation",
+        "; ".join(group.made.title for group in groups),
+        [
+            ("result", "Result",
+             [*_results(groups, adjusted), *_claims(claims), *_totals(totals), *sides]),
+            ("fronts", "Fronts", _fronts(groups)),
+            *((name, title, _tables(groups, name, adjusted))
+              for name, title in SECTIONS if name in named),
+            ("p0", "p0", _p0(groups)),
+            ("figures", "Figures", [part for group in groups for part in _figures(group)]),
+            ("made", "How it was made", _made(groups, adjusted, profile, paper)),
+        ],
+        banners=banners,
+        made_by="Made by markovscale paper from recorded pools",
+        wide=True,
     )  # fmt: skip
 
 
@@ -152,15 +148,14 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
         (
             group.made.title if not place else "",
             f"{compared.first.method}, N = {compared.first.n}",
-            [words.percent(mine.value), h("small", words.percent_range(mine))],
-            [words.percent(rival.value), h("small", words.percent_range(rival)),
+            with_ends(words.percent(mine.value), words.percent_range(mine)),
+            [*with_ends(words.percent(rival.value), words.percent_range(rival)),
              h("small", compared.second.tuned)],
-            [words.points(compared.difference.value),
-             h("small", words.points_range(compared.difference.low, compared.difference.high))],
-            [_reading(compared, adjusted), h("small", _p(compared, adjusted))],
-            words.NONE if compared.saved is None else [
-                words.percent(compared.saved.value, 0),
-                h("small", words.percent_range(compared.saved, 0))],
+            with_ends(words.points(compared.difference.value),
+                      words.points_range(compared.difference.low, compared.difference.high)),
+            with_ends(_reading(compared, adjusted), _p(compared, adjusted)),
+            words.NONE if compared.saved is None else with_ends(
+                words.percent(compared.saved.value, 0), words.percent_range(compared.saved, 0)),
         )
         for group in groups
         for place, compared in enumerate(group.headline)
@@ -241,17 +236,9 @@ def _row(group: Group, adjusted: Adjusted, claims: int) -> Child:
     if not group.headline:
         return verdict_row(group.made.title, "No variant could be replayed", (), said, chart)
     compared = group.headline[0]
-    mine, rival = compared.first, compared.second
-    tokens = [one.tokens for one in (mine, rival)]
-    costs = [words.count(None if spent is None else spent.value) for spent in tokens]
     unit = group.made.replays.cost.unit
     lead = replace(compared, p_adjusted=adjusted.get((compared, "accuracy")), tests=claims)
-    said = [
-        f"{mine.method} at N = {mine.n}, MR-Thinking {rival.tuned}: {costs[0]} against {costs[1]} "
-        f"{unit} per question.",
-        *differences(lead),
-        *said,
-    ]
+    said = [figures_words(lead, unit=unit), *differences(lead), *said]
     return verdict_row(group.made.title, line_of(lead, unit), tiles_of(lead, unit), said, chart)
 
 

@@ -1,4 +1,4 @@
-"""Every setting over one benchmark of a pool, replayed once; tuned ones are chosen on halves."""
+"""*Replays*: replays each setting on a benchmark once, and chooses tuned ones on halves."""
 
 from __future__ import annotations
 

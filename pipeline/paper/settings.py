@@ -1,4 +1,4 @@
-"""What the paper tries: budgets, grids of tau and gamma, and strategies as its tables need them."""
+"""*Settings of the paper*: budgets, grids of tau and gamma, and a maker of its strategies."""
 
 from __future__ import annotations
 

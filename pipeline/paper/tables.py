@@ -1,4 +1,4 @@
-"""The paper's tables of one benchmark and backbone, each number with what made it."""
+"""*Tables of the paper*: builds each table of one benchmark and backbone."""
 
 from __future__ import annotations
 
@@ -63,6 +63,14 @@ def _table(
         unit="tokens" if made.replays.cost.axis == "tokens" else made.replays.cost.unit,
         shared=shared,
     )
+
+
+def _against(
+    family: Family, column: Column | None, label: str, first: Column | None, second: Column | None
+) -> Entry:
+    """An entry with one comparison, where its two columns can be compared."""
+    compared = family.compare(first, second)
+    return Entry(column=column, against=() if compared is None else ((label, compared),))
 
 
 def _ns(budgets: Sequence[int]) -> list[str]:
@@ -238,9 +246,8 @@ def chosen_table(made: Evaluation, family: Family) -> Table:
                         else made.replays.on_test
                     )
                     column = made.scored(f"{name} of the {place}", n, choose(grid(n)), kind, tuned)
-                compared = family.compare(column, made.get(BEST_RULE, n))
-                against = () if compared is None else (("vs best MR", compared),)
-                entries.append(Entry(column=column, against=against))
+                rival = made.get(BEST_RULE, n)
+                entries.append(_against(family, column, "vs best MR", column, rival))
             too_good = " (too good)" if place == "test" else ""
             rows.append((f"{name} chosen on the {place}{too_good}", tuple(entries)))
     title = "Where τ and γ were chosen"
@@ -255,9 +262,8 @@ def opponents_table(
         (f"{star.method}, N = {star.n}", (Entry(column=star),))
     ]
     for column in found:
-        compared = family.compare(column, star)
-        against = () if compared is None else ((f"less {star.method}", compared),)
-        rows.append((column.method, (Entry(column=column, against=against),)))
+        entry = _against(family, column, f"less {star.method}", column, star)
+        rows.append((column.method, (entry,)))
     title = f"Opponents at the cheapest setting that reaches {star.method} at N = {star.n}"
     return _table("opponents", title, made, ["cheapest"], rows)
 
@@ -266,9 +272,8 @@ def policies_table(made: Evaluation, family: Family, tried: Sequence[Column]) ->
     """Settings as they come, each against the first."""
     rows = []
     for column in tried:
-        compared = family.compare(column, tried[0])
-        against = () if compared is None else ((f"vs {tried[0].method}", compared),)
-        rows.append((column.method, (Entry(column=column, against=against),)))
+        entry = _against(family, column, f"vs {tried[0].method}", column, tried[0])
+        rows.append((column.method, (entry,)))
     return _table("policies", "With nothing tuned", made, ["as it comes"], rows)
 
 
@@ -278,9 +283,7 @@ def controls_table(made: Evaluation, family: Family) -> Table:
 
     def put(column: Column, label: str = "", first: Column | None = None,
             second: Column | None = None) -> None:  # fmt: skip
-        compared = family.compare(first, second)
-        against = () if compared is None else ((label, compared),)
-        by_row.setdefault(column.method, []).append(Entry(column=column, against=against))
+        by_row.setdefault(column.method, []).append(_against(family, column, label, first, second))
 
     calibrated = made.replays.with_calibrated_scores() if made.replays.make.scored else None
     for n in made.chain_budgets:

@@ -22,7 +22,6 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Priors, Question, Strategy, decisions
 from pipeline.planning.admission import rule_of, usual
 from pipeline.planning.pool_plan import Node, PoolPlan, generator_plan, place, verifier_plan
-from pipeline.planning.schedule import expected_completions
 
 
 class Load(NamedTuple):
@@ -231,11 +230,10 @@ def _budget(strategy: Strategy) -> tuple[int, int]:
         Question(benchmark="", question_id=str(i), text="", priors=Priors(a=0.5, b=0.5))
         for i in range(16)  # a data-set-level method may need several
     ]
-    budget = expected_completions(strategy, questions[0])
     first = strategy.phases()[0].strategy
     asked = next(decisions(first, questions[0], strategy.prepare(questions)), ())
     width = max(1, len(asked))
-    return max(budget, width), width
+    return max(strategy.n, width), width
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,19 +71,16 @@ def forecast(
         mean_tokens: of a completion of this benchmark so far, for questions without a forecast.
     """
     each = question.priors.tokens_per_round or mean_tokens or _TOKENS_UNKNOWN
-    return Forecast(
-        completions=expected_completions(strategy, question, statistics), tokens_each=each
-    )
+    source = statistics if statistics is not None else question.priors
+    completions = expected_completions(strategy, p0=question.priors.p0, a=source.a, b=source.b)
+    return Forecast(completions=completions, tokens_each=each)
 
 
 def expected_completions(
-    strategy: Strategy, question: Question, statistics: PhaseStats | None = None
+    strategy: Strategy, *, p0: float | None, a: float | None, b: float | None
 ) -> int:
     """Expected completions of a chain, >= 1: its budget, less what gate and forecast cut off."""
     budget = strategy.n
-    p0 = question.priors.p0
-    source = statistics if statistics is not None else question.priors
-    a, b = source.a, source.b
     if p0 is None or a is None or b is None:
         return budget
     sigma: float | None = getattr(strategy, "sigma", None)

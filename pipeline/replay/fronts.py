@@ -148,17 +148,15 @@ def _spread(accuracy_PB: FloatArray, budget_B: FloatArray) -> float | None:
 
 def _with(base: Family, family: Family) -> Family:
     """A family whose cheapest setting is one completion."""
-
-    def put(own: FloatArray | None, first: FloatArray) -> FloatArray | None:
-        return None if own is None else np.vstack([first, own])
-
+    right, tokens = base.right_SQ, base.tokens_SQ
+    seen_right, seen_tokens = family.seen
     return Family(
         name=family.name,
         settings=(*base.settings, *family.settings),
-        right_SQ=np.vstack([base.right_SQ, family.right_SQ]),
-        tokens_SQ=np.vstack([base.tokens_SQ, family.tokens_SQ]),
-        seen_right_SQ=put(family.seen_right_SQ, base.right_SQ),
-        seen_tokens_SQ=put(family.seen_tokens_SQ, base.tokens_SQ),
+        right_SQ=np.vstack([right, family.right_SQ]),
+        tokens_SQ=np.vstack([tokens, family.tokens_SQ]),
+        seen_right_SQ=np.vstack([right, seen_right]),
+        seen_tokens_SQ=np.vstack([tokens, seen_tokens]),
     )
 
 

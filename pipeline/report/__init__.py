@@ -1,1 +1,1 @@
-"""What people look at: folds of a run into small views, and their HTML, charts and tables."""
+"""Views of runs, and the HTML, charts and tables that show them."""

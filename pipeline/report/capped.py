@@ -1,4 +1,4 @@
-"""What a cap left undone: chains without their end, which count neither as wrong nor as failed."""
+"""*NotRun*: questions without an outcome in a capped run; they are neither wrong nor failed."""
 
 from __future__ import annotations
 

@@ -1,32 +1,20 @@
-"""What a reader of a run's figures must know first, such as that rows were left out."""
+"""*Cautions*: warnings that stand before a run's figures, such as that rows were left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_rules_of, strategies_of
 from pipeline.core.protocol import StopReason
-from pipeline.records.outcome import FINAL, columns_of, has_failed
+from pipeline.records.outcome import has_failed
 from pipeline.records.run_dir import RunDir
 from pipeline.records.side_files import notes
 from pipeline.records.trajectory import Seen
 from pipeline.strategies.markovscale import MarkovScaleT
 
 _SLACK = 32  # tokens of the marks, and of the words with which an engine ends a thought
-
-
-def read_for_cautions(config: RunConfig) -> tuple[str, ...]:
-    """The columns of final outcomes that `cautions` looks at."""
-    own = own_rules_of(config.science)
-    columns = [*FINAL]
-    if own:
-        columns += ["error", "stop_reason", *columns_of((AnswerRule.LAST, *own))]
-    if _gated(config):
-        columns += ["strategy", "benchmark", "stop_reason", "p0", "a", "b"]
-    return tuple(dict.fromkeys(columns))
 
 
 def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[str, ...]:

@@ -8,10 +8,7 @@ from pipeline.report import figures, words
 from pipeline.report.chain_view import (
     PILOTS,
     CellCurve,
-    Diagnosis,
-    RoundCurve,
     bounds_view,
-    diagnose,
     pilot_rows,
 )
 from pipeline.report.comparison import accuracy
@@ -20,7 +17,7 @@ from pipeline.report.run_data import Cell
 
 
 def chain_section(name: str, cells: Sequence[Cell], curves: Sequence[CellCurve]) -> list[Child]:
-    """Every MR-Thinking of a benchmark: accuracy by round, bounds, and the tests of the chain."""
+    """Every MR-Thinking of a benchmark: accuracy by round, bounds, and the fitted chain."""
     if not curves:
         return [
             h(
@@ -48,13 +45,13 @@ def chain_section(name: str, cells: Sequence[Cell], curves: Sequence[CellCurve])
                 ),
                 cls="pair",
             ),
-            diagnosis_table(curve, diagnose(curve)),
+            chain_numbers(curve),
         ]
     return body
 
 
-def diagnosis_table(curve: RoundCurve, found: Diagnosis) -> Html:
-    """The fitted chain, and whether it is one first-order chain."""
+def chain_numbers(curve: CellCurve) -> Html:
+    """The fitted chain; what no transition says anything on is not made up."""
     fit = curve.fit
     seen_a, seen_b = fit.counts.from_right > 0, fit.counts.from_wrong > 0
     both = [
@@ -76,44 +73,7 @@ def diagnosis_table(curve: RoundCurve, found: Diagnosis) -> Html:
             f"{words.percent_with(curve.observed[-1])} reached",
         ),
     ]
-    tests = [
-        (name, f"χ² {test.statistic:.1f} on {test.df}, {words.p_value(test.p_value)}", test.p_value)
-        for name, test in (
-            ("first order against second", found.order),
-            ("a the same in every round", found.drift.a),
-            ("b the same in every round", found.drift.b),
-        )
-    ]
-    tests += [
-        (
-            f"one {name} for all questions",
-            f"spread {words.decimal(mixture.spread, 2)}, {words.p_value(mixture.p_value)}",
-            mixture.p_value,
-        )
-        for name, mixture in (("a", found.mixture_a), ("b", found.mixture_b))
-    ]
-    if found.fit is not None:
-        told = (
-            f"χ² {found.fit.chi_square:.1f}, {words.p_value(found.fit.p_value)}, mean error "
-            f"{words.magnitude(found.fit.mean_absolute_error)} points"
-        )
-        tests.append(("p_r follows the curve", told, found.fit.p_value))
-    said = (
-        "Read the two lines on questions first: where questions differ, the tests of order and of "
-        "rounds reject as well. The p-values of rounds and of the curve are shares of simulated "
-        "chains, those of the other tests from the χ² distribution; none is corrected for the "
-        "others. Spread is 0 where all questions share one rate, 1 where each is always or never. "
-        "The intervals of a, b, L and λ weigh whole questions."
-    )
-    return folded(
-        "The chain in numbers: is it one first-order chain?",
-        facts(parameters),
-        table(
-            ("assumption", "test", "at 5 %"),
-            [(name, told, "rejected" if p < 0.05 else "not rejected") for name, told, p in tests],
-        ),
-        h("p", said, cls="hint"),
-    )
+    return folded("The chain in numbers", facts(parameters))
 
 
 def backbones_section(by_benchmark: Mapping[str, Sequence[CellCurve]]) -> list[Child]:

@@ -1,4 +1,4 @@
-"""The chain behind MR-Thinking: accuracy by round, the closed form, diagnostics and bounds."""
+"""*Chain view*: accuracy of MR-Thinking by round, the fitted chain, bounds, pilots by L."""
 
 from __future__ import annotations
 
@@ -11,16 +11,6 @@ from pipeline.core.arrays import FloatArray
 from pipeline.report import words
 from pipeline.report.run_data import Cell
 from pipeline.statistics.intervals import LEVEL, Interval, draws_interval, mean_interval, wilson
-from pipeline.theory.diagnostics import (
-    GoodnessOfFit,
-    Homogeneity,
-    LikelihoodRatio,
-    Mixture,
-    goodness_of_fit,
-    homogeneity_test,
-    mixture_test,
-    order_test,
-)
 from pipeline.theory.estimate import (
     JEFFREYS,
     Bounds,
@@ -36,7 +26,6 @@ from pipeline.theory.transitions import (
     QuestionKey,
     count,
     count_by_question,
-    count_by_round,
     labels_of_verdicts,
 )
 
@@ -88,18 +77,6 @@ class CellCurve(RoundCurve):
     """The curve of a cell."""
 
     cell: Cell
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """Whether the chains look like one first-order chain."""
-
-    order: LikelihoodRatio
-    drift: Homogeneity
-    mixture_a: Mixture
-    mixture_b: Mixture
-    fit: GoodnessOfFit | None
-    """Over chains graded in every round; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,34 +167,6 @@ def weighed_draws(table_QC: FloatArray) -> FloatArray:
     rng = np.random.default_rng(SEED)
     sizes = np.diff([*range(0, DRAWS, _CHUNK), DRAWS])
     return np.concatenate([rng.exponential(size=(n, len(table_QC))) @ table_QC for n in sizes])
-
-
-def diagnose(curve: RoundCurve) -> Diagnosis:
-    """Test the chains of a curve against what the model takes for granted."""
-    chains, rounds = curve.chains, len(curve.observed)
-    counts = list(count_by_question(chains).values())
-    whole = [
-        chain.labels
-        for chain in chains
-        if len(chain.labels) == rounds and all(label is not None for label in chain.labels)
-    ]
-    return Diagnosis(
-        order=order_test(chain.labels for chain in chains),
-        drift=homogeneity_test(count_by_round(chains), seed=SEED),
-        mixture_a=mixture_test([c.right_wrong for c in counts], [c.from_right for c in counts]),
-        mixture_b=mixture_test([c.wrong_right for c in counts], [c.from_wrong for c in counts]),
-        fit=goodness_of_fit(
-            np.sum(np.array(whole, dtype=np.float64), axis=0),
-            len(whole),
-            p0=curve.p0,
-            a=curve.fit.a.value,
-            b=curve.fit.b.value,
-            seed=SEED,
-            refit=True,
-        )
-        if whole
-        else None,
-    )
 
 
 def bounds_view(curve: CellCurve, cells: Sequence[Cell]) -> BoundsView:

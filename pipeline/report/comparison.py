@@ -1,4 +1,4 @@
-"""Which strategies of which runs are compared, question by question."""
+"""*Comparison*: pairs strategies of runs question by question, with corrected p-values."""
 
 from __future__ import annotations
 
@@ -58,10 +58,16 @@ def best_rule(cell: Cell) -> Rule:
 
 
 def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
-    """The MR-Thinking cell that a cell is compared with: same run, benchmark and N.
+    """The MR-Thinking cell that a cell is compared with (`only_chain`), if it is another one."""
+    rival = only_chain(cell, cells)
+    return None if rival is cell else rival
 
-    Base draws one completion whatever N is: it is compared with the run's MR-Thinking if there is
-    just one.
+
+def only_chain(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
+    """The only MR-Thinking cell of the same run, benchmark and N; None where there is none, or
+    there are several.
+
+    Base draws one completion whatever N is: any N of MR-Thinking will do.
     """
     rivals = [
         other
@@ -70,7 +76,7 @@ def rival_of(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
         and (other.run, other.benchmark) == (cell.run, cell.benchmark)
         and (cell.kind == "base" or other.n == cell.n)
     ]
-    return rivals[0] if len(rivals) == 1 and rivals[0] is not cell else None
+    return rivals[0] if len(rivals) == 1 else None
 
 
 def against_rivals(cells: Sequence[Cell], rule: Rule | None = None) -> list[Comparison]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pipeline.core.protocol import StopReason
 from pipeline.report import charts, words
@@ -14,6 +13,7 @@ from pipeline.report.html import Html, figure
 from pipeline.report.run_data import Cell
 from pipeline.report.score_view import ScoreView
 from pipeline.report.spending import Bill, Moment
+from pipeline.results.column import Column
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.estimate import Bounds
 
@@ -30,20 +30,9 @@ def ends(interval: Interval, value: str = "accuracy", prefix: str = "") -> dict[
     return {value: interval.value, f"{prefix}low": interval.low, f"{prefix}high": interval.high}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One setting in a chart."""
-
-    series: str
-    name: str
-    setting: str
-    right: Interval
-    spent: Interval
-
-
 def accuracy_figure(
     title: str,
-    points: Sequence[Point],
+    points: Sequence[tuple[str, str, Column]],
     caption: str,
     *,
     paths: Sequence[Row] = (),
@@ -54,18 +43,22 @@ def accuracy_figure(
 
     Args:
         title: of the figure.
-        points: settings; those without tokens are left out.
+        points: series, name and numbers of each setting; those without tokens are left out.
         caption: what is shown beyond points, crosses and the front.
         paths: ``series``, ``tokens``, ``accuracy`` of thin lines.
         joined: whether the points of a series are joined.
         height: in pixels.
     """
-    shown = [point for point in points if point.spent.value > 0]
+    shown = [
+        (series, name, column.setting, right, spent)
+        for series, name, column in points
+        if (right := column.accuracy) and (spent := column.tokens) and spent.value > 0
+    ]
     if not shown:
         return None
     rows = [
-        {"series": p.series, "name": p.name, **ends(p.right), **ends(p.spent, "tokens", "tokens_")}
-        for p in shown
+        {"series": series, "name": name, **ends(right), **ends(spent, "tokens", "tokens_")}
+        for series, name, _, right, spent in shown
     ]
     return figure(
         title,
@@ -74,8 +67,8 @@ def accuracy_figure(
         f"Pareto front. {caption}",
         ("method", "setting", "accuracy [95 %]", "tokens per question [95 %]"),
         [
-            (p.name, p.setting, words.percent_with(p.right), words.count_with(p.spent))
-            for p in shown
+            (name, setting, words.percent_with(right), words.count_with(spent))
+            for _, name, setting, right, spent in shown
         ],
     )
 

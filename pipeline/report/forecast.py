@@ -1,213 +1,356 @@
-"""Progress of a running evaluation and its expected end."""
+"""*Forecast*: predicts accuracy and tokens of a whole run from the cells of a pilot.
+
+MR-Thinking, which draws its rounds whatever comes, is forecast at other numbers of completions than
+the pilot's; every other strategy at its own settings only, because where it would stop at others
+the pilot does not tell. Axes: Q questions, R rounds.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from pipeline.config.strategies import rule_of, strategies_of
-from pipeline.core.protocol import Strategy
-from pipeline.records.side_files import summary
-from pipeline.records.trajectory import Row, Seen
-from pipeline.report.comparison import accuracy
-from pipeline.report.run_data import Cell, RunData
-from pipeline.statistics.intervals import Interval
-from pipeline.theory.markov import Regime, regime
-from pipeline.theory.stopping import expected_rounds
+import numpy as np
 
-_RATE_OVER_S = 120.0
+from pipeline.config.planning import BenchmarkPlan, PlanConfig
+from pipeline.core.arrays import FloatArray
+from pipeline.core.errors import ConfigError
+from pipeline.planning.pilot import (
+    LEAST_QUESTIONS,
+    LEVEL,
+    forecast_chains,
+    forecast_share,
+    forecast_tokens,
+)
+from pipeline.records.outcome import has_failed
+from pipeline.records.trajectory import Row
+from pipeline.report.comparison import best_rule, rival_of
+from pipeline.report.run_data import Cell
+from pipeline.report.spending import time_line
+from pipeline.statistics.intervals import Interval, wilson
+from pipeline.statistics.paired import pairs_needed
+from pipeline.theory.transitions import QuestionKey
+
+CHAIN = "mr_thinking"
+"""The kind of strategy whose accuracy is forecast by round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyProgress:
-    """One strategy on one benchmark, so far."""
+class Forecast:
+    """One strategy on one benchmark with so many completions a question."""
 
-    label: str
     benchmark: str
-    done: int
-    asked: int
-    mean_rounds: float | None
+    label: str
+    completions: int
+    """At most, of a question."""
     rule: str
-    """The answer rule that defines its answer in this run."""
-    accuracy: Interval | None
-    """Of the questions done, by that rule. Short chains are done first, so they are no random
-    sample of all."""
-    stops: Mapping[str, int]
+    """The answer rule of `accuracy`."""
+    questions: int
+    """That are forecast: others than the pilot's."""
+    pilot: int
+    """Questions of the pilot that the accuracy rests on."""
+    left_out: int
+    """Questions of the pilot that nobody could grade; their tokens count."""
+    seen: float | None
+    """Accuracy of the pilot; None where it did not draw as much."""
+    accuracy: Interval
+    tokens: Interval
+    """Completion tokens of all questions together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunProgress:
-    """A run, so far."""
+class Speed:
+    """What GPUs made while chains were at work."""
 
-    done: int
-    asked: int
-    in_flight: int
-    waiting: int
-    cap: int | None
-    """Chains that may be at work; None where it is not told."""
-    pressure: str | None
-    """What the engines said last (`admission.Pressure`); None where nobody asks."""
-    rounds: int
-    """Completions that came from engines, all attempts together."""
-    rounds_per_s: float | None
-    """Over the last two minutes of metrics; None before there are two rows."""
-    tokens_per_s: float | None
-    told_at: float | None
-    """When metrics were last written, in seconds since 1970."""
-    attempt: int
-    phase: int | None
-    limits: Mapping[str, Mapping[str, float | None]]
-    """Spent, expected in all and cap by the name of each cap; None where it is not known."""
-    rounds_to_come: float
-    """Expected by the chains' own a, b and p0 where they are known, else up to the budget."""
-    ended: bool
-    """Whether the newest attempt is over: its summary was written."""
-    strategies: tuple[StrategyProgress, ...]
+    tokens: float
+    gpu_s: float
+    """GPU seconds of every pool, verifiers among them."""
 
     @property
-    def seconds_left(self) -> float | None:
-        """At the present speed; None while nothing says how fast it goes."""
-        if self.done == self.asked:
-            return 0.0
-        return self.rounds_to_come / self.rounds_per_s if self.rounds_per_s else None
+    def tokens_per_gpu_s(self) -> float:
+        """Completion tokens a GPU second."""
+        return self.tokens / self.gpu_s
 
 
-def progress_of(run: RunData) -> RunProgress:
-    """Fold what is durable: outcomes, metrics and questions."""
-    strategies = strategies_of(run.config.science)
-    cells = {(cell.label, cell.benchmark): cell for cell in run.cells}
-    shown, expected = [], 0.0
-    for benchmark in (source.name for source in run.config.science.benchmarks):
-        questions = [row for row in run.questions.values() if row["benchmark"] == benchmark]
-        for label, strategy in strategies.items():
-            cell = cells.get((label, benchmark))
-            rule = rule_of(run.config.science, strategy).value
-            shown.append(_strategy(label, benchmark, len(questions), cell, rule))
-            expected += math.fsum(_to_come(strategy, questions, cell))
-    newest = run.metrics[-1] if run.metrics else None
-    admission = {} if newest is None else newest.get("admission", {})
-    rounds = sum(row["rounds"] for row in _last_of_attempts(run.metrics))
-    drawn_by_done = sum(row["completions"] for cell in run.cells for row in cell.rows)
-    rate, speed = _rates(run.metrics)
-    return RunProgress(
-        done=run.chains_done,
-        asked=run.chains,
-        in_flight=0 if newest is None else newest["in_flight"],
-        waiting=0 if newest is None else newest["waiting"],
-        cap=admission.get("cap"),
-        pressure=admission.get("pressure"),
-        rounds=rounds,
-        rounds_per_s=rate,
-        tokens_per_s=speed,
-        told_at=None if newest is None else newest["time"],
-        attempt=len(run.attempts),
-        phase=None if newest is None else newest["phase"],
-        limits=_limits(run),
-        rounds_to_come=max(0.0, expected - max(0, rounds - drawn_by_done)),
-        ended=_ended(run),
-        strategies=tuple(shown),
-    )
+def forecasts_of(
+    cells: Sequence[Cell], questions: Mapping[str, int], completions: int | None = None
+) -> list[Forecast]:
+    """The forecast of every cell with enough graded questions: MR-Thinking at 1, 2, 4, ...
+    completions, others at their own.
 
+    Args:
+        cells: of the pilot.
+        questions: of the whole run, by benchmark, the pilot's not among them.
+        completions: the most of MR-Thinking; None takes what the pilot drew.
 
-def expected_completions(
-    strategy: Strategy, *, p0: float | None, a: float | None, b: float | None
-) -> float:
-    """Completions that a chain is expected to draw, by the closed form where it decides.
-
-    A gated question costs one, a MarkovScale^* chain what its stopping rule expects; where p0, a or
-    b is not known, and for every other strategy, it is the budget.
+    Raises:
+        ConfigError: without cells, with too few graded questions in all of them, or where
+            `completions` is given and there are no chains.
     """
-    budget = float(strategy.n)
-    if not strategy.kind.startswith("markovscale") or a is None or b is None:
-        return budget
-    if strategy.kind == "markovscale_0":
-        alpha, beta = getattr(strategy, "alpha0", 9.0), getattr(strategy, "beta0", 1.0)
-        p0, first = alpha / (alpha + beta), float(getattr(strategy, "warm_up", 1))
-    else:
-        first = 1.0
-    if p0 is None:
-        return budget
-    sigma = getattr(strategy, "sigma", 0.0)
-    gated = regime(p0=p0, a=a, b=b, sigma=sigma) is not Regime.BENEFICIAL
-    if getattr(strategy, "gate", True) and gated:
-        return min(first, budget)
-    reached = expected_rounds(strategy, p0=p0, a=a, b=b)
-    return budget if reached is None else min(budget, max(first, reached + 1.0))
+    if not cells:
+        raise ConfigError("a pilot must have finished questions, got none")
+    if completions is not None and not any(cell.kind == CHAIN for cell in cells):
+        raise ConfigError(
+            f"a pilot must have chains of {CHAIN} to be forecast at {completions} rounds, got "
+            f"{', '.join(dict.fromkeys(cell.label for cell in cells))}"
+        )
+    found = []
+    enough = [cell for cell in cells if _graded(cell) >= LEAST_QUESTIONS]
+    if not enough:
+        raise ConfigError(
+            f"a pilot must have at least {LEAST_QUESTIONS} graded questions a benchmark and "
+            f"strategy, got {too_few(cells[0])}"
+        )
+    for cell in enough:
+        of = questions[cell.benchmark]
+        found += (
+            _of_chain(cell, of, completions or cell.n)
+            if cell.kind == CHAIN
+            else [_of_strategy(cell, of)]
+        )
+    return found
 
 
-def _ended(run: RunData) -> bool:
-    """Every attempt writes a summary when it ends, whatever ended it; one that was killed has none,
-    nor does one that goes on, whose number no summary has yet."""
-    ended = summary(run.run.folder).get("attempts")
-    return isinstance(ended, int) and ended >= len(run.attempts)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """Questions that a paired comparison of two strategies needs."""
+
+    benchmark: str
+    first: str
+    second: str
+    """Labels of the strategies."""
+    difference: float
+    """The true difference of accuracies that is to be called."""
+    pilot: int
+    """Questions of the pilot that both strategies were graded on."""
+    discordant: Interval
+    """Share of them that one strategy alone had right, with Wilson's 95 % interval."""
+    questions: Interval
+    """Questions for power 0.8 at level 0.05, at `discordant` and at both its ends."""
+    repeats: int
+    """Runs of the same 30 questions with as many answers as `questions`."""
 
 
-def _strategy(
-    label: str, benchmark: str, asked: int, cell: Cell | None, rule: str
-) -> StrategyProgress:
-    rows = () if cell is None else cell.rows
-    return StrategyProgress(
-        label=label,
-        benchmark=benchmark,
-        done=len(rows),
-        asked=asked,
-        mean_rounds=sum(row["completions"] for row in rows) / len(rows) if rows else None,
-        rule=rule,
-        accuracy=None if cell is None else accuracy(cell, cell.rule),
-        stops=dict(Counter(row["stop_reason"] for row in rows)),
+REPEATED = 30
+"""Questions of the small benchmark that `Power.repeats` is about: AIME's."""
+
+
+def powers_of(cells: Sequence[Cell], difference: float, labels: Sequence[str] = ()) -> list[Power]:
+    """What each benchmark needs to call a difference, by exact McNemar power.
+
+    Args:
+        cells: of the pilot.
+        difference: of accuracies, in (0, 1].
+        labels: two strategies; none takes the most accurate one and MR-Thinking at its N, or the
+            deepest MR-Thinking, read by its best rule.
+
+    Raises:
+        ConfigError: unless there are no labels or two of the pilot's.
+    """
+    known = list(dict.fromkeys(cell.label for cell in cells))
+    if labels and (len(set(labels)) != 2 or not set(labels) <= set(known)):
+        raise ConfigError(
+            f"two strategies of the pilot must be named, of {', '.join(known)}; got "
+            f"{', '.join(labels)}"
+        )
+    found = []
+    for benchmark in dict.fromkeys(cell.benchmark for cell in cells):
+        pair = _pair([cell for cell in cells if cell.benchmark == benchmark], labels)
+        if pair is None:
+            continue
+        first, second = (_rights(cell) for cell in pair)
+        both = first.keys() & second.keys()
+        if len(both) < LEAST_QUESTIONS:
+            continue
+        discordant = wilson(sum(first[key] != second[key] for key in both), len(both))
+        needed = [
+            pairs_needed(difference, max(difference, share))
+            for share in (discordant.value, discordant.low, discordant.high)
+        ]
+        value, low, high = needed
+        found.append(
+            Power(
+                benchmark=benchmark,
+                first=pair[0].label,
+                second=pair[1].label,
+                difference=difference,
+                pilot=len(both),
+                discordant=discordant,
+                questions=Interval(value=value, low=low, high=high, level=discordant.level),
+                repeats=-(-value // REPEATED),
+            )
+        )
+    return found
+
+
+def _pair(cells: Sequence[Cell], labels: Sequence[str]) -> tuple[Cell, Cell] | None:
+    """The two strategies of one benchmark that are compared."""
+    if labels:
+        named = {cell.label: cell for cell in cells}
+        return (named[labels[0]], named[labels[1]]) if set(labels) <= named.keys() else None
+    chains = [cell for cell in cells if cell.kind == CHAIN]
+    others = [cell for cell in cells if cell.kind != CHAIN and _rights(cell)]
+    if not chains or not others:
+        return None
+    best = max(others, key=lambda cell: np.mean([*_rights(cell).values()]))
+    return best, rival_of(best, cells) or max(chains, key=lambda cell: cell.n)
+
+
+def _rights(cell: Cell) -> Mapping[QuestionKey, bool]:
+    return cell.rights(best_rule(cell) if cell.kind == CHAIN else cell.rule)
+
+
+def too_few(cell: Cell) -> str | None:
+    """How many graded questions a cell has, in words, where they are too few for a forecast."""
+    graded = _graded(cell)
+    if graded >= LEAST_QUESTIONS:
+        return None
+    return f"{graded} of {len(cell.rows)} in {cell.benchmark}, {cell.label}"
+
+
+def doubling(most: int) -> list[int]:
+    """1, 2, 4, ... and `most`."""
+    return [*(2**k for k in range(most.bit_length()) if 2**k < most), most]
+
+
+def scaled(interval: Interval, factor: float) -> Interval:
+    """An interval in another unit."""
+    return Interval(
+        value=interval.value * factor,
+        low=interval.low * factor,
+        high=interval.high * factor,
+        level=interval.level,
     )
 
 
-def _to_come(strategy: Strategy, questions: Sequence[Seen], cell: Cell | None) -> Iterator[float]:
-    """Completions that each unfinished question is expected to draw in all."""
-    rows = () if cell is None else cell.rows
-    done = frozenset() if cell is None else cell.by_question.keys()
-    usual = {name: _mean(row[name] for row in rows) for name in ("p0", "a", "b")}
-    for question in questions:
-        if (question["benchmark"], question["question_id"]) not in done:
-            known = {
-                name: value if question[name] is None else question[name]
-                for name, value in usual.items()
-            }
-            yield expected_completions(strategy, **known)
+def total_tokens(forecasts: Sequence[Forecast]) -> Interval:
+    """All strategies, each with all its completions. Ends are added up, as if all erred together:
+    the interval is rather too wide."""
+    whole = {
+        (f.benchmark, f.label): f.tokens for f in forecasts
+    }.values()  # the last is the largest
+    return Interval(
+        value=sum(t.value for t in whole),
+        low=sum(t.low for t in whole),
+        high=sum(t.high for t in whole),
+        level=LEVEL,
+    )
 
 
-def _limits(run: RunData) -> dict[str, Mapping[str, float | None]]:
-    told: Mapping[str, Any] = next((r["limits"] for r in run.metrics[::-1] if "limits" in r), {})
-    unknown = {"spent": None, "expected": None}
-    caps = run.config.runtime.limits.caps
-    return {name: {**told.get(name, unknown), "cap": cap} for name, cap in caps.items()}
+def speed_of(metrics: Sequence[Row], gpus: Mapping[str, float]) -> Speed | None:
+    """Speed of a pilot from its counters, over the time in which chains were at work.
+
+    Args:
+        metrics: rows of the counters, in their order.
+        gpus: that one replica takes, by pool.
+
+    Returns:
+        None where nothing was counted, or no replica had a GPU.
+    """
+    moments = time_line(metrics)
+    starts = [0.0, *(moment.seconds for moment in moments)]
+    tokens = gpu_s = 0.0
+    for moment, (start, end) in zip(moments, pairwise(starts), strict=True):
+        if moment.in_flight or moment.tokens_per_s:
+            tokens += moment.tokens_per_s * (end - start)
+            held = sum(count * gpus.get(pool, 0.0) for pool, count in moment.replicas.items())
+            gpu_s += held * (end - start)
+    return Speed(tokens=tokens, gpu_s=gpu_s) if tokens and gpu_s else None
 
 
-def _mean(values: Iterator[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+def planned_from(plan: PlanConfig, cells: Sequence[Cell], labels: Collection[str]) -> PlanConfig:
+    """A plan with what a pilot measured in place of assumptions.
+
+    Args:
+        plan: as configured.
+        cells: of the pilot; their tokens a completion are taken by benchmark.
+        labels: of strategies whose completions a question are taken, too.
+    """
+    benchmarks, completions = dict(plan.benchmarks), dict(plan.completions)
+    for name in dict.fromkeys(cell.benchmark for cell in cells):
+        drawn, tokens, _ = _drawn([cell for cell in cells if cell.benchmark == name])
+        if drawn:
+            assumed = benchmarks.get(name) or BenchmarkPlan(tokens=1)
+            benchmarks[name] = assumed.model_copy(update={"tokens": tokens / drawn})
+    for label in labels:
+        drawn, _, questions = _drawn([cell for cell in cells if cell.label == label])
+        completions[label] = drawn / questions
+    return plan.model_copy(update={"benchmarks": benchmarks, "completions": completions})
 
 
-def _last_of_attempts(metrics: Sequence[Row]) -> Iterator[Row]:
-    """Counters begin anew with every attempt."""
-    yield from (row for row, after in pairwise(metrics) if row["attempt"] != after["attempt"])
-    yield from metrics[-1:]
+def _drawn(cells: Sequence[Cell]) -> tuple[int, int, int]:
+    """Completions, their tokens, and questions."""
+    rows = [row for cell in cells for row in cell.rows]
+    drawn = sum(row["completions"] for row in rows)
+    return drawn, sum(row["completion_tokens"] for row in rows), len(rows)
 
 
-def _rates(metrics: Sequence[Row]) -> tuple[float | None, float | None]:
-    """Rounds and completion tokens per second."""
-    if not metrics:
-        return None, None
-    newest = metrics[-1]
-    recent = [
-        row
-        for row in metrics
-        if row["attempt"] == newest["attempt"] and newest["time"] - row["time"] <= _RATE_OVER_S
+def _of_chain(cell: Cell, of: int, most: int) -> list[Forecast]:
+    labels_QR, tokens_QR = _labels(cell), _tokens(cell)
+    right_QR = labels_QR[~np.isnan(labels_QR).any(axis=1)]
+    pilot = len(right_QR)
+    depths = doubling(most)
+    accuracies = forecast_chains(right_QR, [depth - 1 for depth in depths], of=of)
+    return [
+        Forecast(
+            benchmark=cell.benchmark,
+            label=cell.label,
+            completions=depth,
+            rule="last",
+            questions=of,
+            pilot=pilot,
+            left_out=len(labels_QR) - pilot,
+            seen=float(right_QR[:, depth - 1].mean()) if depth <= cell.n else None,
+            accuracy=accuracy,
+            tokens=forecast_tokens(tokens_QR, depth, of),
+        )
+        for depth, accuracy in zip(depths, accuracies, strict=True)
     ]
-    span = newest["time"] - recent[0]["time"]
-    if span <= 0:
-        return None, None
-    return (
-        (newest["rounds"] - recent[0]["rounds"]) / span,
-        (newest["completion_tokens"] - recent[0]["completion_tokens"]) / span,
+
+
+def _of_strategy(cell: Cell, of: int) -> Forecast:
+    rights = cell.rights(cell.rule)
+    right, pilot = sum(rights.values()), len(rights)
+    return Forecast(
+        benchmark=cell.benchmark,
+        label=cell.label,
+        completions=cell.n,
+        rule=cell.rule.value,
+        questions=of,
+        pilot=pilot,
+        left_out=len(cell.rows) - pilot,
+        seen=right / pilot,
+        accuracy=forecast_share(right, pilot, of),
+        tokens=forecast_tokens(np.array(cell.tokens, np.float64)[:, None], 1, of),
     )
+
+
+def _graded(cell: Cell) -> int:
+    """Questions that a forecast can rest on."""
+    if cell.kind == CHAIN:
+        return int((~np.isnan(_labels(cell)).any(axis=1)).sum())
+    return len(cell.rights(cell.rule))
+
+
+def _labels(cell: Cell) -> FloatArray:
+    """1 right, 0 wrong, nan not graded; a chain that failed is wrong from there on."""
+    labels_QR = np.full((len(cell.rows), cell.n), np.nan)
+    for labels_R, (key, row) in zip(labels_QR, cell.by_question.items(), strict=True):
+        if key in cell.without_gold:
+            continue
+        verdicts = row["round_verdicts"]
+        for r, verdict in enumerate(verdicts):
+            labels_R[r] = {"right": 1.0, "wrong": 0.0}.get(verdict, np.nan)
+        if has_failed(row):
+            labels_R[min(row["completions"], cell.n - 1) :] = 0.0
+    return labels_QR
+
+
+def _tokens(cell: Cell) -> FloatArray:
+    """Completion tokens by round; nan where a chain had ended."""
+    tokens_QR = np.full((len(cell.rows), cell.n), np.nan)
+    for tokens_R, row in zip(tokens_QR, cell.rows, strict=True):
+        for r, tokens in enumerate(row["round_tokens"][: row["completions"]]):
+            tokens_R[r] = tokens
+    return tokens_QR

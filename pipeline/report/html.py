@@ -33,6 +33,8 @@ class Html(str):
 Child = Union[str, int, float, None, Iterable["Child"]]  # noqa: UP007  # it names itself
 """What an element may hold: text, markup, or any nesting of them; None is nothing."""
 
+Part = tuple[str, str, Sequence[Child]]
+"""A section: (id, title, content)."""
 Attribute = str | int | float | bool | None
 Rows = Sequence[Sequence[Child]]
 
@@ -72,6 +74,11 @@ def table(header: Sequence[Child], rows: Rows, *, caption: str = "") -> Html:
         "div", inner, cls="scroll", tabindex="0", role="region", aria_label=caption or "table"
     )
     return join([h("p", caption, cls="caption") if caption else None, scroll])
+
+
+def with_ends(value: str, ends: str) -> list[Child]:
+    """A value, and the ends of its interval in small print."""
+    return [value, h("small", ends)]
 
 
 def facts(pairs: Sequence[tuple[str, Child]]) -> Html:
@@ -133,6 +140,42 @@ def contents(sections: Sequence[tuple[str, str]]) -> Html:
 def banner(*content: Child, made_up: bool = False) -> Html:
     """What a reader must know first."""
     return h("div", *content, cls="banner" if made_up else "banner partial", role="note")
+
+
+def page(
+    title: str,
+    heading: str,
+    names: str,
+    parts: Sequence[Part],
+    *,
+    banners: Iterable[Child],
+    made_by: str,
+    wide: bool = False,
+) -> str:
+    """The frame of a page: banners, heading, contents and sections; the first section is quiet.
+
+    Args:
+        title: of the document.
+        heading: the title that is shown.
+        names: what the page is about, below it.
+        parts: sections; those without content are left out.
+        banners: what a reader must know first.
+        made_by: what made it, for the foot of the page.
+        wide: whether tables may be wider than text.
+    """
+    shown = [part for part in parts if part[2]]
+    sections = [section(name, title, *body, quiet=name == parts[0][0])
+                for name, title, body in shown]  # fmt: skip
+    return document(
+        title,
+        h("a", "Skip to the result", href=f"#{parts[0][0]}", cls="skip") if parts else None,
+        *banners,
+        h("header", h("h1", heading), h("p", names), cls="top wide" if wide else "top"),
+        contents([(name, title) for name, title, _ in shown]),
+        h("main", *(sections or [h("p", "No question has been answered yet.")]),
+          cls="wide" if wide else None),
+        h("footer", f"{made_by}; it holds no link to the network."),
+    )  # fmt: skip
 
 
 def document(title: str, *body: Child) -> str:

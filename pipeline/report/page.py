@@ -16,19 +16,16 @@ from pipeline.report.chain_view import (
     round_curve,
 )
 from pipeline.report.comparison import against_rivals, column_of
-from pipeline.report.fronts import Row as FrontRow
-from pipeline.report.fronts import fronts_section
 from pipeline.report.html import (
     Child,
     Html,
+    Part,
     banner,
-    contents,
-    document,
     facts,
     folded,
     h,
+    page,
     script_json,
-    section,
     specification,
     table,
 )
@@ -40,8 +37,9 @@ from pipeline.report.score_view import score_views
 from pipeline.report.spending import bill_of, time_line, troubles
 from pipeline.report.strategy_tables import results_table, selection_table
 from pipeline.report.suitability_view import contrast, numbers_of, suitability_of
-from pipeline.report.sweep import Row as SweepRow
-from pipeline.report.sweep import sweep_section
+from pipeline.report.sweeps import Row as FrontRow
+from pipeline.report.sweeps import Row as SweepRow
+from pipeline.report.sweeps import fronts_section, sweep_section
 from pipeline.report.tables import Table, html_of
 from pipeline.report.verdict import (
     Verdict,
@@ -87,24 +85,13 @@ class Report:
 def report_page(report: Report) -> str:
     """The whole file."""
     names = ", ".join(run.run_id for run in report.runs)
-    parts = [part for part in _sections(report) if part[2]] if report.cells else []
-    return document(
+    return page(
         f"MarkovScale: {names}",
-        h("a", "Skip to the result", href="#result", cls="skip"),
-        *_banners(report.runs),
-        h("header", h("h1", "MarkovScale report"), h("p", names), cls="top"),
-        contents([(name, title) for name, title, _ in parts]),
-        h(
-            "main",
-            *(section(name, title, *body, quiet=name == "result") for name, title, body in parts)
-            if parts
-            else [h("p", "No question has been answered yet.")],
-        ),
-        h(
-            "footer",
-            "Made by markovscale report from the run's own records; it holds no link to the "
-            "network.",
-        ),
+        "MarkovScale report",
+        names,
+        _sections(report) if report.cells else [],
+        banners=_banners(report.runs),
+        made_by="Made by markovscale report from the run's own records",
     )
 
 
@@ -137,10 +124,6 @@ def _banners(runs: Sequence[RunData]) -> Iterator[Html]:
                 f"{run.run_id} are done.",
                 f" No outcome yet: {', '.join(none)}." if none else None,
             )
-
-
-Part = tuple[str, str, list[Child]]
-"""(id, title, content)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,11 +222,7 @@ def _accuracy_chart(
     own = [curve for curve in curves if curve.cell in cells]
     return figures.accuracy_figure(
         "Accuracy against tokens",
-        [
-            figures.Point(series=name, name=name, setting=column.rule, right=right, spent=spent)
-            for name, column in columns
-            if (right := column.accuracy) and (spent := column.tokens)
-        ],
+        [(name, name, column) for name, column in columns],
         "The thin line is MR-Thinking after each round." if own else "",
         paths=[
             {"series": curve.name, "tokens": tokens.value, "accuracy": seen.value}

@@ -1,4 +1,4 @@
-"""The paper's tables from runs, with the paper's own numbers where they match.
+"""*Paper tables*: the paper's tables from runs, with its own numbers where they match.
 
 Every row is one setting of one strategy: cells of one label whose settings differ stand in rows of
 their own.

@@ -1,4 +1,4 @@
-"""The paper's numbers from CSV files, found by backbone, method, benchmark and budget.
+"""*Published*: looks up the paper's numbers in CSV files by backbone, method, benchmark and N.
 
 The files (``main_accuracy.csv``, ``variants.csv``, ``ablation.csv``, ``tau.csv``, ``gamma.csv``)
 are the user's; no number of them is kept here.

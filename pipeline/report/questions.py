@@ -12,17 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.answers.answer_rules import OwnRule, apply
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Pool, Stop, StopReason
 from pipeline.core.text import visible
-from pipeline.records.journal import fences_of
+from pipeline.records.journal import counting, sound
 from pipeline.records.outcome import counted_verdict
 from pipeline.records.run_dir import RunDir
-from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report import words
 from pipeline.report.run_data import Cell, RunData, right_of
-from pipeline.store.storage import Folder
 from pipeline.theory.markov import stationary_accuracy
 from pipeline.theory.stopping import STOP_RULES, why_stopped
 from pipeline.theory.transitions import QuestionKey
@@ -231,7 +229,7 @@ def completions_of(
     ids = pa.array(sorted({question for _, question in questions}), type=pa.string())
     wanted = set(questions)
     found: dict[tuple[str, str, str], dict[tuple[int, int, int, str], Row]] = {}
-    for table in _counting(run.journal):
+    for _, table in sound(run.journal, counting(run.journal), corrupt=[]):
         chosen = table.filter(pc.is_in(table["question_id"], value_set=ids)).select(list(_WANTED))
         for row in chosen.to_pylist():
             if (row["benchmark"], row["question_id"]) not in wanted:
@@ -407,15 +405,3 @@ def _chain_lines(chain: ChainView, texts: bool) -> list[str]:
         if texts and chain.texts:
             lines += [f"      | {line}" for line in chain.texts[r].splitlines()]
     return lines
-
-
-def _counting(journal: Folder) -> Iterator[pa.Table]:
-    fences = fences_of(journal)
-    for name in journal.names():
-        place = segment_of(name)
-        if place is None or not fences.counts(*place):
-            continue
-        try:
-            yield read_segment(journal, name)
-        except DataError:
-            continue  # a torn segment: a resume sets it aside and says so

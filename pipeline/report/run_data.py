@@ -1,17 +1,19 @@
-"""Loading a run for report, comparison and status."""
+"""*RunData*: reads a run directory as cells, one a strategy and benchmark."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.answers.answer_rules import RULES, Rule
 from pipeline.config.run import RunConfig
+from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import rule_of, rules_of, strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
@@ -82,16 +84,26 @@ class Cell:
         """Completion tokens of each question."""
         return tuple(row["completion_tokens"] for row in self.rows)
 
+    @property
+    def graded(self) -> list[Seen]:
+        """Outcomes of the questions whose right answer is known."""
+        return [
+            row
+            for row in self.rows
+            if (row["benchmark"], row["question_id"]) not in self.without_gold
+        ]
+
     def rights(self, rule: Rule) -> dict[QuestionKey, bool]:
         """Right or wrong by question; failed ones are wrong, ungraded ones are left out.
 
         Empty where the rule could not be applied, or is another run's.
         """
-        graded = {k: row for k, row in self.by_question.items() if k not in self.without_gold}
-        if rule not in self.rules or not can_apply([*graded.values()], rule):
+        if rule not in self.rules or not can_apply(self.graded, rule):
             return {}
         return {
-            key: known for key, row in graded.items() if (known := right_of(row, rule)) is not None
+            key: known
+            for key, row in self.by_question.items()
+            if key not in self.without_gold and (known := right_of(row, rule)) is not None
         }
 
 
@@ -190,11 +202,14 @@ def _named_apart(runs: Sequence[RunData]) -> list[RunData]:
     ]
 
 
-def read_run(address: str) -> RunData:
+def read_run(
+    address: str, columns: Callable[[Sequence[Rule]], Sequence[str]] | None = None
+) -> RunData:
     """Read a run directory, finished or not.
 
     Args:
         address: path or address of the directory.
+        columns: which of the outcomes are read, by the rules of the run; None reads all.
 
     Raises:
         ConfigError, DataError: where it is no run directory, or was written by another version.
@@ -204,7 +219,10 @@ def read_run(address: str) -> RunData:
     questions = {
         (row["benchmark"], row["question_id"]): row for row in RowViews(read_questions(run.folder))
     }
-    cells = _cells(run.run_id, config, run.outcomes(), questions)
+    science, strategies = config.science, strategies_of(config.science)
+    outcomes = run.outcomes(columns=columns and columns(rules_of(science)))
+    rows = final_rows(outcomes, strategies)
+    cells = cells_of(run.run_id, science, strategies, rows, outcomes.schema, questions)
     return RunData(
         run=run,
         config=config,
@@ -251,19 +269,32 @@ def _asked(row: Seen) -> str:
     return f"{row['turns'] or ''}{row['text']}" if "turns" in row else row["text"]
 
 
-def _cells(
+def cells_of(
     run_id: str,
-    config: RunConfig,
-    outcomes: pa.Table,
+    science: ScienceConfig,
+    strategies: Mapping[str, Strategy],
+    outcomes: Iterable[Row],
+    schema: pa.Schema,
     questions: Mapping[QuestionKey, Seen],
 ) -> tuple[Cell, ...]:
+    """The cells of final outcomes, benchmark by benchmark, those that have any.
+
+    Args:
+        run_id: name of the run.
+        science: benchmarks, generator and answer rules.
+        strategies: by label.
+        outcomes: as `final_rows` gives them.
+        schema: of the outcomes.
+        questions: all that were asked.
+    """
     asked = Counter(benchmark for benchmark, _ in questions)
-    strategies = strategies_of(config.science)
     found: dict[tuple[str, str], RowsTable] = {}
-    for row in final_rows(outcomes, strategies):
-        found.setdefault((row["benchmark"], row["strategy"]), RowsTable(outcomes.schema)).add(row)
-    grouped = {key: RowViews(rows.table()) for key, rows in found.items()}
-    no_gold, rules = without_gold(questions), rules_of(config.science)
+    for row in outcomes:
+        found.setdefault((row["benchmark"], row["strategy"]), RowsTable(schema)).add(row)
+    tables = {key: rows.table() for key, rows in found.items()}
+    ended = {key: pc.count_distinct(made["question_id"]).as_py() for key, made in tables.items()}
+    grouped = {key: RowViews(made) for key, made in tables.items()}
+    no_gold, rules = without_gold(questions), rules_of(science)
     copies = copies_of((key, _asked(row)) for key, row in questions.items())
     return tuple(
         Cell(
@@ -272,16 +303,16 @@ def _cells(
             kind=strategy.kind,
             n=strategy.n,
             benchmark=source.name,
-            backbone=config.science.generator.model,
-            rule=rule_of(config.science, strategy),
+            backbone=science.generator.model,
+            rule=rule_of(science, strategy),
             strategy=strategy,
             rows=grouped[(source.name, label)],
             without_gold=no_gold,
-            not_run=asked[source.name] - len(grouped[(source.name, label)]),
+            not_run=asked[source.name] - ended[(source.name, label)],
             rules=rules,
             copies=copies,
         )
-        for source in config.science.benchmarks
+        for source in science.benchmarks
         for label, strategy in strategies.items()
         if (source.name, label) in grouped
     )

@@ -1,4 +1,4 @@
-"""How far the numbers that decide can be trusted: verifier score, posterior and prior."""
+"""*Score view*: reliability of the verifier's score, the posterior and the prior."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pipeline.answers.answer_rules import AnswerRule, OwnRule, Rule
 from pipeline.records.outcome import has_failed
 from pipeline.report import words
 from pipeline.report.comparison import accuracy, column_of
-from pipeline.report.html import Child, Html, folded, h, table
+from pipeline.report.html import Child, Html, folded, h, table, with_ends
 from pipeline.report.run_data import OURS, Cell, rules_in
 from pipeline.report.tables import bounds_note
 from pipeline.report.verdict import most_graded, one_question, verdict_words
@@ -35,14 +35,11 @@ def results_table(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparis
                 str(cell.n),
                 *(_rule_entry(cell, rule) for rule in rules),
                 f"{sum(row['completions'] for row in cell.rows) / len(cell.rows):.2f}",
-                [
-                    words.count(tokens.value),
-                    h("small", f"[{words.count(tokens.low)}, {words.count(tokens.high)}]"),
-                ],
-                [
+                with_ends(words.count(tokens.value), words.count_range(tokens)),
+                with_ends(
                     words.percent(None if saved is None else saved.value),
-                    h("small", words.percent_range(saved)),
-                ],
+                    words.percent_range(saved),
+                ),
                 words.NONE if against is None else _test_entry(against),
                 str(sum(map(has_failed, cell.rows))),
                 *([f"{cell.not_run:,}"] if left else []),
@@ -110,8 +107,8 @@ def _rule_entry(cell: Cell, rule: Rule) -> Child:
     if interval is None:
         return words.NONE
     star = " ★" if rule == cell.rule else ""
-    ends = h("small", words.percent_range(interval))
-    return [f"{words.percent(interval.value)}{star}", ends, bounds_note(column_of(cell, rule))]
+    value = with_ends(f"{words.percent(interval.value)}{star}", words.percent_range(interval))
+    return [*value, bounds_note(column_of(cell, rule))]
 
 
 def _test_entry(comparison: Comparison) -> Child:

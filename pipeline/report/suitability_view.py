@@ -1,4 +1,4 @@
-"""What chains say of the choice of a strategy: each benchmark alone, and all of them together."""
+"""*Suitability view*: diagnostics of the chains of runs and pools, and how benchmarks differ."""
 
 from __future__ import annotations
 
@@ -69,6 +69,17 @@ def numbers_of(found: Suitability) -> Html:
     if found.curve_variance is not None:
         told = words.decimal(found.curve_variance)
         rows.append(("variance of the accuracy curve over the chain's", told, words.decimal(1.0)))
+    rows += [
+        (f"{name} the same in every round", words.p_value(p), words.NONE)
+        for name, p in zip("ab", found.drift, strict=True)
+    ]
+    if found.order is not None:
+        told = f"{words.points(found.order.value)} "
+        told += words.points_range(found.order.low, found.order.high)
+        rows.append(("a change after a change, points more likely [99 %]", told, words.points(0)))
+    for model, gain in () if found.models is None else found.models.gain.items():
+        told = words.decimal_with(gain, 1)
+        rows.append((f"log likelihood of later rounds, {model} over H [99 %]", told, words.NONE))
     return folded(
         f"The diagnostics of {words.plural(found.questions, 'chain')} in numbers",
         table(("", "observed [95 %]", "of the fitted chain"), rows),

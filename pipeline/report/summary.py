@@ -1,4 +1,4 @@
-"""What came out of a run: one entry a strategy and benchmark, with intervals and the full bill.
+"""*Summary*: what came out of a run: an entry a strategy and benchmark, and the chains behind.
 
 `tokens` alone means completion tokens, as in the paper.
 """
@@ -7,279 +7,157 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pipeline.answers.answer_rules import RULES, Rule
+from pipeline.answers.answer_rules import Rule
 from pipeline.core.prices import Prices
-from pipeline.core.protocol import Strategy
-from pipeline.records.outcome import BILL, FINAL, counted_verdict, has_failed
-from pipeline.records.trajectory import Row
+from pipeline.records.outcome import FINAL, can_apply, columns_of, counted_verdict, has_failed
+from pipeline.report.comparison import only_chain
+from pipeline.report.run_data import Cell
+from pipeline.report.spending import bill_of
 from pipeline.statistics.intervals import share_interval, wilson
 from pipeline.theory.estimate import COUNTED, estimate_table
 from pipeline.theory.markov import accuracy_after
 from pipeline.theory.transitions import Labels, QuestionKey, count, labels_of_verdicts
 
 SUMMARY_VERSION = 1
-FITTED = (*FINAL, "round_verdicts")
-"""The columns of outcomes that `chain_fits` reads."""
 
 
-def summed(rules: Iterable[Rule]) -> tuple[str, ...]:
-    """The columns of outcomes that `summarise` reads."""
-    verdicts = (f"verdict_{rule}" for rule in rules)
-    return (*FINAL, "error", "stop_reason", "p0_source", "a", "b", *verdicts)
+def summed(rules: Sequence[Rule]) -> tuple[str, ...]:
+    """The columns of outcomes that a summary and its cautions read."""
+    beliefs = ("p0", "p0_source", "a", "b")
+    return (*FINAL, "error", "stop_reason", *beliefs, "round_verdicts", *columns_of(rules))
 
 
-def summarise(
-    outcomes: Iterable[Row],
-    strategies: Mapping[str, Strategy],
-    headlines: Mapping[str, Rule],
-    without_gold: frozenset[QuestionKey] = frozenset(),
-    rules: Sequence[Rule] = RULES,
-    prices: Prices | None = None,
-    *,
-    several: bool = False,
-) -> list[dict[str, Any]]:
-    """One entry a strategy and benchmark, in the order of the configuration.
+def summarise(cells: Sequence[Cell], prices: Prices | None = None) -> list[dict[str, Any]]:
+    """One entry a cell, in their order.
 
     Args:
-        outcomes: as `final_outcomes` gives them; none is kept.
-        strategies: by label.
-        headlines: headline answer rule by label.
-        without_gold: questions whose right answer nobody knows; they are not graded.
-        rules: every answer rule of the run.
+        cells: of one run. Where a question has an outcome a chain, accuracies are means over
+            questions of the share of its chains.
         prices: of tokens; None leaves ``usd`` out.
         several: whether a question may have an outcome a chain; accuracies are then means over
             questions of the share of its chains.
     """
-    tallies: dict[tuple[str, str], Tally] = {}
-    for row in outcomes:
-        tally = tallies.setdefault((row["strategy"], row["benchmark"]), Tally(rules, several))
-        tally.add(row, graded=(row["benchmark"], row["question_id"]) not in without_gold)
-    benchmarks = list(dict.fromkeys(benchmark for _, benchmark in tallies))
-    entries = [
-        _entry(label, benchmark, tallies[(label, benchmark)], headlines[label], strategies[label])
-        for benchmark in benchmarks
-        for label in strategies
-        if (label, benchmark) in tallies
-    ]
-    for entry in entries:
-        entry["tokens_saved"] = _saved(entry, entries, tallies)
-        if prices is not None:
-            entry["usd"] = prices.usd(entry["tokens"])
-    return entries
+    return [_entry(cell, cells, prices) for cell in cells]
 
 
-def _entry(
-    label: str, benchmark: str, tally: Tally, rule: Rule, strategy: Strategy
-) -> dict[str, Any]:
-    totals = tally.totals
-    return {
-        "strategy": label,
-        "kind": strategy.kind,
-        "n": strategy.n,
-        "benchmark": benchmark,
-        "questions": len(tally.tokens),
-        "failed": tally.failed,
-        "headline_rule": rule.value,
-        "accuracy": {r.value: tally.accuracy(r) for r in tally.rules},
-        "completions": totals["completions"],
-        "tokens_per_question": totals["completion_tokens"] / tally.outcomes,
-        "tokens": {name: totals[name] for name in BILL if name != "completions"},
-        "stop_reasons": dict(tally.stop_reasons),
-        "p0_sources": dict(tally.p0_sources),
-        "a": tally.mean("a"),
-        "b": tally.mean("b"),
+def _entry(cell: Cell, cells: Sequence[Cell], prices: Prices | None) -> dict[str, Any]:
+    rows, bill = cell.rows, bill_of(cell, prices)
+    entry = {
+        "strategy": cell.label,
+        "kind": cell.kind,
+        "n": cell.n,
+        "benchmark": cell.benchmark,
+        "questions": len(cell.by_question),
+        "failed": sum(map(has_failed, rows)),
+        "headline_rule": cell.rule.value,
+        "accuracy": {rule.value: _accuracy(cell, rule) for rule in cell.rules},
+        "completions": bill.completions,
+        "tokens_per_question": bill.totals["completion_tokens"] / len(rows),
+        "tokens": dict(bill.totals),
+        "stop_reasons": dict(Counter(row["stop_reason"] for row in rows)),
+        "p0_sources": dict(Counter(row["p0_source"] for row in rows if row["p0_source"])),
+        **{name: _mean(row[name] for row in rows) for name in ("a", "b")},
+        "tokens_saved": _saved(cell, cells),
+        "not_run": cell.not_run,
     }
+    return entry if bill.cost is None else {**entry, "usd": bill.cost}
 
 
-def _saved(
-    entry: Mapping[str, Any],
-    entries: Sequence[Mapping[str, Any]],
-    tallies: Mapping[tuple[str, str], Tally],
-) -> float | None:
-    """Share of MR-Thinking's tokens saved at the same N on the questions that both have answered;
-    None where it was not run.
-
-    Base draws one completion whatever N is: it is held against the run's MR-Thinking if there is
-    just one.
-    """
-    rivals = [
-        other
-        for other in entries
-        if other["kind"] == "mr_thinking"
-        and other["benchmark"] == entry["benchmark"]
-        and (entry["kind"] == "base" or other["n"] == entry["n"])
-    ]
-    if len(rivals) != 1:
+def _accuracy(cell: Cell, rule: Rule) -> dict[str, Any] | None:
+    """None where the rule could not be applied (no scores) or nothing is graded
+    (`pipeline.records.outcome.can_apply`)."""
+    graded = cell.graded
+    if not can_apply(graded, rule):
         return None
-    one, other = (tallies[e["strategy"], e["benchmark"]] for e in (entry, rivals[0]))
-    common = one.tokens.keys() & other.tokens.keys()
-    spent = sum(other.tokens[key] for key in common) / other.chains
-    return 1 - sum(one.tokens[key] for key in common) / one.chains / spent if spent else None
+    verdicts = [counted_verdict(row, rule) for row in graded]
+    found = accuracy_of(Counter(verdicts))
+    if len(cell.rows) > len(cell.by_question) and found["graded"]:
+        shares: dict[str, list[bool]] = {}
+        for row, verdict in zip(graded, verdicts, strict=True):
+            if verdict in ("right", "wrong"):
+                shares.setdefault(row["question_id"], []).append(verdict == "right")
+        over = share_interval([float(np.mean(each)) for each in shares.values()])
+        found |= {"accuracy": over.value, "low": over.low, "high": over.high}
+    return found
 
 
-def chain_fits(outcomes: Iterable[Row], strategies: Mapping[str, Strategy]) -> list[dict[str, Any]]:
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _saved(cell: Cell, cells: Sequence[Cell]) -> float | None:
+    """Share of MR-Thinking's tokens saved at the same N on the questions that both have answered;
+    None where it was not run."""
+    rival = only_chain(cell, cells)
+    if rival is None:
+        return None
+    common = cell.by_question.keys() & rival.by_question.keys()
+    own, theirs = (_spent(one, common) for one in (cell, rival))
+    return 1 - own / theirs if theirs else None
+
+
+def _spent(cell: Cell, questions: Collection[QuestionKey]) -> float:
+    """Completion tokens of some questions, a chain."""
+    keys = ((row["benchmark"], row["question_id"]) for row in cell.rows)
+    spent = sum(tokens for key, tokens in zip(keys, cell.tokens, strict=True) if key in questions)
+    return spent * len(cell.by_question) / len(cell.rows)
+
+
+def chain_fits(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """The chain behind every MR-Thinking run, and what it predicts for the last round (Eq. 4).
 
     a and b are counted on gold verdicts over all rounds, with intervals clustered by question; the
     prediction starts from the accuracy of round 0. These are descriptions of the evaluated
     questions: no strategy sees them.
-
-    Args:
-        outcomes: as `final_outcomes` gives them; none is kept.
-        strategies: by label.
     """
     fits: list[dict[str, Any]] = []
-    seen: dict[tuple[str, str], ChainTally] = {}
-    for row in outcomes:
-        strategy = strategies[row["strategy"]]
-        rounds = strategy.n
-        if strategy.kind == "mr_thinking" and rounds > 1:
-            key = (row["benchmark"], row["strategy"])
-            seen.setdefault(key, ChainTally(last_round=rounds - 1)).add(row)
-    for (benchmark, label), tally in seen.items():
-        table_QC, last_round = tally.table_QC, tally.last_round
-        first, last = accuracy_of(tally.first), accuracy_of(tally.last)
+    for cell in cells:
+        if cell.kind != "mr_thinking" or cell.n < 2:
+            continue
+        last_round = cell.n - 1
+        counts, of_first, of_last = array("i"), Counter[str | None](), Counter[str | None]()
+        for row in cell.rows:
+            verdicts = row["round_verdicts"]
+            counted = count(labels_of_verdicts(verdicts))
+            counts.extend(getattr(counted, name) for name in COUNTED)
+            of_first.update(verdicts[:1])
+            of_last.update(verdicts[last_round:])  # of whole chains
+        table_QC = np.asarray(counts).reshape(-1, len(COUNTED))
+        first, last = accuracy_of(of_first), accuracy_of(of_last)
         if first["accuracy"] is None or not table_QC.any():
             continue
         fit = estimate_table(table_QC, labels=Labels.GOLD)
-        predicted = accuracy_after(last_round, p0=first["accuracy"], a=fit.a.value, b=fit.b.value)
+        estimates = {
+            "a": fit.a,
+            "b": fit.b,
+            "L": fit.stationary_accuracy,
+            "lambda": fit.second_eigenvalue,
+        }
         fits.append(
             {
-                "benchmark": benchmark,
-                "strategy": label,
+                "benchmark": cell.benchmark,
+                "strategy": cell.label,
                 "labels": fit.labels.value,
                 "from_right": fit.counts.from_right,
                 "from_wrong": fit.counts.from_wrong,
                 "p0": first["accuracy"],
-                **{name: getattr(fit, name).value for name in ("a", "b")},
-                "L": fit.stationary_accuracy.value,
-                "lambda": fit.second_eigenvalue.value,
-                "intervals": {
-                    "a": [fit.a.low, fit.a.high],
-                    "b": [fit.b.low, fit.b.high],
-                    "L": [fit.stationary_accuracy.low, fit.stationary_accuracy.high],
-                    "lambda": [fit.second_eigenvalue.low, fit.second_eigenvalue.high],
-                },
+                **{name: one.value for name, one in estimates.items()},
+                "intervals": {name: [one.low, one.high] for name, one in estimates.items()},
                 "rounds": last_round,
-                "predicted": predicted,
+                "predicted": accuracy_after(
+                    last_round, p0=first["accuracy"], a=fit.a.value, b=fit.b.value
+                ),
                 "reached": last["accuracy"],
                 "reached_interval": [last["low"], last["high"]],
             }
         )
     return fits
-
-
-@dataclass(slots=True)
-class Tally:
-    """One strategy on one benchmark."""
-
-    rules: Sequence[Rule] = RULES
-    several: bool = False
-    """Whether a question may have several outcomes, one a chain."""
-    outcomes: int = 0
-    failed: int = 0
-    totals: Counter[str] = field(default_factory=Counter)
-    """What all questions cost (`pipeline.records.outcome.BILL`)."""
-    stop_reasons: Counter[str] = field(default_factory=Counter)
-    p0_sources: Counter[str] = field(default_factory=Counter)
-    tokens: dict[str, int] = field(default_factory=dict)
-    """Completion tokens by question id, of all its chains."""
-    _verdicts: dict[Rule, Counter[str | None]] = field(default_factory=dict)
-    _applied: set[tuple[Rule, bool]] = field(default_factory=set)
-    """Rules that gave a verdict to a question, and whether to one that failed."""
-    _graded: Counter[bool] = field(default_factory=Counter)
-    """Questions whose right answer is known, by whether they failed."""
-    _means: dict[str, tuple[float, int]] = field(default_factory=dict)
-    _shares: dict[Rule, dict[str, list[bool]]] = field(default_factory=dict)
-    """Whether each graded outcome of a question is right; only of `several`."""
-
-    @property
-    def chains(self) -> float:
-        """Outcomes a question."""
-        return self.outcomes / len(self.tokens)
-
-    def add(self, row: Row, *, graded: bool) -> None:
-        """Count an outcome.
-
-        Args:
-            row: the outcome.
-            graded: whether the question's right answer is known.
-        """
-        failed = has_failed(row)
-        self.outcomes += 1
-        self.failed += failed
-        for name in BILL:
-            self.totals[name] += row[name]
-        self.stop_reasons[row["stop_reason"]] += 1
-        if row["p0_source"]:
-            self.p0_sources[row["p0_source"]] += 1
-        name = row["question_id"]
-        self.tokens[name] = self.tokens.get(name, 0) + row["completion_tokens"]
-        for name in ("a", "b"):
-            if row[name] is not None:
-                total, count = self._means.get(name, (0, 0))
-                self._means[name] = (total + row[name], count + 1)
-        if graded:
-            self._graded[failed] += 1
-            for rule in self.rules:
-                verdict = counted_verdict(row, rule)
-                self._verdicts.setdefault(rule, Counter())[verdict] += 1
-                if self.several and verdict in ("right", "wrong"):
-                    shares = self._shares.setdefault(rule, {})
-                    shares.setdefault(row["question_id"], []).append(verdict == "right")
-                if row[f"verdict_{rule.value}"] is not None:
-                    self._applied.add((rule, failed))
-
-    def accuracy(self, rule: Rule) -> dict[str, Any] | None:
-        """None where the rule could not be applied (no scores) or nothing is graded
-        (`pipeline.records.outcome.can_apply`)."""
-        asked = not self._graded[False]  # where all failed, they are asked
-        if (rule, asked) not in self._applied:
-            return None
-        found = accuracy_of(self._verdicts[rule])
-        if shares := self._shares.get(rule):
-            over = share_interval([float(np.mean(each)) for each in shares.values()])
-            found |= {"accuracy": over.value, "low": over.low, "high": over.high}
-        return found
-
-    def mean(self, name: str) -> float | None:
-        """Mean of a or b over the questions that have one."""
-        total, count = self._means.get(name, (0, 0))
-        return total / count if count else None
-
-
-@dataclass(slots=True, kw_only=True)
-class ChainTally:
-    """The verdicts of the chains of one strategy on one benchmark, by round."""
-
-    last_round: int
-    """Of a whole chain."""
-    _counts: array[int] = field(default_factory=lambda: array("i"))
-    first: Counter[str | None] = field(default_factory=Counter)
-    """Verdicts of round 0."""
-    last: Counter[str | None] = field(default_factory=Counter)
-    """Verdicts of the last round of whole chains: they describe the chain, not the strategy."""
-
-    @property
-    def table_QC(self) -> np.ndarray:
-        """Transitions of each chain (`pipeline.theory.estimate.COUNTED`)."""
-        return np.asarray(self._counts).reshape(-1, len(COUNTED))
-
-    def add(self, row: Row) -> None:
-        """Count the chain of an outcome."""
-        verdicts = row["round_verdicts"]
-        counted = count(labels_of_verdicts(verdicts))
-        self._counts.extend(getattr(counted, name) for name in COUNTED)
-        if verdicts:
-            self.first[verdicts[0]] += 1
-        if len(verdicts) > self.last_round:
-            self.last[verdicts[self.last_round]] += 1
 
 
 def accuracy_of(verdicts: Mapping[str | None, int]) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from pipeline.core.errors import DataError
 from pipeline.core.prices import Prices
-from pipeline.records.journal import journaled_tokens
+from pipeline.records.journal import journaled_tokens, read_columns
 from pipeline.records.segments import segment_of
 from pipeline.records.trajectory import Row
 from pipeline.store.storage import Folder
@@ -102,13 +101,7 @@ def judge_usage(journal: Folder, prices: Prices | None) -> dict[str, Any]:
 def _summed(journal: Folder, kinds: Sequence[str]) -> dict[str, int]:
     """The number of rows, as ``completions``, and the sums of columns."""
     used = dict.fromkeys(("completions", *kinds), 0)
-    for name in journal.names():
-        if segment_of(name) is None:
-            continue
-        try:
-            table = journal.read_columns(name, list(kinds))
-        except DataError:
-            continue
+    for table in read_columns(journal, filter(segment_of, journal.names()), kinds):
         used["completions"] += table.num_rows
         for kind in kinds:
             used[kind] += int(pc.sum(table[kind]).as_py() or 0)

@@ -1,4 +1,4 @@
-"""Utilisation of engine pools: busy shares, the bottleneck, and a better split of GPUs.
+"""*Utilisation*: how busy the engine pools of a run were, and what bound it.
 
 Everything is read off the counters of a run: what replicas count of themselves
 (`actors.engines.engine_stats.EngineStats`) and how many chains were left, every ten seconds. The
@@ -18,7 +18,6 @@ slot-seconds. Each of them was used, or was empty for one reason:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -46,20 +45,19 @@ _OFTEN = 0.05  # preemptions a request from which on the KV cache is what bounds
 Stats = Mapping[str, Any]
 
 
-def pool_report(metrics: Sequence[Row], gpus: Mapping[str, float]) -> dict[str, Any] | None:
+def pool_report(metrics: Sequence[Row]) -> dict[str, Any] | None:
     """What the pools of a run did, from all its attempts; None where no engine told anything.
 
     Args:
         metrics: rows of the counters, in their order.
-        gpus: that one replica takes, by pool; 0 where it runs on CPU.
 
     Returns:
         ``generator``, ``verifier`` (None where there is none) and every further role: replicas
         (most seen at once), seconds they were up, share of their slot time used, over all and of
         the least and most used replica, peak KV cache use, preemptions, requests, tokens;
         ``slot_time``: the shares of the generator's slot time, which add up to 1; ``bound_by``:
-        ``generator`` or a reason why slots were empty; ``better_split``
-        (`pipeline.report.utilisation`) or None; ``sticky_rate``: of the last row that tells one.
+        ``generator`` or a reason why slots were empty; ``sticky_rate``: of the last row that tells
+        one.
     """
     steps = [step for attempt in _attempts(metrics) for step in _steps(attempt)]
     available_s = sum(step.available_s for step in steps)
@@ -79,7 +77,6 @@ def pool_report(metrics: Sequence[Row], gpus: Mapping[str, float]) -> dict[str, 
         **pools,
         "slot_time": slot_time,
         "bound_by": _bound_by(slot_time, generator),
-        "better_split": better_split(pools, gpus),
         "sticky_rate": next(
             (r["sticky_rate"] for r in reversed(metrics) if r.get("sticky_rate") is not None), None
         ),
@@ -289,52 +286,6 @@ def _lives(told: Iterable[Stats]) -> list[Stats]:
     return [stats for seen in last.values() for stats in seen]
 
 
-_WORTH = 0.05  # a split is reported where it saves at least this share of the time
-
-
-def better_split(
-    pools: Mapping[str, Mapping[str, Any] | None], gpus: Mapping[str, float]
-) -> dict[str, Any] | None:
-    """The division of the run's GPUs that would have served the same work soonest.
-
-    An estimate: the work of a pool is its full-replica-seconds (`slot_s`), which does not change
-    with the split, is never idle, and is divided evenly among its replicas. Tail, start and
-    dependence of rounds are not in it, so it says which pool was too small, not how long a run
-    takes.
-
-    Args:
-        pools: ``generator`` and ``verifier``, with `replicas` and `slot_s`.
-        gpus: that one replica takes, by pool; where both are 0 a replica counts as one.
-
-    Returns:
-        Replicas of each pool and `time`, the estimate over that of the split as it was, in (0, 1];
-        None where there is one pool, or nothing that saves 5 %.
-    """
-    generator, verifier = pools.get("generator"), pools.get("verifier")
-    if generator is None or verifier is None:
-        return None
-    of_generator, of_verifier = gpus["generator"], gpus["verifier"]
-    if not of_generator or not of_verifier:
-        of_generator = of_verifier = 1.0
-    total = generator["replicas"] * of_generator + verifier["replicas"] * of_verifier
-
-    def seconds(generators: int, verifiers: int) -> float:
-        return max(float(generator["slot_s"]) / generators, float(verifier["slot_s"]) / verifiers)
-
-    now = seconds(generator["replicas"], verifier["replicas"])
-    splits = []
-    for verifiers in range(1, math.floor(total / of_verifier) + 1):
-        generators = math.floor((total - verifiers * of_verifier) / of_generator + 1e-9)
-        if generators >= 1:
-            splits.append((seconds(generators, verifiers), -generators, -verifiers))
-    if not splits or not now:
-        return None
-    best, generators, verifiers = min(splits)  # among equals the one that leaves no GPU idle
-    if best > (1 - _WORTH) * now:
-        return None
-    return {"generator": -generators, "verifier": -verifiers, "time": best / now}
-
-
 _WORDS = {
     "used": "used",
     "start": "empty before the first round",
@@ -373,17 +324,10 @@ def as_lines(report: Mapping[str, Any]) -> list[str]:
         pools.append(f"{report['sticky_rate']:.0%} of later rounds stayed on their replica")
     bound_by = report["bound_by"]
     remedy = _REMEDIES.get(bound_by, f"the {bound_by}: more replicas of it")
-    lines = [
+    return [
         "; ".join(pools),
         f"slot time of the generator: {', '.join(told)}; bound by {remedy}",
     ]
-    split = report["better_split"]
-    if split is not None:
-        lines.append(
-            f"a better split of the same GPUs: {split['generator']} generator and "
-            f"{split['verifier']} verifier replicas, about {split['time']:.0%} of the time"
-        )
-    return lines
 
 
 def _pool_words(name: str, pool: Mapping[str, Any]) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.report import words
-from pipeline.report.comparison import accuracy
+from pipeline.report.comparison import accuracy, column_of
 from pipeline.report.html import Child, Html, folded, h
 from pipeline.report.run_data import OURS, Cell
+from pipeline.results.column import Column
 from pipeline.results.compare import Comparison
-from pipeline.statistics.intervals import LEVEL, adjusted_wald, mean_interval
+from pipeline.statistics.intervals import LEVEL, adjusted_wald
 from pipeline.statistics.paired import least_discordant
 
 
@@ -51,11 +52,12 @@ def verdict_of(benchmark: str, cells: Sequence[Cell], made: Sequence[Comparison]
         said = "That holds for every strategy and answer rule, so none can be compared."
         return Verdict(line=line, tiles=(), sentences=(said, *worth), lead=None)
     if lead is not None and lead.accuracy is not None:
-        base = next((c for c in cells if c.kind == "base" and c is not lead.first.of.cell), None)
+        others = (c for c in cells if c.kind == "base" and c is not lead.first.of.cell)
+        base = next(map(column_of, others), None)
         return Verdict(
             line=line_of(lead),
             tiles=tiles_of(lead),
-            sentences=(_figures(lead, base), *differences(lead), *_selection(lead), *worth),
+            sentences=(figures_words(lead, base), *differences(lead), *worth),
             lead=lead,
         )
     if not graded:
@@ -179,19 +181,16 @@ def tiles_of(lead: Comparison, unit: str = "tokens") -> tuple[tuple[str, str, st
     )
 
 
-def _figures(lead: Comparison, base: Cell | None) -> str:
-    told = [(side.of.cell, side.of.rule) for side in (lead.first, lead.second)]
-    told += [] if base is None else [(base, base.rule)]
+def figures_words(lead: Comparison, base: Column | None = None, unit: str = "tokens") -> str:
+    """Both sides with their rule, accuracy and cost; and Base."""
     parts = [
-        f"{cell.method} {words.percent_with(accuracy(cell, rule))} by {rule.value} with "
-        f"{words.count(mean_interval(cell.tokens).value)} tokens per question"
-        for cell, rule in told
+        f"{side.method} ({side.tuned or side.rule}) {words.percent_with(side.accuracy)} with "
+        f"{words.count(None if side.tokens is None else side.tokens.value)} {unit} per question"
+        for side in (lead.first, lead.second, base)
+        if side is not None
     ]
-    saved = "" if lead.saved is None else f" Tokens saved: {words.percent_with(lead.saved)}."
-    return (
-        f"Accuracy at N = {lead.second.n}, {lead.second.method} by that of its answer rules which "
-        f"has most right here: {'; '.join(parts)}.{saved}"
-    )
+    saved = "" if lead.saved is None else f" Saved: {words.percent_with(lead.saved)}."
+    return f"At N = {lead.first.n}: {'; '.join(parts)}.{saved}"
 
 
 def differences(lead: Comparison) -> list[str]:
@@ -210,22 +209,6 @@ def differences(lead: Comparison) -> list[str]:
         return [sentence]
     return [
         f"{sentence} That is no proof of equal accuracy: the interval says what may still hold."
-    ]
-
-
-def _selection(lead: Comparison) -> list[str]:
-    """What the lead's answer rule alone makes of the rival's completions, whatever the stopping."""
-    rival, rule = lead.second.of.cell, lead.first.of.rule
-    if rule is rival.rule:
-        return []
-    own, same = accuracy(rival, rival.rule), accuracy(rival, rule)
-    if own is None or same is None:
-        return []
-    return [
-        f"Choosing among all completions of {rival.method} by {rule.value}, as "
-        f"{lead.first.method} does, gives {words.percent(same.value)}; by {rival.rule.value}, as "
-        f"{rival.method} does, {words.percent(own.value)} "
-        f"({words.points(same.value - own.value)} points, without any stopping)."
     ]
 
 

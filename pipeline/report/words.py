@@ -1,4 +1,4 @@
-"""Formatting of numbers for people: digits, signs and dashes."""
+"""*Words*: formats numbers, intervals and durations for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of CSV that a spreadsheet shows as they are."""
+"""*CSV lines*: writes rows as CSV that a spreadsheet shows as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the answers of a chain agree: votes, ASC's test, and P(right) of each distinct answer.
+"""*Agreement*: votes of a chain, ASC's test, and P(right) of each distinct answer.
 
 Axes: Q questions, T rounds, K distinct answers of a question in the order in which they were first
 seen. Everything at round t depends on rounds 0..t alone, and by the same arithmetic however many

@@ -1,4 +1,4 @@
-"""How far a score can be trusted: discrimination, calibration, and maps that mend it."""
+"""*Calibration*: AUC, reliability and calibration error of scores, and maps that correct them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps from a raw score to a calibrated probability, as stored with a run.
+"""*Calibration maps*: functions from a raw score to a calibrated probability, as stored with a run.
 
 They are fitted in `pipeline.statistics.calibration` on a held-out split; applying one needs
 neither scipy nor the data.

@@ -44,6 +44,13 @@ class Family:
     half that a question is in, not of the other."""
     seen_tokens_SQ: FloatArray | None = None
 
+    @property
+    def seen(self) -> tuple[FloatArray, FloatArray]:
+        """(S, Q) right and tokens as they are seen when settings are chosen."""
+        if self.seen_right_SQ is None or self.seen_tokens_SQ is None:
+            return self.right_SQ, self.tokens_SQ
+        return self.seen_right_SQ, self.seen_tokens_SQ
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Front:
@@ -117,8 +124,7 @@ def fronts(
 def _front(
     family: Family, half_Q: IntArray, budget_B: FloatArray, weights: Sequence[FloatArray]
 ) -> Front:
-    seen_right = family.right_SQ if family.seen_right_SQ is None else family.seen_right_SQ
-    seen_tokens = family.tokens_SQ if family.seen_tokens_SQ is None else family.seen_tokens_SQ
+    seen_right, seen_tokens = family.seen
     accuracy_DB = np.zeros((len(weights[0]), len(budget_B)))
     picked, points = [], []
     for half in range(_HALVES):

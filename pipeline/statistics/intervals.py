@@ -1,9 +1,9 @@
-"""Intervals of shares, means and differences."""
+"""*Interval*: a value with its ends, and intervals of shares, means and differences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,11 @@ class Interval:
     def half_width(self) -> float:
         """Half the distance of the ends."""
         return (self.high - self.low) / 2
+
+
+def interval_in(row: Mapping[str, float], name: str = "value") -> Interval:
+    """A value of a row with its ends, ``low`` and ``high``."""
+    return Interval(value=row[name], low=row["low"], high=row["high"])
 
 
 def check_level(level: float) -> None:

@@ -1,4 +1,4 @@
-"""Two strategies on the same questions: exact McNemar, its power, Holm's correction."""
+"""*Paired tests*: McNemar's exact test, its power, and Holm's correction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What k samples would give, from n recorded ones: pass@k and maj@k without bias."""
+"""*Sampling*: unbiased pass@k and maj@k from n recorded samples."""
 
 from __future__ import annotations
 
