@@ -107,12 +107,12 @@ def _swept(
             )
         files = [("", Folder(posixpath.dirname(path) or "."), posixpath.basename(path))]
     several = len(files) > 1
-    rows = [
+    rows: list[Row] = [
         {**row, "source": run if several else None}
         for run, folder, name in files
         for row in sweep_rows(folder.read_table(name), f"{folder.address}/{name}")
     ]
-    fronts = {
+    fronts: dict[str, Sequence[FrontRow]] = {
         run if several else "": read_fronts(folder.read_table(beside), beside)
         for run, folder, name in files
         if folder.has(beside := fronts_name(name))
