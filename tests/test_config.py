@@ -135,6 +135,7 @@ def test_overrides_reach_any_field_and_list_items(tmp_path):
         ("science.benchmarks.9.size=2", "'9' must be the number of one of 1 list items"),
         ("science.nope.x=2", "science.nope is not a field"),
         ("runtime.scripted.token=2", "runtime.scripted.token is not a field of this section, did"),
+        ("runtime.scripted.p0=2", "runtime.scripted.p0 must be less than or equal to 1, got 2"),
         ("runtime.scripted.faults={x: odd}", "runtime.scripted.faults.x must be 'bad_request'"),
         ("science.seed={", "must be YAML"),
     ],

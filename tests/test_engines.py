@@ -136,6 +136,7 @@ async def test_a_reply_that_repeats_itself_is_a_cut_reply(tiny_engines: Engines)
     assert cut.completion_tokens < whole.completion_tokens
 
 
+@pytest.mark.slow  # an engine of its own, which takes a minute to start
 async def test_a_thinking_budget_is_kept_where_the_end_of_the_thinking_is_known(
     tiny_engines: Engines, other_engines: Engines
 ) -> None:

@@ -19,7 +19,7 @@ from actors.routing.client import EngineClient
 from actors.routing.transport import NAMESPACE
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
-from pipeline.core.errors import ConfigError, EngineError
+from pipeline.core.errors import EngineError
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Failure, Request
 
@@ -193,17 +193,6 @@ def test_an_engine_that_cannot_start_says_why_and_leaves_nothing() -> None:
 def names_of_actors(ray: Any) -> list[str]:
     """Names of all actors that live."""
     return [actor["name"] for actor in ray.util.list_named_actors(all_namespaces=True)]
-
-
-def test_scripted_settings_are_checked_before_anything_starts() -> None:
-    """The error names the field, what must hold and what came."""
-    with (
-        pytest.raises(
-            ConfigError, match=r"runtime\.scripted\.p0 must be less than or equal to 1, got 2"
-        ),
-        scripted(p0=2.0),
-    ):
-        pass
 
 
 @pytest.mark.slow
