@@ -37,7 +37,8 @@ def parquet_table(data: bytes, where: str, columns: list[str] | None = None) -> 
         if columns is not None:
             has = set(metadata.schema.to_arrow_schema().names)
             columns = [name for name in columns if name in has]
-        return pq.read_table(pa.BufferReader(data), columns=columns)
+        # in this thread: one of Arrow's that still holds `data` as Python ends aborts the process
+        return pq.ParquetFile(pa.BufferReader(data)).read(columns=columns, use_threads=False)
     except (*NO_PARQUET, OSError, MemoryError) as error:
         raise no_parquet(where, error) from error
 
