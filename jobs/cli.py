@@ -135,7 +135,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--json": {"action": "store_true", "help": "print one JSON object instead"},
     "--features": {
         "metavar": "FOLDER",
-        "help": "cache of features; by default the run's own, or beside it",
+        "help": "cache of features; by default in the run, or in the pool's parent folder",
     },
     "--prices": {
         "nargs": 4,

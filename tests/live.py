@@ -177,7 +177,7 @@ async def live(
         verifier: that scores.
         attempt: which of the run's.
         judge: that grades, where the configuration has one.
-        verdicts: is told those that the progress of a run counts.
+        verdicts: collects those that the progress of a run counts.
     """
     entry = run.attempt(attempt)
     science = entry.config.science

@@ -10,6 +10,8 @@ from typing import Any
 
 import openai
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
 from actors.serving.app import Bodies, Endpoint
 from actors.serving.chat_request import ApiError
@@ -176,50 +178,46 @@ async def test_pages_and_names_of_others_are_kept_out(tmp_path: Path) -> None:
             assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
 
 
-class Sending:
-    """A request whose body comes in pieces, and then no more."""
+def sending(*pieces: bytes, whole: bool = False) -> Request:
+    """A request whose body comes in pieces, and ends if it is whole."""
+    left = list(pieces)
 
-    headers = {"content-type": "application/json"}  # noqa: RUF012
+    async def receive() -> Message:
+        if not left:
+            await asyncio.Event().wait()
+        piece = left.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(left) or not whole}
 
-    def __init__(self, *pieces: bytes) -> None:
-        self.pieces = pieces
-
-    async def stream(self) -> Any:
-        for piece in self.pieces:
-            yield piece
-        await asyncio.Event().wait()
+    headers = [(b"content-type", b"application/json")]
+    return Request({"type": "http", "headers": headers}, receive)
 
 
 @pytest.mark.parametrize(("most", "held", "status"), [(1, 99, 429), (9, 5, 429), (9, 99, 408)])
 async def test_unfinished_bodies_are_bounded(most: int, held: int, status: int) -> None:
     """In number, in bytes of all, and in time; what was held is free again."""
     bodies = Bodies(most, held, seconds=0.2, crowded_s=0.2, small=0)
-    first = asyncio.create_task(bodies.read(Sending(b"abc")))  # type: ignore[arg-type]
+    first = asyncio.create_task(bodies.read(sending(b"abc")))
     await asyncio.sleep(0)
     with pytest.raises(ApiError) as second:
-        await bodies.read(Sending(b"abc"))  # type: ignore[arg-type]
+        await bodies.read(sending(b"abc"))
     with pytest.raises(ApiError) as late:
         await first
     assert (second.value.status, late.value.status) == (status, 408)
     assert len(bodies._unfinished) == bodies._held == 0
     with pytest.raises(ApiError, match="must come within"):  # small ones are let in beside
-        await Bodies(9, 0, seconds=0.01).read(Sending(b"abc"))  # type: ignore[arg-type]
+        await Bodies(9, 0, seconds=0.01).read(sending(b"abc"))
 
 
 async def test_slow_bodies_give_their_places_to_new_requests() -> None:
     """With all places taken by clients that never finish, one after the other has to go."""
 
-    class Whole(Sending):
-        async def stream(self) -> Any:
-            yield b"{}"
-
     bodies = Bodies(3, seconds=60.0, crowded_s=0.05)
-    slow = [asyncio.create_task(bodies.read(Sending(b"a"))) for _ in range(3)]  # type: ignore[arg-type]
+    slow = [asyncio.create_task(bodies.read(sending(b"a"))) for _ in range(3)]
     await asyncio.sleep(0)
     with pytest.raises(ApiError) as early:
-        await bodies.read(Whole())  # type: ignore[arg-type]
+        await bodies.read(sending(b"{}", whole=True))
     await asyncio.sleep(0.1)
-    read = [await bodies.read(Whole()) for _ in range(2)]  # type: ignore[arg-type]
+    read = [await bodies.read(sending(b"{}", whole=True)) for _ in range(2)]
     done, pending = await asyncio.wait(slow, timeout=0.1)
 
     assert early.value.status == 429

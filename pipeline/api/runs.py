@@ -152,7 +152,7 @@ _GRADED = (Verdict.RIGHT.value, Verdict.WRONG.value)
 
 
 def accuracy_by_round(source: Run | CompletionPool) -> pa.Table:
-    """Accuracy of each round over all chains, and the closed form beside it (Eq. 4).
+    """Accuracy of each round over all chains, and the closed form (Eq. 4).
 
     a and b are counted on gold verdicts of the same chains, so ``closed_form`` describes them and
     foretells nothing.

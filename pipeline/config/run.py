@@ -259,8 +259,9 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     found = dict(base)
     for name, value in over.items():
         before = base.get(name)
-        both = isinstance(before, dict) and isinstance(value, dict)
-        found[name] = merged(before, value) if both else value  # type: ignore[arg-type]  # a dict
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = merged(before, value)
+        found[name] = value
     return found
 
 

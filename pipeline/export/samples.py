@@ -126,7 +126,7 @@ def _drawn(source: Source, outcomes: pa.Table, folder: Folder) -> Blocks:
 def _rounds(outcome: Row, recorded: list[Row]) -> tuple[Row, ...]:
     """The recorded rows that an outcome tells of, in its order; redone work is left out.
 
-    What the journal does not hold (any more) is told as far as the outcome does.
+    What the journal does not hold (any more) is exported as far as the outcome has it.
     """
     left = sorted(recorded, key=address_of)
     rounds = []

@@ -1,7 +1,7 @@
 """*Fit*: checks that models fit GPUs, from their shapes alone: no GPU, no hub.
 
 The memory of a replica is what vLLM makes of it: `gpu_memory_utilization` of each GPU, less the
-weights' share, less an overhead, is KV cache. What an engine really has is told when it starts.
+weights' share, less an overhead, is KV cache. An engine reports what it really has when it starts.
 """
 
 from __future__ import annotations

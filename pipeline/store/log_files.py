@@ -36,7 +36,7 @@ _PACKED = {".gz": "gzip", ".zst": "zstd"}
 
 
 class UnreadableError(DataError):
-    """A file that cannot be read as a whole, whatever its rows hold."""
+    """A file that cannot be read at all."""
 
 
 @dataclass(frozen=True)
