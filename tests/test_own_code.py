@@ -104,7 +104,7 @@ TRUE = "ClassVar[bool] = True"
         (MORE, "while os.urandom(1):", "asks the system"),
         (
             MORE,
-            "while len(chain.answers) < self.n and hash(str(chain.answers)) % 2:",
+            "while len(chain.completions) < min(self.n, 1 + hash(question.question_id) % 8):",
             "alike in another process",
         ),
         (
