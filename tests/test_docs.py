@@ -131,14 +131,13 @@ def test_the_tutorial_trains_on_what_it_collects() -> None:
     assert f"science.priors.predictor={given['train'].out}" in given["evaluate"].overrides
 
 
-@pytest.mark.parametrize("name", ["api.md", "offline.md"])
-def test_python_blocks_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_of_the_api_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are written, in the checkout. Pages with a class or a rule of one's own, and the
     client of `jobs.serve`, are followed by tests of their own."""
     monkeypatch.chdir(ROOT)
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     for block in (blocks := re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)):
-        exec(compile(block, name, "exec"), {})
+        exec(compile(block, "api.md", "exec"), {})
     assert blocks
 
 

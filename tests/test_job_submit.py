@@ -31,8 +31,8 @@ def blocks(title):
 
 
 def test_the_first_command_prints_a_plan():
-    """What the page shows before anything is paid for runs as it stands."""
-    command, *_ = blocks("Before anything is paid for")
+    """The first command of the page prints the plan of a cluster run."""
+    command, *_ = blocks("Plan a run")
     environment = {**os.environ, "PATH": _path()}
     done = subprocess.run(
         ["bash", "-e", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True
