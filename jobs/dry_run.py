@@ -17,7 +17,7 @@ from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
-from pipeline.planning.pool_plan import PoolPlan
+from pipeline.planning.pool_plan import BANDWIDTH, COMPUTE, PoolPlan
 from pipeline.planning.run_plan import RunPlan, plan_of
 from pipeline.planning.sizing import check_shape, gib
 from pipeline.report import words
@@ -138,10 +138,7 @@ def pool_lines(pool: PoolPlan, settings: PoolConfig) -> Iterator[str]:
         f"{f' with {pool.busy:,} of them' if pool.busy < pool.slots else ''}"
     )
     if settings.max_replicas is not None:
-        yield (
-            f"  begins with {settings.least_replicas} and grows while the cluster has room"
-            f"{_unreached(pool)}"
-        )
+        yield (f"  begins with {settings.least_replicas} and grows while the cluster has room")
 
 
 def load_table(planned: RunPlan) -> Table:
@@ -176,13 +173,13 @@ def hour_lines(plan: PlanConfig, planned: RunPlan) -> Iterator[str]:
     speed = (
         f"{plan.tokens_per_s:,g} tokens/s of a full replica, as stated"
         if plan.tokens_per_s is not None
-        else f"{plan.bandwidth_efficiency:.0%} of the memory bandwidth (measured on an H200)"
+        else f"{BANDWIDTH:.0%} of the memory bandwidth (measured on an H200)"
     )
     yield (
         f"assumed, not measured: decoding at {speed}, reading at "
-        f"{plan.compute_efficiency:.0%} of the GPU's speed, "
-        f"{plan.scored_tokens:,.0f} tokens a score, "
-        f"{plan.overhead_gib:g} GiB overhead a GPU (fields of runtime.plan)"
+        f"{COMPUTE:.0%} of the GPU's speed, "
+        f"{plan.scored_tokens:,.0f} tokens a score, {plan.overhead_gib:g} GiB overhead a GPU (the "
+        "last two are fields of runtime.plan, as is tokens_per_s)"
     )
     parts = {
         "generating with full batches": planned.generate_h,
@@ -245,9 +242,3 @@ def _tokens(count: float) -> str:
 
 def _time(hours: float) -> str:
     return f"{hours:,.1f} h" if hours >= 2 else words.duration(3600 * hours)
-
-
-def _unreached(pool: PoolPlan) -> str:
-    if pool.reached == pool.replicas:
-        return ""
-    return f"; this run's chains call for {pool.reached}"

@@ -178,6 +178,32 @@ def test_a_configuration_error_ends_with_status_2(capsys):
     assert "science.strategy.tua must be a field of one of" in capsys.readouterr().err
 
 
+def test_fields_of_earlier_versions_are_ignored_and_named():
+    """What an earlier version wrote to config.json can be read; drafting becomes vLLM's field."""
+    drafting = {"method": "ngram", "tokens": 3}
+    runtime = {
+        "host": "serve",
+        "max_failed_share": 0.9,
+        "requests": {"affinity_margin": 4, "attempts": 2},
+        "features": {"batch_size": 8},
+        "verifier": {"target_ongoing_requests": 9, "speculation": drafting},
+        "plan": {"gpu": "L4", "apply": False, "all_reduce_us": 1.0},
+    }
+    config = RunConfig.parse({**make_values(), "runtime": runtime})
+
+    assert config.runtime.requests.attempts == 2
+    extra = config.runtime.verifier.engine.extra
+    assert extra["speculative_config"] == {"method": "ngram", "num_speculative_tokens": 3}
+    assert [line.partition(" is ignored")[0] for line in config.warnings()] == [
+        f"runtime.{name}"
+        for name in (
+            *("host", "max_failed_share", "requests.affinity_margin", "features.batch_size"),
+            *("verifier.target_ongoing_requests", "plan.apply", "plan.all_reduce_us"),
+        )
+    ]
+    assert RunConfig.parse(config.model_dump(mode="json")).warnings() == ()
+
+
 def test_an_override_of_an_anchored_section_touches_the_named_place_only():
     """Where two sections are one in the file, setting a field of one leaves the other as it was."""
     config = RunConfig.load(str(ROOT / "configs/laptop.yaml"), ["runtime.generator.replicas=3"])

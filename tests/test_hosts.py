@@ -229,10 +229,9 @@ async def test_a_replica_that_hangs_is_lost_in_time_and_replaced(
     assert after.keys() == before.keys()
 
 
-def test_a_configuration_of_an_earlier_host_still_loads() -> None:
-    """Ray Serve as host is an actor pool today; a pool cannot have more than its most replicas."""
-    former = {"host": "serve", "generator": {"min_replicas": 0, "max_replicas": 2}}
-    pool = RuntimeConfig.model_validate(former).generator
+def test_a_pool_cannot_have_more_than_its_most_replicas() -> None:
+    """An elastic pool starts one replica at least."""
+    pool = PoolConfig(min_replicas=0, max_replicas=2)
     assert (pool.least_replicas, pool.most_replicas) == (1, 2)
     with pytest.raises(ValueError, match="min_replicas must be at most max_replicas 2, got 3"):
         PoolConfig(min_replicas=3, max_replicas=2)

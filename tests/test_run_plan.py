@@ -202,15 +202,6 @@ def test_few_chains_leave_a_batch_part_empty():
 LIMITS = [f"science.benchmarks.{i}.limit=10" for i in range(3)]
 
 
-def test_a_pool_grows_only_as_far_as_its_chains_call_for():
-    """180 chains at a target of 64 a replica are three replicas, whatever the largest size."""
-    config = "configs/llama-8b-aime-4-nodes.yaml"
-    plan = plan_of(load(config, "runtime.generator.target_ongoing_requests=64"))
-
-    assert (plan.pools[0].replicas, plan.pools[0].reached) == (7, 3)
-    assert plan.gpus == 3 * 2 + 2
-
-
 def test_pools_of_different_labels_share_no_node():
     """QwQ's generators take whole nodes, and its verifiers have a node of their own."""
     plan = plan_of(load("configs/qwq-32b-4-nodes.yaml"))

@@ -166,6 +166,11 @@ class RunFailedError(MarkovScaleError, RuntimeError):
     """The run was ended because going on would only cost."""
 
 
+_MOST_FAILED = 0.5
+"""Share of the finished questions that may fail, once `_LEAST_FINISHED` have finished."""
+_LEAST_FINISHED = 20
+
+
 class AbortPolicy:
     """Judges a run by the totals of its run monitor.
 
@@ -193,16 +198,15 @@ class AbortPolicy:
                 f"a round must end every {self._runtime.no_progress_timeout_s:g} s, none did for "
                 f"{idle_s:.0f} s; {self._resume}"
             )
-        return self.failures(totals, least=self._runtime.min_questions_before_giving_up)
+        return self.failures(totals, least=_LEAST_FINISHED)
 
     def failures(self, totals: dict[str, Any], *, least: int) -> RunFailedError | None:
         """Why the run must end, where too many of at least `least` finished questions failed."""
-        share = self._runtime.max_failed_share
         finished, failed = sum(totals["stops"].values()), totals["stops"].get("failed", 0)
-        if finished < least or failed <= share * finished:
+        if finished < least or failed <= _MOST_FAILED * finished:
             return None
         return RunFailedError(
-            f"failed questions must be at most {share:.0%} of those finished, got {failed} of "
-            f"{finished}, the last with: {totals['last_error']}; once that is fixed, "
+            f"failed questions must be at most {_MOST_FAILED:.0%} of those finished, got {failed} "
+            f"of {finished}, the last with: {totals['last_error']}; once that is fixed, "
             f"{self._resume} --retry-failed"
         )

@@ -220,10 +220,7 @@ class EndpointTransport:
         self.wire: Wire = resolve_name(WIRES[address.role])(
             address.at["model"], endpoint, address.at["found"]
         )
-        self._policy = StickyLeastLoaded(
-            settings.affinity_margin,
-            random.Random(os.getpid()),  # noqa: S311 (no secret)
-        )
+        self._policy = StickyLeastLoaded(rng=random.Random(os.getpid()))  # noqa: S311 (no secret)
         self._reviving: dict[str, asyncio.Task[None]] = {}
         self._watching: asyncio.Task[None] | None = None
 

@@ -13,7 +13,13 @@ import ray
 
 from actors.routing.bundles import SILENT_S, BundledCall, Link, Pace
 from actors.routing.calls import A, Call
-from actors.routing.transport import NAMESPACE, NoReplicaError, PoolAddress, RouterStats, policy_of
+from actors.routing.transport import (
+    NAMESPACE,
+    NoReplicaError,
+    PoolAddress,
+    RouterStats,
+    worker_policy,
+)
 from pipeline.config.runtime import RequestConfig
 
 logger = logging.getLogger(__name__)
@@ -35,7 +41,7 @@ class ActorTransport:
 
     def __init__(self, address: PoolAddress, settings: RequestConfig) -> None:
         self._handles: dict[str, Any] = {}
-        self._policy = policy_of(settings)
+        self._policy = worker_policy()
         self._absent = Absent(self._ping)
         pace = Pace()
         self._links = {

@@ -20,7 +20,6 @@ import ray
 
 from actors.cluster.run_monitor import NAMESPACE
 from actors.routing.calls import A, Answer, Call
-from pipeline.config.runtime import RequestConfig
 from pipeline.core.protocol import Failure
 
 _PINS_KEPT = 200_000  # the oldest sessions are forgotten: they only lose their cached prefix
@@ -102,11 +101,11 @@ class StickyLeastLoaded:
         return RouterStats(sent=dict(self._sent), returning=self._returning, stayed=self._stayed)
 
 
-def policy_of(settings: RequestConfig) -> StickyLeastLoaded:
-    """The routing policy of one caller."""
+def worker_policy() -> StickyLeastLoaded:
+    """The routing policy of one caller, a worker of Ray."""
     # callers must not break ties alike, and a run should not depend on the clock
     seed = zlib.crc32(ray.get_runtime_context().get_worker_id().encode())
-    return StickyLeastLoaded(settings.affinity_margin, random.Random(seed))  # noqa: S311 (no secret)
+    return StickyLeastLoaded(rng=random.Random(seed))  # noqa: S311 (no secret)
 
 
 __all__ = ["NAMESPACE", "EnginesAddress", "PoolAddress"]

@@ -269,29 +269,29 @@ def _budget(fields: Mapping[str, Any]) -> tuple[Budget, list[str]]:
         if value is not None and not (number and 0 < value < most):
             raise refused(f"markovscale.{name}", f"must be a number in (0, {most:g})", value)
     budget = Budget(
-        n=_whole(own, "n", 1),
+        n=_whole(own, "n", 1, "markovscale."),
         share=None if effort is None else EFFORTS[effort],
         target=own.get("target"),
         usd=own.get("usd"),
-        strategy=_kind(own, "strategy", str, "the label of a strategy"),
+        strategy=_kind(own, "strategy", str, "the label of a strategy", "markovscale."),
     )
     return budget, [f"markovscale.{encodable(name)}" for name in own if name not in _BUDGET]
 
 
-def _kind(fields: Mapping[str, Any], name: str, kind: type | tuple[type, ...], wanted: str) -> Any:
+def _kind(fields: Mapping[str, Any], name: str, kind: type, wanted: str, above: str = "") -> Any:
     value = fields.get(name)
     if value is not None and not isinstance(value, kind):
-        raise refused(name, f"must be {wanted}", value)
+        raise refused(f"{above}{name}", f"must be {wanted}", value)
     return value
 
 
-def _whole(fields: Mapping[str, Any], name: str, least: int) -> int | None:
+def _whole(fields: Mapping[str, Any], name: str, least: int, above: str = "") -> int | None:
     value = fields.get(name)
     if value is None:
         return None
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not least <= value < 1 << _SEED_BITS:
-        raise refused(name, f"must be a whole number from {least} on", value)
+        raise refused(f"{above}{name}", f"must be a whole number from {least} on", value)
     return int(value)
 
 

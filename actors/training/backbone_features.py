@@ -36,6 +36,7 @@ Features = dict[tuple[str, str], NDArray[np.float32]]
 
 _EDGE = 1 << 20  # bytes at either end of a weight file that identify it
 _RELEASED_S = 60.0
+_BATCH = 64  # prompts
 
 
 def backbone_of(model: GeneratorModel) -> Backbone:
@@ -144,7 +145,7 @@ def _extract(
     data_context()
     questions = ray.data.from_arrow(
         pa.table({"digest": list(wanted), "messages": list(wanted.values())})
-    ).repartition(max(pool.replicas, -(-len(wanted) // features.batch_size)))
+    ).repartition(max(pool.replicas, -(-len(wanted) // _BATCH)))
     filesystem, path = resolve(cache.folder.address)
     questions.map_batches(
         FeatureActor,
@@ -155,7 +156,7 @@ def _extract(
             "backend": features.backend,
         },
         compute=ray.data.ActorPoolStrategy(size=pool.replicas),
-        batch_size=features.batch_size,
+        batch_size=_BATCH,
         batch_format="pyarrow",
         **ray_options(pool),
     ).write_parquet(path, filesystem=filesystem)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from pipeline.config.gpus import GPUS
 from pipeline.config.schema import Section
@@ -32,14 +31,6 @@ class PlanConfig(Section):
     overhead_gib: float = Field(3.0, ge=0)
     """Memory of each GPU, inside `gpu_memory_utilization`, that neither weights nor KV cache have:
     activations, CUDA graphs, buffers."""
-    bandwidth_efficiency: float = Field(0.85, gt=0, le=1)
-    """Share of the memory bandwidth that reading weights and KV cache reaches in a step of decoding
-    (`pipeline.planning.pool_plan.step_s`); measured on an H200."""
-    all_reduce_us: float = Field(12, ge=0)
-    """Microseconds before each of the two sums over GPUs in a layer, with tensor parallelism, moves
-    anything; measured with NCCL on two H200."""
-    compute_efficiency: float = Field(0.4, gt=0, le=1)
-    """Share of the GPU's matrix throughput that reading prompts reaches; an assumption."""
     tokens_per_s: float | None = Field(None, gt=0)
     """Completion tokens a second of one generator replica, as it is configured, that is full; None
     takes what the model of speed says. Set it to a measured value where there is one: other
@@ -52,15 +43,9 @@ class PlanConfig(Section):
     """Mean completions a question, by strategy label, where experience says that a strategy stops
     early; otherwise its whole budget is counted."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_apply(cls, values: Any) -> Any:
-        """Configurations of earlier versions may hold `apply: false`."""
-        if isinstance(values, Mapping) and "apply" in values:
-            if values["apply"]:
-                raise ValueError("apply is gone: set replicas and tensor_parallel_size, got true")
-            values = {name: value for name, value in values.items() if name != "apply"}
-        return values
+    former: ClassVar[frozenset[str]] = frozenset((
+        "all_reduce_us", "apply", "bandwidth_efficiency", "compute_efficiency",
+    ))  # fmt: skip
 
     @field_validator("gpu")
     @classmethod

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from pipeline.config.collection import is_further_chain
 from pipeline.config.errors import described
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.config.schema import Section
+from pipeline.config.schema import Section, former_fields
 from pipeline.config.science import ScienceConfig
 from pipeline.config.strategies import POOL_OF, check_own_rules, strategies_of
 from pipeline.core.decoding import Sampling
@@ -44,6 +44,7 @@ class RunConfig(Section):
     """Start of the run directory's name."""
     science: ScienceConfig
     runtime: RuntimeConfig = RuntimeConfig()
+    _former: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: str, overrides: Sequence[str] = ()) -> RunConfig:
@@ -74,6 +75,7 @@ class RunConfig(Section):
             raise ConfigError(f"{where or 'this'} is the file of a sweep: give it to jobs.sweep")
         try:
             config = cls.model_validate(values)
+            config._former = tuple(former_fields(config, values))
             strategies_of(config.science)
             if not recorded:
                 check_own_rules(config.science)
@@ -122,7 +124,7 @@ class RunConfig(Section):
         """What of the configuration will not do what it seems to ask for."""
         generator, extra = self.science.generator, self.runtime.generator.engine.extra
         named = generator.reasoning or extra.keys() & {"reasoning_parser", "reasoning_config"}
-        said = []
+        said = [f"{name} is ignored: it is no field any more" for name in self._former]
         if self.science.decoding.thinking_budget is not None and not named:
             said.append(
                 "science.decoding.thinking_budget will be ignored: vLLM is not told what ends the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -89,9 +89,6 @@ class PoolConfig(Section):
     """Replicas of an elastic pool that must serve before the run begins, at least one."""
     max_replicas: int | None = Field(None, ge=1, le=MOST_REPLICAS)
     """Makes the pool elastic: replicas beyond `min_replicas` start when the cluster has room."""
-    target_ongoing_requests: int | None = Field(None, ge=1)
-    """Requests a replica up to which a plan takes more replicas to be worth having; None takes 0.8
-    of `engine.max_num_seqs`."""
     num_gpus: float | None = Field(None, ge=0)
     """GPUs Ray sets aside a replica; None takes `engine.tensor_parallel_size`. Below 1 replicas
     share a GPU, 0 runs on CPU."""
@@ -115,15 +112,18 @@ class PoolConfig(Section):
     """Servers that run already, in place of replicas: then nothing else of this section but
     `start_timeout_s` is read (docs/endpoints.md)."""
 
+    former: ClassVar[frozenset[str]] = frozenset((
+        "max_ongoing_requests", "target_ongoing_requests", "upscale_delay_s", "downscale_delay_s",
+    ))  # fmt: skip
+
     @model_validator(mode="before")
     @classmethod
-    def _without_former_fields(cls, values: Any) -> Any:
-        """Fields of earlier versions: those of Ray Serve, and drafting, which is vLLM's."""
-        if not isinstance(values, dict):
+    def _with_drafting(cls, values: Any) -> Any:
+        """``speculation`` of earlier versions, as the field of vLLM's that it set."""
+        if not isinstance(values, dict) or "speculation" not in values:
             return values
-        former = {"max_ongoing_requests", "upscale_delay_s", "downscale_delay_s", "speculation"}
-        kept = {name: value for name, value in values.items() if name not in former}
-        if isinstance(drafting := values.get("speculation"), dict):
+        kept = dict(values)
+        if isinstance(drafting := kept.pop("speculation"), dict):
             fields = {"method": drafting.get("method")}
             fields |= {"num_speculative_tokens": drafting.get("tokens")}
             fields |= {"model": drafting["model"]} if drafting.get("model") else {}
@@ -171,11 +171,6 @@ class PoolConfig(Section):
         if self.endpoint is not None:
             return len(self.endpoint.base_urls) * self.endpoint.max_concurrency
         return self.most_replicas * self.engine.max_num_seqs
-
-    @property
-    def target_requests(self) -> int:
-        """`target_ongoing_requests`, or what stands for it."""
-        return self.target_ongoing_requests or max(1, round(0.8 * self.engine.max_num_seqs))
 
     @property
     def gpus(self) -> float:
@@ -240,8 +235,7 @@ class RequestConfig(Section):
     """Wait before the second try; doubles with each."""
     no_replica_timeout_s: float = Field(1800, gt=0)
     """How long to wait for a replica while none lives."""
-    affinity_margin: int = Field(8, ge=0)
-    """A chain leaves its replica once that has this many more requests than the least loaded."""
+    former: ClassVar[frozenset[str]] = frozenset(("affinity_margin",))
 
 
 class FeatureConfig(Section):
@@ -249,12 +243,11 @@ class FeatureConfig(Section):
 
     backend: Literal["vllm", "transformers"] = "vllm"
     """What runs the backbone; vllm splits a large one over the GPUs of a replica."""
-    batch_size: int = Field(64, ge=1)
-    """Prompts a batch."""
     pool: PoolConfig | None = None
     """Actors that make features; None takes number and size of those of `generator`."""
     cache: str | None = None
     """Folder of cached features; None takes ``features`` below `runs`."""
+    former: ClassVar[frozenset[str]] = frozenset(("batch_size",))
 
 
 Fault = Literal[
@@ -325,10 +318,6 @@ class RuntimeConfig(Section):
     says otherwise; None takes what that leaves: 1 s of 3, 118 s of 150."""
     grading_workers: int = Field(1, ge=1, le=256)
     """Processes that grade what needs computer algebra, a controller."""
-    max_failed_share: float = Field(0.5, gt=0, le=1)
-    """The run ends with an error once more than this share of at least
-    `min_questions_before_giving_up` finished questions failed."""
-    min_questions_before_giving_up: int = Field(20, ge=1)
     no_progress_timeout_s: float = Field(7200, gt=0)
     """The run ends with an error when no round ends for this long."""
     limits: LimitsConfig = LimitsConfig()
@@ -339,13 +328,9 @@ class RuntimeConfig(Section):
     """Scripted engines in place of real ones: for tests and load measurements. The run is marked
     synthetic."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_host(cls, values: Any) -> Any:
-        """Engines are Ray actors; earlier versions had ``host: serve`` besides."""
-        if isinstance(values, dict) and values.get("host") in ("actors", "serve"):
-            return {name: value for name, value in values.items() if name != "host"}
-        return values
+    former: ClassVar[frozenset[str]] = frozenset((
+        "host", "max_failed_share", "min_questions_before_giving_up",
+    ))  # fmt: skip
 
     @model_validator(mode="after")
     def _spends_what_is_capped(self) -> RuntimeConfig:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
 
 
 def check_numbers(kind: Any, value: Any, place: str = "") -> None:
@@ -81,11 +81,31 @@ class Section(BaseModel):
         extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=()
     )
 
+    former: ClassVar[frozenset[str]] = frozenset()
+    """Fields of earlier versions; they are ignored, so that recorded configurations can be read."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and not cls.former.isdisjoint(values):
+            return {name: value for name, value in values.items() if name not in cls.former}
+        return values
+
     @field_validator("*", mode="before")
     @classmethod
     def _numbers_are_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         check_numbers(cls.model_fields[info.field_name or ""].annotation, value)
         return value
+
+
+def former_fields(section: Section, values: Any, where: str = "") -> Iterator[str]:
+    """The dotted names of former fields among the values that a section was made of."""
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        inner = getattr(section, str(name), None)
+        if name in section.former:
+            yield f"{where}{name}"
+        elif isinstance(inner, Section):
+            yield from former_fields(inner, value, f"{where}{name}.")
 
 
 def short_form(value: Any) -> Any:

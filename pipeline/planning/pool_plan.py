@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,6 +25,14 @@ SEQUENCE_S = 8.0e-6
 """Of a step, a sequence: sampling."""
 ARITHMETIC = 0.737
 """Share of the GPU's stated matrix throughput that large batches reach."""
+BANDWIDTH = 0.85
+"""Share of the memory bandwidth that reading weights and KV cache reaches in a step of decoding;
+measured on an H200."""
+COMPUTE = 0.4
+"""Share of the GPU's matrix throughput that reading prompts reaches; an assumption."""
+ALL_REDUCE_S = 12e-6
+"""Before each of the two sums over GPUs in a layer moves anything; measured with NCCL on two
+H200."""
 LINK = 0.3
 """Share of the link between GPUs that sums of a megabyte reach."""
 
@@ -38,8 +46,6 @@ class PoolPlan:
     replicas: int
     least_replicas: int
     """Equal to `replicas` for a fixed pool."""
-    reached: int
-    """Replicas that the chains of this run call for, at most `replicas`."""
     gpus: float
     """GPUs that Ray sets aside a replica."""
     fit: Fit
@@ -92,10 +98,7 @@ def generator_plan(
         )
     places = slots(pool.engine.max_num_seqs, fit.kv_tokens, max_tokens)
     places = max(1, min(places, math.floor(fit.kv_tokens / held_tokens)))
-    reached = pool.replicas
-    if pool.max_replicas is not None:
-        reached = min(pool.max_replicas, math.ceil(chains / pool.target_requests))
-    busy = min(places, math.ceil(chains / reached))
+    busy = min(places, math.ceil(chains / pool.most_replicas))
 
     def modelled(sequences: float) -> float:
         return step_s(model, fit, plan, sequences, held_tokens) / pool.gpu_share
@@ -106,8 +109,7 @@ def generator_plan(
     def step(sequences: float) -> float:
         return slower * modelled(sequences)
 
-    planned = _pool("generator", model, pool, fit, least, places, busy, step)
-    return replace(planned, reached=reached)
+    return _pool("generator", model, pool, fit, least, places, busy, step)
 
 
 def verifier_plan(model: VerifierModel, pool: PoolConfig, plan: PlanConfig) -> PoolPlan:
@@ -129,7 +131,7 @@ def verifier_plan(model: VerifierModel, pool: PoolConfig, plan: PlanConfig) -> P
             f"{pool.engine.max_num_batched_tokens:,}"
         )
     operations = 2 * shape_of(model, "science.verifier").parameters * plan.scored_tokens
-    per_gpu = GPUS[plan.gpu].tflops * 1e12 * plan.compute_efficiency * pool.gpu_share
+    per_gpu = GPUS[plan.gpu].tflops * 1e12 * COMPUTE * pool.gpu_share
     speed = per_gpu * fit.tensor_parallel / operations
     places = pool.engine.max_num_seqs
     return _pool("verifier", model, pool, fit, least, places, places, lambda _: places / speed)
@@ -229,7 +231,6 @@ def _pool(
         model=model.model,
         replicas=pool.max_replicas or pool.replicas,
         least_replicas=least if elastic else pool.replicas,
-        reached=pool.max_replicas or pool.replicas,
         gpus=fit.tensor_parallel if pool.num_gpus is None else pool.num_gpus,
         fit=fit,
         least_parallel=least_parallel,
@@ -260,7 +261,7 @@ def step_s(
         held_tokens: mean tokens that a sequence holds in the KV cache.
     """
     gpu = GPUS[plan.gpu]
-    bandwidth = gpu.bandwidth_gb_s * 1e9 * plan.bandwidth_efficiency
+    bandwidth = gpu.bandwidth_gb_s * 1e9 * BANDWIDTH
     shape = shape_of(model, "science.generator")
     operations = 2 * shape.parameters / fit.tensor_parallel * sequences
     weights_s = max(fit.weight_bytes / bandwidth, operations / (gpu.tflops * 1e12 * ARITHMETIC))
@@ -279,5 +280,5 @@ def _sums_s(shape: ModelShape, parallel: int, plan: PlanConfig, sequences: float
     if parallel == 1:
         return 0.0
     moved_bytes = 2 * (parallel - 1) / parallel * sequences * shape.hidden * 2
-    each_s = plan.all_reduce_us * 1e-6 + moved_bytes / (GPUS[plan.gpu].link_gb_s * 1e9 * LINK)
+    each_s = ALL_REDUCE_S + moved_bytes / (GPUS[plan.gpu].link_gb_s * 1e9 * LINK)
     return 2 * shape.layers * each_s

@@ -73,8 +73,8 @@ class RunPlan:
 
     @property
     def gpus(self) -> float:
-        """GPUs that the run reaches."""
-        return sum(pool.gpus * pool.reached for pool in self.pools)
+        """GPUs that the run reaches, where the cluster has them."""
+        return sum(pool.gpus * pool.replicas for pool in self.pools)
 
     @property
     def gpu_hours(self) -> float:
@@ -110,12 +110,12 @@ def plan_of(config: RunConfig) -> RunPlan:
         bounds=bounds(runtime.generator, generator, runtime.controllers),
         held=held_by(runtime.controllers, runtime.generator, generator, chains),
         loads=loads,
-        generate_h=tokens / (generator.reached * generator.per_s) / 3600,
+        generate_h=tokens / (generator.replicas * generator.per_s) / 3600,
         verify_h=verify_h,
         chain_h=max(load.chain_tokens for load in loads) * generator.step_s(1) / 3600,
         chains_h=makespan_s(
             (Chains(load.tokens / load.chain_tokens, load.chain_tokens) for load in loads),
-            replicas=generator.reached,
+            replicas=generator.replicas,
             places=generator.slots,
             step_s=generator.step_s,
         )
