@@ -38,7 +38,7 @@ test-engines: install-dev
 	$(BIN)/python -m pytest -m "(ray or vllm or browser) and not slow and not gpu"
 
 test-all: install-dev
-	$(BIN)/python -m pytest -m "not gpu and not readers"
+	$(BIN)/python -m pytest -m "not gpu and not readers" --hypothesis-profile=thorough
 
 test-readers: $(VENV)/.installed-readers
 	$(VENV)/readers/bin/python -m pytest -m readers tests/test_*_readers.py

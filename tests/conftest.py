@@ -34,10 +34,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # how long an example takes says how busy the machine is, not whether the property holds
 settings.register_profile(
     "project",
+    max_examples=50,
     deadline=None,
     derandomize=bool(os.environ.get("CI")),  # CI judges the change, not its luck; others explore
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("thorough", settings.get_profile("project"), max_examples=500)
 settings.load_profile("project")
 
 ROOT = Path(__file__).resolve().parent.parent

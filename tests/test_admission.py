@@ -128,14 +128,6 @@ def test_what_was_drained_is_refilled_in_bursts() -> None:
     assert last.cap == 300
 
 
-def test_the_cap_does_not_grow_before_it_is_refilled() -> None:
-    """Chains that wait for the next burst say nothing against the cap."""
-    cut = opened(RULE, 400, 0.0).looked(seen(400, preemptions=1), 1.0)
-    thawed = cut.looked(seen(100, preemptions=1), 2.0)
-
-    assert thawed.looked(seen(130, preemptions=1), 60.0).cap == 300
-
-
 def test_preemptions_without_end_lead_to_the_floor() -> None:
     """A cap that is still too high is cut again, down to what keeps the batch full."""
     state, now = opened(RULE, 1_000, 0.0), 0.0
@@ -176,24 +168,6 @@ def test_room_in_the_kv_cache_makes_the_cap_grow_faster() -> None:
 
     assert learnt.tokens_a_chain == pytest.approx(2_500)
     assert caps == [110, 121, 134, 140, 143]  # C / G is 130; kappa grows by 2 % each time
-
-
-def test_chains_that_end_together_count_as_those_that_end_one_by_one() -> None:
-    """Older chains are forgotten by how many came after them."""
-    state = opened(RULE, 100, 0.0).ended(1, 500.0, 5.0)
-
-    assert state.ended(0, 0.0, 0.0) == state
-    assert state.ended(2, 60.0, 3.0).held_s == pytest.approx(5 * 0.98**2 + 3)
-
-
-def test_growth_goes_on_from_a_cut() -> None:
-    """After an overload the cap does not jump back to where it was."""
-    state = opened(RULE, 200, 0.0).ended(1, 2_500 * 30.0, 30.0)
-    cut = state.looked(seen(200, preemptions=1, capacity=500_000), 5.0)
-    opened_again = cut.looked(seen(150, preemptions=1, capacity=500_000), 6.0)
-    grown = opened_again.looked(seen(150, preemptions=1, capacity=500_000), 11.0)
-
-    assert (cut.cap, opened_again.cap, grown.cap) == (150, 150, 153)
 
 
 def test_an_engine_that_was_replaced_is_no_overload() -> None:

@@ -96,17 +96,6 @@ def test_preemptions_cut_what_is_at_work_to_three_quarters() -> None:
     assert run.told == [300, 200, 225, 230, 235]
 
 
-def test_the_cap_never_falls_below_the_slots() -> None:
-    """Preemptions without end lead there, and what drains is let go on."""
-    run = Run(Pools())
-    for number in range(1, 20):
-        run.pools.say(preemptions=number)
-        run.go(in_flight=run.told[-1])
-        run.go()
-
-    assert run.told[-1] == run.control.figures()["cap"] == 200
-
-
 def test_the_pressure_of_a_row_is_the_worst_since_the_row_before() -> None:
     """A preemption between two rows is not missed, and is told once; without a look in between it
     is the last one seen."""
@@ -119,18 +108,6 @@ def test_the_pressure_of_a_row_is_the_worst_since_the_row_before() -> None:
     assert seen == "hard"
     assert run.go(looks=2)["pressure"] == "soft"
     assert run.control.figures()["pressure"] == "soft"
-
-
-def test_a_known_kv_cache_makes_the_cap_grow_faster() -> None:
-    """Chains that ended say what one holds; where one engine's capacity is unknown, all is."""
-    ended = {"stops": {"budget": 2}, "held_s": 20.0, "held_token_s": 20.0 * 500}
-    known = Run(Pools(kv_tokens=200_000)).go(looks=3, **ended)
-    pools = Pools(kv_tokens=200_000)
-    pools.say(kv_capacity_tokens=0)
-    unknown = Run(pools).go(looks=3, **ended)
-
-    assert figures(known, "cap", "tokens_a_chain") == [330, 500]
-    assert figures(unknown, "cap", "tokens_a_chain") == [306, 500]
 
 
 def test_each_chain_is_learnt_from_once() -> None:
@@ -216,16 +193,6 @@ def test_the_account_is_asked_every_few_seconds_and_counts_preemptions_of_the_de
     assert engines.asked == account.answers == 3
 
 
-def test_preemptions_that_go_on_keep_the_floor() -> None:
-    """What is at work has drained and no queue is left, yet the KV cache is still too small."""
-    run = Run(Pools())
-    for number in range(1, 4):
-        run.pools.say(preemptions=number)
-        run.go(in_flight=300 if number == 1 else 210)
-
-    assert run.told == [300, 200]
-
-
 def test_samples_are_chains_to_it() -> None:
     """A run of 40 chains that ask for 64 samples each: those that wait make the cap grow, and what
     waits in the engines is held against those at work."""
@@ -242,17 +209,3 @@ def test_samples_are_chains_to_it() -> None:
     assert figures(grown, *names) == [306, "clear"]
     assert figures(cut, *names) == [300, "hard"]
     assert again["cap"] > 300
-
-
-def test_what_cannot_be_cut_is_no_cut(caplog: pytest.LogCaptureFixture) -> None:
-    """At the floor a preemption changes nothing, and nothing is said of it."""
-    run = Run(Pools(), in_flight=200)
-    run.go()
-    with caplog.at_level("INFO", "actors.driver.admission_control"):
-        for number in range(1, 5):
-            run.pools.say(preemptions=number)
-            run.go(in_flight=200, waiting=0)
-            run.go()
-
-    assert run.control.figures()["cuts"] == 0
-    assert not caplog.records

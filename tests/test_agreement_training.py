@@ -220,19 +220,6 @@ def test_weights_that_were_changed_after_the_fit_are_refused(tmp_path):
         read(w=[float("nan"), *weights["w"][1:]])
 
 
-def test_an_export_is_known_by_its_run_too(tmp_path, capsys):
-    """Weights that were fitted on a run are refused over its export, whatever that is called."""
-    write_synthetic_pool(str(tmp_path / "export"), questions=24, rounds=4, samples=4)
-    run = json.loads((tmp_path / "export" / "pool.json").read_text())["run"]
-    weights = {"w": [2.5, 0, 0], "v": [0] * 8, "fitted_on": run}
-    entry = {"kind": "agree", "n": 4, "weights": weights}
-    (tmp_path / "grids.yaml").write_text(json.dumps({"strategies": [entry]}))
-
-    command = ["--pool", str(tmp_path / "export"), "--config", str(tmp_path / "grids.yaml")]
-    assert sweep.main(command) == 2
-    assert f"got one fitted on {run}" in capsys.readouterr().err
-
-
 def test_a_sweep_refuses_weights_that_saw_the_answers(tmp_path, capsys):
     """Over the pool that they were fitted on it ends with one line; over another they are taken."""
     weights = {"w": [2.5, 0, 0], "v": [0] * 8, "fitted_on": "training"}
@@ -270,11 +257,3 @@ def test_a_run_of_another_model_is_warned_of():
 
     assert same.warnings() == ()
     assert any("another prompts" in said for said in changed.warnings())
-
-
-def test_a_pool_that_is_too_small_is_named(tmp_path, capsys):
-    """Asked for nothing but these weights, it is an error that says what is needed."""
-    arguments = ["--pool", "tests/data/pool", "--benchmark", "none", "--only", "agree"]
-
-    assert train.main([*arguments, "--out", str(tmp_path)]) == 2
-    assert "none" in capsys.readouterr().err

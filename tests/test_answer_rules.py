@@ -81,12 +81,6 @@ def test_only_rounds_of_the_stop_take_part() -> None:
     assert answers_by_rule(CHAIN, [0, 2]) == [("1", 2), ("1", 0), ("1", 0), ("1", 0)]
 
 
-def test_round_that_was_not_drawn_is_refused() -> None:
-    """A stop and completions that do not belong together are named."""
-    with pytest.raises(IndexError, match=r"stop.rounds must be in \[0, 4\).*got 4"):
-        apply(AnswerRule.LAST, CHAIN, stop([4]))
-
-
 @given(st.lists(observations(), max_size=6))
 def test_an_answer_is_chosen_wherever_one_was_drawn(drawn: list[Observation]) -> None:
     """prm_argmax and both votes give an answer where any completion has one; what is chosen is the

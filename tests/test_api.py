@@ -25,7 +25,6 @@ from tests.export_runs import RULES, RUNS, counted, told, whole
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
 POOL = str(ROOT / "tests" / "data" / "pool")
-SHIPPED = str(ROOT / "data" / "pools" / "arithmetic")
 PRIORS = {"a": 0.06, "b": 0.19}
 
 
@@ -217,23 +216,6 @@ def test_rounds_of_a_run_and_of_a_pool_are_drawn(tmp_path: Path) -> None:
             assert names == set(table["benchmark"].to_pylist())
     assert len(drawn(api.plot_accuracy(run, "other"))) == 7
     assert drawn(api.plot_accuracy(run)) == drawn(api.plot_accuracy(run.accuracies()))
-
-
-def test_what_a_cell_of_a_notebook_shows_is_short(tmp_path: Path) -> None:
-    """A pool, a run and a question are shown in a few lines, whatever they hold."""
-    pool, run = api.open_pool(POOL), api.open_run(whole(tmp_path).address)
-    first = run.questions().to_pylist()[0]
-
-    assert len(repr(pool)) < 300
-    assert f"{len(pool.questions)} questions" in repr(pool)
-    assert len(repr(run)) < 300
-    assert run._repr_html_().count("<tr>") == 1 + sum(run.accuracies()["headline"].to_pylist())
-    for name in (first["question_id"], f"{first['benchmark']}/{first['question_id']}", 1):
-        shown = run.question(name)
-        assert (shown.number, shown.question_id) == (1, first["question_id"])
-        assert first["text"] in str(shown)
-    with pytest.raises(ConfigError, match="place from 1 to"):
-        run.question("nowhere")
 
 
 def test_an_object_is_replayed_as_the_pool_was_drawn() -> None:

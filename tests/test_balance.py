@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.report.utilisation import EMPTY, as_lines, pool_report
+from pipeline.report.utilisation import EMPTY, pool_report
 
 SLOTS = 10
 
@@ -178,31 +178,5 @@ def test_lives_of_replicas_and_attempts_add_up() -> None:
     assert (generator["preemptions"], generator["requests"]) == (3, 300)
 
 
-def test_rows_without_news_of_engines_are_skipped() -> None:
-    """Engines that had not answered yet change nothing; without any answer there is no report."""
-    silent = row(5, 90, [])
-    told = [row(10, 80, [stats(up=10, slot=9)]), row(20, 60, [stats(up=20, slot=19)])]
-
-    assert pool_report([silent]) is None
-    assert pool_report([silent, told[0], told[0], told[1]]) == pool_report(told)
-
-
 def used(replicas: int, seconds: float) -> dict[str, Any]:
     return {"replicas": replicas, "slot_s": seconds}
-
-
-def test_words() -> None:
-    """Two lines: each pool, and the slot time of the generator."""
-    judges = [stats("v0", up=10, slot=0.2), stats("v1", up=10, slot=0.2)]
-    report = pool_report(
-        [row(10, 60, [stats(up=10, slot=9), stats("g1", up=10, slot=7)], judges, sticky_rate=0.9)]
-    )
-    assert report is not None
-
-    assert as_lines(report) == [
-        "generator: 2 replicas 80% used (70% to 90%), KV cache at most 50%, 0 preemptions; "
-        "verifier: 2 replicas 2% used (2% to 2%), KV cache at most 50%, 0 preemptions; "
-        "90% of later rounds stayed on their replica",
-        "slot time of the generator: 80% used, 20% empty while controllers worked; bound by the "
-        "generator's slots: more replicas make the run shorter",
-    ]

@@ -164,16 +164,6 @@ def test_maps_fields_of_ones_own_file(tmp_path: Path) -> None:
     )
 
 
-def test_problem_wins_over_question(tmp_path: Path) -> None:
-    """Where a row has both fields the problem is the question."""
-    file = tmp_path / "q.jsonl"
-    file.write_text(lines({"id": "a", "question": "Old?", "problem": "New?", "answer": 1}))
-
-    (item,) = load(BenchmarkSource(name="mine", path=str(file))).items
-
-    assert item.text == "New?"
-
-
 BAD_LINES = [
     ('{"id": 9, "problem": "x"', "a line must be one JSON object"),
     ("[1, 2]", "a row must be a JSON object, got list"),
@@ -286,15 +276,6 @@ def test_row_counts_of_the_five_are_checked(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'aime24' must have 30 rows, got 2"):
         load(BenchmarkSource(name="aime24", path=str(file)))
     assert len(load(BenchmarkSource(name="aime24", path=str(file), limit=1)).items) == 1
-
-
-def test_describes_rows_beside_items(tmp_path: Path) -> None:
-    """Each raw row comes with what was made of it."""
-    file = write(tmp_path, "q.jsonl", ROWS)
-
-    described = list(describe_rows(BenchmarkSource(name="mine", path=str(file))))
-
-    assert described == list(zip(ROWS, ITEMS, strict=True))
 
 
 def test_describes_what_is_left_out_in_its_place(tmp_path: Path) -> None:
@@ -413,17 +394,6 @@ def test_sources_that_cannot_be(values: dict[str, Any], reason: str) -> None:
     """A source is checked where it is written, and no unknown field passes."""
     with pytest.raises(ValidationError, match=reason):
         TypeAdapter(BenchmarkSource).validate_python(values)
-
-
-def test_a_file_of_the_name_of_a_generated_benchmark_is_read(tmp_path: Path) -> None:
-    """It was one's own before the name was taken."""
-    path = tmp_path / "mine.jsonl"
-    path.write_text('{"question": "1+1?", "answer": "2"}\n')
-    own = load(BenchmarkSource(name="sums", path=str(path)))
-    made = load(BenchmarkSource(name="sums", size=3))
-
-    assert [(item.text, item.gold) for item in own.items] == [("1+1?", "2")]
-    assert len(made.items) == 3
 
 
 @pytest.mark.parametrize(

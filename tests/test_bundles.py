@@ -23,7 +23,6 @@ from actors.routing.bundles import (
     Link,
     Pace,
     fresh_id,
-    pack,
     unpack,
 )
 from actors.routing.calls import Call, ScoreCall
@@ -290,22 +289,6 @@ async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.Monkey
     assert await settled(lambda: replica.server.held == 0)
     with pytest.raises(ReplicaLostError):
         await asyncio.wait_for(placed.result(), 20)
-
-
-async def test_answers_that_nobody_takes_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a caller that was gone before they came; others have theirs."""
-    monkeypatch.setattr(bundles, "_CALLER_GONE_S", 1.0)
-    monkeypatch.setattr(bundles, "WAIT_S", 0.1)
-    replica = Replica(random.Random(0))
-    call = ScoreCall("what?", "so", request_id=fresh_id("t"), deadline_s=9.0)
-    await replica.server.exchange(*pack(Bundle("gone", 0, True, 0.005, [], [call])))
-    other = Caller(replica)
-    other.submit("hangs")
-    queue = replica.server._callers["gone"]
-
-    assert await settled(lambda: bool(queue._ready))
-    assert await settled(lambda: not queue._ready)
-    assert replica.server.held == 1
 
 
 async def test_a_replica_that_was_asleep_itself_ends_nothing(

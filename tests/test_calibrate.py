@@ -58,22 +58,6 @@ def test_the_job_writes_a_map_and_what_it_mends(
     assert calibrate.main(["--pool", str(fitted.parent / "none"), "--out", "x.json"]) == 2
 
 
-def test_a_pool_of_right_answers_alone_makes_json_that_everyone_reads(
-    fitted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is no chance that a right answer is scored above a wrong one: null, not NaN."""
-    pool = read_pool(str(fitted.parent / "training"))
-    right = tuple(
-        replace(q, round_verdicts=("right",) * 4, sample_verdicts=("right",) * 4)
-        for q in pool.questions
-    )
-    monkeypatch.setattr("pipeline.replay.pools.read_pool", lambda _: replace(pool, questions=right))
-    assert calibrate.main(["--pool", "made up", "--out", str(fitted)]) == 0
-    written = json.loads(fitted.read_text(), parse_constant=pytest.fail)
-    assert written["held_out"]["after"]["auc"] is None
-    assert set(written["probabilities"]) == {1.0}
-
-
 def test_questions_of_the_same_text_are_judged_together(fitted: Path) -> None:
     """Under two ids they are one question, which is not fitted in one half and judged in the other;
     nothing is told of ungraded completions."""

@@ -11,7 +11,6 @@ from jobs.results import write_summary
 from jobs.tables import print_summary
 from pipeline.planning.run_caps import Capped
 from pipeline.records.run_dir import RunDir
-from pipeline.report.capped import first_words, not_run
 from pipeline.report.page import results_table
 from pipeline.report.run_data import read_run
 from tests.report_runs import made_up_config, metric_rows, question_rows, write_run
@@ -86,24 +85,6 @@ def test_status_says_so_until_an_attempt_begins(
     assert "capped" not in after
     assert "completion_tokens 20,113 spent, about 41,000 expected, cap 30,000" in after
     assert read_run(capped.address).capped is None
-
-
-def test_a_whole_run_has_nothing_that_was_not_run(tmp_path: Path) -> None:
-    """No column, no entry."""
-    config = made_up_config(tmp_path, strategies=["base"])
-    run = write_run(config, "w", question_rows(4, ["made-up"]), metrics=False)
-    table = results_table("made-up", read_run(run.address).cells, [])
-
-    assert (write_summary(run)["not_run"], write_summary(run)["capped"]) == ([], None)
-    assert "not run" not in table
-    assert first_words(CAP, []).endswith("one to be retried its failure.")
-
-
-def test_many_strategies_are_not_all_named() -> None:
-    """The first eight, and how many more."""
-    left = not_run([f"s{i}" for i in range(11)], [("b", "1")], {})
-
-    assert "(s7), and 3 more;" in first_words(CAP, left)
 
 
 @pytest.mark.parametrize(

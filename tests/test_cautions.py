@@ -135,28 +135,6 @@ def test_rows_are_shown_with_what_was_understood(
     assert '"gold": "1"' in printed
 
 
-def test_copies_of_a_question_are_named_beside_the_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``--show-rows`` warns of them."""
-    with pytest.raises(SystemExit):
-        evaluate.main(["--config", str(config_file(tmp_path, COPIES)), "--show-rows", "2"])
-
-    assert "warning: 1 of 2 questions of mine repeat the text" in capsys.readouterr().out
-
-
-def test_a_bad_row_says_how_to_leave_it_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line with place, reason and remedy, and status 2."""
-    status = evaluate.main(["--config", str(config_file(tmp_path, BAD))])
-    (line,) = capsys.readouterr().err.strip().splitlines()
-
-    assert status == 2
-    assert "got null in answer" in line
-    assert "line 2 (skip_bad_rows: true of mine leaves such rows out)" in line
-
-
 def test_a_misspelt_field_of_a_benchmark_is_told_with_those_there_are() -> None:
     """Only once, and not as a list that is too short."""
     with pytest.raises(ConfigError) as refused:

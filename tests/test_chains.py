@@ -309,29 +309,6 @@ async def test_the_limit_moves_while_chains_work(tmp_path):
     assert list(first)[:4] == [f"s/arithmetic/{i}" for i in range(4)]
 
 
-async def test_the_longest_chain_that_waits_is_admitted_next(tmp_path):
-    """Whatever the order in which chains are handed over; and one that is called off while it
-    waits is not counted as waiting any more."""
-    generator = ScriptedGenerator(delay_s=0.005)
-    chains, _ = make_chains(tmp_path, generator, in_flight=1)
-    tokens = {"short": 10.0, "long": 900.0, "middle": 50.0, "off": 20.0}
-    running = {
-        name: asyncio.create_task(
-            chains.run(replace(make_work(name), forecast=Forecast(completions=3, tokens_each=each)))
-        )
-        for name, each in {"first": 1.0, **tokens}.items()
-    }
-    await asyncio.sleep(0.001)
-    running.pop("off").cancel()
-    await asyncio.sleep(0)
-    waiting = chains.counters.waiting
-    await asyncio.gather(*running.values())
-
-    assert waiting == 3
-    order = dict.fromkeys(session for session, _, _ in generator.served)
-    assert list(order) == [f"s/arithmetic/{name}" for name in ("first", "long", "middle", "short")]
-
-
 async def test_a_drain_cancels_in_the_engine_and_leaves_a_resumable_journal(tmp_path):
     """Drained chains give no outcome; what they finished is durable."""
     generator = HoldingGenerator(hold=1)
@@ -362,19 +339,6 @@ async def test_a_chain_that_was_cut_ends_after_its_rounds_are_durable(tmp_path):
     await closing
 
     assert (row, durable) == (None, 1)
-
-
-async def test_storage_that_fails_for_a_while_loses_nothing(tmp_path):
-    """Segments are retried until storage is back."""
-    blocker = tmp_path / "journal"
-    blocker.write_text("a file where the folder must be")
-    chains, _ = make_chains(tmp_path, ScriptedGenerator())
-    running = asyncio.create_task(chains.run(make_work()))
-    await asyncio.sleep(0.2)
-    blocker.unlink()
-
-    assert (await running)["completions"] == 3
-    assert read(tmp_path).num_rows == 3
 
 
 async def test_storage_that_never_comes_back_ends_the_run_with_its_reason(tmp_path):
@@ -419,21 +383,3 @@ async def test_what_chains_held_is_weighed_by_their_time(tmp_path):
 
     assert chains.counters.held_s == row["seconds"] > 0.06
     assert chains.counters.held_token_s == (5 + 30) * row["seconds"]
-
-
-async def test_samples_are_counted_and_follow_the_limit(tmp_path):
-    """Those at work and those that wait, apart from the chains that ask for them."""
-    many = SelfConsistency(n=6, decoding=Decoding(max_tokens=8))
-    generator = HoldingGenerator()
-    chains, _ = make_chains(tmp_path, generator, in_flight=2)
-    running = asyncio.create_task(chains.run(make_work(strategy=many)))
-    await settled()
-    before = (chains.counters.samples, chains.counters.samples_waiting)
-    chains.limit(4)
-    await settled()
-    raised = (chains.counters.samples, chains.counters.samples_waiting)
-    generator.go.set()
-    await running
-
-    assert (before, raised) == ((2, 4), (4, 2))
-    assert (chains.counters.samples, chains.counters.samples_waiting) == (0, 0)

@@ -88,19 +88,6 @@ def test_an_axis_of_tokens_is_logarithmic_where_they_differ_much() -> None:
     assert all(row["tokens_low"] > 0 for row in far["layer"][-1]["data"]["values"])
 
 
-def test_series_keep_their_order_and_so_their_colours() -> None:
-    """The domain of colours is the series in the order of the rows, in every layer."""
-    layers = charts.accuracy_by_tokens(POINTS, paths=POINTS[1:2]).to_dict()["layer"]
-    domains = [
-        layer["encoding"]["color"]["scale"]["domain"]
-        for layer in layers
-        if "color" in layer["encoding"]
-    ]
-
-    assert len(domains) >= 3
-    assert all(domain == ["Base", "MR-Thinking", "Ours", "Dear"] for domain in domains)
-
-
 def test_long_lines_are_thinned() -> None:
     """A day of counters is drawn with as many points as a screen shows, means of neighbours."""
     rows = [{"series": "a", "x": i, "y": float(i % 2)} for i in range(5_000)]

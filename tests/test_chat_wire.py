@@ -120,38 +120,6 @@ def test_own_marks_are_stored_as_the_usual_ones() -> None:
     assert text_of({"content": "[T]Two.[/T]4"}, of=own) == "<think>Two.</think>4"
 
 
-def test_tokens_are_those_of_usage() -> None:
-    """Cached and reasoning tokens apart; without the latter, by the share of characters."""
-    usage = {
-        "prompt_tokens": 50,
-        "completion_tokens": 40,
-        "prompt_tokens_details": {"cached_tokens": 48},
-        "completion_tokens_details": {"reasoning_tokens": 31},
-    }
-    answer = told({"content": "4", "reasoning": "Two."}, usage=usage)
-    shared = told({"content": "x" * 25, "reasoning": "y" * 60})
-    cut = told({"content": "", "reasoning": "y" * 60}, "length")
-    plain = told({"content": "4"})
-
-    assert isinstance(answer, Generated)
-    counts = (answer.prompt_tokens, answer.cached_prompt_tokens, answer.completion_tokens)
-    assert (*counts, answer.thinking_tokens) == (50, 48, 40, 31)
-    assert [a.thinking_tokens for a in (shared, cut, plain) if isinstance(a, Generated)] == [
-        75,  # of 100 tokens; the tags count among the characters
-        100,
-        0,
-    ]
-
-
-def test_ends_of_other_servers() -> None:
-    """Their words for stop are known; an end that is none of a completion is the row's error."""
-    assert told({"content": "4"}, "eos_token") == told({"content": "4"}, "stop")
-    filtered = told({"content": ""}, "content_filter")
-    assert filtered == Failure(
-        error="bad_request: the completion ended with 'content_filter'", completion_tokens=100
-    )
-
-
 @pytest.mark.parametrize(
     "reply",
     [

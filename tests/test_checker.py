@@ -23,7 +23,7 @@ from actors.routing.client import EngineClient
 from benchmarks.journals import read_journal
 from jobs import regrade
 from pipeline.answers import Verdict
-from pipeline.answers.graders import GraderSettings, public_tests, verdict_of
+from pipeline.answers.graders import GraderSettings, verdict_of
 from pipeline.config.models import JudgeModel
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
@@ -232,12 +232,6 @@ def test_a_failing_public_test_is_feedback(question: str, code: str, said: str) 
     assert said in (run_check(replace(CODE, timeout_s=2.0), question, code) or "")
 
 
-def test_a_question_without_tests_gives_no_feedback() -> None:
-    """Examples without results, and prose with brackets, are no tests."""
-    assert public_tests("Write a function that asserts nothing.\n>>> f = 2") == []
-    assert run_check(CODE, "Write a function.", "def f(): pass") is None
-
-
 def test_a_users_own_check_is_shown_what_it_prints() -> None:
     """It is given answer and question as files, and no gold answer."""
     settings = GraderSettings(check=("cat", "{question}", "{answer}"))
@@ -314,21 +308,6 @@ async def test_a_remark_of_a_judge_knows_no_gold_answer(tmp_path: Path) -> None:
     assert all("Check it again." in r.messages[-1].content for r in generator.served if r.round)
     assert set(read_journal(run.journal).table["feedback"].to_pylist()) == {"Check it again."}
     assert replay_run(run).differences == ()
-
-
-def test_a_judge_is_billed_by_its_endpoint() -> None:
-    """Where the generator's prices have none for it; without any prices there is no bill."""
-    own = {"base_urls": ["http://judge/v1"], "usd_per_million": {"prompt": 1, "completion": 4}}
-    judge = {"endpoint": own}
-    for prices, expected in (
-        ({"prompt": 2, "completion": 8}, 4.0),
-        ({"prompt": 2, "completion": 8, "judge": 0.5}, 0.5),
-    ):
-        endpoint = {"base_urls": ["http://g/v1"], "usd_per_million": prices}
-        told = RuntimeConfig.model_validate({"generator": {"endpoint": endpoint}, "judge": judge})
-        assert told.prices() is not None
-        assert told.prices().judge == expected  # type: ignore[union-attr]
-    assert RuntimeConfig.model_validate({"judge": judge}).prices() is None
 
 
 def test_configurations_that_cannot_be_are_refused() -> None:

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.engines.hosts import clients_of
-from actors.engines.scripted import ProcessCall, ProcessTransport, gold
+from actors.engines.scripted import ProcessCall, ProcessTransport
 from actors.routing.bundles import CallServer
-from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
+from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall
 from actors.routing.client import EngineClient, grace_s
-from actors.routing.transport import EnginesAddress, NoReplicaError, PoolAddress
+from actors.routing.transport import NoReplicaError, PoolAddress
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import EngineDeadError, ErrorKind
 from pipeline.core.prompts import Message
@@ -38,17 +37,6 @@ def asks(text: str = "what?", seed: int = 0) -> Request:
     """A request for a reply to `text`."""
     turn = Message("user", text)
     return Request(messages=(turn,), max_tokens=200, temperature=0.7, top_p=0.95, seed=seed)
-
-
-async def test_a_reply_depends_on_prompt_and_seed_alone() -> None:
-    """Two engines give the same reply; another seed gives another."""
-    ours = await client().call(GenerateCall(asks()))
-    theirs = await client().call(GenerateCall(asks(), session="t"))
-    others = [await client().call(GenerateCall(asks(seed=i))) for i in range(1, 9)]
-
-    assert isinstance(ours, Generated)
-    assert ours == theirs
-    assert any(isinstance(other, Generated) and other.text != ours.text for other in others)
 
 
 async def test_a_bad_request_is_tried_once() -> None:
@@ -293,25 +281,3 @@ async def test_garbage_of_a_verifier_is_a_named_failure(fault: str) -> None:
     assert isinstance(outcome, Failure)
     assert outcome.error.startswith(f"verifier: {fault}: ")
     assert outcome.error.endswith("(try 3)")
-
-
-async def test_right_answers_score_higher() -> None:
-    """The scripted verifier knows the answer that the scripted generator holds to be right."""
-    verifier = client("verifier")
-    right = await verifier.call(
-        ScoreCall("what?", f"so\n\n\\boxed{{{gold('what?')}}}", session="s")
-    )
-    wrong = await verifier.call(ScoreCall("what?", "so\n\n\\boxed{-1}"))
-
-    assert isinstance(right, Scored)
-    assert isinstance(wrong, Scored)
-    assert right.score > 0.75 > 0.45 > wrong.score
-
-
-async def test_clients_are_made_from_plain_values() -> None:
-    """A run without a verifier has a client for the generator alone."""
-    engines = EnginesAddress(pools={"generator": in_process("generator")}, in_flight=4, most=4)
-    clients = clients_of(engines, SETTINGS)
-
-    assert isinstance(await clients["generator"].call(GenerateCall(asks())), Generated)
-    assert clients.keys() == {"generator"}

@@ -107,16 +107,6 @@ def test_every_pool_finds_its_nodes(path, run):
             assert all(name.startswith(pool.label_selector["pool"]) for name in nodes)
 
 
-def test_spot_comes_first_and_on_demand_where_there_is_none():
-    """The same demand is met by spot nodes, and by on-demand nodes once spot has failed."""
-    demand = {"bundles": ({"GPU": 1, "CPU": 1}, 8), "labels": {"pool": "generator"}}
-
-    assert launched("cluster.yaml", **demand) == {"generator_spot": 2}
-    assert launched("cluster.yaml", **demand, failing=["generator_spot"]) == {
-        "generator_on_demand": 2
-    }
-
-
 @pytest.mark.parametrize("path", FILES)
 def test_cpu_work_does_not_start_gpu_nodes(path):
     """Controllers fit the head; were they too many, GPU nodes would not be launched for one."""
@@ -142,36 +132,3 @@ def test_authentication_is_set_and_nothing_is_installed_at_start(path):
     assert config["file_mounts"] == {"/root/.ray/auth_token": "~/.ray/auth_token"}
     assert "--dashboard-host=127.0.0.1" in " ".join(config["head_start_ray_commands"])
     assert commands == []
-
-
-@pytest.mark.parametrize(("path", "count"), [("cluster.yaml", 3), ("deploy/gcp.yaml", 4)])
-def test_what_must_be_filled_in_is_said_at_the_top(path, count):
-    """Every placeholder stands in the opening comment, so that none is overlooked."""
-    text = Path(path).read_text(encoding="utf-8")
-    comment, _, rest = text.partition("\ncluster_name:")
-    names = {
-        name
-        for name in (
-            "CONTAINER_IMAGE",
-            "AMI_ID",
-            "FILE_SYSTEM_ID",
-            "PROJECT_ID",
-            "IMAGE_FAMILY",
-            "FILESTORE_IP",
-        )
-        if name in rest
-    }
-
-    assert len(names) == count
-    assert all(name in comment for name in names)
-
-
-def test_shared_paths_are_those_of_the_configs():
-    """Run directories of the configs are on the mount, and the cache is where engines look."""
-    for path in FILES:
-        docker = read(path)["docker"]
-        assert "-v /mnt/markovscale:/mnt/markovscale" in docker["run_options"]
-        assert "-e HF_HOME=/mnt/model-cache/huggingface" in docker["worker_run_options"]
-    for run in CONFIGS:
-        if "one-gpu" not in str(run):  # which run without a cluster
-            assert RunConfig.load(run).runtime.runs.startswith("/mnt/markovscale/")

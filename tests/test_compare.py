@@ -16,7 +16,6 @@ from pipeline.report.run_data import Cell, RunData, read_run
 from pipeline.results.column import Column
 from pipeline.results.compare import Comparison, compare, corrected
 from pipeline.statistics.intervals import adjusted_wald, mean_interval, share_saved
-from pipeline.statistics.paired import least_discordant
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
 STRATEGIES = ["base", "mr_thinking", "markovscale_t", "markovscale_star"]
@@ -71,16 +70,6 @@ def test_two_runs_share_a_strategy(folder: Path, capsys: pytest.CaptureFixture[s
     assert "both by last" in said
 
 
-def test_two_rules_are_named_where_they_differ(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Headline rules that differ are said on both sides."""
-    labels = ["--strategy", "markovscale_t", "--strategy", "base"]
-
-    assert job.main([str(folder / "one"), *labels]) == 0
-    assert "by prm_argmax against Base by last" in " ".join(capsys.readouterr().out.split())
-
-
 def test_pilots_are_ranked_by_their_limit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The backbone with the higher L comes first, with accuracy and tokens expected at N."""
     assert job.main([str(folder / "one"), str(folder / "large"), "--n", "64"]) == 0
@@ -111,20 +100,6 @@ def test_what_cannot_be_compared_is_named(
     """Exit 2 and one clear line."""
     assert job.main([argument.format(f=folder) for argument in arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_names_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Brackets and colons in names of models and runs are no mark-up of the terminal."""
-    models = ("models/[v2]/a[/b]", ":tiger:")
-    for name, model in zip("ab", models, strict=True):
-        config = made_up_config(tmp_path, strategies=["mr_thinking"], generator=model)
-        write_run(config, name, question_rows(9, ["made-up"]), metrics=False)
-        (tmp_path / name).rename(tmp_path / f"[bold]{name}")
-    assert job.main([str(tmp_path / f"[bold]{name}") for name in "ab"]) == 0
-    said = capsys.readouterr().out
-
-    for name in (*models, "SYNTHETIC: scripted engines made [bold]a", "│ [bold]b │"):
-        assert name in said.replace("  ", " ")
 
 
 def pair(first: Cell, second: Cell) -> Comparison | None:
@@ -238,13 +213,6 @@ def test_rules_apply_by_what_is_graded(one: RunData) -> None:
     assert failed.rights(AnswerRule.LAST) == dict.fromkeys(failed.by_question.keys() - blind, False)
 
 
-def test_cells_without_common_questions_are_not_compared(one: RunData) -> None:
-    """None rather than a comparison of nothing."""
-    first = cell(one, "base")
-
-    assert pair(first, replace(first, rows=())) is None
-
-
 def test_rivals_are_of_the_same_n(one: RunData) -> None:
     """A cell of another N has no rival; MR-Thinking has none in itself; Base takes the only one."""
     rival = cell(one, "mr_thinking")
@@ -282,14 +250,6 @@ def test_the_adjusted_interval_covers() -> None:
     covered = np.mean([low <= 0.03 <= high for low, high in ends])
 
     assert covered > 0.94
-
-
-def test_the_least_number_that_the_exact_test_calls() -> None:
-    """Six of six: 2 / 64 < 0.05; five of five: 2 / 32 is not. With 2, 16, 20 and 500 tests more."""
-    assert (least_discordant(), least_discordant(alpha=0.01), least_discordant(alpha=0.0625)) == (
-        6, 8, 6
-    )  # fmt: skip
-    assert [least_discordant(m) for m in (2, 16, 20, 500)] == [7, 10, 10, 15]
 
 
 def test_means_have_the_interval_of_student() -> None:

@@ -148,20 +148,6 @@ async def test_what_is_left_goes_to_whole_chains(tmp_path: Path) -> None:
     assert read_journal(run.folder).table.num_rows * TOKENS == run.gate.spent
 
 
-async def test_short_chains_are_not_spared_for_long_ones(tmp_path: Path) -> None:
-    """Those with most still to go wait."""
-    run = Capped(tmp_path, cap=20 * TOKENS)
-    long = [asyncio.create_task(run.chains.run(work(f"long{i}", 9))) for i in range(5)]
-    short = [asyncio.create_task(run.chains.run(work(f"short{i}", 2))) for i in range(10)]
-    rows = await asyncio.gather(*short)
-    await run.until_still()
-    run.chains.drain()
-    await asyncio.gather(*long)
-
-    assert [row["completions"] for row in rows if row] == [2] * 10
-    assert sum(run.generator.served[f"s/b/long{i}"] for i in range(5)) <= 1
-
-
 async def test_what_a_judge_takes_is_spent(tmp_path: Path) -> None:
     """Where the judge takes as much as the generator, half as many completions fit the cap."""
 
@@ -188,20 +174,6 @@ async def test_samples_side_by_side_pass_the_gate_one_by_one(tmp_path: Path) -> 
 
     assert await running is None
     assert 3 <= run.generator.served["s/b/1"] <= 4
-
-
-async def test_more_room_lets_go_on_what_waits(tmp_path: Path) -> None:
-    """No chain is lost by waiting."""
-    run = Capped(tmp_path, cap=2 * TOKENS)
-    running = [asyncio.create_task(run.chains.run(work(str(i), 3))) for i in range(4)]
-    await run.until_still()
-    stuck = sum(task.done() for task in running)
-    run.allotment.cap = 1_000
-    run.wanted.set()
-    rows = await asyncio.gather(*running)
-
-    assert stuck == 0
-    assert [row["completions"] for row in rows if row] == [3] * 4
 
 
 async def test_a_chain_that_is_cancelled_while_it_waits_leaves_no_trace() -> None:

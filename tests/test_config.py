@@ -204,13 +204,6 @@ def test_fields_of_earlier_versions_are_ignored_and_named():
     assert RunConfig.parse(config.model_dump(mode="json")).warnings() == ()
 
 
-def test_an_override_of_an_anchored_section_touches_the_named_place_only():
-    """Where two sections are one in the file, setting a field of one leaves the other as it was."""
-    config = RunConfig.load(str(ROOT / "configs/laptop.yaml"), ["runtime.generator.replicas=3"])
-
-    assert (config.runtime.generator.replicas, config.runtime.verifier.replicas) == (3, 1)
-
-
 def test_an_anchored_section_of_an_extended_file_is_each_places_own(tmp_path):
     """The same through ``extends``, at any depth and for lists."""
     values = yaml.safe_dump({**make_values(), "name": "base"})

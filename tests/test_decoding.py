@@ -133,13 +133,6 @@ def test_template_variables_that_the_engine_decides_are_refused() -> None:
         run_config(generator={"chat_template_kwargs": {"tools": []}})
 
 
-def test_the_words_of_a_report_name_what_was_chosen() -> None:
-    """Defaults are left out, but for those that every run has."""
-    words = Decoding(top_k=20, max_tokens=1_000).described()
-
-    assert words == "temperature 0.7, top_p 0.95, top_k 20, at most 1,000 new tokens"
-
-
 def test_a_reply_is_cut_by_its_length_and_by_repetition() -> None:
     """Both end before the model had; neither is a failure."""
     reasons = {reason: Completion(text="", finish_reason=reason).is_cut

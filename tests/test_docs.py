@@ -119,18 +119,6 @@ def test_commands_fit_the_parsers_of_their_verbs(
     assert not refused
 
 
-def test_the_tutorial_trains_on_what_it_collects() -> None:
-    """Training asks for no more samples than the collection draws, and reads its run."""
-    given = {
-        verb: importlib.import_module(f"jobs.{verb}").parser().parse_args(words)
-        for verb, words in commands((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
-    }
-
-    assert given["train"].answers <= given["collect"].samples
-    assert given["train"].pool == given["sweep"].pool == f"runs/{given['collect'].name}"
-    assert f"science.priors.predictor={given['train'].out}" in given["evaluate"].overrides
-
-
 def test_python_blocks_of_the_api_page_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are written, in the checkout. Pages with a class or a rule of one's own, and the
     client of `jobs.serve`, are followed by tests of their own."""

@@ -1,6 +1,5 @@
 """Reading a journal question by question: the same rows and results, however little is held."""
 
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,15 +10,10 @@ from benchmarks.journals import read_journal
 from pipeline.records import question_blocks
 from pipeline.records.journal import QUESTION_KEY, ByQuestion
 from pipeline.records.question_blocks import journal_by_question
-from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import Epoch, write_segment
 from pipeline.records.trajectory import SCHEMA, Row
-from pipeline.replay.run import replay_run
 from pipeline.store.storage import Folder
 
-GOLDEN = Path(__file__).parent / "data" / "golden"
-RUNS = [place.parent for place in sorted(GOLDEN.glob("*/*/config.json"))]
-FINISHED = [run for run in RUNS if run.name != "stopped"]
 SIZES = [1, 20_000, 2**26]
 EPOCH = Epoch(attempt=1, token="0a1b2c", phase=0, slot="a", life=0)
 
@@ -72,15 +66,3 @@ def test_questions_have_the_rows_that_the_whole_journal_has_of_them(
 
     assert {key: rows for key, rows in found.items() if rows} == dict(whole)
     assert all(drawn_key in found for drawn_key in whole)
-
-
-@pytest.mark.parametrize("place", FINISHED, ids=lambda place: place.name)
-def test_a_run_replays_alike_whatever_is_held(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`replay_run` counts and compares the same with one block in memory."""
-    run = RunDir.open(str(place))
-    at_once = replay_run(run)
-    monkeypatch.setattr(question_blocks, "_PART_BYTES", 1)
-    monkeypatch.setattr(question_blocks, "_HELD_BYTES", 1)
-    monkeypatch.setattr(question_blocks, "_QUESTIONS", 1)
-
-    assert replay_run(run) == at_once

@@ -12,11 +12,9 @@ import pytest
 import ray
 
 from jobs import evaluate
-from jobs.__main__ import MODULES, VERBS
 from jobs.endings import EXIT_UNHEARD, in_one_line
 from pipeline.core.errors import ConfigError, EngineError
 from pipeline.records.run_dir import RunDir
-from pipeline.store.storage import Folder
 from tests.attempts import attempt, config_of, new_run
 from tests.live import Engines
 
@@ -44,17 +42,6 @@ def test_whatever_ends_a_job_is_one_line_and_a_status(kind, capsys):
     said = capsys.readouterr().err
     assert said.startswith(told)
     assert said.count("\n") == bool(told)
-
-
-OFFLINE = sorted(
-    MODULES.get(verb, verb) for verb in VERBS.keys() - {"evaluate", "collect", "suite", "serve"}
-)
-
-
-@pytest.mark.parametrize("verb", OFFLINE)
-def test_every_verb_that_reads_and_writes_ends_so(verb):
-    """A new one that forgets it would end with tracebacks again."""
-    assert hasattr(importlib.import_module(f"jobs.{verb}").main, "__wrapped__")
 
 
 @pytest.fixture(scope="module")
@@ -118,17 +105,6 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(
     assert not list(tmp_path.rglob(".unfinished*"))
 
 
-def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
-    """Python's own message of a write names none."""
-
-    def full(self, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/x'"):
-        Folder(str(tmp_path)).write("x", b"1")
-
-
 def test_a_pool_is_exported_to_no_folder_of_others(finished, tmp_path, capsys):
     """Its card is a README.md, and would replace another."""
     from jobs.collect import main
@@ -185,13 +161,6 @@ def test_a_reader_that_is_gone_ends_it_quietly(finished, job):
     os.close(write)
 
     assert (ended.returncode, ended.stderr) == (EXIT_UNHEARD, b"")
-
-
-def test_characters_that_an_encoding_lacks_are_escaped(finished):
-    """Tables have lines, questions have any character."""
-    ended = shell(f"{PYTHON} -m jobs.status {finished}", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-
-    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 GOES_ON = """
@@ -279,17 +248,6 @@ async def test_a_run_without_outcomes_is_no_traceback(tmp_path, capsys):
     run = new_run(config_of(tmp_path, size=3, n=2))
     assert main([run.address]) == 2
     assert "must be finished to be replayed" in capsys.readouterr().err
-
-
-def test_a_line_that_is_dropped_needs_no_terminal(tmp_path):
-    """What Ray says meanwhile goes to a terminal that is gone, or through a disk that is full."""
-    code = (
-        "import os, sys; from actors.cluster.ray_data import _without\n"
-        "gone, pipe = os.pipe(); os.close(gone); os.dup2(pipe, 2)\n"
-        "sys.exit(_without(b'x', lambda: os.write(2, b'y\\n') + 1))"
-    )
-    for temporary in (str(tmp_path), f"{tmp_path}/missing"):
-        assert shell(f'{PYTHON} -c "$CODE"', CODE=code, TMPDIR=temporary).returncode == 3
 
 
 @pytest.mark.parametrize(

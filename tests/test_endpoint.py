@@ -237,30 +237,6 @@ async def test_no_key_is_sent_on(status: int, monkeypatch: pytest.MonkeyPatch) -
     assert KEY not in made.error
 
 
-async def test_a_query_of_the_address_goes_with_every_request() -> None:
-    """As Azure's deployments want it."""
-    with serving(ScriptedModel()) as server:
-        async with client_of([f"{server.url}/d?api-version=1"]) as (client, transport):
-            await outcome(client)
-            (one,) = transport.servers.values()
-            await one.look()
-            await one.post("/tokenize", {})
-
-    root = "/v1/d?api-version=1".replace("/d", "{}")
-    paths = [each.path for each in server.asked]
-    assert paths == [root.format(p) for p in ("/d/chat/completions", "/d/models", "/tokenize")]
-
-
-async def test_requests_beside_the_version_stay_with_the_server() -> None:
-    """An address without a path has nothing beside it: no other host is asked, with its key."""
-    with serving(ScriptedModel()) as server:
-        async with client_of([server.url.removesuffix("/v1")]) as (_, transport):
-            (one,) = transport.servers.values()
-            await one.post("/tokenize", {})
-
-    assert [each.path for each in server.asked] == ["/tokenize"]
-
-
 async def test_the_end_of_the_context_is_the_end_of_a_completion() -> None:
     """Where prompt and limit together pass it, as with our engines; a prompt that passes it alone
     is an error of its row."""

@@ -9,7 +9,6 @@ from threading import Event
 from typing import Any
 
 import pytest
-import ray
 
 from pipeline.core.errors import ConfigError, EngineError
 from tests.chat_servers import OPENAI, VLLM, Asked, Faults, Said, ScriptedModel, serving
@@ -80,14 +79,6 @@ def test_what_changes_answers_must_be_taken(
     with pytest.raises(ConfigError, match=rf"/v1 must take {field}, which the configuration sets"):
         found(model, **science)
     assert model.completion_tokens < 1000
-
-
-def test_a_server_that_looks_at_no_types_is_believed(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing can be found out then, which is said."""
-    caplog.set_level(logging.WARNING)
-    told = found(ScriptedModel(types=False), decoding={"max_tokens": 256, "top_k": 20})
-    assert told["refused"] == ()
-    assert "takes any value for any field: whether it reads" in caplog.text
 
 
 def test_the_model_must_be_there() -> None:
@@ -171,21 +162,6 @@ def test_a_key_that_only_completions_ask_for_is_refused_at_the_start() -> None:
         found(hosted)
 
 
-def test_a_base_url_without_its_version_is_told() -> None:
-    """A server that knows no such path is one whose address lacks the end."""
-    with pytest.raises(ConfigError, match=r"base_urls end with the version: /v1"):
-        found(lambda asked: Said(404, {"detail": "Not Found"}))
-
-
-def test_a_server_that_breaks_on_paths_of_vllm_only_does_not_tell_the_prompt() -> None:
-    """Whether it has /tokenize is no condition."""
-
-    def gateway(asked: Asked) -> Said:
-        return Said(reset=True) if asked.path.endswith("ize") else ScriptedModel()(asked)
-
-    assert found(gateway)["opened"] == ""
-
-
 def test_top_k_is_off_in_the_way_that_all_servers_take() -> None:
     """SGLang refuses 0; without the field it takes that of the model's generation_config.json."""
 
@@ -226,17 +202,6 @@ def test_whoever_started_a_run_is_told_where_a_server_goes(
 def test_a_busy_server_is_asked_again() -> None:
     """A refusal for its load says nothing of the request."""
     assert found(Faults(ScriptedModel(), iter([BUSY, None] * 4)))["refused"] == ()
-
-
-def test_a_slow_server_starts_no_ray(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reports of what waits for a place ask Ray; a run of endpoints alone has none to ask."""
-    monkeypatch.setattr("actors.engines.launch.FIRST_S", 0.0)
-    found(Faults(ScriptedModel(), iter([Said(429, BUSY.body, {"Retry-After": "2"})])))
-
-    assert not ray.is_initialized()
-    assert "are not up" not in caplog.text
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

@@ -144,20 +144,6 @@ async def test_tokens_are_whole_numbers_that_fit_together(
     assert tuple(getattr(made, name) for name in names) == counted
 
 
-async def test_of_several_choices_the_first_is_the_reply() -> None:
-    """By its index, in whatever order they come; the status may be another success than 200."""
-    said = completed()
-    choice = said.body["choices"][0]
-    other = {**choice, "index": 1, "message": {"content": "6"}}
-    said.body["choices"] = [other, {**choice, "index": 0}]
-    with serving(lambda asked: Said(201, said.body)) as server:
-        async with client_of([server.url]) as (client, _):
-            made = await outcome(client)
-
-    assert isinstance(made, Generated), made
-    assert made.text == "5"
-
-
 PLACES: list[Any] = [
     None,
     {"content": None},

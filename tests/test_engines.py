@@ -269,23 +269,6 @@ async def test_a_reply_past_the_context_loses_whole_leading_steps(tiny_engines: 
     assert alone.step_scores == pytest.approx(cut.step_scores, abs=1e-4)
 
 
-async def test_a_reply_without_text_scores_nothing(tiny_engines: Engines) -> None:
-    """Cut inside its thinking: score 0 by rule, visible as empty step scores, no model asked."""
-    _, verifier = clients(tiny_engines)
-    outcome = await scored(verifier, QUESTION.text, "<think>\nhm")
-
-    assert (outcome.step_scores, outcome.score, outcome.tokens) == ((), 0.0, 0)
-
-
-async def test_a_question_past_the_verifier_context_is_an_error(tiny_engines: Engines) -> None:
-    """Nothing can be dropped from a question."""
-    _, verifier = clients(tiny_engines)
-    outcome = await verifier.call(ScoreCall("1" * 600, "2", session="s"))
-
-    assert isinstance(outcome, Failure)
-    assert outcome.error.startswith("bad_request: question has 6")
-
-
 async def test_scores_agree_with_the_model_run_by_hand(tiny_engines: Engines) -> None:
     """The same weights in plain torch give the same probabilities at the same separators."""
     import torch

@@ -24,14 +24,6 @@ def life(number, *, slot="a", attempt=1, phase=0):
     return Epoch(attempt, "00000a", phase, slot, number)
 
 
-def test_names_are_read_back_and_sort_as_epochs():
-    """A name says all of an epoch, and sorts by attempt, phase, writer and life."""
-    epochs = [life(2, attempt=2), life(1, phase=1), life(10), life(2), life(1, slot="b")]
-
-    assert [Epoch.parse(epoch.name) for epoch in epochs] == epochs
-    assert [e.name for e in sorted(epochs)] == sorted(e.name for e in epochs)
-
-
 @pytest.mark.parametrize("name", ["", "0001-00000a-00-a", "1-00000a-00-a-0001", "../../x"])
 def test_other_names_are_refused(name):
     """What is no epoch's name raises and is quoted."""

@@ -43,15 +43,6 @@ def test_questions_of_one_step_have_the_beta_posterior_of_their_counts() -> None
     assert kept.half_width == pytest.approx(1.96 * math.hypot(a.std(), b.std()), rel=0.03)
 
 
-def test_the_same_seed_gives_the_same_estimate() -> None:
-    """The draws are seeded and nothing else is random."""
-    by_question = {("b", str(i)): COUNTS for i in range(5)}
-
-    assert estimate_clustered(by_question, labels=Labels.GOLD, seed=3) == estimate_clustered(
-        by_question, labels=Labels.GOLD, seed=3
-    )
-
-
 @pytest.mark.parametrize(("lost", "kept"), [(0, 0), (0, 12), (1, 12), (12, 0), (9, 14)])
 def test_clustered_intervals_are_the_posterior_where_questions_have_one_step(
     lost: int, kept: int

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.theory.expected_agreement import (
-    MOST,
     agreement_table,
     counts_of,
     first_stop,
@@ -108,10 +107,3 @@ def test_a_batch_is_tested_at_its_end_only():
 
     assert first_stop(rows, 8, 0.001, 1.0, batch=2).tolist() == [4, 8]
     assert first_stop(rows[1:], 7, 0.001, 1.0, batch=2).tolist() == [7]
-
-
-@pytest.mark.parametrize(("n", "alpha"), [(0, 1.0), (MOST + 1, 1.0), (8, 0.0)])
-def test_values_out_of_range_are_refused(n, alpha):
-    """n is from 1 to the largest budget, alpha above 0."""
-    with pytest.raises(ValueError, match="must be"):
-        agreement_table(n, alpha)

@@ -227,31 +227,6 @@ def test_money_and_prompts_are_exported(tmp_path: Path) -> None:
         assert {float(row["usd"]) for row in csv.DictReader(file)} == {e["usd"] for e in entries}
 
 
-@pytest.mark.parametrize("name", ["sweep: 2", "- a #1", 'it is "q"', "[x"])
-def test_a_card_is_read_whatever_the_run_is_called(tmp_path: Path, name: str) -> None:
-    """A copy of a run may have a name that means something in YAML."""
-    config = made_up_config(tmp_path, strategies=["base"])
-    write_run(config, "run", question_rows(2, ["made-up"]), metrics=False)
-    run = RunDir.open(str((tmp_path / "run").rename(tmp_path / name)))
-    card = DatasetCard.load(exported(run, "hf_dataset", tmp_path / "data") / "README.md")
-
-    assert card.data.pretty_name == f"MarkovScale run {name}"
-
-
-def test_logs_name_the_data_set_of_a_known_benchmark(tmp_path: Path) -> None:
-    """Its id on the hub, not the run's own name for it."""
-    config = made_up_config(tmp_path, benchmarks=["gsm8k"])
-    science = config.science.model_copy(
-        update={"benchmarks": (type(config.science.benchmarks[0])(name="gsm8k"),)}
-    )
-    config = config.model_copy(update={"science": science})
-    run = write_run(config, "known", question_rows(3, ["gsm8k"]))
-    for path in exported(run, "inspect", tmp_path / "logs").iterdir():
-        with zipfile.ZipFile(path) as file:
-            header = json.loads(file.read("header.json"))
-        assert header["eval"]["dataset"]["location"] == "openai/gsm8k"
-
-
 def test_parts_of_any_size_give_the_same_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

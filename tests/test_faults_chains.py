@@ -180,36 +180,6 @@ async def parallel(folder, **script):
     return chains, journal, running
 
 
-async def test_winding_down_lets_samples_in_flight_finish(tmp_path):
-    """The grace holds for chains that ask for several at once: those that are drawn are journaled,
-    those that wait are not asked for, and nothing is left behind."""
-    chains, journal, running = await parallel(tmp_path, tokens_per_s=400.0)
-    await chains.wind_down(5.0)
-    row = await running
-    left = chains.counters.samples, chains.counters.samples_waiting
-    await journal.close()
-    client = chains._samples._pools["generator"]
-
-    assert row is None
-    assert left == (0, 0)
-    assert read_journal(Folder(str(tmp_path))).table.num_rows == 4
-    assert (client.counters["calls"], client.counters["cancelled"]) == (4, 0)
-
-
-async def test_winding_down_cuts_samples_that_take_longer(tmp_path):
-    """After the grace each is aborted in the engine before its chain ends."""
-    chains, journal, running = await parallel(tmp_path, tokens_per_s=100.0, tokens=1_000)
-    await chains.wind_down(0.05)
-    row = await running
-    left = chains.counters.samples, chains.counters.samples_waiting
-    stats = chains._samples._pools["generator"]._transport.engine.stats()
-    await journal.close()
-
-    assert row is None
-    assert left == (0, 0)
-    assert (stats.aborted, stats.running) == (4, 0)
-
-
 async def test_a_sample_that_breaks_its_chain_leaves_no_others_at_work(tmp_path, monkeypatch):
     """The chain fails with that error, and its other samples are aborted in the engine."""
     chains, journal, running = await parallel(tmp_path, tokens_per_s=100.0, tokens=1_000)

@@ -18,20 +18,6 @@ from tests.clusters import ENVIRONMENT
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
-SOMEONE_ELSE = """
-from ray import serve
-import ray
-ray.init(address="auto", namespace="someone-else", log_to_driver=False)
-serve.start(proxy_location="Disabled")
-
-@serve.deployment(ray_actor_options={"num_cpus": 0.1})
-class Hello:
-    def __call__(self):
-        return "hello"
-
-serve.run(Hello.bind(), name="someone-else", route_prefix=None)
-"""
-
 APPS = """
 import json, ray
 from ray import serve
@@ -133,27 +119,6 @@ def run_on(cluster, tmp_path):
             job.end()
 
 
-def test_a_killed_driver_leaves_nothing_that_the_next_start_does_not_reap(cluster, run_on):
-    """Plain actors die with their job; Serve's applications outlive it until the next start, which
-    deletes them and touches nobody else's."""
-    cluster.python(SOMEONE_ELSE)
-    run = run_on("serve")
-    first = run.start()
-    ours = {name for name in cluster.apps() if name.startswith("markovscale-r-")}
-    first.kill(signal.SIGKILL)
-    first.wait(30)
-    until(lambda: not first.controllers(), 60)
-    orphans = {name for name in cluster.apps() if name.startswith("markovscale-r-")}
-    second = run.start()
-
-    assert ours == {"markovscale-r-generator", "markovscale-r-verifier"}
-    assert orphans == ours
-    assert second.wait(400) == 0
-    assert run.right()
-    assert cluster.apps() == {"someone-else": "RUNNING"}
-    assert len(titled(os.getpid(), "ray::ServeReplica")) == 1
-
-
 def test_plain_actors_die_with_their_driver(run_on):
     """After SIGKILL of the driver no engine, controller or watch of it survives a few seconds."""
     run = run_on("actors")
@@ -175,19 +140,6 @@ def test_plain_actors_die_with_their_driver(run_on):
     assert len(engines) == 2
     assert time.monotonic() - began < 60
     assert run.start().wait(400) == 0
-    assert run.right()
-
-
-def test_serve_without_its_controller_goes_on(run_on):
-    """Serve's controller is killed and comes back; no question is lost."""
-    run = run_on("serve")
-    job = run.start()
-    controllers = titled(os.getpid(), "ray::ServeController")
-    for pid in controllers:
-        os.kill(pid, signal.SIGKILL)
-
-    assert len(controllers) == 1
-    assert job.wait(400) == 0, job.output()[-4000:]
     assert run.right()
 
 

@@ -52,12 +52,6 @@ def test_a_run_ends_with_one_message_that_says_how_to_go_on():
     assert reason(fatal="disk: no") == "disk: no; resume with --resume runs/r"
 
 
-def test_the_time_before_a_phase_is_no_standstill():
-    """Engines may load, and a large journal be counted, for longer than a round may take."""
-    assert reason(seconds=59.0, idle_s=3_600.0) == "None"
-    assert reason(seconds=61.0, idle_s=3_600.0).startswith("a round must end every 60 s, none did")
-
-
 class Flow:
     """A phase that ends while the driver looks at its engines."""
 
@@ -244,13 +238,6 @@ def test_storage_is_waited_for_and_then_given_up():
         with_retries(lambda: (_ for _ in ()).throw(OSError("gone")), "read", give_up_s=0)
 
 
-async def test_lives_are_numbered_in_the_order_in_which_they_ask():
-    """Each writer has numbers of its own."""
-    watch = RunMonitor()
-
-    assert [await watch.register_writer(w) for w in ("a", "b", "a", "a")] == [1, 1, 2, 3]
-
-
 async def test_controllers_learn_of_a_drain_at_once():
     """Whoever waits is told, with the grace; whoever asks later as well."""
     watch = RunMonitor()
@@ -320,23 +307,3 @@ def test_a_monitor_that_hangs_is_named(monkeypatch):
     monkeypatch.setattr(ray, "get", hangs)
     with pytest.raises(ray.exceptions.RayError, match="monitor must answer within 300 s"):
         answer("totals")
-
-
-def test_pauses_between_tries_of_storage_are_bounded(monkeypatch):
-    """They double from half a second to fifteen, and not beyond: storage that comes back is used
-    within that time, however long it was away."""
-    pauses, now = [], [0.0]
-
-    def sleep(seconds):
-        pauses.append(seconds)
-        now[0] += seconds
-
-    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
-    monkeypatch.setattr("actors.cluster.background.time", clock)
-
-    def call():
-        if len(pauses) < 9:
-            raise OSError("gone")
-
-    with_retries(call, "read")
-    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0, 15.0]

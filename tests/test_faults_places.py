@@ -38,18 +38,6 @@ def test_a_place_that_cannot_hold_runs_is_said_in_one_line(address, tmp_path, ca
     assert [line.startswith("error: ") for line in lines] == [True, True]
 
 
-def test_a_file_in_the_place_of_a_run_is_said_in_one_line(tmp_path, capsys):
-    """As for a folder that cannot be."""
-    config = config_of(tmp_path / "runs")
-    (tmp_path / "runs").write_text("a file")
-    path = tmp_path / "c.json"
-    path.write_text(json.dumps(config.model_dump(mode="json")))
-
-    assert evaluate.main(["--config", str(path), "--name", "x"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: a run directory must be written, ")
-
-
 @pytest.mark.parametrize("text", [None, "[]", "{", "[1]", '[{"attempt": 1}]', "\xff"])
 def test_a_run_without_readable_attempts_is_said_in_one_line(tmp_path, text, capsys):
     """A resume ends with status 2."""
@@ -62,20 +50,6 @@ def test_a_run_without_readable_attempts_is_said_in_one_line(tmp_path, text, cap
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
     assert "attempts" in line
-
-
-def test_a_run_that_cannot_be_written_is_said_in_one_line(tmp_path, monkeypatch, capsys):
-    """A read-only file system under a resume: status 2."""
-    run = new_run(config_of(tmp_path))
-
-    def refuse(*_):
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr(Path, "write_bytes", refuse)
-
-    assert evaluate.main(["--resume", run.address]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: a run directory must be written, {run.address} cannot: ")
 
 
 async def test_a_run_that_is_moved_is_not_made_again(tmp_path):

@@ -168,20 +168,6 @@ async def test_a_row_that_no_segment_can_hold_costs_no_other(tmp_path):
     assert read_journal(folder).table["completion_tokens"].to_pylist() == [5, 7]
 
 
-async def test_whatever_breaks_a_writer_is_told(tmp_path, monkeypatch):
-    """Placeholder waits for a writer that is gone."""
-    monkeypatch.setattr(
-        "actors.controllers.journal_writer.write_segment",
-        lambda *_: (_ for _ in ()).throw(RuntimeError("broken")),
-    )
-    journal = JournalWriter(Folder(str(tmp_path)), flush_s=0.01)
-    (row,) = by_question_row(tmp_path)
-    journal.append(row)
-
-    with pytest.raises(JournalError, match="RuntimeError: broken"):
-        await asyncio.wait_for(journal.durable(), 10)
-
-
 async def test_a_recording_that_cannot_be_read_fails_no_question(tmp_path):
     """It is read in a thread of its own, and what goes wrong there ends the run, not a chain."""
     from actors.controllers.chain_types import RunIdentity

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 
 from actors.cluster.background import with_retries
@@ -101,29 +100,6 @@ def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
     assert told[-1]["engines_say"]["completion_tokens"] == sum(
         stats["completion_tokens"] for stats in told[-1]["engines"]["generator"]
     )
-
-
-def test_metrics_wait_for_storage(tmp_path, monkeypatch):
-    """What could not be written is in the next part."""
-    monkeypatch.setattr("actors.driver.metric_rows.RunMetrics", lambda _: Nothing())
-    run = new_run(config_of(tmp_path))
-    (tmp_path / "r" / "metrics").write_text("a file where the folder must be")
-    rows = MetricRows(run, run.attempt(1), Account(1), Nothing(), None)
-    for tick in range(5):
-        rows.tell({"stops": {}, "rounds": tick}, 0, (0, 1), 1.0)
-    (tmp_path / "r" / "metrics").unlink()
-    rows.close()
-
-    assert [row["rounds"] for row in run.metrics()] == [0, 1, 2, 3, 4]
-
-
-def test_outcomes_of_no_file_are_none(tmp_path):
-    """A run that has just begun has no outcome of any column."""
-    run = new_run(config_of(tmp_path))
-
-    assert run.outcomes(columns=("question_id", "error")).schema.names == ["question_id", "error"]
-    assert run.outcomes().num_rows == 0
-    assert isinstance(run.outcomes(), pa.Table)
 
 
 # -- the driver -----------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from pipeline.predictors.features import (
     digest_of,
     messages_of,
     table_of,
-    template_digest,
 )
 from pipeline.predictors.heads import Backbone
 
@@ -204,14 +202,3 @@ def test_a_folders_identity_is_its_files(tmp_path: Path) -> None:
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
     assert backbone_of(GeneratorModel(model=str(copy))) != before
-
-
-def test_digests_are_of_the_prompt_that_is_asked() -> None:
-    """Another template or another question is another prompt."""
-    other = Prompts(first="Q: {question}", revise="{question} was {answer}")
-    system = Prompts(system="s", first="{question}", revise="{question} was {answer}")
-
-    assert json.loads(messages_of(PROMPTS, "1+1?")) == [{"role": "user", "content": "1+1?"}]
-    assert len({template_digest(p) for p in (PROMPTS, other, system)}) == 3
-    revised = Prompts(first="{question}", revise="{question} {answer}?")
-    assert template_digest(revised) == template_digest(PROMPTS)

@@ -13,14 +13,12 @@ from benchmarks import forecast as benchmark
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import evaluate, forecast
 from pipeline.core.protocol import Failure
-from pipeline.planning.pilot import forecast_chains, forecast_share, forecast_tokens
+from pipeline.planning.pilot import forecast_chains, forecast_tokens
 from pipeline.replay.pools import read_pool
-from pipeline.report.forecast import doubling, speed_of
+from pipeline.report.forecast import speed_of
 from pipeline.report.pool_cells import pool_cells
 from pipeline.report.run_data import Cell, read_run
 from pipeline.statistics.paired import pairs_needed
-from tests.generators import completion, question
-from tests.pools import pool_of, pool_question
 from tests.report_runs import MadeUp, made_up_config, metric_rows, question_rows, write_run
 
 
@@ -152,22 +150,6 @@ def test_an_exported_pool_is_a_pilot(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "no model did" in found["cautions"][0]
 
 
-def test_a_pool_s_cells_hold_its_verdicts() -> None:
-    """Round by round, by address, in the order in which they were drawn."""
-    chains = [[completion(str((i + r) % 2), 0.5) for r in range(4)] for i in range(3)]
-    pool = pool_of(
-        [
-            pool_question(question(i), c, c, lambda c: "right" if c.answer == "1" else "wrong")
-            for i, c in enumerate(chains)
-        ]
-    )
-    (cell,) = (cell for cell in pool_cells(pool) if cell.kind == "mr_thinking")
-
-    assert [row["round_verdicts"] for row in cell.rows] == [
-        ["right" if (i + r) % 2 else "wrong" for r in range(4)] for i in range(3)
-    ]
-
-
 @pytest.mark.parametrize(
     ("questions", "arguments", "message"),
     [
@@ -187,22 +169,6 @@ def test_what_cannot_be_a_pilot_ends_with_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-
-
-def test_a_pilot_without_chains_or_answers_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Rounds need chains of MR-Thinking; a run that has finished nothing forecasts nothing; no
-    folder is no pilot."""
-    config = made_up_config(tmp_path, strategies=["base"])
-    only_base = write_run(config, "base", question_rows(12, ["made-up"])).address
-    assert forecast.main(["--run", only_base]) == 0
-    capsys.readouterr()
-    assert forecast.main(["--run", only_base, "--rounds", "8"]) == 2
-    assert "must have chains of mr_thinking" in capsys.readouterr().err
-    assert forecast.main(["--run", a_pilot(tmp_path, done=0)]) == 2
-    assert "must have finished questions" in capsys.readouterr().err
-    assert forecast.main(["--run", str(tmp_path / "none")]) == 2
 
 
 def test_a_pilot_takes_the_place_of_a_dry_run_s_assumptions(
@@ -248,27 +214,6 @@ def _tokens_a_completion(cells: list[Cell]) -> float:
     return sum(r["completion_tokens"] for r in rows) / sum(r["completions"] for r in rows)
 
 
-def test_depths_double_up_to_the_last() -> None:
-    """1 is alone, a power of two is not told twice, and no other is left out."""
-    assert [doubling(n) for n in (1, 2, 6, 8)] == [[1], [1, 2], [1, 2, 4, 6], [1, 2, 4, 8]]
-
-
-def test_the_benchmark_judges_pools(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Chains that stay as they are, at 40 tokens a round, are held about 9 times in 10, their
-    tokens always. A shipped pool is read in full."""
-    right = np.repeat((np.arange(400) % 5 > 0).astype(float)[:, None], 64, axis=1)
-    still = {"still": lambda rng: (right, np.full((400, 64), 40.0))}
-    monkeypatch.setattr(benchmark, "sources", lambda: still)
-    benchmark.main(["--pilots", "20"])
-    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
-    assert [row["completions"] for row in rows] == [8, 16, 32, 64]
-    assert all(row["held"] >= 0.8 and row["held_by_lot"] >= 0.8 for row in rows)
-    assert all(row["tokens_held"] == 1 and row["tokens_error_percent"] < 1e-9 for row in rows)
-    assert benchmark.read_chains("data/pools/sums")[0].shape == (1_000, 64)
-
-
 def test_slow_chains_are_held() -> None:
     """Where accuracy still rises for 60 rounds after a pilot of 8, most intervals hold what comes,
     though they held few while questions that follow one chain had no chance beforehand."""
@@ -289,14 +234,6 @@ def test_a_pilot_of_hardly_any_rounds_is_told_with_wide_intervals(right: np.ndar
     for interval in (first, last):
         assert 0 <= interval.low <= interval.value <= interval.high <= 1
     assert last.high - last.low >= 0.9 * (first.high - first.low)
-
-
-def test_a_share_of_very_many_questions_is_the_limit_of_many() -> None:
-    """And takes no longer."""
-    many, more = (forecast_share(30, 40, of) for of in (20_000, 10**9))
-
-    assert more.low == pytest.approx(many.low, abs=1e-3)
-    assert more.high == pytest.approx(many.high, abs=1e-3)
 
 
 def test_a_benchmark_with_too_few_questions_does_not_keep_the_others_from_a_forecast(

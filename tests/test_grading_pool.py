@@ -70,16 +70,6 @@ def test_a_fault_of_the_grader_costs_one_verdict(
     assert "could not compare '1/2' with '0.5'" in caplog.text
 
 
-def test_no_process_before_one_is_needed() -> None:
-    """Exact comparison starts nothing."""
-    with GradingPool() as fresh:
-        verdicts = fresh.grade_many([("1/2", "0.5"), ("1/2", "0.51"), ("3", None)])
-        started = fresh.process_ids
-
-    assert verdicts == [Verdict.RIGHT, Verdict.WRONG, Verdict.WRONG]
-    assert started == []
-
-
 def test_expressions_are_proved_equal_or_different(pool: GradingPool) -> None:
     """What relates functions, sums and integrals to other expressions is decided in a worker."""
     equal = pool.grade_many(PROVED_EQUAL)
@@ -170,11 +160,6 @@ def test_an_overrun_is_killed_and_replaced(hasty: GradingPool) -> None:
     assert after == [Verdict.RIGHT]
     assert not running(before)
     assert before not in hasty.process_ids
-
-
-def test_an_overrun_is_wrong_for_the_paper(hasty: GradingPool) -> None:
-    """The grader of the paper knows no third verdict."""
-    assert hasty.grade_many([("5", HANGS)], Grader.PAPER) == [Verdict.WRONG]
 
 
 def test_a_worker_that_dies_gives_ungraded(hasty: GradingPool) -> None:

@@ -132,15 +132,6 @@ async def ended(engine: Checked, monkeypatch: pytest.MonkeyPatch) -> bool:
     return bool(exits)
 
 
-async def test_a_check_that_raises_once_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watcher outlives any exception, and still sees the engine die afterwards."""
-    broken = RuntimeError("a reply of another kind")
-    engine = Checked(broken, None, EngineDeadError("x"))
-    assert await ended(engine, monkeypatch)
-    assert engine.done == 3
-    assert not await ended(Checked(broken, None), monkeypatch)
-
-
 @pytest.mark.parametrize("check", [RuntimeError("always"), "hangs"])
 async def test_an_engine_whose_health_cannot_be_told_is_replaced(
     check: Any, monkeypatch: pytest.MonkeyPatch

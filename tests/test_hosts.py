@@ -13,7 +13,7 @@ import pytest
 import ray
 
 from actors.engines.hosts import clients_of
-from actors.engines.launch import Engines, admitted, start_pools
+from actors.engines.launch import Engines, start_pools
 from actors.routing.calls import GenerateCall, Generated
 from actors.routing.client import EngineClient
 from actors.routing.transport import NAMESPACE
@@ -305,15 +305,3 @@ async def test_controllers_are_sized_for_what_the_kv_cache_may_turn_out_to_hold(
 
     assert (small.in_flight, small.most) == (150, 300)
     assert (fixed.in_flight, fixed.most) == (33, 33)
-
-
-async def test_admission_follows_the_pool() -> None:
-    """Half as many chains again as slots; what the KV cache cannot hold is no slot."""
-    with scripted({"replicas": 2}, slots=100) as engines:
-        stats = engines.stats()["generator"]
-        address = engines.address
-
-    assert (address.in_flight, address.most) == (300, 300)
-    assert admitted(PoolConfig(replicas=2), stats, 1_000) == 300
-    assert admitted(PoolConfig(replicas=2), stats, 4 * 16_384 * 2) == 150
-    assert admitted(PoolConfig(replicas=2), [], 1_000) == 768

@@ -264,20 +264,6 @@ def test_batches_are_grouped_by_prompt_and_failures_are_failures(tmp_path):
     assert pool.science.generator.model == "gpt-mini"
 
 
-def test_batches_without_input_are_grouped_by_custom_id(tmp_path):
-    """A pattern finds the question in the id."""
-    golds = lines(
-        tmp_path / "gold.jsonl", [{"id": k, "question": "-", "answer": GOLD[k]} for k in GOLD]
-    )
-    _, output = batch_files(tmp_path)
-    pool = imported(
-        tmp_path, output, "--format", "openai_batch", "--gold", golds,
-        "--question-of-id", "(.*)-[0-9]+$",
-    )  # fmt: skip
-    assert pool.samples == 4
-    assert {q.question.question_id for q in pool.questions} == set(GOLD)
-
-
 def test_raw_values_of_reward_models_become_scores(tmp_path):
     """Qwen2.5-Math's results: a sigmoid keeps the order, and the pool names it."""
     raw = {key: [-4.0, 0.0, 2.0, 6.0] for key in REPLIES}
@@ -368,14 +354,6 @@ def test_chains_that_an_oracle_stopped_are_refused(tmp_path, capsys):
     assert "an oracle stopped them" in capsys.readouterr().err
 
 
-def test_an_oracle_is_seen_without_labels(tmp_path, capsys):
-    """As above, with answers graded anew."""
-    rows = [{k: v for k, v in row.items() if k != "ok"} for row in chain_rows({"q1": 1, "q2": 1})]
-    text = MAP.replace("right: ok\n", "")
-    assert main([*mapped(tmp_path, rows, text), "--out", str(tmp_path / "pool")]) == 2
-    assert "an oracle stopped them" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("ragged", "rounds", "questions", "dropped"),
     [
@@ -412,22 +390,6 @@ def test_several_chains_of_a_question_are_kept_apart(tmp_path):
     assert pool.with_chain(1).questions[0].round_verdicts == ("wrong",) * 4
 
 
-def test_two_chains_without_a_name_are_refused(tmp_path, capsys):
-    """A round that comes twice is two chains, or an error."""
-    arguments = mapped(tmp_path, chain_rows() + chain_rows())
-    assert main([*arguments, "--out", str(tmp_path / "pool")]) == 2
-    assert "a field that tells them apart" in capsys.readouterr().err
-
-
-def test_several_models_are_refused_until_one_is_chosen(tmp_path, capsys):
-    """A pool is of one backbone."""
-    rows = [{**row, "model": name} for name in ("a", "b") for row in chain_rows()]
-    arguments = mapped(tmp_path, rows, MAP + "model: model\n")
-    assert main([*arguments, "--out", str(tmp_path / "pool")]) == 2
-    assert "choose one with --model" in capsys.readouterr().err
-    assert imported(tmp_path, *arguments, "--model", "b").science.generator.model == "b"
-
-
 @pytest.mark.parametrize(
     ("labels", "verdict", "status"),
     [("trust", "wrong", 0), ("grade", "right", 0), ("both", "right", 1)],
@@ -451,14 +413,6 @@ def test_facts_without_texts_questions_and_gold_make_a_pool(tmp_path):
     pool = imported(tmp_path, *mapped(tmp_path, rows, text))
     assert sample_verdicts(pool) == VERDICTS
     assert [e.observation.answer for e in pool.questions[0].samples] == ["0", "1", "0", "1"]
-
-
-def test_labels_alone_are_refused(tmp_path, capsys):
-    """Votes need answers."""
-    rows = [{"q": "1", "n": at, "a": None, "ok": True} for at in range(3)]
-    text = "question_id: q\nanswer: a\nright: ok\nsample: n\n"
-    assert main([*mapped(tmp_path, rows, text), "--out", str(tmp_path / "pool")]) == 2
-    assert "3 of 3 that are labelled right have neither" in capsys.readouterr().err
 
 
 def test_a_bad_row_is_named_and_the_others_are_read(tmp_path, capsys):
@@ -539,15 +493,6 @@ def test_what_does_not_fit_ends_with_one_line(tmp_path, capsys, arguments, said)
     assert said in capsys.readouterr().err
 
 
-def test_a_torn_archive_is_refused(tmp_path, capsys):
-    """Half of an Inspect log."""
-    whole = (LOGS / "inspect_toy.eval").read_bytes()
-    (tmp_path / "torn.eval").write_bytes(whole[: len(whole) // 2])
-    arguments = [str(tmp_path / "torn.eval"), "--format", "inspect"]
-    assert main([*arguments, "--out", str(tmp_path / "pool")]) == 2
-    assert "must be a ZIP file" in capsys.readouterr().err
-
-
 def test_a_deflated_archive_of_an_unfinished_log_is_read(tmp_path):
     """Earlier versions deflated, and a log that was stopped has the journal's header alone."""
     path = tmp_path / "log.eval"
@@ -587,20 +532,6 @@ def test_the_first_table_says_what_samples_were_worth(tmp_path, capsys):
     assert rows["pass@4 (an oracle)"].column.right_Q.tolist() == [1.0, 1.0, 1.0]
     assert rows["single"].completions_saved is not None
     assert rows["single"].completions_saved.value == 0.75
-
-
-def test_values_of_several_chains_are_means_over_them(tmp_path):
-    """The last round of two chains, one right and one wrong, counts half."""
-    rows = [{**row, "seed": seed} for seed in (1, 2) for row in chain_rows()]
-    for row in rows:
-        if row["seed"] == 2 and row["step"] == 4:
-            row["reply"], row["ok"] = "\\boxed{0}", False
-    pool = imported(tmp_path, *mapped(tmp_path, rows, MAP + "chain: seed\n"))
-    table = {row.method: row for row in first_table(pool)}
-    assert table["MR-Thinking, last of 4"].column.right_Q.tolist() == [0.5, 0.0, 0.5]
-    assert table["last, maj@2 of chains"].column.right_Q.tolist() == [0.5, 0.0, 0.5]
-    assert table["last, pass@2 (an oracle) of chains"].column.right_Q.tolist() == [1.0, 0.0, 1.0]
-    assert table["last, maj@2 of chains"].completions == 8.0
 
 
 def test_a_collection_draws_several_chains_with_seeds_of_their_own():
@@ -651,15 +582,6 @@ def test_pools_of_one_kind_without_scores_and_tokens_fill_every_table(tmp_path, 
     assert "left out, as the pool has no scores: " in said
     assert "jobs.collect" not in said
     assert fronts(pool).num_rows > 0
-
-
-def test_votes_of_fewer_samples_are_means_over_all_subsets(tmp_path):
-    """maj@4 of 8 samples, six right and two wrong alike: only 2 of 4 ties, 15 of the 70 subsets."""
-    rows = [{"q": "1", "n": at, "a": "5" if at < 6 else "6", "gold": "5"} for at in range(8)]
-    text = "question_id: q\ngold: gold\nanswer: a\nsample: n\n"
-    table = first_table(imported(tmp_path, *mapped(tmp_path, rows, text)))
-    found = next(row for row in table if row.method == "SC@4")
-    assert found.column.right_Q.tolist() == pytest.approx([1 - 15 / 70 / 2])
 
 
 def test_a_log_has_the_models_own_stop_flag(tmp_path):

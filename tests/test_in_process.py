@@ -2,15 +2,12 @@
 
 import asyncio
 import threading
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from actors.engines.engine_stats import Meter
-from actors.engines.vllm_engine import InProcess, prove_alive
-from pipeline.core.errors import EngineDeadError
+from actors.engines.vllm_engine import InProcess
 
 pytestmark = pytest.mark.vllm
 
@@ -102,29 +99,3 @@ async def test_a_step_that_fails_ends_every_request_now_and_later() -> None:
     with pytest.raises(EngineDeadError):
         await llm.check_health()
     llm.shutdown()
-
-
-class Quiet:
-    """An engine of which nothing is heard, though its process lives."""
-
-    async def check_health(self) -> None:
-        """Nothing is known to be wrong."""
-
-
-@pytest.mark.parametrize("requests", [0, 1])
-async def test_an_engine_that_is_stopped_is_found_in_time(requests: int) -> None:
-    """One that has work was waited for already: its probe has a quarter of the time of an idle
-    one's. Steps are proof enough while it works."""
-
-    async def unanswered(request_id: str) -> Any:
-        del request_id
-        await asyncio.Event().wait()
-
-    meter = Meter(1)
-    with meter.request() if requests else nullcontext():
-        if requests:
-            await prove_alive(Quiet(), meter, unanswered, 0.2)
-        meter.last_progress -= 1
-        limit_s = 0.05 if requests else 0.2
-        with pytest.raises(EngineDeadError, match=f"answered nothing within {limit_s:g} s"):
-            await prove_alive(Quiet(), meter, unanswered, 0.2)

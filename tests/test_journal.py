@@ -108,14 +108,6 @@ def test_columns_can_be_read_of_the_segments_that_count(journal, tmp_path):
     assert [table.num_rows for table in tables] == [1, 1]
 
 
-def test_a_foreign_file_is_named(journal):
-    """What is no segment is reported, not read."""
-    journal.write("notes.parquet", b"hello")
-
-    (corrupt,) = read_journal(journal).corrupt
-    assert "must be named epoch-sequence-checksum.parquet" in corrupt.why
-
-
 def test_a_failure_counts_until_a_later_row_answers_its_request(journal):
     """What was tried again is apart, as work thrown away; other rows of the question stay."""
     once, twice, never = (
@@ -179,15 +171,6 @@ def test_more_text_than_an_array_holds_is_grouped_too():
 
     (row,) = grouped[("s", "arithmetic", "16")]
     assert ([key[2] for key in grouped], len(row["text"])) == (ids, 2**27)
-
-
-def test_rows_are_grouped_by_strategy_and_question(journal):
-    """A question id means something within its benchmark only."""
-    other = Question(benchmark="gsm8k", question_id="1", text="1+1?")
-    write_segment(journal, life(1), 0, [make_row(), make_row(question=other)])
-
-    grouped = ByQuestion(read_journal(journal).table)
-    assert set(grouped) == {("s", "arithmetic", "1"), ("s", "gsm8k", "1")}
 
 
 async def test_many_that_wait_are_not_kept_waiting(journal):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.engines.chat_wire import JudgeWire, logprobs_of_words
+from actors.engines.chat_wire import JudgeWire
 from actors.engines.endpoint_host import EndpointHost
 from actors.engines.endpoint_transport import EndpointTransport
 from actors.engines.hosts import PoolSpec
@@ -16,10 +16,8 @@ from actors.routing.calls import ScoreCall, Scored
 from actors.routing.client import EngineClient
 from pipeline.config.endpoint import EndpointConfig
 from pipeline.config.models import VerifierModel
-from pipeline.config.profiles import profile_of
 from pipeline.config.runtime import PoolConfig, RequestConfig, RuntimeConfig
 from pipeline.core.errors import ConfigError
-from pipeline.core.judging import Judge, probability_of_right
 from pipeline.core.protocol import Failure
 from tests.chat_servers import Asked, Said, serving
 from tests.endpoints import QUICK
@@ -130,23 +128,6 @@ def test_a_word_counts_in_all_its_spellings(tops: list[tuple[str, float]], score
     assert told.score == pytest.approx(score)
 
 
-def test_words_that_differ_in_case_only_are_told_apart() -> None:
-    """Where the profile has such words."""
-    profile = {"like": "judge", "right": ["y"], "wrong": ["Y"]}
-    told = judged(profile, [("y", 0.2), ("Y", 0.6)])
-    assert isinstance(told, Scored), told
-    assert told.score == pytest.approx(0.25)
-
-
-def test_unlikely_words_are_weighed_too() -> None:
-    """However unlikely, short of what stands for never."""
-    words = profile_of("generative", "judge")
-    assert isinstance(words, Judge)
-    tops = [("Yes", -900.0), ("No", -900.0 - math.log(3)), ("no", -9999.0)]
-    told = logprobs_of_words(words, [{"token": word, "logprob": p} for word, p in tops])
-    assert probability_of_right(words, told) == pytest.approx(0.75)
-
-
 @pytest.mark.parametrize("tops", [[], [("Well", 0.9)]])
 def test_no_word_of_right_or_wrong_is_no_score(tops: list[tuple[str, float]]) -> None:
     """A failure that says so, never a 0 or a half."""
@@ -196,15 +177,6 @@ async def test_a_reply_without_text_is_not_asked_about() -> None:
     assert isinstance(told, Scored), told
     assert (told.step_scores, told.score, told.tokens) == ((), 0.0, 0)
     assert server.bodies == []
-
-
-async def test_what_is_no_verdict_is_a_failure() -> None:
-    """Never a score that was made up."""
-    silent = Judging(says=("?",) * 4)
-    (told,) = await scored(silent, "judge_votes", CALL)
-
-    assert isinstance(told, Failure)
-    assert told.error.startswith("verifier: verdict: one of 4 replies must say 'Yes' or 'No'")
 
 
 def test_a_server_without_log_probabilities_is_refused_before_the_run() -> None:

@@ -171,15 +171,6 @@ async def test_steps_are_judged_in_order_in_one_conversation() -> None:
     assert begun.startswith("<analyze>\nLet's analyze the Paragraph 3 step by step: hm</analyze>")
 
 
-async def test_each_step_in_a_conversation_of_its_own() -> None:
-    """With those before it."""
-    judge = Judge(ask="{solution}", per="step", think=False)
-    scores = await judged(judge, Scripted(CHANCES))
-
-    assert isinstance(scores, Scores)
-    assert scores.of_steps == pytest.approx((0.9, 0.25, 0.5))
-
-
 async def test_a_solution_gets_one_score() -> None:
     """P(right), or the share of verdicts; several judgements are averaged."""
     whole = replace(profile("thinkprm"), ask="{step}", samples=2)

@@ -8,7 +8,7 @@ from pipeline.core.protocol import Completion, Failure, Question
 from pipeline.records.journal import journaled_tokens
 from pipeline.records.segments import Epoch, listed, write_segment
 from pipeline.records.trajectory import row_of
-from pipeline.report.usage import as_sentence, ledger
+from pipeline.report.usage import ledger
 from pipeline.store.storage import Folder
 from pipeline.strategies.sequential import MRThinking
 from tests.generators import first_requests
@@ -91,19 +91,3 @@ def test_the_difference_is_given_where_engines_said_the_last(journal):
     assert (exact["unjournaled_completion_tokens"], exact["exact"]) == (10, True)
     assert [e["unjournaled_completion_tokens"] for e in (died, silent, killed)] == [None] * 3
     assert silent["engine_completion_tokens"] is None
-
-
-def test_the_ledger_in_words(journal):
-    """One line each."""
-    write_segment(journal, life(1), 0, [row(1_090)])
-
-    assert as_sentence(ledger([said(tokens=1_100)], 1, journal)) == (
-        "tokens: engines say they made 1,100; 1,090 journaled; 10 made and lost unjournaled"
-    )
-    assert as_sentence(ledger([said(tokens=1_100, deaths=1)], 1, journal)) == (
-        "tokens: engines say they made 1,100 when last asked; 1,090 journaled; some engines died "
-        "unasked"
-    )
-    assert as_sentence({**ledger([], 1, journal), "discarded_completion_tokens": 9}) == (
-        "tokens: 1,090 journaled (9 of them discarded); the engines did not say what they made"
-    )

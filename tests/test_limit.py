@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -184,11 +183,3 @@ def test_whatever_happens(most: int, history: list[tuple[str, int]]) -> None:
         assert crowd.limit.taken == 0
 
     asyncio.run(play())
-
-
-def test_a_limit_lets_somebody_in() -> None:
-    """A limit of 0 would never end."""
-    with pytest.raises(ValueError, match="a limit must be >= 1, got 0"):
-        Limit(0)
-    with pytest.raises(ValueError, match="a limit must be >= 1, got -1"):
-        Limit(1).move(-1)

@@ -12,7 +12,6 @@ import pytest
 from actors.controllers.grading import Grader
 from jobs import evaluate, export, features, paper, regrade, report, sweep, train
 from jobs.__main__ import MODULES, VERBS, main
-from jobs.cli import VerbParser, same_verbosity
 from jobs.trackers import TRACKERS
 from pipeline.export.formats import FORMATS
 from pipeline.predictors.features import POOLINGS
@@ -82,14 +81,6 @@ def test_an_unknown_verb_is_met_with_what_may_have_been_meant(capsys):
     assert main(["xyzzy"]) == 2
     told = capsys.readouterr().err
     assert all(verb in told for verb in VERBS)
-
-
-def test_without_a_verb_the_list_is_the_help(capsys):
-    """Asking for nothing, or for help, shows what there is, in groups."""
-    assert main([]) == main(["--help"]) == 0
-    told = capsys.readouterr().out
-    assert all(f"\n  {verb} " in told for verb in VERBS)
-    assert "\ninspect runs:\n" in told
 
 
 def test_a_verb_gets_the_rest_of_the_line(tmp_path, capsys):
@@ -179,14 +170,6 @@ def test_every_option_of_every_verb_has_a_text(capsys):
         entries = re.split(r"\n(?=  -)", told)
         bare = [entry for entry in entries if not re.search(r"(\S {2,}|\n {6,})\S", entry.strip())]
         assert not bare, (verb, bare)
-
-
-def test_a_verb_can_make_another_as_quiet_as_itself():
-    """The option for a level gives that level."""
-    parser = VerbParser("evaluate", "")
-
-    for words in ([], ["-q"], ["-v"]):
-        assert same_verbosity(parser.parse_args(words).level) == words
 
 
 @pytest.mark.parametrize(

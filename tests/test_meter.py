@@ -61,32 +61,3 @@ def test_an_engine_is_slow_only_while_it_has_work() -> None:
         meter.batch(1, 0, 0.1)
         assert meter.stalled_s() == 0
     assert meter.stalled_s() == 0
-
-
-def test_warming_up_is_no_part_of_the_count() -> None:
-    """Steps and a full batch from before the engine was ready do not count."""
-    clock = Clock()
-    meter = Meter(10, clock)
-    meter.batch(10, 3, 0.1)
-    clock.now = 5
-    meter.ready()
-    with meter.request():
-        clock.now = 6
-    stats = meter.stats("r", "generator", 0)
-
-    assert (stats.steps, stats.filled_s, stats.slot_s, stats.up_s) == (0, None, 0.0, 1.0)
-
-
-def test_a_meter_that_is_made_ready_again_counts_from_its_next_request() -> None:
-    """Steps and the span of an earlier run are forgotten."""
-    clock = Clock()
-    meter = Meter(4, clock)
-    for began, ended in ((10, 20), (50, 53)):
-        meter.ready()
-        clock.now = began
-        with meter.request():
-            meter.batch(1, 0, 0.1)
-            clock.now = ended
-
-    stats = meter.stats("r", "generator", 0)
-    assert (stats.steps, stats.span_s) == (1, 3)

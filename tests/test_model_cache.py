@@ -89,8 +89,3 @@ def test_a_missing_model_is_named(models, tmp_path, caplog):
     """Status 2, what must be there and what is."""
     assert copy(models, tmp_path / "home", "org/absent") == 2
     assert "must hold ['org/absent'], it has ['org/tiny']" in caplog.text
-
-
-def test_an_empty_source_is_no_error(tmp_path):
-    """A cluster whose shared folder has no models yet still starts; engines ask the hub."""
-    assert copy(tmp_path / "none", tmp_path / "home") == 0

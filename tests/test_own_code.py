@@ -1,9 +1,7 @@
 """docs/write-a-strategy.md, as a user follows it: a class of their own, run and replayed."""
 
-import gc
 import json
 import re
-import time
 import zipfile
 
 import pytest
@@ -19,10 +17,9 @@ from pipeline.config.run import RunConfig
 from pipeline.config.strategies import strategies_of
 from pipeline.core import plugins
 from pipeline.core.errors import ConfigError, DataError
-from pipeline.records.run_dir import RunDir
 from tests import own_pages
 from tests.export_runs import exported
-from tests.own_pages import ROOT, followed, forget
+from tests.own_pages import ROOT, forget
 from tests.report_runs import made_up_config, question_rows, write_run
 
 PAGE = (ROOT / "docs" / "write-a-strategy.md").read_text("utf-8")
@@ -72,22 +69,6 @@ def test_what_a_strategy_prints_is_no_decision(project):
     file.write_text(f"{talks}\nprint('here')\n")
 
     assert check_strategy(["early.stable:Stable", "--set", "n=3"]) == 0
-
-
-@pytest.mark.slow
-def test_what_others_do_as_garbage_is_collected_is_not_the_strategys(project):
-    """A collection that falls into a decision may ask the clock (profilers, hypothesis do)."""
-    asked = []
-    threshold = gc.get_threshold()
-    gc.callbacks.append(lambda *_: asked.append(time.perf_counter()))
-    gc.set_threshold(5)
-    try:
-        assert check_strategy(["early.stable:Stable", "--set", "times=1"]) == 0
-    finally:
-        gc.set_threshold(*threshold)
-        gc.callbacks.pop()
-    assert asked
-    assert gc.isenabled()
 
 
 MORE = "while len(chain.completions) < self.n:"
@@ -321,19 +302,3 @@ def test_a_profile_of_ones_own_becomes_part_of_the_configuration(project):
     assert model.profile.tag == "ки"
     with pytest.raises(ValueError, match="ODD must be a mapping of a profile's fields, got 3"):
         VerifierModel.model_validate({**given, "profile": "early.profiles:ODD"})
-
-
-@pytest.mark.ray
-@pytest.mark.slow  # as that of tests/test_own_rules.py, with another class
-def test_the_page_from_live_run_to_replay(project, tmp_path):
-    """The commands of the page, on scripted engines: a run in processes that find the class by
-    PYTHONPATH, its replay, and the replay of other settings."""
-    runs = tmp_path / "runs"
-    (project / "stable.yaml").write_text(block("yaml", "## 4."))
-    told = followed(PAGE, "stable", project, runs)
-
-    assert "Stable (times 3): over the completions of" in told
-    summary = RunDir.open(str(runs / "stable")).folder.read_json("summary.json")
-    stable = next(each for each in summary["strategies"] if each["strategy"] == "Stable")
-    assert (stable["kind"], stable["questions"], stable["failed"]) == ("stable", 12, 0)
-    assert json.dumps(summary)

@@ -5,13 +5,11 @@ import re
 import sys
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import code_checks
@@ -32,11 +30,10 @@ from pipeline.records.run_dir import RunDir
 from pipeline.replay import contract
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.sweep import sweep as swept
-from pipeline.report.cautions import cautions
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.sequential import MRThinking
 from tests import own_pages
-from tests.generators import completion, observations
+from tests.generators import completion
 from tests.own_pages import ROOT, followed, forget
 from tests.pools import pools
 
@@ -219,23 +216,6 @@ def test_a_run_without_own_rules_is_what_it_was(project):
     assert plain.science_digest().startswith("36de979470a054f8")
 
 
-def test_a_package_may_name_its_rule(project):
-    """An entry point's name stands for its code."""
-    folder = project / "early-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: early\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text(
-        "[markovscale.answer_rules]\n" + block("toml").partition("]\n")[2].replace('"', "")
-    )
-
-    science = config_of(answer_rule="first_twice").science
-
-    assert [entry.kind for entry in science.answer_rules] == ["first_twice"]
-    assert own_modules(science) == ("early",)
-    with pytest.raises(ConfigError, match=r"did you mean first_twice\?"):
-        config_of(answer_rules=["first_twise"])
-
-
 def test_a_rule_sees_what_the_stop_rests_on_and_no_more(project):
     """Failures and texts are kept from it; so are completions without what it says it reads."""
     (project / "early" / "rules.py").write_text(
@@ -263,28 +243,6 @@ def test_a_rule_sees_what_the_stop_rests_on_and_no_more(project):
     assert {each.text for one in seen for each in one} == {""}
 
 
-def test_what_a_rule_could_not_be_applied_to_is_told(project):
-    """Such questions are left out under it, so summary and report count them; failed ones and those
-    without gold are none of them."""
-    config = config_of(answer_rule=TWICE)
-    rows = [
-        {"error": None, "stop_reason": reason, "verdict_last": last, "verdict_first_twice": mine}
-        for reason, last, mine in (
-            ("budget", "right", None),
-            ("budget", "wrong", "wrong"),
-            ("failed", "wrong", None),
-            ("budget", None, None),
-        )
-    ]
-    run = SimpleNamespace(folder=SimpleNamespace(has=lambda name: False))
-
-    (told,) = cautions(run, config, rows)
-
-    assert "answer rule first_twice" in told
-    assert "could not be applied to 1 of 4 chains" in told
-    assert cautions(run, config, rows[1:]) == cautions(run, config_of(), []) == ()
-
-
 @given(pool=pools(rounds=5))
 @settings(max_examples=20, deadline=None)
 def test_arrays_and_state_machine_agree_on_own_rules(pool):
@@ -309,14 +267,6 @@ def test_arrays_and_state_machine_agree_on_own_rules(pool):
         np.testing.assert_array_equal(one.judged.verdict_RQ, exact.verdict_RQ)
         np.testing.assert_array_equal(rights(exact, rules[6]), rights(exact, AnswerRule.LAST))
         assert one.judged.applicable_R == exact.applicable_R
-
-
-@given(drawn=st.lists(observations(), max_size=6))
-def test_last_of_ones_own_is_last(drawn):
-    """The shipped rule `last`, written as one of one's own, chooses what `last` chooses."""
-    mine = OwnRule("mine", "tests.test_own_rules:own_last")
-
-    assert apply(mine, drawn, stop(drawn)) == apply(AnswerRule.LAST, drawn, stop(drawn))
 
 
 def own_last(completions):

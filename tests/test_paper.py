@@ -12,17 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.core.errors import ConfigError
 from pipeline.paper import controls, p0
 from pipeline.paper.beliefs import from_other_half, halves_of
 from pipeline.paper.evaluation import (
-    BEST_RULE,
     CALIBRATED,
     TESTED,
     Evaluation,
     evaluate,
     right_from_of,
-    settings_words,
 )
 from pipeline.paper.figures import convergence
 from pipeline.paper.opponents import families_of
@@ -32,7 +29,7 @@ from pipeline.paper.tables import chosen_table, method_tables
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
-from pipeline.report.published import NONE_PUBLISHED, NOTHING, Published
+from pipeline.report.published import NONE_PUBLISHED
 from pipeline.results.column import TEST, Column
 from pipeline.results.compare import Family, compare
 from pipeline.statistics.intervals import wilson
@@ -103,12 +100,6 @@ def test_a_half_believes_what_the_other_half_shows() -> None:
                 None,
             )
         }
-
-
-def test_a_pool_with_an_empty_half_is_refused() -> None:
-    """There is nothing to count on."""
-    with pytest.raises(ConfigError, match="each half of a benchmark must have questions"):
-        from_other_half(replace(pool(), questions=pool().questions[:1]))
 
 
 @pytest.mark.parametrize("half", [0, 1])
@@ -214,14 +205,6 @@ def test_hindsight_is_never_worse_than_a_setting_of_the_grid() -> None:
         assert np.nanmean(right_Q) <= best.accuracy.value
 
 
-def test_the_best_rule_is_at_least_told() -> None:
-    """MR-Thinking at its best names the rule of each half."""
-    best = made().get(BEST_RULE, N)
-    assert best is not None
-    assert set(best.rule.split(" | ")) <= {rule.value for rule in AnswerRule}
-    assert best.tuned == f"by {best.rule}"
-
-
 def test_random_stopping_is_the_exact_mean_over_deals() -> None:
     """The mean over every pair of a question and a stop, each stop as often as it came."""
     for kind in controls.OURS:
@@ -235,14 +218,6 @@ def test_random_stopping_is_the_exact_mean_over_deals() -> None:
         assert dealt.tokens is not None
         assert np.isclose(dealt.accuracy.value, right_QT[:, drawn - 1].mean())
         assert np.isclose(dealt.tokens.value, tokens_QT[:, drawn - 1].mean())
-
-
-def test_dealt_stops_name_the_setting_of_the_variant() -> None:
-    """tau of both halves and where it was chosen, as in the row that they are a control of."""
-    for kind in controls.OURS:
-        dealt, theirs = controls.random_stopping(made(), kind, N), made().main[kind, N]
-        assert dealt.setting == f"the stops of {theirs.method}: {theirs.setting}"
-        assert dealt.chosen_on == theirs.chosen_on
 
 
 @pytest.mark.parametrize("profile", ["paper", "upstream"])
@@ -259,23 +234,6 @@ def test_every_row_of_markovscale_0_names_its_profile(profile: Profile) -> None:
 
     assert all(named)
     assert all(f"profile {profile}" in title for titles in named for title in titles)
-
-
-@pytest.mark.parametrize(
-    ("gate", "stopping", "words"),
-    [
-        (True, True, "σ 0, p0 is the first answer's score, τ 0.9, γ 10, rule printed"),
-        (False, True, "p0 is the first answer's score, τ 0.9, γ 10, rule printed, no gate"),
-        (True, False, "σ 0, p0 is the first answer's score, no stopping"),
-        (False, False, "no gate, no stopping"),
-    ],
-)
-def test_settings_of_a_part_that_is_off_are_not_named(
-    gate: bool, stopping: bool, words: str
-) -> None:
-    """Nobody reads a tau beside a chain that nothing stops."""
-    star = made().replays.make("markovscale_star", n=N, tau=0.9, gate=gate, stopping=stopping)
-    assert settings_words(star) == words
 
 
 def test_oracle_and_pass_at_n_are_those_of_the_library() -> None:
@@ -373,20 +331,6 @@ def test_grids_and_budgets_are_the_papers() -> None:
     assert budgets_of(64, 64) == (8, 16, 32, 64)
     assert budgets_of(20, 8) == (8, 16)
     assert budgets_of(4, 2) == (4,)
-
-
-def test_published_numbers_are_found_by_what_they_are_of() -> None:
-    """Backbone and benchmark by any spelling, N and method exactly; else nothing."""
-    main = {"backbone": "DeepSeek-R1-Distill-Qwen-7B", "method": "MarkovScale^*",
-            "benchmark": "MATH-500", "n": "8", "accuracy_percent": "94.6"}  # fmt: skip
-    variants = main | {"tokens_per_question": "20817"}
-    paper: Any = {"main_accuracy": [main], "variants": [variants]}
-    found = Published(paper)
-    backbone = "deepseek-ai/deepseek-r1-distill-qwen-7b"
-    assert found.main(backbone, "markovscale_star", "math500", 8) == (0.946, 20817.0)
-    assert found.main(backbone, "markovscale_star", "math500", 16) == NOTHING
-    assert found.main(backbone, "esc", "math500", 8) == NOTHING
-    assert NONE_PUBLISHED.main(backbone, "markovscale_star", "math500", 8) == NOTHING
 
 
 @given(

@@ -6,8 +6,6 @@ import asyncio
 import csv
 import hashlib
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,12 +91,6 @@ def test_no_number_stands_without_its_interval_and_its_setting(written: Path) ->
                 assert low <= value <= high
 
 
-def test_no_line_of_a_figure_stands_without_its_setting(written: Path) -> None:
-    """Methods and bounds alike."""
-    for name in ("accuracy_tokens", "bounds"):
-        assert all(row["setting"] for row in rows(written / f"{name}.csv"))
-
-
 def test_every_point_of_the_curve_has_its_interval(written: Path) -> None:
     """Observed, fitted, held out and tokens; the fitted curve begins where the chains do."""
     for row in rows(written / "convergence.csv"):
@@ -107,16 +99,6 @@ def test_every_point_of_the_curve_has_its_interval(written: Path) -> None:
             assert low <= value <= high
         if row["round"] == "0":
             assert float(row["fitted"]) == pytest.approx(float(row["accuracy"]))
-
-
-def test_a_comparison_is_found_by_both_sides_and_budgets(written: Path) -> None:
-    """Base has one completion whatever N its rival has: no two lines look the same."""
-    key = [
-        "backbone", "benchmark", "first", "first_n", "first_setting",
-        "second", "second_n", "second_setting",
-    ]  # fmt: skip
-    found = [tuple(row[name] for name in key) for row in rows(written / "comparisons.csv")]
-    assert len(set(found)) == len(found)
 
 
 def test_a_run_gives_what_the_pool_does_not(written: Path, drawn: dict[str, str]) -> None:
@@ -178,28 +160,6 @@ def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
     assert (row["paper_accuracy_outside"], row["paper_tokens_outside"]) == ("False", "True")
 
 
-@pytest.mark.slow
-def test_upstream_baselines_are_what_the_profile_says(tmp_path: Path) -> None:
-    """DSC ranks with prompts of its own there, which no pool has."""
-    out = tmp_path / "out"
-    assert paper.main(["--pool", POOL, "--out", str(out), "--profile", "upstream"]) == 0
-    by_row = {row["row"]: row for row in rows(out / "main.csv")}
-    assert "profile upstream" in by_row["ESC"]["setting"]
-    assert by_row["DSC"]["state"] != "run"
-
-
-@pytest.mark.slow
-def test_it_needs_no_engine_and_no_ray(tmp_path: Path) -> None:
-    """Nothing of them is even imported."""
-    code = (
-        "import sys; from jobs.paper import main; "
-        f"assert main(['--pool', {POOL!r}, '--out', {str(tmp_path)!r}]) == 0; "
-        "print([m for m in ('ray', 'torch', 'vllm', 'transformers', 'actors') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -214,15 +174,6 @@ def test_what_does_not_fit_is_refused(
     """Exit status 2 and what must hold."""
     assert paper.main([*options, "--out", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_run_without_anything_for_the_pools_is_refused(
-    drawn: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its backbone is another."""
-    command = ["--pool", POOL, "--run", drawn["run"], "--out", str(tmp_path)]
-    assert paper.main(command) == 2
-    assert "--run must have a method that no pool gives" in capsys.readouterr().err
 
 
 # exports

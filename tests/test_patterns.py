@@ -82,15 +82,19 @@ def pieces(pattern: re.Pattern[str]) -> list[str]:
 
 
 def seconds(pattern: re.Pattern[str], text: str, scanned: bool) -> float:
-    """Processor time of finding every match, or of one at the start."""
-    start = time.thread_time()
-    if scanned:
-        for _match in pattern.finditer(text):
-            pass
-    else:
-        pattern.match(text)
-        pattern.fullmatch(text)
-    return time.thread_time() - start
+    """Processor time of finding every match, or of one at the start: the least of three, where the
+    first is not next to nothing already."""
+    took = []
+    while len(took) < 3 and min(took, default=1.0) > LIMIT_S / 2:
+        start = time.thread_time()
+        if scanned:
+            for _match in pattern.finditer(text):
+                pass
+        else:
+            pattern.match(text)
+            pattern.fullmatch(text)
+        took.append(time.thread_time() - start)
+    return min(took)
 
 
 REPLIES = (

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pipeline.core.errors import ConfigError
 from pipeline.planning.pilot import (
     forecast_chains,
     forecast_share,
@@ -91,16 +90,3 @@ def test_tokens_of_later_rounds_are_those_of_the_later_half():
 
         assert 0.82 <= np.mean(held) <= 1.0
         assert settling or np.mean(width) < 0.32
-
-
-def test_a_pilot_that_cannot_be_one_is_refused():
-    """With too few questions."""
-    with pytest.raises(ConfigError, match="at least 10 questions, got 5"):
-        forecast_chains(np.ones((5, 3)), [0], of=10)
-
-
-def test_tokens_that_never_vary_are_forecast_exactly():
-    """Chains whose rounds all cost the same leave no doubt on any number of rounds."""
-    told = forecast_tokens(np.full((12, 8), 40.0), 64, 100)
-
-    assert (told.low, told.value, told.high) == (256_000, 256_000, 256_000)

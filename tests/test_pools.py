@@ -18,9 +18,8 @@ from pipeline.config.run import RunConfig
 from pipeline.config.runtime import Script
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
-from pipeline.records.journal import ByQuestion
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import Epoch, listed, place_of, write_segment
+from pipeline.records.segments import Epoch, place_of, write_segment
 from pipeline.records.trajectory import SCHEMA
 from pipeline.replay import pool_export
 from pipeline.replay.pool_export import export_pool
@@ -76,15 +75,6 @@ async def test_a_collection_is_a_pool(tmp_path: Path) -> None:
             )
             assert verdict == ("right" if right else "wrong")
         assert question.question.priors.a is None
-
-
-async def test_texts_are_left_out_where_nothing_reads_them(tmp_path: Path) -> None:
-    """Most of a pool is text; without it a reply is still empty or not."""
-    run = await collected(tmp_path)
-    lean, whole = read_pool(run.address), read_pool(run.address, text=True)
-
-    assert {e.observation.text for q in lean.questions for e in q.rounds} == {"(text not read)"}  # type: ignore[union-attr]
-    assert all("boxed" in e.observation.text for q in whole.questions for e in q.rounds)  # type: ignore[union-attr]
 
 
 async def test_an_export_is_the_same_pool(tmp_path: Path) -> None:
@@ -217,16 +207,6 @@ async def test_an_unfinished_collection_says_how_to_finish_it(tmp_path: Path) ->
     folder.write_table("part-0.parquet", folder.read_table("part-0.parquet").slice(0, 2))
 
     with pytest.raises(DataError, match=r"must have been graded.*--resume"):
-        read_pool(run.address)
-
-
-def test_a_run_without_questions_is_no_pool(tmp_path: Path) -> None:
-    """Such as the record of an endpoint that nobody has asked yet."""
-    run = create(config_of(str(tmp_path), ["mr_thinking"], size=1))
-    questions = run.folder.read_table("questions.parquet")
-    run.folder.write_table("questions.parquet", questions.slice(0, 0))
-
-    with pytest.raises(DataError, match=r"a pool must hold questions, .* has none"):
         read_pool(run.address)
 
 
@@ -388,21 +368,3 @@ async def test_an_export_of_another_version_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"pool version must be 1, got 7 in .*export/pool.json"):
         read_pool(str(tmp_path / "export"))
-
-
-async def test_redone_work_is_discarded(tmp_path: Path) -> None:
-    """Of two completions for one request the first counts, the other is counted as discarded."""
-    run = await collected(tmp_path)
-    before = read_pool(run.address)
-    read = read_journal(run.journal)
-    (rows, *_) = ByQuestion(read.table).values()
-    again = {**rows[0], "attempt": 2, "answer": "7", "seconds": 99.0}
-    epoch = Epoch(2, "000000", 0, "late", 1)
-    write_segment(run.journal, epoch, 0, [again], listed(read.names))
-    after = read_pool(run.address)
-
-    assert seen(after) == seen(before)
-    assert after.discarded == 1
-    write_segment(run.journal, epoch, 1, [again], listed(read.names))
-    with pytest.raises(DataError, match=r"a journal must hold a row once, row 1 of .* is the same"):
-        read_pool(run.address)

@@ -69,16 +69,6 @@ def test_the_two_branches_of_the_mode(alpha: float, beta: float, expected: float
     assert BetaPosterior(alpha, beta).map == pytest.approx(expected)
 
 
-@given(st.floats(0, 50), st.floats(0, 50), probabilities)
-def test_belief_stays_a_probability(alpha: float, beta: float, score: float) -> None:
-    """The mode is in [0, 1] before and after any update."""
-    assume(alpha + beta > 0)
-    posterior = BetaPosterior(alpha, beta)
-
-    assert 0 <= posterior.map <= 1
-    assert 0 <= posterior.update(score).map <= 1
-
-
 @pytest.mark.parametrize(
     ("alpha", "beta", "message"),
     [

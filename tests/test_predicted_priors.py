@@ -92,15 +92,6 @@ def test_predictions_fill_what_nothing_else_gave() -> None:
     assert filled[0]["tokens_per_round"] == pytest.approx(50.0)
 
 
-def test_transitions_can_be_each_questions_own() -> None:
-    """With transitions: question the heads' a and b are taken."""
-    priors = PriorsConfig(predictor="pred", transitions="question")
-    (filled,) = with_predictions([row(0)], PREDICTOR, FEATURES, priors)
-
-    assert filled["a"] == pytest.approx(1 / (1 + np.exp(2)))
-    assert filled["b"] == pytest.approx(1 / (1 + np.exp(1)))
-
-
 def test_transitions_can_be_the_papers_average() -> None:
     """With transitions: average every question weighs the same, not every transition."""
     priors = PriorsConfig(predictor="pred", transitions="average")

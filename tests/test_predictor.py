@@ -106,15 +106,6 @@ def test_heads_without_anything_to_learn_say_so() -> None:
     assert report.sentence.startswith("p0 does not beat a constant on ")
 
 
-def test_the_papers_setting_is_the_papers() -> None:
-    """30 epochs at 1e-5; what it says of its heads is said, good or bad."""
-    fit = fitted(240, informative=True)
-
-    assert (PAPER.epochs, PAPER.learning_rate) == (30, 1e-5)
-    assert fit.fitted["paper"].settings["p0"]["epochs"] == 30
-    assert not fit.fitted["paper"].reports[Head.P0].beats_constant
-
-
 def test_fitting_is_repeatable() -> None:
     """The same seed gives the same weights."""
     targets, features = made_up(40, informative=True)
@@ -196,13 +187,6 @@ def test_a_pool_too_shallow_to_train_on_is_refused() -> None:
         targets_of(pool_of([asked]))
     with pytest.raises(ConfigError, match="chains of at least 2 rounds"):
         targets_of(pool_of([asked], rounds=1), answers=4)
-
-
-def test_a_report_needs_held_out_questions() -> None:
-    """One question is no judgement."""
-    targets, _ = made_up(1, informative=True)
-
-    assert report_head(Head.P0, targets, np.array([0.5]), 0.5) is None
 
 
 @pytest.mark.parametrize("head", [Head.P0, Head.TOKENS])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.errors import VerifierError
-from pipeline.core.prm import Fitted, aggregate, fit, split_steps, step_scores, without
+from pipeline.core.prm import Fitted, aggregate, fit, split_steps, step_scores
 
 SEPARATOR = "<extra_0>"
 PIECES = st.lists(
@@ -42,11 +42,6 @@ def test_a_reply_cannot_forge_steps(reply: str) -> None:
     steps = split_steps(reply, separator=SEPARATOR, text="whole")
 
     assert all(step and SEPARATOR not in step for step in steps)
-
-
-def test_removing_a_separator_leaves_none_that_its_removal_formed() -> None:
-    """Removal goes on until nothing is left to remove."""
-    assert without("a<extra<extra_0>_0>b", SEPARATOR) == "ab"
 
 
 @settings(max_examples=60)

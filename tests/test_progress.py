@@ -60,17 +60,6 @@ def test_elsewhere_than_on_a_terminal_it_is_a_line_a_row(
     assert "(20.0/s), 200 tokens/s" in third
 
 
-def test_the_speed_in_a_new_phase_is_by_its_own_time(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever time the phase before had taken: twenty rounds in ten seconds are two a second."""
-    for before in (3.0, 9.999, 10.0, 12.0):
-        shown = Progress("runs/x", 2)
-        shown(row(0, 100, before))
-        shown(row(1, 5, 10.0, rounds=420, completion_tokens=4_200))
-        shown.close()
-
-        assert "(2.0/s), 20 tokens/s" in capsys.readouterr().err
-
-
 def test_on_a_terminal_it_is_a_bar_with_the_time_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

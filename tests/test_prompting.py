@@ -45,13 +45,6 @@ def test_a_tag_that_the_template_wrote_is_put_back() -> None:
     assert (prompt.opened, prompt.prefix) == ("<think>\n", "<think>\n")
 
 
-def test_a_template_that_opens_nothing_adds_nothing() -> None:
-    """The model writes its tag itself, or does not think."""
-    prompt = Prompter(Words(), 100).prompt(asks())
-
-    assert (prompt.opened, prompt.prefix) == ("", "")
-
-
 def test_a_prefix_that_was_generated_does_not_open_the_thinking_twice() -> None:
     """A stored text begins with the tag that was put back; going on with it must not double it."""
     words = Words("<think>\n")
@@ -62,13 +55,6 @@ def test_a_prefix_that_was_generated_does_not_open_the_thinking_twice() -> None:
     assert grown.ids == plain.ids == words.encode("[user] why [assistant] <think>\nhm wait")
     assert grown.prefix == plain.prefix == "<think>\nhm wait"
     assert grown.opened == plain.opened == ""
-
-
-def test_the_configuration_may_say_what_the_template_opens() -> None:
-    """Another tag than the usual one is put back as configured."""
-    prompt = Prompter(Words("[THINK]"), 100, "[THINK]").prompt(asks())
-
-    assert prompt.opened == "[THINK]"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.prompts import EmptyAnswer, Feedback, Message, Prompts, first_box_compat
+from pipeline.core.prompts import EmptyAnswer, Feedback, Prompts, first_box_compat
 from pipeline.core.protocol import Completion
-
-
-def test_the_first_round_asks_the_question_with_the_instruction():
-    """Round 0 is one user turn, with the system turn in front where there is one."""
-    prompts = Prompts(system="Be brief.", first="{question} Box it.")
-
-    assert prompts.ask("1+1?") == (Message("system", "Be brief."), Message("user", "1+1? Box it."))
 
 
 def test_a_later_round_states_the_previous_answer_in_a_box():

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.answers import grade
 from pipeline.answers.verdict import Verdict
-from pipeline.benchmarks import BenchmarkSource, Fields, describe_rows, described_fields, load
+from pipeline.benchmarks import BenchmarkSource, Fields, load
 from pipeline.benchmarks.known import known, known_of
 from pipeline.benchmarks.rows import gold_text
 from pipeline.core.errors import DataError
@@ -178,15 +178,6 @@ def test_a_gold_that_looks_like_an_index_is_a_warning(tmp_path: Path, row: dict[
     assert "name the field of the choices in fields.choices" in warning
 
 
-def test_small_golds_without_any_other_are_a_warning_too(tmp_path: Path) -> None:
-    """Thirty answers of 0 to 3 without choices are hardly numbers that were asked for."""
-    rows = [{"question": f"{n}?", "answer": n % 4} for n in range(30)]
-    numbers = [{"question": f"{n}?", "answer": n} for n in range(30)]
-
-    assert len(load(source_of(tmp_path, "mine", *rows)).warnings) == 1
-    assert load(source_of(tmp_path, "mine", *numbers)).warnings == ()
-
-
 @pytest.mark.parametrize(
     "row",
     [
@@ -198,18 +189,6 @@ def test_small_golds_without_any_other_are_a_warning_too(tmp_path: Path) -> None
 def test_plain_golds_are_no_warning(tmp_path: Path, row: dict[str, Any]) -> None:
     """Choices within the question, and numbers that no list beside them explains."""
     assert load(source_of(tmp_path, "mine", row)).warnings == ()
-
-
-def test_what_was_understood_is_said(tmp_path: Path) -> None:
-    """Which field is read as what, and which is not read."""
-    asdiv = source_of(tmp_path, "asdiv", FORMS[2][1])
-    words = described_fields(asdiv)
-
-    assert words == (
-        "question from {body} {question}; answer from answer; subject from solution_type; "
-        "not read: formula"
-    )
-    assert [item.gold for _, item in describe_rows(asdiv)] == ["9"]
 
 
 def test_cells_that_say_nothing_are_no_golds(tmp_path: Path) -> None:
@@ -234,17 +213,6 @@ def test_decimals_of_parquet_are_numbers(tmp_path: Path) -> None:
     assert [item.gold for item in items] == ["27", "0.1", "12345678901234567890.12"]
 
 
-def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``~`` is expanded, and one of nobody is named."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    source_of(tmp_path, "mine", {"question": "1?", "answer": 1})
-    items = load(BenchmarkSource(name="mine", path="~/rows.jsonl")).items
-
-    assert items[0].gold == "1"
-    with pytest.raises(DataError, match=r"~nosuchuser/q\.jsonl"):
-        load(BenchmarkSource(name="mine", path="~nosuchuser/q.jsonl"))
-
-
 @pytest.mark.parametrize(
     ("answer", "gold"),
     [
@@ -262,13 +230,3 @@ def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_gold_answers_in_the_dress_of_their_benchmarks(answer: str, gold: str) -> None:
     """One comma may part two blanks; a remark in brackets goes, unless it is a unit."""
     assert gold_text(answer) == gold
-
-
-def test_the_page_lists_every_benchmark_with_its_data_set_and_rows() -> None:
-    """docs/benchmarks.md keeps up with the table that it describes."""
-    page = (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text("utf-8")
-    lines = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
-
-    for name, each in known().items():
-        assert each.dataset in lines[name]
-        assert f"{each.split} | {each.rows:,} |" in lines[name]

@@ -56,19 +56,6 @@ def test_it_doubles_until_the_first_refusal_then_creeps() -> None:
     assert limit.limit == 33
 
 
-def test_requests_that_were_on_their_way_together_halve_it_once() -> None:
-    """A hundred refusals of one moment say one thing."""
-    clock = Clock()
-    limit = RateLimit(1000, clock)
-    clock.now = 1
-    for _ in range(20):
-        limit.turned_away(0.5, 0)
-    assert limit.limit == 16
-    clock.now = 2
-    limit.turned_away(1.5, 0)
-    assert limit.limit == 8
-
-
 @pytest.mark.parametrize(("told", "waits"), [(0.3, 0.3), (None, 1.0)])
 async def test_nobody_is_let_in_during_a_pause(told: float | None, waits: float) -> None:
     """As long as the server asks for, or a second that doubles; places are not lost by it."""

@@ -5,7 +5,6 @@ KubeRay's API reference (ray.io/v1, release 1.5 and later) and from that of Kube
 unknown fields, as the API server does under strict validation. It is tests/data/rayjob-schema.json.
 """
 
-import copy
 import json
 import shlex
 from pathlib import Path
@@ -28,29 +27,6 @@ def manifest():
 def test_the_manifest_is_one_that_kuberay_takes(manifest):
     """Every field exists, has its type, and is one of its values."""
     jsonschema.Draft202012Validator(RAYJOB).validate(manifest)
-
-
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (("spec", "backoffLimits"), 3),
-        (("spec", "backoffLimit"), "3"),
-        (("spec", "rayClusterSpec", "autoscalerOptions", "version"), "2"),
-        (("spec", "rayClusterSpec", "headGroupSpec", "resources", "CPU"), 16),
-        (("spec", "rayClusterSpec", "authOptions", "mode"), "none"),
-    ],
-)
-def test_the_schema_finds_faults(manifest, place, value):
-    """A misspelt field, a wrong type and a wrong value are each refused."""
-    broken = copy.deepcopy(manifest)
-    *parents, last = place
-    target = broken
-    for parent in parents:
-        target = target[parent]
-    target[last] = value
-
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(RAYJOB).validate(broken)
 
 
 def test_a_retry_resumes_the_run(manifest):
@@ -112,12 +88,3 @@ def test_versions_agree():
     lock = Path("requirements/gpu.lock").read_text(encoding="utf-8").splitlines()
 
     assert f"ray=={manifest['spec']['rayClusterSpec']['rayVersion']}" in lock
-
-
-def test_the_image_has_all_that_the_jobs_need():
-    """Every package and folder that is imported or read at run time is copied into the image."""
-    copied = Path("deploy/Dockerfile").read_text(encoding="utf-8")
-
-    for folder in ("pipeline", "actors", "jobs", "models", "configs", "deploy"):
-        assert f"COPY {folder} {folder}\n" in copied
-    assert "--no-deps -r requirements/gpu.lock" in copied

@@ -55,12 +55,6 @@ async def test_a_run_replays_record_for_record(tmp_path: Path) -> None:
     assert (found.records, found.unused) == (len(generator.served), 0)
 
 
-def test_a_run_that_drew_nothing_is_not_finished(tmp_path: Path) -> None:
-    """Killed before its first outcome: it is told so, not that its journal lacks anything."""
-    with pytest.raises(DataError, match="a run must be finished to be replayed"):
-        replay_run(create(config_of(str(tmp_path), ["base"])))
-
-
 async def test_a_deepened_run_replays_record_for_record(tmp_path: Path) -> None:
     """What was the last round of the budget has a score that it would not have any more."""
     shallow, deep = (
@@ -221,14 +215,6 @@ def replayed_over(
                 row.pop(name, None)
             found[(label, phase, question_id)] = row
     return found
-
-
-def test_guarantee_b_is_tested_for_every_strategy_that_a_pool_can_replay() -> None:
-    """A strategy that is added and can be replayed must be in the list above."""
-    tried = {entry if isinstance(entry, str) else entry["kind"] for entry in POOL_STRATEGIES}
-
-    assert tried - {"dsc"} == {k for k, cls in STRATEGIES.items() if cls().pool_replayable}
-    assert STRATEGIES["dsc"](profile="paper").pool_replayable
 
 
 async def test_a_strategy_over_several_chains_is_their_mean(tmp_path: Path, capsys: Any) -> None:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from jobs import report as job
 from jobs import show
 from pipeline.core.protocol import Failure, Observation, Question, Request
-from pipeline.replay.sweep import SCHEMA as SWEEP
 from pipeline.report.page import Report, report_page
-from pipeline.report.questions import browser_data, entries_of
 from pipeline.report.run_data import RunData, read_run, read_runs
 from pipeline.report.run_progress import progress_of
 from tests.report_runs import (
@@ -105,14 +101,6 @@ def test_hostile_text_is_text(page: str) -> None:
 def test_synthetic_data_is_announced(page: str) -> None:
     """A run of scripted engines says so in large letters before anything else."""
     assert page.index("<b>SYNTHETIC</b>") < page.index("<main>")
-
-
-def test_every_section_is_there(page: str) -> None:
-    """A run with chains, a pool and metrics fills every section but those of sweeps and pilots."""
-    names = re.findall(r'<section id="([a-z]+)">', page)
-
-    expected = "result accuracy questions rounds stopping trust tokens time paper failures run"
-    assert names == expected.split()
 
 
 def test_a_question_says_why_it_stopped(page: str) -> None:
@@ -205,57 +193,6 @@ def test_two_runs_are_compared_by_benchmark_and_backbone(tmp_path: Path) -> None
     )
 
 
-def test_a_sweep_beside_the_run_is_drawn(run: RunData, tmp_path: Path) -> None:
-    """Grid, test-chosen and held-out-chosen settings are told apart."""
-    path = tmp_path / "sweep.parquet"
-    sweep_file(path)
-    out = tmp_path / "report.html"
-
-    assert job.main([run.run.address, "--sweep", str(path), "--out", str(out)]) == 0
-    text = out.read_text()
-    assert "Accuracy over tau: MarkovScale*, made-up, N = 8, prm_argmax" in text
-    assert "Tokens over gamma: MarkovScale*" in text
-    assert "the test questions themselves" in text
-    assert "held-out questions" in text
-    assert "τ 0.8 | 0.9, γ 4, σ 0, stop_rule printed" in text
-    assert "each half judged with the setting of the other" in text
-
-
-def sweep_file(path: Path) -> None:
-    """Two taus by two gammas, and three chosen settings."""
-    import pyarrow.parquet as pq
-
-    base = {
-        "strategy": "markovscale_star",
-        "kind": "markovscale_star",
-        "n": 8,
-        "sigma": 0.0,
-        "settings": "{}",
-        "answer_rule": "prm_argmax",
-        "headline": True,
-        "benchmark": "made-up",
-        "split": "all",
-        "questions": 60,
-        "right": 45,
-        "graded": 60,
-        "ungraded": 0,
-        "accuracy": 0.75,
-        "low": 0.62,
-        "high": 0.84,
-        "tokens_per_question": 300.0,
-        "completions_per_question": 4.0,
-    }
-    rows = [{**base, "tau": t, "gamma": g} for t in (0.8, 0.9) for g in (4.0, 10.0)]
-    rows += [{**base, "tau": 0.9, "gamma": 10.0, "chosen_on": "test"}]
-    rows += [{**base, "split": "cross_fit", "chosen_on": "held_out"}]
-    rows += [{**base, "tau": 0.8, "gamma": 4.0, "chosen_on": "other-pool"}]
-    for row in rows:
-        halves = {"tau": [0.8, 0.9], "gamma": 4.0} if row["split"] == "cross_fit" else row
-        chosen = {name: halves[name] for name in ("tau", "gamma")}
-        row["settings"] = json.dumps({**chosen, "sigma": 0.0, "stop_rule": "printed"})
-    pq.write_table(pa.Table.from_pylist(rows, schema=SWEEP), path)
-
-
 def test_a_partial_run_says_so(tmp_path: Path) -> None:
     """A run that is not done is reported as far as it went, without chains where there are none."""
     config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
@@ -266,19 +203,6 @@ def test_a_partial_run_says_so(tmp_path: Path) -> None:
     assert "No outcome yet: mr_thinking on made-up." in page
     assert "The chain of made-up is not shown" in page
     assert "No MR-Thinking run of the same N stands beside it" in page
-
-
-def test_names_tell_the_run_only_where_two_have_the_benchmark(tmp_path: Path) -> None:
-    """A suite of one run a benchmark reads as one run would."""
-    for name, benchmark in (("one", "x"), ("two", "y"), ("three", "y")):
-        config = made_up_config(tmp_path, strategies=["base"], benchmarks=[benchmark])
-        write_run(config, name, question_rows(3, [benchmark]), metrics=False)
-    addresses = [str(tmp_path / name) for name in ("one", "two", "three")]
-
-    assert [run.cells[0].name for run in read_runs(addresses[:2])] == ["Base", "Base"]
-    assert [run.cells[0].name for run in read_runs(addresses)] == [
-        "Base", "Base in two", "Base in three"
-    ]  # fmt: skip
 
 
 class Dead(MadeUp):
@@ -349,15 +273,6 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert page.count("thought of 0.3") == page.count("thought of 0.8") > 0
 
 
-def test_a_run_is_called_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From within its folder a run has the same name as from elsewhere."""
-    config = made_up_config(tmp_path, strategies=["base"])
-    write_run(config, "here", question_rows(1, ["made-up"]), metrics=False)
-    monkeypatch.chdir(tmp_path / "here" / "journal")
-
-    assert read_run("..").run_id == "here"
-
-
 def test_a_run_that_has_just_begun_opens(tmp_path: Path) -> None:
     """Without a single outcome there is still a page."""
     config = made_up_config(tmp_path, strategies=["base"])
@@ -414,13 +329,3 @@ def test_a_folder_without_questions_is_no_run(tmp_path: Path) -> None:
     RunDir.create(made_up_config(tmp_path), "empty")
 
     assert job.main([str(tmp_path / "empty")]) == 2
-
-
-def test_ten_thousand_questions_stay_small(run: RunData) -> None:
-    """How 10,000 questions ended under seven strategies takes less than a kilobyte each."""
-    entries = entries_of([run])
-    many = [replace(entries[i % 60], number=i + 1) for i in range(10_000)]
-    data = browser_data([run], many, 0)
-
-    assert len(data["questions"]) == 10_000
-    assert len(json.dumps(data, ensure_ascii=False)) < 10_000_000

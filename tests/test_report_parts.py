@@ -9,14 +9,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.config.runtime import LimitsConfig
-from pipeline.core.errors import ConfigError
 from pipeline.core.prices import Prices
-from pipeline.records.segments import Epoch, read_segment, write_segment
 from pipeline.report import published, words
 from pipeline.report.chain_view import bounds_view, candidates, round_curve
 from pipeline.report.comparison import Reading, against_rivals, column_of
@@ -29,22 +26,18 @@ from pipeline.report.questions import (
     completions_of,
     cut,
     entries_of,
-    find,
     views_of,
-    why,
 )
 from pipeline.report.run_data import Cell, RunData, read_run
 from pipeline.report.spending import bill_of, time_line, troubles
-from pipeline.report.sweeps import sweep_rows, sweep_section
+from pipeline.report.sweeps import sweep_section
 from pipeline.report.tables import Entry, Table, csv_of, html_of, latex, latex_of
-from pipeline.report.verdict import corrected_interval, one_question, verdict_of, verdict_words
+from pipeline.report.verdict import corrected_interval, verdict_of
 from pipeline.results.compare import Comparison, compare
 from pipeline.statistics.intervals import Interval, mean_interval
 from pipeline.statistics.paired import mcnemar
 from pipeline.strategies.atom_of_thoughts import AtomOfThoughts
-from pipeline.strategies.best_of_n import Beacon
 from pipeline.strategies.budget_forcing import BudgetForcing
-from pipeline.strategies.markovscale import MarkovScaleStar
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
 STAR = {"kind": "markovscale_star", "tau": 0.7}
@@ -219,33 +212,6 @@ def test_the_headline_speaks_of_the_most_accurate_variant(run: RunData) -> None:
     assert verdict_of("made-up", run.cells, [worse, foreign]).lead is worse
 
 
-def test_where_nothing_is_right_nothing_is_compared(run: RunData) -> None:
-    """No accuracy of 0 is called as good as another."""
-    wrong = {f"verdict_{rule.value}": "wrong" for rule in AnswerRule}
-    cells = [replace(c, rows=tuple({**row, **wrong} for row in c.rows)) for c in run.cells]
-    verdict = verdict_of("made-up", cells, against_rivals(cells))
-
-    assert verdict.line == "Nothing was answered right: none of 40 questions of made-up"
-    assert verdict.lead is None
-
-
-def test_verdicts_in_words(run: RunData) -> None:
-    """Four readings of a comparison."""
-    found = [made(run, g, None, p) for g, p in ((0.1, 0.01), (-0.1, 0.01), (0.1, 0.5))]
-
-    assert [verdict_words(c) for c in [*found, replace(found[0], accuracy=None)]] == [
-        "more accurate",
-        "less accurate",
-        "cannot be told apart",
-        "not graded",
-    ]
-
-
-def test_few_questions_can_prove_nothing() -> None:
-    """With fewer questions than the test needs, only their weight is told."""
-    assert one_question(4) == "one question is worth 25.0 points"
-
-
 def test_a_curve_follows_its_closed_form(run: RunData) -> None:
     """p_r starts at the observed p_0; the forecast follows from it."""
     curve = round_curve(cell(run, "mr_thinking"))
@@ -378,44 +344,6 @@ def test_what_went_wrong_is_grouped_with_examples(run: RunData) -> None:
     ]
 
 
-def test_every_reason_to_stop_is_explained(run: RunData) -> None:
-    """One sentence a reason, with its numbers where it has some."""
-    star, row = cell(run, "markovscale_star"), dict(cell(run, "markovscale_star").rows[0])
-    row.update(a=0.1, b=0.3, posterior_path=[0.8, 0.9], completions=2, p0=0.4, error=None)
-
-    def said(reason: str, of: Cell = star, **fields: Any) -> str:
-        return why(of, {**row, "stop_reason": reason, **fields})
-
-    assert said("failed") == "Failed: a completion could not be had."
-    assert said("gated", p0=0.8, p0_source="predictor") == (
-        "Gated after 2 completions: p0 = 0.800 (predictor) is not below L + σ = 0.750, so further "
-        "rounds are not expected to help (Theorem 1)."
-    )
-    assert said("confident") == (
-        "Confident after 2 completions: with p_MAP = 0.900 the stopping rule holds at i = 2: "
-        "λ^i((a+b)p_MAP − b) = 0.0216 ≥ (a+b)τ − b = 0.0800 (τ = 0.95, a = 0.100, b = 0.300)."
-    )
-    assert "no round still to come" in said("confident", cell(run, "forecast"))
-    other = replace(star, strategy=Beacon())
-    assert said("confident", other) == "Confident after 2 completions."
-    assert said("confident", other, a=None, b=None) == "Confident after 2 completions."
-    assert said("gated", other, a=None, b=None, p0=None) == "Gated after 2 completions."
-    assert said("agreed") == "The samples agreed after 2 completions."
-    assert said("budget").endswith("was drawn, with a belief of p_MAP = 0.900.")
-    assert said("budget", posterior_path=[]).endswith("completions was drawn.")
-    assert said("finished") == "The method's own steps were done, 2 completions in all."
-
-
-def test_long_texts_lose_their_middle() -> None:
-    """The end is kept longer than the start, and what is left out is counted."""
-    text = "a" * 50 + "b" * 100 + "c" * 50
-
-    assert cut(text, 200) == text
-    assert cut(text, 60) == (
-        f"{'a' * 20}\n\n[… 140 characters left out; the journal has them …]\n\n{'c' * 40}"
-    )
-
-
 def test_no_more_of_a_text_is_held_than_is_shown(run: RunData) -> None:
     """Two hundred questions are held at a time: their replies may be a hundred times as long."""
     keys = list(run.questions)
@@ -452,24 +380,6 @@ def test_a_question_is_shown_round_by_round(run: RunData) -> None:
     assert printed.count(" tokens") == sum(1 + len(c.names) for c in chains.values())
 
 
-def test_a_question_is_found_by_id_and_by_place(run: RunData) -> None:
-    """An id counts first, then a place from 1; what is neither gets the nearest ids."""
-    entries = entries_of([run])
-
-    assert find(entries, "q7").key == find(entries, "8").key == find(entries, "made-up/q7").key
-    with pytest.raises(ConfigError, match=r"place from 1 to 40, got 'q77'; did you mean q7"):
-        find(entries, "q77")
-
-
-def test_an_answer_that_cannot_be_traced_is_not_marked(run: RunData) -> None:
-    """Where the rule gives another answer than was recorded, no round is called the answer."""
-    odd = changed(cell(run, "base"), 0, answer_last="odd")
-    [view] = views_of([], entries_of([replace(run, cells=(odd,))])[:1], 100)
-
-    assert view.chains[0].chosen is None
-    assert view.chains[0].texts == []
-
-
 def test_the_browser_holds_what_fits(run: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every question with how it ended; the most telling with their chains, within the cap."""
     entries = entries_of([run])
@@ -483,32 +393,6 @@ def test_the_browser_holds_what_fits(run: RunData, monkeypatch: pytest.MonkeyPat
     assert 0 < small["within"] < 40
 
 
-def test_torn_segments_and_strangers_are_left_out(tmp_path: Path) -> None:
-    """Texts are read from segments that are whole and count; a later success beats a failure."""
-    config = made_up_config(tmp_path, strategies=["base"], benchmarks=["made-up", "other"])
-    rows = question_rows(4, ["made-up", "other"])
-    run = write_run(config, "torn", rows, metrics=False)
-    first, second = run.journal.names()
-    run.journal.write("stray.txt", b"")
-    run.journal.write(first, run.journal.read(first)[:-7])
-    found = completions_of(run, [("other", "q1"), ("made-up", "q2")], most_chars=100)
-
-    assert set(found) == {("base", "other", "q1")}
-    assert second in run.journal.names()
-
-
-def test_the_first_record_of_an_address_counts(tmp_path: Path) -> None:
-    """Work that was done twice is shown once, as it was first recorded."""
-    config = made_up_config(tmp_path, strategies=["base"])
-    run = write_run(config, "twice", question_rows(2, ["made-up"]), metrics=False)
-    rows = read_segment(run.journal, run.journal.names()[0]).to_pylist()
-    again = [{**row, "text": "again"} for row in rows]
-    write_segment(run.journal, Epoch(1, "abcdef", 0, "w", 1), 2, again)
-    found = completions_of(run, [("made-up", "q0")], most_chars=100)
-
-    assert [row["text"] == "again" for row in found["base", "made-up", "q0"]] == [False]
-
-
 def test_a_report_of_parts_that_lack_something(run: RunData) -> None:
     """No scores on one side, no whole chain, no thinking: the tables and charts say so."""
     chain, base = cell(run, "mr_thinking"), cell(run, "base")
@@ -519,16 +403,6 @@ def test_a_report_of_parts_that_lack_something(run: RunData) -> None:
 
     assert '<th scope="row">Base</th>' in page
     assert "p_r follows the curve" not in page
-
-
-def test_versions_and_hardware_are_told_where_recorded(run: RunData) -> None:
-    """What the driver wrote about an attempt stands in the last section."""
-    run.run.folder.child("environment").write_json(
-        "attempt-1.json", {"versions": {"ray": "2.60.0"}, "cluster": {"gpus": 8.0}}
-    )
-    again = read_run(run.run.address)
-
-    assert "versions, attempt 1</dt><dd>ray 2.60.0</dd>" in report_page(Report(runs=[again]))
 
 
 PAPER = {
@@ -605,34 +479,6 @@ def sweep(**fields: Any) -> dict[str, Any]:
     return {**row, "settings": json.dumps({name: row[name] for name in names})}
 
 
-def test_labels_of_an_ablation_take_no_number_from_the_method(
-    run: RunData, paper: Published
-) -> None:
-    """Beside parts of it, the whole method keeps its published number under any label; two whole
-    ones keep none, and every row is one setting on every benchmark."""
-    whole = replace(cell(run, "markovscale_star"), label="whole")
-    parts = [cell(run, "no-gate"), cell(run, "no-stopping"), cell(run, "forecast")]
-    second = replace(whole, label="second", strategy=MarkovScaleStar(tau=0.5))
-    elsewhere = replace(second, benchmark="elsewhere")
-
-    def main(*cells: Cell) -> Table:
-        return paper_tables(list(cells), paper)[0]
-
-    assert entry(main(*parts, whole), "MarkovScale* (whole)", 0).paper[0] == 0.70
-    both = main(whole, second, elsewhere)
-    assert [e[0].paper for name, e in both.rows if name.startswith("MarkovScale* (")] == [
-        NOTHING
-    ] * 2
-    assert entry(both, "MarkovScale* (whole)", 1).column is None
-    assert entry(both, "MarkovScale* (second)", 1).column is not None
-    ablation = next(t for t in paper_tables([whole, elsewhere], paper) if t.name == "ablation")
-    full = [(name, e) for name, e in ablation.rows if name.startswith("MarkovScale* (full)")]
-    assert [(name, e[0].column is None, e[1].column is None) for name, e in full] == [
-        ("MarkovScale* (full) (whole)", False, True),
-        ("MarkovScale* (full) (second)", True, False),
-    ]
-
-
 def test_methods_without_an_n_stand_beside_every_n(run: RunData) -> None:
     """Budget Forcing and AoT draw what their method draws: their numbers stand in the table of
     every N, with the paper's, and make no table of their own."""
@@ -687,46 +533,3 @@ def test_tables_are_written_for_pages_sheets_and_papers(run: RunData, paper: Pub
     assert r"MarkovScale\textsuperscript{t} & not run \\" in typeset
     assert r"\toprule" in typeset
     assert latex("50 % a_b & {x}") == r"50 \% a\_b \& \{x\}"
-
-
-@pytest.mark.parametrize("profile", ["paper", "upstream"])
-def test_markovscale_0_stands_in_a_run_s_tables_with_its_profile(
-    tmp_path: Path, profile: str
-) -> None:
-    """Main and variants, and the name of the cell wherever else it is compared."""
-    strategies = ["mr_thinking", {"kind": "markovscale_0", "profile": profile}]
-    config = made_up_config(tmp_path, strategies=strategies)
-    made = read_run(write_run(config, "r", question_rows(12, ["made-up"])).address)
-    title = f"MarkovScale\N{SUPERSCRIPT ZERO}, profile {profile}"
-    (cell,) = (cell for cell in made.cells if cell.kind == "markovscale_0")
-
-    assert cell.name == title
-    for table in paper_tables(made.cells):
-        assert title in dict(table.rows)
-
-
-def test_a_folder_of_a_few_numbers_will_do(tmp_path: Path) -> None:
-    """Files that are not there are empty."""
-    (tmp_path / "tau.csv").write_text(PAPER["tau.csv"])
-    found = read_published(str(tmp_path)).files
-
-    assert {name: len(rows) for name, rows in found.items()} == {"tau": 1}
-
-
-def test_sweeps_without_a_range_have_no_chart() -> None:
-    """A single tau is no line, a strategy without gamma has one line, and a pool is named."""
-    assert sweep_section([sweep()]) == []
-    body = sweep_section([sweep(gamma=None), sweep(gamma=None, tau=0.9), sweep(chosen_on="pool-7")])
-    text = "".join(str(part) for part in body)
-
-    assert text.count("<figure") == 2
-    assert "the pool pool-7" in text
-    assert "τ 0.8, γ 10" in text
-
-
-def test_a_sweep_of_another_kind_is_refused(run: RunData) -> None:
-    """The columns that lack are named."""
-    table = pq.read_table(f"{run.run.address}/questions.parquet")
-
-    with pytest.raises(ValueError, match="lacks strategy, kind, n, tau"):
-        sweep_rows(table, "questions.parquet")

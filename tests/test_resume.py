@@ -213,14 +213,6 @@ def test_questions_that_changed_are_refused(tmp_path):
     assert len(run.attempts()) == 2
 
 
-def test_retry_failed_is_an_option_of_the_command_line(tmp_path):
-    """It is written down with the attempt, for controllers that restart."""
-    run = new_run(config_of(tmp_path))
-    again, _, number = opened_run(options("--resume", run.address, "--retry-failed"))
-
-    assert (number, again.attempt(1).retry_before, again.attempt(2).retry_before) == (2, None, 2)
-
-
 def test_a_run_that_died_before_it_began_can_be_resumed(tmp_path):
     """config.json is written last: a directory without it holds no run and is used again."""
     config = config_of(tmp_path)

@@ -8,9 +8,6 @@ from pipeline.planning.capacity import (
     Machine,
     admits,
     asks_of,
-    cluster_words,
-    demand_words,
-    free_words,
     shortage,
 )
 
@@ -136,32 +133,6 @@ def test_where_nothing_can_be_lowered_nodes_are_missing():
     assert (shortage(asks[1:], [machine(GPU=1)]) or "").endswith("reads or writes; add nodes")
 
 
-def test_the_message_says_what_is_asked_for_what_there_is_and_what_to_lower():
-    """Settings are those of what lacks room, and no others."""
-    several = asks_of(RuntimeConfig(), ("generator",))[:1]  # one GPU and one CPU on different nodes
-    asks = asked(
-        generator={"replicas": 2, "label_selector": {"pool": "gpu"}},
-        verifier={"num_gpus": 0, "num_cpus": 1},
-    )
-
-    assert shortage(asks, [machine({"pool": "gpu"}, CPU=8, GPU=1)]) == (
-        "the cluster must have room for 2 x generator (1 CPU, 1 GPU on pool=gpu), 1 x verifier "
-        "(1 CPU), 1 x controller (1 CPU), 1 x task that reads or writes (1 CPU), got 1 node with "
-        "8 CPU and 1 GPU: it has places for 1 of 2 x generator, 1 of its nodes have the labels; "
-        "lower runtime.generator.replicas, runtime.generator.engine.tensor_parallel_size, "
-        "runtime.generator.label_selector, or add nodes"
-    )
-    assert (shortage(asks, [machine({"pool": "gpu"}, CPU=4, GPU=2)]) or "").endswith(
-        "all of it takes 5 CPU; lower runtime.generator.replicas, runtime.generator.num_cpus, "
-        "runtime.verifier.num_cpus, runtime.controllers.num_cpus, or add nodes"
-    )
-
-    assert (shortage(several, [machine(CPU=4), machine(GPU=4)]) or "").endswith(
-        "lower runtime.generator.num_cpus, runtime.generator.engine.tensor_parallel_size, or add "
-        "nodes"
-    )
-
-
 @pytest.mark.parametrize(
     ("rule", "admitted"),
     [
@@ -174,15 +145,3 @@ def test_the_message_says_what_is_asked_for_what_there_is_and_what_to_lower():
 def test_selectors_are_rays(rule, admitted):
     """A node without the label has no value, which only a negated rule admits."""
     assert {value for value in ("a", "b", None) if admits(rule, value)} == admitted
-
-
-def test_a_cluster_in_words():
-    """Memory and Ray's own marks are left out; what is gone counts as not free."""
-    nodes = [machine(CPU=4, GPU=4), machine(CPU=4)]
-
-    assert cluster_words(nodes) == "2 nodes with 8 CPU and 4 GPU"
-    assert free_words(nodes, {"CPU": 3.0}) == "3 of 8 CPU and 0 of 4 GPU are free on 2 nodes"
-    assert cluster_words([machine()]) == "1 node with nothing"
-    assert demand_words({(("CPU", 1.0), ("GPU", 4.0)): 2, (("CPU", 0.5),): 1}) == (
-        "2 x (1 CPU, 4 GPU), 1 x (0.5 CPU)"
-    )

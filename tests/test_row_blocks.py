@@ -78,14 +78,3 @@ def test_a_changed_block_is_refused_by_its_place(tmp_path):
     with pytest.raises(DataError, match=r"checksum must be .* bytes at 0 of .*part-00000"):
         blocks.rows(keys[0])
     assert [r["question_id"] for r in blocks.rows(keys[-1])] == [NAMES[-1]]
-
-
-def test_what_was_laid_out_can_be_deleted_twice(tmp_path):
-    """A deletion that is tried again finds nothing and is done."""
-    write_blocks(Folder(str(tmp_path / "blocks")), [], [])
-    blocks = Blocks(Folder(str(tmp_path / "blocks")))
-    assert blocks.rows(("s", "b", "q1")) == []
-
-    blocks.delete()
-    blocks.delete()
-    assert not (tmp_path / "blocks").exists()

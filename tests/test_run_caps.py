@@ -20,12 +20,10 @@ from pipeline.planning.run_caps import (
     reached,
     select_under_budget,
     spent_in_time,
-    standing,
-    tails,
     tokens_left,
 )
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
-from pipeline.strategies.markovscale import MarkovScale0, MarkovScaleT
+from pipeline.strategies.markovscale import MarkovScaleT
 from pipeline.strategies.sequential import Base, MRThinking
 
 
@@ -123,23 +121,6 @@ def test_time_of_all_attempts_adds_up() -> None:
 
     assert found == Spent(gpu_s=60 * 2.5 + 30, wall_s=60 + 50)
     assert spent_in_time([], {}) == Spent()
-
-
-def test_figures_in_words() -> None:
-    """What a progress line and the status say."""
-    told: dict[str, dict[str, float | None]] = {
-        "completion_tokens": {"spent": 1_234.0, "expected": 40_000.0, "cap": 20_000.0},
-        "gpu_hours": {"spent": 0.25, "expected": None, "cap": 2.0},
-    }
-    assert standing(told) == (
-        "completion_tokens 1,234 spent, about 40,000 expected, cap 20,000; "
-        "gpu_hours 0.25 spent, about - expected, cap 2"
-    )
-
-
-def test_completions_of_the_chains_to_come() -> None:
-    """Of all, of all but the first, ..., of none."""
-    assert tails([{"expected_completions": n} for n in (8, 4, 1)]) == [13.0, 5.0, 1.0, 0.0]
 
 
 @given(
@@ -265,12 +246,3 @@ def test_under_a_cap_the_shortest_chains_begin_first() -> None:
     assert turns == sorted(turns, reverse=True)
     assert [row["question_id"] for row in work] == ["8", "9", *map(str, range(8))]
     assert [row["expected_completions"] for row in work[:3]] == [1, 1, 4]
-
-
-def test_a_warm_up_is_as_long_as_the_way_to_its_answer() -> None:
-    """Four rounds without an answer stand behind eight rounds with one: nine are to come."""
-    strategies: dict[str, Any] = {"0": MarkovScale0(n=9), "mr": MRThinking(n=8)}
-    work = phase_work(strategies, 0, rows(["1"]), {}, set(), {"b": 10.0}, 1.0)
-
-    assert [row["strategy"] for row in work] == ["mr", "0"]
-    assert [row["expected_completions"] for row in work] == [8, 4]

@@ -114,16 +114,6 @@ def test_a_replica_that_is_gone_holds_no_places() -> None:
         assert (gone, here) == (0, other[name])
 
 
-def test_a_run_that_is_not_adapted_has_no_pressure() -> None:
-    """The number of chains is told all the same."""
-    meters = Meters()
-    fixed = {"cap": 300, "limit": 300, "pressure": None}
-    RunMetrics("run-1", meters).update({**ROW, "admission": fixed})
-
-    assert meters.made["markovscale_admission_cap"].values == {("run-1",): 300}
-    assert meters.made["markovscale_admission_pressure"].values == {}
-
-
 @pytest.mark.ray
 def test_ray_takes_the_metrics(local_ray: None) -> None:
     """Ray's own metrics accept every name, tag and value, twice over."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from actors.cluster.run_monitor import RunMonitor
@@ -72,19 +71,6 @@ async def test_a_report_that_was_overtaken_takes_nothing_back() -> None:
 
     wanted = ("rounds", "held_s", "in_flight", "fatal")
     assert [totals[key] for key in wanted] == [9, 2.0, 0, "disk full"]
-
-
-async def test_controllers_are_told_again_to_drain() -> None:
-    """A run that drains for a cap and is told to stop has a shorter grace from then on."""
-    watch = RunMonitor()
-    first, second = (asyncio.ensure_future(watch.until_drain(heard)) for heard in (0, 1))
-    await watch.drain(3_600.0)
-    grace = await first
-    waits = not second.done()
-    await watch.drain(2.0)
-
-    assert (grace, waits, await second) == (3_600.0, True, 2.0)
-    assert (await watch.totals())["draining"]
 
 
 async def test_what_a_dead_controller_had_not_counted_stands_under_no_cap() -> None:

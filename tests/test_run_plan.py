@@ -1,7 +1,5 @@
 """The plan of a run: loads, placement, admission and hours."""
 
-from pathlib import Path
-
 import pytest
 
 from pipeline.config.run import RunConfig
@@ -20,13 +18,6 @@ OF_BACKBONES = [
 
 def load(path="configs/qwen-7b.yaml", *overrides):
     return RunConfig.load(path, overrides)
-
-
-def test_every_backbone_has_its_files():
-    """The configs of the paper's backbones are those that the plans below hold to account."""
-    found = {str(p) for name in BACKBONES for p in Path("configs").glob(f"{name}*.yaml")}
-
-    assert found == set(OF_BACKBONES)
 
 
 @pytest.mark.parametrize("path", OF_BACKBONES)
@@ -132,19 +123,6 @@ def test_no_run_is_planned_shorter_than_its_full_batches(kind):
     assert plan.chains_h >= plan.chain_h * (1 - 1e-9)
 
 
-def test_the_longest_limit_of_a_run_sizes_its_slots():
-    """Limits of benchmarks stand in place of the run's, whichever is longer; both are told."""
-    base, plain = "configs/qwen-7b-aime.yaml", ["science.decoding.max_tokens=8000"]
-    own = [f"science.benchmarks.{i}.max_tokens=8000" for i in (0, 1)]
-    short = load(base, "science.decoding.max_tokens=16000", *own)
-    mixed = load(base, "science.decoding.max_tokens=4000", *own[:1])
-
-    assert plan_of(short).pools[0].slots == plan_of(load(base, *plain)).pools[0].slots
-    assert plan_of(mixed).pools[0].slots == plan_of(load(base, *plain)).pools[0].slots
-    assert mixed.science.decoding_in_words.endswith("at most 4,000 new tokens (8,000 in aime24)")
-    plan_of(load(base, "science.decoding.max_tokens=99999", *own))
-
-
 @pytest.mark.parametrize("kind", sorted(STRATEGIES))
 def test_every_strategy_can_be_planned(kind):
     """The plan knows the budget of every registered strategy, and what it asks side by side."""
@@ -153,15 +131,6 @@ def test_every_strategy_can_be_planned(kind):
 
     assert all(load.completions >= load.questions for load in loads)
     assert all(0 < load.chain_tokens <= load.tokens for load in loads)
-
-
-def test_samples_side_by_side_are_not_a_long_chain():
-    """The 64 samples of self-consistency take as long as one, those of a chain 64 times as long."""
-    only = "science.strategies=[self_consistency]"
-    samples, chain = plan_of(load("configs/qwen-7b.yaml", only)), plan_of(load())
-
-    assert max(x.chain_tokens for x in samples.loads) == 4_598
-    assert max(x.chain_tokens for x in chain.loads) == 64 * 4_598
 
 
 def test_rounds_without_a_score_take_nothing_of_the_verifier():
@@ -175,18 +144,6 @@ def test_rounds_without_a_score_take_nothing_of_the_verifier():
 
     assert fourth.verify_h == pytest.approx(every.verify_h * 3 / 8)
     assert fourth.generate_h == every.generate_h
-
-
-def test_hours_follow_from_the_stated_speed():
-    """With a stated speed, full batches take tokens over speed and replicas; GPU hours are four
-    times the hours, which are those until the last chain ends."""
-    plan = plan_of(load("configs/qwen-7b.yaml", "runtime.plan.tokens_per_s=2000"))
-    tokens = sum(load.tokens for load in plan.loads)
-
-    assert plan.generate_h == pytest.approx(tokens / (3 * 2000) / 3600)
-    assert plan.hours == max(plan.chains_h, plan.verify_h)
-    assert plan.chains_h >= max(plan.generate_h, plan.chain_h)
-    assert plan.gpu_hours == pytest.approx(4 * plan.hours)
 
 
 def test_few_chains_leave_a_batch_part_empty():
@@ -239,15 +196,6 @@ def test_a_part_of_a_gpu_lies_on_one():
     plan_of(load("configs/qwen-7b.yaml", *one, "runtime.plan.gpus_per_node=3"))
     with pytest.raises(ConfigError, match="which take 2 nodes"):
         plan_of(load("configs/qwen-7b.yaml", *one, "runtime.plan.gpus_per_node=2"))
-
-
-def test_a_generator_on_half_a_gpu_is_half_as_fast():
-    """The bandwidth is shared like the compute."""
-    one = ("runtime.generator.engine.max_num_seqs=8", "runtime.plan.gpu=H100")
-    whole = plan_of(load("configs/qwen-7b.yaml", *one))
-    halved = plan_of(load("configs/qwen-7b.yaml", *one, "runtime.generator.num_gpus=0.5"))
-
-    assert halved.pools[0].per_s == pytest.approx(whole.pools[0].per_s / 2)
 
 
 @pytest.mark.parametrize(

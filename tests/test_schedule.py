@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.protocol import Completion, Failure, Observation, PhaseStats, Priors, Question
+from pipeline.core.protocol import Completion, Failure, Observation, Priors, Question
 from pipeline.planning.phase_work import phase_work
 from pipeline.planning.schedule import Forecast, forecast, running_means
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
@@ -36,14 +36,6 @@ def question(**priors: Any) -> Question:
 def test_expected_completions(strategy: Any, priors: dict[str, float], completions: int) -> None:
     """A chain is expected to take its budget, unless gate or stopping rule cut it off."""
     assert forecast(strategy, question(**priors)).completions == completions
-
-
-def test_statistics_come_before_priors() -> None:
-    """What the data set says of a and b decides the gate."""
-    asked = question(p0=0.5, a=0.1, b=0.4)
-
-    assert forecast(MarkovScaleT(n=8), asked).completions == 8
-    assert forecast(MarkovScaleT(n=8), asked, PhaseStats(a=0.4, b=0.1)).completions == 1
 
 
 @pytest.mark.parametrize(

@@ -129,17 +129,6 @@ async def test_models_are_the_strategies_that_need_no_data_set(tmp_path: Path) -
             assert (found.value.code, found.value.param) == ("model_not_found", "model")
 
 
-def test_what_can_serve_nothing_is_refused(tmp_path: Path) -> None:
-    """A configuration without a strategy for single questions is an error that says so."""
-    with pytest.raises(ConfigError, match="in phases over a whole data set"):
-        served_models(config(tmp_path, ["dsc"]).science)
-    same = ["chain_asc", {"kind": "base", "label": "chain_asc-8"}]
-    with pytest.raises(ConfigError, match="for chain_asc and chain_asc-8"):
-        served_models(config(tmp_path, same).science)
-    with pytest.raises(ConfigError, match="needs"):
-        served_models(config(tmp_path, ["markovscale_star"], priors={}).science)
-
-
 @pytest.mark.parametrize(
     ("arguments", "key", "why"),
     [
@@ -321,19 +310,6 @@ async def test_a_failure_is_told_by_whose_fault_it_is(
     assert ("retry-after" in answer.headers) == (status == 503)
 
 
-async def test_refused_requests_are_counted(tmp_path: Path) -> None:
-    """By status; a name that is not served is no label, whoever thinks of it."""
-    async with endpoint(config(tmp_path), key="secret") as served:
-        await served.post()
-        served.http.headers["authorization"] = "Bearer secret"
-        await served.post(n=2)
-        await served.post(model="made-up")
-        metrics = (await served.http.get("http://localhost/metrics")).text
-    for status in (400, 401, 404):
-        assert f'markovscale_requests_total{{model="",status="{status}"}} 1.0' in metrics
-    assert "made-up" not in metrics
-
-
 async def test_other_refusals_have_the_same_format(tmp_path: Path) -> None:
     """Paths, methods, content types and bodies that cannot be are errors in OpenAI's format."""
     async with endpoint(config(tmp_path)) as served:
@@ -353,15 +329,6 @@ async def test_other_refusals_have_the_same_format(tmp_path: Path) -> None:
         loose = {"content-type": "Application/JSON ; charset=utf-8"}
         empty = await http.post(path, content=b"{}", headers=loose)
         assert empty.json()["error"]["param"] == "model"
-
-
-async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path) -> None:
-    """No redirect, which an endpoint behind TLS would make to an address without."""
-    async with endpoint(config(tmp_path)) as served:
-        body = {"model": "markovscale/base", "messages": [{"role": "user", "content": "1+1?"}]}
-        assert (await served.http.post("/chat/completions/", json=body)).status_code == 200
-        for path in ("/v1/models/", "/health/", "/metrics/"):
-            assert (await served.http.get(f"http://localhost{path}")).status_code == 200
 
 
 async def test_a_client_that_goes_before_its_request_is_whole_is_no_error(tmp_path: Path) -> None:
@@ -514,24 +481,6 @@ async def test_a_failed_strategy_is_an_error(tmp_path: Path) -> None:
             ):
                 pass
     assert json.loads(answer.text.split("data: ")[-1])["error"]["type"] == "server_error"
-
-
-async def test_what_breaks_inside_is_told_in_the_format(tmp_path: Path) -> None:
-    """Whole or in the middle of a stream: here the actor that knows the priors is gone."""
-
-    async def gone(row: dict[str, Any]) -> dict[str, Any]:
-        raise ConnectionError(row["text"])
-
-    async with endpoint(config(tmp_path), priors=gone) as served:
-        streamed = await served.post(stream=True)
-        with pytest.raises(ConnectionError):  # Starlette answers, and raises for the log
-            await served.post()
-        assert served.answering.open == 0
-    error = json.loads(streamed.text.split("data: ")[-1])["error"]
-    assert (error["code"], error["message"]) == (
-        "internal_error",
-        "the endpoint broke: ConnectionError",
-    )
 
 
 async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> None:

@@ -121,8 +121,3 @@ def test_the_comparison_prefers_the_chain_that_made_the_data():
     assert settling.gain["U"].low > 0
     assert settling.q == pytest.approx(0.55, abs=0.08)
     assert not any(steady.gain[name].low > 0 for name in ("S", "U", "RU"))
-
-
-def test_the_comparison_needs_four_rounds():
-    """Three rounds have no two halves with transitions."""
-    assert compare_chains([[True, False, True]] * 30) is None

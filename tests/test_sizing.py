@@ -15,7 +15,6 @@ from pipeline.planning.sizing import (
     fitted,
     least_tensor_parallel,
     memory_of,
-    slots,
     weight_bytes,
 )
 
@@ -167,13 +166,6 @@ def test_weights_follow_the_type_that_is_loaded():
     assert weight_bytes(quantised, "x") == 19 * GIB
 
 
-def test_slots_are_bound_by_batch_or_by_cache():
-    """A quarter of the longest completion is what a slot holds; an unknown cache bounds nothing."""
-    assert slots(256, 1_000_000, 10_000) == 256
-    assert slots(256, 100_000, 10_000) == 40
-    assert slots(256, 0, 10_000) == 256
-
-
 HF_QWEN = {
     "num_hidden_layers": 28,
     "hidden_size": 3_584,
@@ -210,18 +202,3 @@ def test_a_shape_of_another_model_is_refused(field, value, message):
     """Every field that differs is named with both values."""
     with pytest.raises(ConfigError, match=message):
         check_shape(shape_in("configs/qwen-7b.yaml", "generator"), HF_QWEN | {field: value})
-
-
-def test_a_stated_head_width_is_checked_too():
-    """A shape whose heads are not hidden / heads wide says so, and is held to it."""
-    shape = make_model(shape={"head_dim": 64}).shape
-    own = {
-        "hidden_size": 5_120,
-        "num_attention_heads": 40,
-        "num_key_value_heads": 8,
-        "head_dim": 64,
-    }
-
-    check_shape(shape, own)
-    with pytest.raises(ConfigError, match="head_dim 64 \\(the model has 128\\)"):
-        check_shape(shape, own | {"head_dim": None})

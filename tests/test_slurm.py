@@ -133,28 +133,6 @@ def test_a_warning_before_the_driver_is_there_queues_the_job_again(batch, tmp_pa
     assert "scontrol requeue 1234567" in told
 
 
-def test_the_status_is_the_drivers_whatever_other_nodes_end_with(batch):
-    """Slurm's status of a step is the highest of its nodes, of which one may die at the end."""
-    assert ended(batch("--name", "n", STEP="137"))[0] == 0
-    assert ended(batch("--name", "n", status=75, STEP="137"))[0] == 75
-
-
-def test_a_head_that_did_not_start_is_a_failure(batch):
-    """symmetric-run ends with 0 there; a job without a run must not count as done."""
-    status, told = ended(batch("--name", "n", NO_HEAD="yes"))
-
-    assert status == 1
-    assert "requeue" not in told
-
-
-def test_a_name_may_be_joined_to_its_option(batch):
-    """As argparse takes it: ``--name=n``."""
-    status, told = ended(batch("--config", "c.yaml", "--name=n"))
-
-    assert status == 0
-    assert "--name=n" in told
-
-
 def test_without_a_name_nothing_is_started(batch):
     """A requeued job could not find its run directory."""
     status, told = ended(batch("--config", "c.yaml"))

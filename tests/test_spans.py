@@ -132,28 +132,3 @@ def test_settings_that_cannot_be_cost_no_run(monkeypatch: pytest.MonkeyPatch) ->
 
     assert spans() is None
     spans.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("told", "service"),
-    [
-        ({}, "markovscale"),
-        ({"OTEL_SERVICE_NAME": "ours"}, "ours"),
-        ({"OTEL_RESOURCE_ATTRIBUTES": "team=a,service.name=theirs"}, "theirs"),
-    ],
-)
-def test_the_service_is_called_as_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch, told: dict[str, str], service: str
-) -> None:
-    """By either of the usual variables; else by the project's name."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-    for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in told.items():
-        monkeypatch.setenv(name, value)
-    spans.cache_clear()
-    made = spans()
-    spans.cache_clear()
-
-    assert made is not None
-    assert made._provider.resource.attributes["service.name"] == service

@@ -57,7 +57,7 @@ def test_a_makespan_by_hand():
     assert got == pytest.approx(20 * step(2) + 10 * step(1))
 
 
-# tensor parallelism, sequences, tokens held, milliseconds a step: benchmarks.decode_speed, 7B, H200
+# tensor parallelism, sequences, tokens held, milliseconds a step: 7B, H200 (benchmarks/RESULTS.md)
 MEASURED = [
     (1, 1, 336, 4.808),
     (1, 32, 336, 5.274),

@@ -106,15 +106,3 @@ def test_what_the_judge_takes_counts(run: RunDir) -> None:
     reason = account.reason()
     assert reason is not None
     assert reason.cap.name == "usd"
-
-
-def test_without_caps_only_the_time_is_noted(run: RunDir) -> None:
-    """So that a later attempt with caps knows it."""
-    clock = Clock()
-    account = Spending(run, runtime(), ["generator"], clock)
-    account.engines_start()
-    clock.now += 10
-
-    assert account.figures() == {"spent": {"gpu_s": 40.0, "wall_s": 10.0}}
-    assert account.room == account.left == float("inf")
-    assert account.reason() is None

@@ -12,8 +12,8 @@ import pytest
 from actors.engines import vllm_engine, vllm_setup
 from actors.engines.actor_host import not_started, start_failure
 from actors.engines.generator import GeneratorEngine
-from actors.engines.launch import QUESTION, REPLY, sample_requests
-from actors.engines.prompting import Tokenizing, rendered, within
+from actors.engines.launch import QUESTION, REPLY
+from actors.engines.prompting import Tokenizing, within
 from actors.engines.verifier import VerifierEngine
 from actors.routing.calls import GenerateCall, ScoreCall
 from pipeline.config.models import GeneratorModel, VerifierModel
@@ -21,7 +21,6 @@ from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError, EngineError
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Failure, Request
-from pipeline.strategies import STRATEGIES
 
 POOL = PoolConfig(num_gpus=0).model_dump(mode="json")
 SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}x"
@@ -139,24 +138,6 @@ def test_the_models_that_ship_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         generator(USER)
     with pytest.raises(LoadedError):
         verifier(None, monkeypatch)
-
-
-def test_every_strategy_has_a_sample() -> None:
-    """Each kind of request is there once, and a revision is one of them where texts differ."""
-    for name, kind in STRATEGIES.items():
-        found = sample_requests([kind()])
-        assert found, name
-        kinds = [(tuple(t.role for t in r.messages), bool(r.assistant_prefix)) for r in found]
-        assert len(set(kinds)) == len(kinds)
-
-
-def test_a_rendered_prompt_is_the_templates() -> None:
-    """The limit of time changes nothing."""
-    tokenizer = vllm_setup.tokenizer(GeneratorModel(model="models/tiny-generator"))
-    turns = [{"role": "user", "content": "1+1?"}]
-    own = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-
-    assert rendered(tokenizer, turns, add_generation_prompt=True) == own
 
 
 def test_the_cause_of_a_failed_start_is_one_line() -> None:

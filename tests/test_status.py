@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,30 +129,6 @@ def test_status_for_a_script(part: RunData, capsys: pytest.CaptureFixture[str]) 
     assert second["accuracy"] is None
 
 
-def test_every_accuracy_says_by_which_answer_rule(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Strategies that are judged by different rules are told apart in the table."""
-    config = made_up_config(tmp_path, strategies=["mr_thinking", "markovscale_star"])
-    write_run(config, "two", question_rows(4, ["made-up"]))
-
-    assert job.main([str(tmp_path / "two")]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "last" in next(line for line in lines if "mr_thinking" in line)
-    assert "prm_argmax" in next(line for line in lines if "markovscale_star" in line)
-
-
-def test_status_of_a_run_that_goes_on(part: RunData, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fresh counters, too few for a speed: no time is made up."""
-    part.run.write_metrics([{**part.metrics[0], "time": time.time()}])
-
-    assert job.main([part.run.address]) == 0
-    said = capsys.readouterr().out
-    assert "speed not known yet" in said
-    assert "time left not known" in said
-    assert "no news" not in said
-
-
 @pytest.mark.parametrize(
     ("pressure", "words"),
     [
@@ -172,17 +147,6 @@ def test_status_tells_how_many_chains_may_be_at_work(
 
     assert job.main([part.run.address]) == 0
     assert words in capsys.readouterr().out
-
-
-def test_status_before_the_first_counters(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A run without metrics is starting."""
-    config = made_up_config(tmp_path, strategies=["base"], scripted=False)
-    write_run(config, "new", question_rows(2, ["made-up"]), done=0, metrics=False)
-
-    assert job.main([str(tmp_path / "new")]) == 0
-    assert "no counters yet" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("done", "said"), [(0, "stopped; resume with"), (2, "\ndone\n")])
@@ -211,15 +175,6 @@ def test_status_of_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "4 of 4 chains done (100 %)" in said
     assert "\ndone\n" in said
     assert progress_of(read_run(str(tmp_path / "done"))).seconds_left == 0.0
-
-
-@pytest.mark.parametrize("pause", ["inf", "nan", "-1", "1e300", "soon"])
-def test_a_pause_that_no_process_can_sleep_is_refused(pause: str) -> None:
-    """Before anything is read."""
-    with pytest.raises(SystemExit) as ended:
-        job.main(["nowhere", "--watch", pause])
-
-    assert ended.value.code == 2
 
 
 def test_status_of_what_is_no_run(capsys: pytest.CaptureFixture[str]) -> None:

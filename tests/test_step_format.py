@@ -69,19 +69,6 @@ def test_no_text_forges_a_tag(question: str, steps: list[str]) -> None:
             assert form.tag not in "|".join(pieces).replace("|", "\0")
 
 
-def test_a_tag_of_one_sign_stays_in_texts() -> None:
-    """A plus is part of the mathematics."""
-    assert clean(TURNS, "1+1") == "1+1"
-    assert clean(StepFormat(tag="\n"), "a\nb") == "a\nb"
-    assert clean(TEXT, "a ки b") == "a  b"
-
-
-def test_lost_tags_are_told() -> None:
-    """How many there must be, and how many came."""
-    with pytest.raises(ValueError, match=r"must keep 2 separators '<extra_0>', kept 1$"):
-        cut_at_tags(CHAT, f"a{MARK}b", 2)
-
-
 @pytest.mark.parametrize(
     ("at", "steps"),
     [

@@ -54,10 +54,3 @@ def test_a_rule_is_asked_by_all_who_need_it(monkeypatch: pytest.MonkeyPatch) -> 
     assert stop.belief is not None
     said = why_stopped(strategy, stop.belief.path, a=0.1, b=0.3, number=lambda x, digits: f"{x:g}")
     assert said == "2 are enough"
-
-
-def test_without_stopping_a_chain_is_expected_to_draw_its_budget() -> None:
-    """The ablation has the field of a rule, and no rule."""
-    ablated = MarkovScaleStar(n=5, tau=0.5, stopping=False)
-
-    assert expected_completions(ablated, p0=0.4, a=0.1, b=0.3) == 5

@@ -104,23 +104,6 @@ def test_what_cannot_be_written_is_named(tmp_path, monkeypatch):
         Folder(str(tmp_path)).prepare("report.html")
 
 
-def test_a_file_without_a_name_is_refused(tmp_path):
-    """``--out results/`` names a folder: no file called results is made of it."""
-    folder = Folder(str(tmp_path / "results"))
-    for use in (folder.prepare, lambda name: folder.write(name, b"")):
-        with pytest.raises(DataError, match="a file to write must have a name, got the folder"):
-            use("")
-    assert not (tmp_path / "results").exists()
-
-
-def test_a_name_with_nul_is_refused(tmp_path):
-    """Arrow and Python refuse it in ways of their own."""
-    folder = Folder(str(tmp_path))
-    for use in (folder.has, folder.read, folder.prepare, lambda name: folder.write(name, b"")):
-        with pytest.raises(DataError, match="must not hold NUL"):
-            use("a\0b")
-
-
 def test_a_write_that_fails_leaves_nothing_half_written(tmp_path):
     """Neither the object nor a part of it stays behind."""
     (tmp_path / "taken").mkdir()

@@ -124,25 +124,6 @@ def test_a_verifier_that_never_errs_on_few_questions_is_not_taken_for_perfect():
     assert found.auc_pooled.low < 1
 
 
-def test_rounds_that_never_change_are_not_said_to_forget():
-    """With a = b = 0 the chain fits to the letter, and revising is still no use."""
-    chains = [[True] * 8] * 30 + [[False] * 8] * 10
-    said = suitability(chains, [[None] * 8] * 40).sentences()
-
-    assert said[0].startswith("Answers hardly ever change")
-    assert not any("forget" in sentence for sentence in said)
-
-
-def test_two_rounds_say_nothing_of_forgetting():
-    """The one correlation there is was fitted, so it cannot speak for the chain."""
-    assert (
-        suitability(
-            markov(np.random.default_rng(1), rounds=2).tolist(), [[None] * 2] * 300
-        ).sentences()
-        == ()
-    )
-
-
 def test_ungraded_rounds_do_not_make_a_curve_look_rough():
     """The mean ratio over many chains stays 1 where half of all verdicts are missing."""
     rng = np.random.default_rng(5)
@@ -199,14 +180,6 @@ def test_a_world_whose_changes_die_out_has_no_l():
     assert "There is no L" in said
     assert found.settling.limit.low < right[:, -1].mean() < found.settling.limit.high
     assert found.stationary_accuracy > right[:, -1].mean() + 0.03
-
-
-def test_independent_rounds_are_no_chain_to_forecast():
-    """With lambda about 0 the sentence says that the posterior has nothing to go by."""
-    right = np.random.default_rng(9).random((300, 16)) < 0.7
-    found = suitability(right.tolist(), [[None] * 16] * 300)
-
-    assert found.sentences()[0].startswith("Rounds are all but independent draws")
 
 
 def test_the_effect_of_order_is_0_in_a_two_state_chain_of_unlike_a_and_b():

@@ -44,27 +44,6 @@ def test_worlds_are_contrasted_where_the_verifier_differs() -> None:
     assert sentence.index("stopping can pay") < sentence.index("prefer vote")
 
 
-def test_a_verifier_that_may_be_chance_is_contrasted_too() -> None:
-    """Where few questions leave the AUC open around 1/2, the sentence shows the interval."""
-    seen = world(sees=True)
-    open_ = replace(seen, auc_within=Interval(value=0.44, low=0.29, high=0.61))
-    slight = replace(seen, auc_within=Interval(value=0.6, low=0.55, high=0.65))
-
-    assert open_.tells_apart is None
-    assert "On open (AUC 0.44 [0.29, 0.61];" in (contrast({"seen": seen, "open": open_}) or "")
-    assert "Too few questions" in open_.sentences()[0]
-    assert contrast({"seen": seen, "slight": slight}) is None
-    assert "a little" in slight.sentences()[0]
-
-
-def test_worlds_of_one_kind_are_not_contrasted() -> None:
-    """Nor is one benchmark alone."""
-    seen = world(sees=True)
-
-    assert contrast({"one": seen, "two": seen}) is None
-    assert contrast({}) is None
-
-
 def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:
     """The sentences of the diagnostics stand in the result; without whole chains there are none."""
     config = made_up_config(tmp_path)

@@ -58,24 +58,6 @@ def test_lines_carry_the_names_of_their_runs(capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == ["[a] err", "[a] out", "[b] b"]
 
 
-def test_one_run_at_a_time_has_the_terminal(capfd):
-    """Its lines come out as they are, so that a bar can be drawn; a line says which run it is."""
-    loud = "import sys; print('out', sys.stdout.fileno())"
-    suite.run_all(["a", "b"], [script(loud), script("print('b')")], 1)
-
-    told = capfd.readouterr().out.splitlines()
-    assert sorted(told) == ["b", "out 1", "run 1 of 2: a", "run 2 of 2: b"]
-
-
-def test_names_in_front_leave_tables_less_room(monkeypatch, capsys):
-    """A run beside others is told the width that is left."""
-    monkeypatch.setenv("COLUMNS", "100")
-    width = script("import os; print(os.environ['COLUMNS'])")
-    suite.run_all(["abcdefg", "b"], [width, width], 2)
-
-    assert sorted(capsys.readouterr().out.splitlines()) == ["[abcdefg] 90", "[b] 96"]
-
-
 @pytest.mark.parametrize("at_once", [1, 2, 4])
 def test_no_more_run_at_once_than_are_let(tmp_path, at_once):
     """Each run notes when it began and ended; never do more overlap than allowed."""
@@ -192,17 +174,6 @@ def test_a_suite_ends_in_one_report(tmp_path):
         run = RunDir.open(str(tmp_path / "runs" / f"all-{name}"))
         assert run.outcomes().num_rows == 4
         assert f"all-{name}" in page
-
-
-@pytest.mark.parametrize("given", ["-q", "-v"])
-def test_how_much_is_told_is_handed_to_each_run(monkeypatch, given):
-    """`-q` and `-v` of a suite are those of its runs."""
-    seen = []
-    monkeypatch.setattr(suite, "run_all", lambda names, commands, _: seen.extend(commands) or [0])
-    monkeypatch.setattr(suite, "_report", lambda *_: None)
-
-    assert suite.main(["--name", "told", given, PAPER[0]]) == 0
-    assert [given in command for command in seen] == [True]
 
 
 def test_a_suite_goes_on_where_nobody_reads_it(tmp_path):

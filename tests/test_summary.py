@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from pipeline.report.page import Report, report_page
 from pipeline.report.run_data import Cell, read_run
 from pipeline.report.strategy_tables import selection_table
 from pipeline.report.summary import summarise
-from tests.conftest import ROOT
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
 
@@ -68,17 +66,3 @@ def test_a_rate_that_nothing_was_seen_of_is_not_printed(
     assert "lambda" not in printed
     assert ("no right answer seen" in page) == (not always)
     assert ("no wrong answer seen" in page) == always
-
-
-def test_the_page_on_reports_names_every_field(tmp_path: Path) -> None:
-    """All that a user finds in summary.json is told in docs/report.md, under its heading."""
-    config = made_up_config(tmp_path, strategies=["mr_thinking"])
-    told = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
-    section = told.partition("## summary.json")[2].partition("\n## ")[0]
-
-    summary = write_summary(
-        write_run(config, "one", question_rows(6, ["made-up"]), MadeUp(), metrics=False)
-    )
-
-    fields = {*summary, *summary["strategies"][0], *summary["chain_fits"][0], *summary["ledger"]}
-    assert {name for name in fields if not re.search(rf"`\.?{name}\b", section)} == set()

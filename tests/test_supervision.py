@@ -7,10 +7,8 @@ import time
 
 import psutil
 import pytest
-import ray
 
 from benchmarks.running import until
-from jobs.endings import in_one_line
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="supervision is for Linux"),
@@ -167,23 +165,3 @@ def test_nohup_is_heeded():
 
     assert process.communicate(timeout=30)[1] == ""
     assert process.returncode == 3
-
-
-def test_a_run_whose_name_has_two_lines_breaks_nothing():
-    """The parent reads what it is told line by line."""
-    status, told = ended("resumable('a\\nend 0\\nb')", "os.abort()")
-
-    assert status == 75
-    assert told.splitlines()[-1].endswith("resume with --resume a end 0 b")
-
-
-def test_an_error_of_ray_is_resumable(capsys):
-    """Its cause stands in the last of many lines."""
-
-    @in_one_line
-    def job(argv=None):
-        raise ray.exceptions.RaySystemError("trace\nthe head is gone")
-
-    assert job() == 75
-    assert "RaySystemError: System error: trace" not in (told := capsys.readouterr().err)
-    assert told.endswith("the head is gone); start it again\n")

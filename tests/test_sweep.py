@@ -44,17 +44,6 @@ def test_both_paths_judge_alike(pool: CompletionPool, strategy: Strategy) -> Non
     assert fast.applicable_R == slow.applicable_R
 
 
-def test_both_paths_count_programs_and_json_as_written() -> None:
-    """Such answers vote for their own text: 1 and 1.0 within them are two."""
-    answers = ['{"x": 1.0}', '{"x": 1}', "print(1.0)\n", "print(1)", '{"x": 1}', "print(1)\n#"]
-    pool = chains_of([[answers]])
-    chains, strategy = chain_arrays(pool), MRThinking(n=len(answers))
-    fast = judged_by_arrays(chains, FastReplay(chains).decide(strategy))
-
-    np.testing.assert_array_equal(fast.place_RQ, judged_by_state_machine(pool, strategy).place_RQ)
-    assert fast.place_RQ[RULES.index(AnswerRule.VOTE)].tolist() == [1]
-
-
 def made_up(n_questions: int = 40) -> CompletionPool:
     """Questions of which those of one half are only right in round 1, the others only in round 0.
 

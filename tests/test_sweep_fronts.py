@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,7 +16,7 @@ from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import report as report_job
 from jobs import sweep as sweep_job
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Decisions, PhaseStats, Question, Stop, StopReason
 from pipeline.paper.beliefs import from_other_half, settling_on_other_half
 from pipeline.paper.controls import gate_controls
@@ -42,8 +40,7 @@ from pipeline.replay.fronts import MARKS, SCHEMA, budgets, control_settings, nam
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import sweep
-from pipeline.report.html import join
-from pipeline.report.sweeps import fronts_name, fronts_section, read_fronts
+from pipeline.report.sweeps import fronts_name
 from pipeline.statistics.fronts import Family
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.sequential import MRThinking, Revisions
@@ -192,30 +189,6 @@ def test_controls_need_what_they_read() -> None:
     assert named("mine", AnswerRule.VOTE) == "mine (vote)"
 
 
-def test_few_questions_have_no_front(tmp_path: Path) -> None:
-    """Where a half cannot choose, nothing is shown rather than something that means nothing."""
-    write_synthetic_pool(str(tmp_path), questions=24, rounds=4, samples=4)
-    pool = read_pool(str(tmp_path))
-    assert sweep_fronts(sweep(pool, control_settings(pool))) == []
-
-
-def test_a_section_shows_every_family_and_says_who_leads(swept: list[dict[str, Any]]) -> None:
-    """The sentence names the highest mean; each family stands in the tables, with each control."""
-    page = str(join(fronts_section(swept)))
-    for family in {row["family"] for row in swept}:
-        assert escape(family, quote=False) in page
-    for benchmark in {row["benchmark"] for row in swept}:
-        means = [
-            row
-            for row in swept
-            if row["measure"] == "mean_accuracy" and row["benchmark"] == benchmark
-        ]
-        best = max(means, key=lambda row: row["value"])["family"]
-        assert f"tokens a question {best} has the highest mean accuracy" in page
-    assert all(f"minus {control}, points" in page for control in CONTROLS)
-    assert fronts_section([]) == []
-
-
 def test_a_report_shows_the_fronts_beside_a_sweep(
     pool: str, swept: list[dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -233,12 +206,6 @@ def test_a_report_shows_the_fronts_beside_a_sweep(
     (tmp_path / "mine-fronts.parquet").unlink()
     assert report_job.main([run, "--sweep", str(table), "--out", str(out)]) == 0
     assert "Fronts: " not in out.read_text()
-
-
-def test_another_table_is_no_fronts() -> None:
-    """The columns that are missing are named."""
-    with pytest.raises(DataError, match=r"fronts must have the columns .* x lacks benchmark, fam"):
-        read_fronts(pa.table({"tokens": [1.0]}), "x")
 
 
 def test_weights_of_agree_are_fitted_on_the_other_half() -> None:
@@ -325,22 +292,6 @@ def test_families_in_arrays_are_the_strategies(
     rule = AnswerRule(strategy.default_rule)
     np.testing.assert_array_equal(found.right_SQ[at], rights(exact, rule))
     np.testing.assert_array_equal(found.tokens_SQ[at], exact.tokens_Q)
-
-
-def test_chains_that_wait_for_a_score_or_for_equal_answers_stop_there() -> None:
-    """At the first round whose score is high enough, or that ends k equal answers; else at N."""
-    until, alike = families()[UNTIL_SCORE], families()[UNTIL_ALIKE]
-    waiting = until.settings.index("N 8, score ≥ 0.9")
-    repeating = alike.settings.index("N 8, 3 equal in a row")
-    for q, question in enumerate(made().pool.questions):
-        drawn = [entry.observation for entry in question.rounds]
-        tokens = np.cumsum([one.completion_tokens or 0 for one in drawn])
-        scores = [getattr(one, "score", 0.0) >= 0.9 for one in drawn]
-        last = scores.index(True) if any(scores) else 7
-        assert until.tokens_SQ[waiting, q] == tokens[last]
-        forms = made().replays.chains.form_QT[q]
-        ends = [t for t in range(2, 8) if forms[t] == forms[t - 1] == forms[t - 2] >= 0]
-        assert alike.tokens_SQ[repeating, q] == tokens[ends[0] if ends else 7]
 
 
 def test_the_cheapest_setting_that_reaches_an_accuracy_is_chosen_on_the_other_half() -> None:

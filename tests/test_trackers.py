@@ -112,19 +112,3 @@ def test_a_tracker_that_is_not_installed_is_said_before_anything_starts(
         "error: --tracker wandb must have its package: pip install -e .[wandb]"
     ]
     assert not list(tmp_path.iterdir())
-
-
-def test_a_disk_without_room_for_the_report_ends_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The tracker is told the figures, without a page."""
-
-    def full(**_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("jobs.trackers.tempfile.TemporaryDirectory", full)
-    tracker = Kept()
-    followed(tmp_path, tracker)
-
-    assert tracker.told[-1][0] == "finish"
-    assert tracker.told[-1][1][1] == ""

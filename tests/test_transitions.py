@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from pipeline.theory.transitions import (
     Chain,
-    QuestionMeans,
     Transitions,
     average_over_questions,
     count,
@@ -80,21 +79,6 @@ def test_rounds_and_questions_are_told_apart() -> None:
         ("amc23", "1"): wrong_right,
     }
     assert count_by_round([one, two]) == (right_wrong + wrong_right, wrong_wrong)
-
-
-def test_a_question_without_a_right_answer_says_nothing_on_a() -> None:
-    """The mean over questions leaves it out; pooling weighs questions by their transitions."""
-    counts = {
-        ("b", "never right"): Transitions(wrong_wrong=9),
-        ("b", "long"): Transitions(right_wrong=1, right_right=9, wrong_right=1),
-        ("b", "short"): Transitions(right_wrong=1, right_right=1),
-    }
-    pooled = total(counts.values())
-
-    assert math.isnan(counts["b", "never right"].a)
-    assert average_over_questions(counts) == QuestionMeans(a=0.3, b=0.5, n_a=2, n_b=2)
-    assert (pooled.a, pooled.b) == (pytest.approx(2 / 12), pytest.approx(1 / 10))
-    assert average_over_questions({}) == QuestionMeans(a=None, b=None, n_a=0, n_b=0)
 
 
 def test_labels_come_from_verdicts_or_from_scores() -> None:

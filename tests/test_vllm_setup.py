@@ -150,12 +150,3 @@ def test_prompts_are_read_whole_on_a_cpu_where_a_step_can_hold_them() -> None:
     assert prefill_args(pool(num_gpus=0, engine=steps), None) == {}
     assert prefill_args(pool(engine=steps), 512) == {}
     assert prefill_args(pool(num_gpus=0, engine=asked), 512) == {}
-
-
-def test_drafting_of_earlier_versions_is_refused_with_its_place_of_today() -> None:
-    """It is a field of vLLM's, which `engine.extra` passes on; a run without it stays readable."""
-    drafting = pool(speculation={"method": "ngram", "tokens": 3}).engine.extra
-    assert drafting == {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}}
-
-    former = {"speculation": None, "max_ongoing_requests": 2, "upscale_delay_s": 15}
-    assert pool(**former) == pool()

@@ -53,19 +53,6 @@ def test_leader_is_the_heaviest_and_ties_go_to_the_first(
     assert winner.answer == answer
 
 
-def test_nobody_leads_where_nobody_votes() -> None:
-    """No answers, no leader."""
-    assert leader(clusters([])) is None
-    assert leader(clusters([None, None])) is None
-    assert top_two(clusters([None])) == (0, 0)
-
-
-def test_weights_must_be_one_an_answer() -> None:
-    """A forgotten weight is named."""
-    with pytest.raises(ValueError, match="weights must be 2, one an answer, got 1"):
-        clusters(["1", "2"], [0.5])
-
-
 @given(st.lists(answers(), max_size=12))
 def test_top_two_are_the_largest_counts(given_answers: list[str | None]) -> None:
     """v1 >= v2 are the largest of the counts by value."""

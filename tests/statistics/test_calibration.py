@@ -50,15 +50,6 @@ def test_reliability_by_hand() -> None:
     assert found.auc == 0.0
 
 
-def test_an_empty_bin_is_there_and_says_so() -> None:
-    """Ten bins, nine of them empty: nan and None, never 0."""
-    found = reliability([0.95], [True])
-
-    assert [b.n for b in found.bins] == [0] * 9 + [1]
-    assert found.bins[0].right is None
-    assert math.isnan(found.bins[0].predicted)
-
-
 @given(scored)
 def test_isotonic_is_the_best_non_decreasing_map(pairs: list[tuple[float, bool]]) -> None:
     """Non-decreasing, mean-preserving, and no worse than the constant or the identity."""

@@ -172,12 +172,6 @@ def test_mean_over_budgets_lies_among_the_accuracies(values: list[float]) -> Non
     assert mean_over(2 * accuracy, BUDGETS)[0] == pytest.approx(2 * mean)
 
 
-def test_each_doubling_of_tokens_weighs_the_same() -> None:
-    """Accuracy that rises by 0.1 a doubling has the mean of its ends."""
-    budgets = budgets_between(1.0, 16.0, [3.0, 5.0])
-    assert mean_over(np.log2(budgets)[None] / 10, budgets)[0] == pytest.approx(0.2)
-
-
 @given(st.lists(st.lists(st.integers(0, 20), min_size=9, max_size=9), min_size=2, max_size=2))
 def test_tokens_at_equal_accuracy_are_symmetric_and_reach_it(values: list[list[int]]) -> None:
     """Turned around, so are the two numbers; no budget before has that accuracy."""

@@ -14,12 +14,8 @@ from pipeline.strategies.atom_of_thoughts import (
     Solution,
     SubQuestion,
     choose,
-    contract_prompt,
-    ensemble_prompt,
-    label_prompt,
     parse_contracted,
     parse_labels,
-    shown,
 )
 from tests.generators import completion, question
 
@@ -221,24 +217,6 @@ def test_labels_are_read_from_the_reply_after_thinking() -> None:
 def test_contracted_question_is_read_from_its_tags(content: str, found: str | None) -> None:
     """The last one after the thinking."""
     assert parse_contracted(content) == found
-
-
-def test_shown_is_the_end_of_what_follows_the_thinking() -> None:
-    """So that later prompts stay short."""
-    assert shown("<think>long</think>\n1 + 1 = 2\n", 5) == "1 = 2"
-
-
-def test_prompts_without_one_kind_of_sub_question() -> None:
-    """No empty lists are shown."""
-    independent = SubQuestion(description="one?", answer="1", depends=())
-    (none,) = contract_prompt("q", "s", [])
-    (known,) = contract_prompt("q", "s", [independent])
-
-    assert "given conditions" not in none.content
-    assert "given conditions:\n- one? 1" in known.content
-    assert "remain" not in known.content
-    assert "Problem:\nq" in label_prompt("q", "s")[0].content
-    assert "Solution 2:\nb" in ensemble_prompt("q", ["a", "b"])[0].content
 
 
 def test_bounds() -> None:

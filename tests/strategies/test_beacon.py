@@ -104,13 +104,6 @@ def played(beacon: Beacon, scores: list[float | None]) -> tuple[int, Stop]:
     return len(done.completions), done.stop
 
 
-def test_scores_without_spread_stop_at_the_third_sample() -> None:
-    """Nothing better is expected; a wide spread and a low cost draw all."""
-    assert played(Beacon(n=8), [0.4] * 8)[0] == 3
-    drawn, stop = played(Beacon(n=8, cost=1e-4), [0.1, 0.9, 0.5, 0.2, 0.8, 0.3, 0.6, 0.4])
-    assert (drawn, stop.reason, stop.rounds) == (8, StopReason.BUDGET, tuple(range(8)))
-
-
 def test_a_failed_sample_costs_budget_and_tells_nothing() -> None:
     """Three scores are waited for, and the stop rests on what was had."""
     drawn, stop = played(Beacon(n=8), [None, 0.4, 0.4, 0.4, 0.4])

@@ -52,13 +52,6 @@ def test_thinking_is_overruled_once_and_then_answered() -> None:
     assert done.stop == Stop(reason=StopReason.FINISHED, rounds=(2,))
 
 
-def test_thinking_is_overruled_as_often_as_asked() -> None:
-    """Words are put where the thinking ended, again and again."""
-    done = run({"num_ignore": 2, "wait": "\nWait,"}, [piece("a"), piece("b"), piece("c"), ANSWER])
-
-    assert done.requests[-1].assistant_prefix == "<think>\na\nWait,b\nWait,c\n</think>\n\n"
-
-
 @pytest.mark.parametrize(
     "cut", [piece("hm", 40, "length"), piece("hm", 75), piece("hm", 90, "length")]
 )

@@ -239,14 +239,6 @@ def test_a_budget_is_spent_in_waves_on_the_questions_of_the_greatest_index():
     assert halves[1] > halves[0]
 
 
-def test_agree_stops_on_repeated_answers_where_asked_to():
-    """`repeat` ends a chain whatever the weights say."""
-    told = [completion(answer="1", score=0.1)] * 8
-    stop, drawn, _ = played(Agree(n=8, tau=1.0, vote_threshold=1.0, repeat=2), told)
-
-    assert (stop.reason, drawn) == (StopReason.AGREED, 2)
-
-
 @pytest.mark.parametrize(
     ("said", "settings", "reason", "drawn"),
     [

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from pipeline.answers.answer_rules import AnswerRule, apply
-from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import (
     Failure,
     Observation,
@@ -181,24 +180,6 @@ def test_without_usable_rankings_questions_are_of_one_difficulty() -> None:
     assert sum(count for (chain, _), count in paid.items() if chain == "sample") == 48
 
 
-def test_last_wave_takes_all_that_is_left() -> None:
-    """With 2 waves of 1 neighbour, all but one question stand in the second of each pass."""
-    strategy = DSC(n=4, neighbours=1, waves=2, judge_window=50, rankings=1)
-
-    outcomes, paid = run(strategy, 6, hard_below(6))
-
-    assert [paid["sample", number] for number in range(6)] == [4] * 6
-    assert len(outcomes) == 6
-
-
-def test_a_single_question_needs_no_ranking() -> None:
-    """There is nothing to rank it against."""
-    outcomes, paid = run(DSC(n=8), 1, hard_below(0))
-
-    assert paid == Counter({("sample", 0): 4})
-    assert answer_of(outcomes[0]) == "same"
-
-
 @pytest.mark.parametrize("profile", ["upstream", "paper"])
 def test_a_benchmark_without_questions_gives_nothing(profile: Any) -> None:
     """Every phase is passed through."""
@@ -252,26 +233,6 @@ def record(question_id: str, drawn: Sequence[Observation]) -> QuestionRecord:
     """What a phase drew for a question."""
     asked = Question(benchmark="made-up", question_id=question_id, text=question_id)
     return QuestionRecord(question=asked, completions=tuple(drawn), stop=None)
-
-
-def test_phases_need_the_statistics_before_them() -> None:
-    """A driver that lost them is told so."""
-    with pytest.raises(ConfigError, match="phases of dsc need the statistics of the phase before"):
-        DSC(waves=1).phases()[2].selects("q0", None)
-
-
-def test_phase_names_are_in_order() -> None:
-    """Rank, judge, sample, greedy; or the paper's two."""
-    assert [phase.name for phase in DSC(waves=2).phases()] == [
-        "rank",
-        "judge_0",
-        "judge_1",
-        "wave_0",
-        "wave_1",
-        "settle",
-        "greedy",
-    ]
-    assert [phase.name for phase in DSC(profile="paper").phases()] == ["difficulty", "split"]
 
 
 def test_without_statistics_a_question_is_sampled_in_windows() -> None:

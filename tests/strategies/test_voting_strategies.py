@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 from pipeline.answers.answer_rules import AnswerRule, apply
-from pipeline.core.protocol import Completion, Failure, Observation, Question, Request, Strategy
+from pipeline.core.protocol import Completion, Failure, Observation, Request, Strategy
 from pipeline.replay.exact import drive
 from pipeline.strategies.self_consistency import (
     AdaptiveConsistency,
@@ -17,7 +17,7 @@ from pipeline.strategies.self_consistency import (
     SelfConsistency,
     p_majority_lasts,
 )
-from tests.generators import completion, first_requests, question
+from tests.generators import completion, question
 
 LOST = Failure(error="EngineError: lost")
 
@@ -196,13 +196,3 @@ def test_samples_share_one_prompt_and_differ_in_seed() -> None:
     assert len({request.digest() for request in asked}) == 1
     assert len({request.seed for request in asked}) == 6
     assert [request.address for request in asked] == [("parallel", 0, 0, k) for k in range(6)]
-
-
-def test_a_question_of_another_run_seed_draws_other_samples() -> None:
-    """Seeds come from the question's seed."""
-    other = Question(benchmark="made-up", question_id="q0", text="0 + 1?", seed=1)
-    (ours,) = first_requests(SelfConsistency(n=1), question())
-    (theirs,) = first_requests(SelfConsistency(n=1), other)
-
-    assert ours.digest() == theirs.digest()
-    assert ours.seed != theirs.seed
