@@ -372,11 +372,12 @@ async def test_a_call_that_asks_to_be_alone_has_its_replica_to_itself() -> None:
     other callers, and an abort while it waits lets the others go on."""
     running: list[str] = []
     seen: dict[str, list[str]] = {}
+    may_end = asyncio.Event()
 
     async def serve(call: Call[Any]) -> str:
         assert isinstance(call, ScoreCall)
         running.append(call.reply)
-        await asyncio.sleep(0.05)
+        await may_end.wait()
         seen[call.reply] = [each for each in running if each != call.reply]
         running.remove(call.reply)
         return call.reply
@@ -394,6 +395,7 @@ async def test_a_call_that_asks_to_be_alone_has_its_replica_to_itself() -> None:
 
     tasks = [*await some("a", "b"), *await some("alone 1", "c"), *await some("alone 2", "d")]
     assert running == ["a", "b"]
+    may_end.set()
     assert await asyncio.wait_for(asyncio.gather(*tasks), 20)
     assert (seen["alone 1"], seen["alone 2"]) == ([], [])
     assert set(seen["a"] + seen["b"]) <= {"a", "b"}
