@@ -251,7 +251,8 @@ def step_s(
     arithmetic, whichever is slower, then reads the KV cache of its sequences, and samples. With
     tensor parallelism its GPUs add up their sums twice a layer. The constants are fitted to
     measured steps of a 7B shape (benchmarks/RESULTS.md) on one H200 (within 2.6 %) and on two
-    (within 3.7 %, vLLM 0.26). Other GPUs are assumed to reach the same shares of what their vendors state.
+    (within 3.7 %, vLLM 0.26). Other GPUs are assumed to reach the same shares of what their
+    vendors state.
 
     Args:
         model: with its shape.
