@@ -6,11 +6,13 @@ tests that start them without the mark fail.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +83,30 @@ def _marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     yield
     if "vllm" in sys.modules and not had_vllm and "vllm" not in marks:
         pytest.fail("a test that imports vLLM must have the mark vllm")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_chart_script(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[None]:
+    """The script that draws charts takes seconds to bundle: the workers share one."""
+    from pipeline.report import html
+
+    if worker_id == "master":
+        yield
+        return
+    bundle = html.vega
+
+    @cache
+    def shared() -> str:
+        path = tmp_path_factory.getbasetemp().parent / "vega.js"
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                path.write_text(bundle(), "utf-8")
+        return path.read_text("utf-8")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html, "vega", shared)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -102,10 +102,10 @@ def test_what_intervals_cover_where_questions_differ(
         return {("b", str(i)): count(row) for i, row in enumerate(labels.tolist())}
 
     rng = np.random.default_rng(6)
-    everything = total(chains(rng, 40_000).values())
+    everything = total(chains(rng, 20_000).values())
     truth = everything.right_wrong / everything.from_right
     held: list[tuple[bool, bool]] = []
-    for seed in range(150):
+    for seed in range(80):
         counts = chains(rng, n)
         one = pooled(total(counts.values()))
         other = estimate_clustered(counts, labels=Labels.GOLD, draws=400, seed=seed).a

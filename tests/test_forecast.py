@@ -140,7 +140,7 @@ def test_an_exported_pool_is_a_pilot(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Its chains are forecast by round, its samples as a vote; it has no speed, and being made by
     scripts it says so."""
     address = str(tmp_path / "pool")
-    write_synthetic_pool(address, questions=900, rounds=4, samples=3)
+    write_synthetic_pool(address, questions=200, rounds=4, samples=3)
     found = told(capsys, "--run", address, "--rounds", "8", "--questions", "100")
     kinds = {(f["benchmark"], f["label"], f["completions"]) for f in found["forecasts"]}
 
@@ -218,7 +218,7 @@ def test_slow_chains_are_held() -> None:
     """Where accuracy still rises for 60 rounds after a pilot of 8, most intervals hold what comes,
     though they held few while questions that follow one chain had no chance beforehand."""
     slow = benchmark.sources()["a=0.02 b=0.05"]
-    *_, at_the_end = benchmark.judge("slow", slow, 40, seed=1)
+    *_, at_the_end = benchmark.judge("slow", slow, 15, seed=1)
 
     assert at_the_end["held"] > 0.8
     assert at_the_end["half_width_points"] < 25

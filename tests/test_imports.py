@@ -559,9 +559,12 @@ def letters(kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["round", "sample"])
-def test_pools_of_one_kind_without_scores_and_tokens_fill_every_table(tmp_path, capsys, kind):
+def test_pools_of_one_kind_without_scores_and_tokens_fill_every_table(
+    tmp_path, capsys, monkeypatch, kind
+):
     """Chains or samples alone, letters, four deep: the paper's evaluation, a sweep of its grid and
     the fronts end well, say what they rest on, and count completions in place of tokens."""
+    monkeypatch.setattr("pipeline.paper.opponents.SPLITS", 2)
     text = f"question_id: q\ngold: gold\nanswer: a\n{kind}: {kind}\n"
     pool = imported(tmp_path, *mapped(tmp_path, letters(kind), text))
     out = tmp_path / "paper"

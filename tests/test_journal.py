@@ -161,6 +161,7 @@ def test_an_unscored_record_does_not_serve_a_request_for_a_score():
     assert Resumed([make_row(Completion(text="x"))]).take(REQUEST) is None
 
 
+@pytest.mark.slow
 def test_more_text_than_an_array_holds_is_grouped_too():
     """Arrow's strings have 32-bit offsets; a journal may have more than 2 GiB of text."""
     table = table_of([make_row(Completion(text="x" * 2**27))])

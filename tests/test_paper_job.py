@@ -19,6 +19,7 @@ from jobs import collect, paper, replay
 from jobs.pool_config import pool_config
 from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
+from pipeline.paper import opponents
 from pipeline.paper.settings import GAMMAS, TAUS
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.other_strategies import replay_other
@@ -56,7 +57,9 @@ def written(drawn: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     """The evaluation of both."""
     out = tmp_path_factory.mktemp("out")
     command = ["--pool", drawn["a"], "--pool", drawn["b"], "--run", drawn["run"]]
-    assert paper.main([*command, "--out", str(out)]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opponents, "SPLITS", 2)
+        assert paper.main([*command, "--out", str(out)]) == 0
     return out
 
 
@@ -344,9 +347,12 @@ def test_a_strategy_that_asks_for_more_is_refused(
     assert len(rows_of(RunDir.open(drawn["a"]).outcomes())) == 2 * 48
 
 
-async def test_failed_chains_are_wrong_and_billed(tmp_path: Path) -> None:
+async def test_failed_chains_are_wrong_and_billed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In every table: a chain that broke in round 1 keeps neither its first answer nor, under the
     oracle, a chance of another; what it drew is paid for."""
+    monkeypatch.setattr(opponents, "SPLITS", 2)
     run = await collected(tmp_path, "backbone-a", fails_in=1)
     out = tmp_path / "out"
     assert paper.main(["--pool", run.address, "--out", str(out)]) == 0
@@ -374,6 +380,7 @@ def test_a_predictors_priors_are_used_and_named(
         )
         return replace(pool, questions=questions)
 
+    monkeypatch.setattr(opponents, "SPLITS", 2)
     monkeypatch.setattr("jobs.pool_priors.predicted_pool", predicted)
     command = ["--pool", POOL, "--out", str(tmp_path), "--predictor", "predictors/mine"]
     assert paper.main(command) == 0

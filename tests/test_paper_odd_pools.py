@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from pipeline.core.protocol import Failure, Observation, Priors, Question
-from pipeline.paper import controls
+from pipeline.paper import controls, opponents
 from pipeline.paper.beliefs import from_other_half
 from pipeline.paper.build import build
 from pipeline.paper.evaluation import Evaluation, evaluate
@@ -56,8 +57,9 @@ def test_a_pool_of_one_round_has_a_page() -> None:
     assert len(pages["fronts.csv"].splitlines()) == 1
 
 
-def test_a_lost_sample_costs_nothing_that_is_known() -> None:
+def test_a_lost_sample_costs_nothing_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """pass@N goes by the samples that there are, and a page is made."""
+    monkeypatch.setattr(opponents, "SPLITS", 2)
     questions = [asked(i, rounds=4, samples=4, lost=i % 5 == 0) for i in range(50)]
     made = evaluated(pool_of(questions))
     spent = controls.pass_at(made, 2).tokens_Q

@@ -37,19 +37,19 @@ def easy_and_slow(rng, questions, rounds):
 def test_the_interval_of_a_round_holds_what_other_questions_reach(world):
     """90 % intervals from 8 rounds of 50 questions hold rounds 8, 16 and 32 of 950 others.
 
-    The rounds of a chain are held or missed together, so the share has the error of 25 trials; it
+    The rounds of a chain are held or missed together, so the share has the error of 15 trials; it
     may lie up to three of its standard errors below 90 %.
     """
     rng = np.random.default_rng(7)
     held = []
-    for _ in range(25):
+    for _ in range(15):
         right = world(rng, 1_000, 32)
         pilot, others = right[:50, :8], right[50:]
         forecast = forecast_chains(pilot, (7, 15, 31), of=950, draws=200)
         reached = others.mean(axis=0)[[7, 15, 31]]
         held += [i.low <= share <= i.high for i, share in zip(forecast, reached, strict=True)]
 
-    assert np.mean(held) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 25)
+    assert np.mean(held) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 15)
 
 
 def test_more_questions_make_the_interval_narrower_and_none_leaves_0_to_1():

@@ -40,8 +40,8 @@ def test_the_homogeneity_test_holds_its_level_and_finds_drift() -> None:
     """About 5 % of constant chains are rejected; an a that grows from 0.05 to 0.5 always is."""
     rng = np.random.default_rng(3)
     constant = [
-        homogeneity_test(by_round(chains(rng, 0.3, 0.4, n=150, rounds=6)), draws=199)
-        for _ in range(200)
+        homogeneity_test(by_round(chains(rng, 0.3, 0.4, n=150, rounds=6)), draws=99)
+        for _ in range(150)
     ]
     growing = np.broadcast_to(np.linspace(0.05, 0.5, 6), (150, 6))
     drifting = homogeneity_test(by_round(chains(rng, growing, 0.4, n=150, rounds=6)))
@@ -75,8 +75,8 @@ def test_drift_is_called_at_its_level_in_small_data(a: float, b: float) -> None:
     called drifting, where the chi-square distribution calls 20 %."""
     rng = np.random.default_rng(3)
     found = [
-        homogeneity_test(by_round(chains(rng, a, b, n=30, rounds=64)), draws=199, seed=i)
-        for i in range(150)
+        homogeneity_test(by_round(chains(rng, a, b, n=30, rounds=64)), draws=99, seed=i)
+        for i in range(100)
     ]
 
     assert rejections([test.a.p_value for test in found]) == pytest.approx(0.05, abs=0.05)
