@@ -54,3 +54,17 @@ def test_a_rule_is_asked_by_all_who_need_it(monkeypatch: pytest.MonkeyPatch) -> 
     assert stop.belief is not None
     said = why_stopped(strategy, stop.belief.path, a=0.1, b=0.3, number=lambda x, digits: f"{x:g}")
     assert said == "2 are enough"
+
+
+def test_a_stop_for_its_price_is_explained_by_its_price() -> None:
+    """Where Eq. 12 does not hold, the report names the price of a round, not the rule."""
+    strategy = MarkovScaleStar(
+        n=5, tau=0.99, value_of_right_usd=1e-6, usd_per_million=Prices(prompt=1.0, completion=1.0)
+    )
+    said = [
+        why_stopped(each, [0.6], a=0.01, b=0.5, number=lambda x, digits: f"{x:g}")
+        for each in (strategy, MarkovScaleStar(n=5, tau=0.5))
+    ]
+
+    assert "worth its price, at 1e-06 USD" in said[0]
+    assert "the stopping rule holds" in said[1]

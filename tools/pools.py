@@ -1,17 +1,19 @@
-"""Make a pool of what `tools.draw` drew, as the product's own collection would have recorded it.
+"""Make a small pool of an export of `jobs.collect`, or of what `tools.draw` drew.
 
-    python -m tools.pools --drawn FILE... --generator models/steps-small --out FOLDER
+    python -m tools.pools --export FOLDER --out FOLDER
+    python -m tools.pools --drawn FILE... --generator models/steps-medium --out FOLDER
 
-The strategies of a collection ask and the recorded replies answer, so requests and digests are
-those of `jobs.collect`. Answers are extracted and graded by the product. Scores are kept to three
-decimals, about what bfloat16 holds, and the mean stands for the scores of the steps, so that a pool
-stays near 1 MB.
+Scores are kept to three decimals, about what bfloat16 holds, and the mean stands for the scores of
+the steps; seeds and seconds are left out. So a pool stays near 1 MB.
+Of drawn replies it makes what a collection would have recorded: the strategies of a collection send
+their requests, the replies answer, and the product extracts and grades the answers.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.answers.extract import extract
@@ -83,10 +86,18 @@ class Drawn:
 def main(argv: list[str] | None = None) -> int:
     """Write the pool and say what it holds."""
     parser = argparse.ArgumentParser(prog="tools.pools", description=__doc__)
-    parser.add_argument("--drawn", type=Path, nargs="+", required=True)
-    parser.add_argument("--generator", required=True, help="as the configuration names it")
+    made_of = parser.add_mutually_exclusive_group(required=True)
+    made_of.add_argument("--export", metavar="FOLDER", help="of jobs.collect --no-texts")
+    made_of.add_argument("--drawn", type=Path, nargs="+")
+    parser.add_argument("--generator", help="as the configuration names it, with --drawn")
     parser.add_argument("--out", required=True)
     args = parser.parse_args(argv)
+    if args.export:
+        written = _thin(Folder(args.export), Folder(args.out))
+        print(f"{written:,} completions written to {args.out}")
+        return 0
+    if args.generator is None:
+        parser.error("--drawn needs --generator")
     drawn = Drawn(args.drawn)
     science = _science(args.generator, drawn)
     items = [item for source in science.benchmarks for item in load(source).items]
@@ -97,23 +108,47 @@ def main(argv: list[str] | None = None) -> int:
     folder = Folder(args.out)
     folder.write_table(QUESTIONS_FILE, questions)
     tables = list(_tables(science, questions, [item.gold for item in items], drawn))
-    table = without_texts(pa.concat_tables(tables)).sort_by(
-        [(name, "ascending") for name in ("benchmark", "pool", "question_id", "round", "sample")]
-    )
-    packed = io.BytesIO()
-    pq.write_table(table.cast(SCHEMA), packed, compression="zstd", compression_level=19)
-    folder.write(POOL_TABLE, packed.getvalue())
+    table = without_texts(pa.concat_tables(tables))
     facts = {
         "version": POOL_VERSION,
         "run": f"tools.draw, seed {drawn.seeds}",
         "synthetic": False,
         "texts": False,
         "science": science.model_dump(mode="json", exclude={"answer_rules"}),
-        "sha256": {name: sha256(folder.read(name)) for name in (POOL_TABLE, QUESTIONS_FILE)},
     }
-    folder.write_json("pool.json", facts)
+    _write(folder, table, facts)
     print(f"{len(table):,} completions of {len(items):,} questions written to {args.out}")
     return 0
+
+
+def _thin(export: Folder, folder: Folder) -> int:
+    """Write an exported pool without seeds, seconds and scores of single steps."""
+    table = pq.read_table(io.BytesIO(export.read(POOL_TABLE)), use_threads=False).cast(SCHEMA)
+    scores = pc.round(table["score"], 3)
+    columns = {
+        "seed": pa.repeat(0, len(table)),
+        "seconds": pa.nulls(len(table)),
+        "score": scores,
+        "step_scores": [None if score is None else [score] for score in scores.to_pylist()],
+    }
+    for name, values in columns.items():
+        field = SCHEMA.field(name)
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, field, pa.chunked_array([pa.array(values, field.type)]))
+    folder.write(QUESTIONS_FILE, export.read(QUESTIONS_FILE))
+    _write(folder, table, json.loads(export.read("pool.json")))
+    return len(table)
+
+
+def _write(folder: Folder, table: pa.Table, facts: dict[str, Any]) -> None:
+    """The table, packed, and then the facts, whose digests vouch for it."""
+    order = ("benchmark", "pool", "question_id", "round", "sample")
+    table = table.sort_by([(name, "ascending") for name in order])
+    packed = io.BytesIO()
+    pq.write_table(table.cast(SCHEMA), packed, compression="zstd", compression_level=19)
+    folder.write(POOL_TABLE, packed.getvalue())
+    facts["sha256"] = {name: sha256(folder.read(name)) for name in (POOL_TABLE, QUESTIONS_FILE)}
+    folder.write_json("pool.json", facts)
 
 
 def _science(generator: str, drawn: Drawn) -> ScienceConfig:

@@ -157,7 +157,7 @@ python -m jobs.collect --export runs/NAME FOLDER{flags}
 ```
 
 FILE names generator `{backbone}`, verifier `{verifier}`, temperature {temperature}, top_p {top_p},
-at most {max_tokens:,} tokens, seed {seed}; `science` in `pool.json` is all of it. Blocks with
+at most {max_tokens:,} tokens, seed {seed}; `science` in `pool.json` is all of it. Collected with
 {versions}.
 A second collection draws other completions: vLLM does not promise the same ones.
 

@@ -3,7 +3,7 @@
 Live chains ask `Rule.holds`, the replay of arrays `prepared` and `holds_QN`, the order of work
 `rounds`, a sweep's table `settings`, and the report `words`. A new rule is a subclass, a member of
 `StopRule` and a line of `STOP_RULES`; settings of its own are fields of `Settings`, of
-`pipeline.strategies.sequential.Plan` and of the strategies that offer it.
+`pipeline.strategies.sequential.ChainSettings` and of the strategies that offer it.
 
 Axes: Q questions, T rounds of a recording, N the rounds of a budget.
 """
@@ -208,10 +208,14 @@ def why_stopped(
     strategy: Any, path: Sequence[float], *, a: float, b: float, number: Written
 ) -> str:
     """`Rule.words` of a strategy's own rule, for the posterior modes after each round."""
+    worth = getattr(strategy, "value_of_right_usd", None)
+    price = f"one more round is not expected to be worth its price, at {worth} USD a right answer"
     if getattr(strategy, "chain", "homogeneous") == "settling":
         return (
             f"p_MAP = {number(path[-1], 3)} is at least τ = {strategy.tau:g}, or one more round of "
             f"a chain whose changes die out is not expected to bring {strategy.price:g}"
-        )
+        ) + (f", or {price}" if worth is not None else "")
     rule = STOP_RULES[strategy.stop_rule]
+    if worth is not None and not rule.holds(path[-1], len(path), a=a, b=b, plan=strategy):
+        return f"with p_MAP = {number(path[-1], 3)} {price}"
     return rule.words(path[-1], len(path), a=a, b=b, plan=strategy, number=number)
