@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.core.prices import Prices
 from pipeline.core.protocol import Priors, StopReason
 from pipeline.planning.schedule import expected_completions
 from pipeline.replay.chain_arrays import chain_arrays
