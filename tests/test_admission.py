@@ -16,7 +16,6 @@ from pipeline.planning.admission import (
     Seen,
     held_tokens,
     opened,
-    worst,
 )
 
 RULE = AdmissionRule(floor=10, ceiling=1_000)
@@ -149,15 +148,6 @@ def test_a_binding_cap_grows_by_two_percent_a_window() -> None:
     assert (early.cap, slack.cap, bound.cap, bound.limit) == (100, 100, 102, 102)
 
 
-def test_clear_engines_lead_to_the_ceiling() -> None:
-    """With nothing in its way the cap reaches the most that controllers carry."""
-    state = opened(RULE, 100, 0.0)
-    for number in range(1, 200):
-        state = state.looked(seen(state.cap), 5.0 * number)
-
-    assert state.cap == 1_000
-
-
 def test_room_in_the_kv_cache_makes_the_cap_grow_faster() -> None:
     """A tenth a window up to kappa C / G, in which chains count by the time that they took."""
     learnt = opened(RULE, 100, 0.0).ended(1, 1_000 * 30.0, 30.0).ended(1, 4_000 * 29.4, 29.4)
@@ -202,12 +192,6 @@ def test_a_chain_holds_its_prompt_once_and_all_that_is_made_of_it() -> None:
 
     assert held_tokens(samples) == 187
     assert held_tokens([]) == 0
-
-
-def test_the_worst_pressure() -> None:
-    """Hard is worse than soft, soft than clear; nothing seen is clear."""
-    assert worst([Pressure.SOFT, Pressure.HARD, Pressure.CLEAR]) is Pressure.HARD
-    assert worst([]) is Pressure.CLEAR
 
 
 def test_what_cannot_be() -> None:

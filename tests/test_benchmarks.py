@@ -14,7 +14,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.answers.graders import GraderSettings
-from pipeline.benchmarks import BenchmarkSource, Fields, Item, describe_rows, load
+from pipeline.benchmarks import BenchmarkSource, Item, describe_rows, load
 from pipeline.benchmarks.known import known
 from pipeline.benchmarks.rows import gold_text
 from pipeline.core.errors import DataError
@@ -150,20 +150,6 @@ def test_refuses_what_is_no_answer(answer: object) -> None:
         gold_text(answer)
 
 
-def test_maps_fields_of_ones_own_file(tmp_path: Path) -> None:
-    """Any field names do, and a question without id is known by its position."""
-    file = tmp_path / "q.jsonl"
-    file.write_text(lines({"q": "1+1?", "a": 2, "hard": "no"}, {"q": "1+2?", "a": 3, "hard": "so"}))
-    fields = Fields(question="q", answer="a", level="hard")
-
-    loaded = load(BenchmarkSource(name="mine", path=str(file), fields=fields))
-
-    assert loaded.items == (
-        Item(benchmark="mine", question_id="0", text="1+1?", gold="2", level="no"),
-        Item(benchmark="mine", question_id="1", text="1+2?", gold="3", level="so"),
-    )
-
-
 BAD_LINES = [
     ('{"id": 9, "problem": "x"', "a line must be one JSON object"),
     ("[1, 2]", "a row must be a JSON object, got list"),
@@ -244,14 +230,6 @@ def test_a_file_of_bad_rows_says_what_is_wrong_with_them(tmp_path: Path) -> None
 
     with pytest.raises(DataError, match=r"got none of 2 rows: .*answer.* in .*line 1"):
         load(BenchmarkSource(name="mine", path=str(file), skip_bad_rows=True))
-
-
-def test_file_size_is_bounded(tmp_path: Path) -> None:
-    """A file above the limit is refused before it is read."""
-    file = write(tmp_path, "q.jsonl", ROWS)
-
-    with pytest.raises(DataError, match="at most 10 bytes"):
-        load(BenchmarkSource(name="mine", path=str(file), max_file_bytes=10))
 
 
 def test_finds_the_file_in_a_folder(tmp_path: Path) -> None:

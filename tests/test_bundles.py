@@ -27,7 +27,6 @@ from actors.routing.bundles import (
 )
 from actors.routing.calls import Call, ScoreCall
 from actors.routing.transport import ReplicaLostError
-from pipeline.core.protocol import Failure
 
 
 class Replica:
@@ -176,23 +175,6 @@ def test_every_call_has_one_end_whatever_the_order_and_whatever_is_lost(
     asyncio.run(play())
 
 
-async def test_a_lost_replica_ends_its_own_calls_and_no_others() -> None:
-    """All that it held, with the loss; the other replica's are answered."""
-    replicas = [Replica(random.Random(i)) for i in range(2)]
-    callers = [Caller(replica) for replica in replicas]
-    hanging = [callers[0].submit("hangs")[1] for _ in range(20)]
-    others = [callers[1].submit() for _ in range(20)]
-    assert await settled(
-        lambda: any(queue._waiting for queue in replicas[0].server._callers.values())
-    )
-    replicas[0].lose(dies=True)
-    told = await asyncio.gather(*(each.result() for each in hanging), return_exceptions=True)
-
-    assert [type(each) for each in told] == 20 * [ReplicaLostError]
-    assert [await placed.result() for _, placed in others] == [number for number, _ in others]
-    assert [caller.losses for caller in callers] == [1, 0]
-
-
 async def test_a_process_begun_anew_between_two_exchanges_is_seen() -> None:
     """Nothing was under way when it died, so that no error of Ray says so. What it held is lost,
     what only then comes is not."""
@@ -220,17 +202,6 @@ async def test_an_abort_that_overtakes_its_call_keeps_it_from_beginning() -> Non
 
     assert queue.tasks.keys() == {"y"}
     queue.close()
-
-
-async def test_what_an_engine_raises_ends_that_call_alone() -> None:
-    """As a failure that names it."""
-    caller = Caller(Replica(random.Random(0)))
-    odd, fine = caller.submit("raises")[1], caller.submit()
-    outcome = await odd.result()
-
-    assert isinstance(outcome, Failure)
-    assert outcome.error == "engine: ValueError('odd')"
-    assert await fine[1].result() == fine[0]
 
 
 async def test_a_lone_call_waits_for_no_tick_and_many_share_their_exchanges(

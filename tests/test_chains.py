@@ -266,25 +266,6 @@ async def test_a_strategy_that_breaks_costs_its_own_question_only(tmp_path):
     assert (row["stop_reason"], row["error"]) == ("failed", "ArithmeticError: no")
 
 
-async def test_admission_bounds_the_chains_at_work(tmp_path):
-    """No more than `in_flight` chains ask the engines at once."""
-    generator = ScriptedGenerator(delay_s=0.01)
-    chains, _ = make_chains(tmp_path, generator, in_flight=2)
-    seen = []
-
-    async def look():
-        while True:
-            seen.append(chains.counters.in_flight)
-            await asyncio.sleep(0.002)
-
-    looking = asyncio.create_task(look())
-    await asyncio.gather(*(chains.run(make_work(str(i))) for i in range(6)))
-    looking.cancel()
-
-    assert max(seen) == 2
-    assert chains.counters.stops == {"budget": 6}
-
-
 async def test_the_limit_moves_while_chains_work(tmp_path):
     """A higher one admits who waits, in the order of coming; a lower one stops nobody. Samples of
     chains that ask for several at once follow it too."""

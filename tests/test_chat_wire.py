@@ -88,15 +88,6 @@ def test_reasoning_is_put_back_in_front(name: str) -> None:
     assert parts(silent)[:3] == ("<think>Two and two.</think>", "", False)
 
 
-def test_a_thought_that_is_continued_is_not_opened_again() -> None:
-    """The prefix has the tag; what came is what follows it."""
-    prefix = "<think>Two and"
-    assert text_of({"content": "4", "reasoning": " two."}, assistant_prefix=prefix) == (
-        " two.</think>4"
-    )
-    assert text_of({"content": " two.</think>4"}, assistant_prefix=prefix) == " two.</think>4"
-
-
 @pytest.mark.parametrize(
     ("content", "end", "stored"),
     [
@@ -111,13 +102,6 @@ def test_the_tag_that_the_template_wrote_is_put_back(content: str, end: str, sto
     assert text_of({"content": content}, end, of=wire(opened="<think>\n")) == stored
     named = wire({"open_thinking": "<think>\n"})
     assert text_of({"content": content}, end, of=named) == stored
-
-
-def test_own_marks_are_stored_as_the_usual_ones() -> None:
-    """Whatever a model's marks are, a recorded reply has the usual ones."""
-    own = wire({"reasoning": {"open": "[T]", "close": "[/T]"}}, opened="[T]")
-    assert text_of({"content": "Two.[/T]4"}, of=own) == "<think>Two.</think>4"
-    assert text_of({"content": "[T]Two.[/T]4"}, of=own) == "<think>Two.</think>4"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from jobs import compare as job
 from pipeline.answers.answer_rules import AnswerRule
-from pipeline.report.comparison import against_rivals, column_of, comparisons_of, rival_of
+from pipeline.report.comparison import against_rivals, column_of, comparisons_of
 from pipeline.report.run_data import Cell, RunData, read_run
 from pipeline.results.column import Column
 from pipeline.results.compare import Comparison, compare, corrected
@@ -211,26 +211,6 @@ def test_rules_apply_by_what_is_graded(one: RunData) -> None:
     failed = replace(cell(one, "base"), rows=rows, without_gold=blind)
 
     assert failed.rights(AnswerRule.LAST) == dict.fromkeys(failed.by_question.keys() - blind, False)
-
-
-def test_rivals_are_of_the_same_n(one: RunData) -> None:
-    """A cell of another N has no rival; MR-Thinking has none in itself; Base takes the only one."""
-    rival = cell(one, "mr_thinking")
-    longer = replace(cell(one, "markovscale_t"), n=16)
-
-    assert rival_of(longer, one.cells) is None
-    assert rival_of(rival, one.cells) is None
-    assert rival_of(cell(one, "base"), one.cells) is rival
-    assert rival_of(cell(one, "base"), [rival, replace(rival, label="b")]) is None
-
-
-def test_a_rule_that_the_rival_cannot_follow_falls_back(one: RunData) -> None:
-    """Asked for a rule that needs scores which MR-Thinking has none of, its own rule is read."""
-    ours, rival = cell(one, "markovscale_t"), cell(one, "mr_thinking")
-    unscored = tuple({**row, "verdict_prm_argmax": None} for row in rival.rows)
-    made = against_rivals([ours, replace(rival, rows=unscored)], AnswerRule.PRM_ARGMAX)
-
-    assert (made[0].first.rule, made[0].second.rule) == ("prm_argmax", "last")
 
 
 def test_the_adjusted_interval_is_that_of_bonett_and_price() -> None:

@@ -42,14 +42,6 @@ def test_what_decides_is_what_takes_as_long_as_the_run(capsys, scored, decides):
     assert f"h, decided by {decides}, and" in printed
 
 
-def test_a_fixed_number_of_chains_is_not_adapted(capsys):
-    """The plan says the number alone."""
-    fixed = ("--set", "runtime.controllers.in_flight=400")
-    printed = dry_run(capsys, "--config", "configs/qwen-7b.yaml", *fixed)
-
-    assert "admission: 400 chains work at once, controllers can hold 800" in printed
-
-
 def test_the_printed_configuration_is_the_resolved_one(capsys, tmp_path):
     """Overrides are in it, and read back it is the same configuration."""
     override = "science.strategy.tau=0.5"

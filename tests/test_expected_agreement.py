@@ -99,11 +99,3 @@ def test_the_automaton_walks_through_the_states_of_the_counts(rows, n):
     for row, state_T in zip(rows, state_QT, strict=True):
         for t, state in enumerate(state_T):
             assert state == table.number(counts_of(row[: t + 1]))
-
-
-def test_a_batch_is_tested_at_its_end_only():
-    """With batches of 2 a stop after 3 answers comes after 4, and n ends the last batch."""
-    rows = np.array([forms("AAAAAAAA"), forms("--------")])
-
-    assert first_stop(rows, 8, 0.001, 1.0, batch=2).tolist() == [4, 8]
-    assert first_stop(rows[1:], 7, 0.001, 1.0, batch=2).tolist() == [7]

@@ -8,7 +8,6 @@ import shutil
 import zipfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,9 +17,6 @@ from huggingface_hub import DatasetCard
 from jobs.export import main
 from jobs.results import write_summary
 from pipeline.config.run import RunConfig
-from pipeline.export import samples as samples_module
-from pipeline.export.samples import samples
-from pipeline.export.source import open_source
 from pipeline.records.run_dir import RunDir
 from pipeline.records.segments import Epoch, read_segment, write_segment
 from tests.conftest import ROOT
@@ -30,7 +26,6 @@ from tests.export_runs import (
     Accuracies,
     counted,
     exported,
-    failed,
     no_gold,
     partial,
     told,
@@ -225,34 +220,6 @@ def test_money_and_prompts_are_exported(tmp_path: Path) -> None:
     tables = exported(run, "csv", tmp_path / "csv")
     with (tables / "accuracies.csv").open(encoding="utf-8-sig") as file:
         assert {float(row["usd"]) for row in csv.DictReader(file)} == {e["usd"] for e in entries}
-
-
-def test_parts_of_any_size_give_the_same_samples(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Read a question at a time or all at once, a run has the same samples in the same order, each
-    with the texts that were recorded for it."""
-    run = failed(tmp_path)
-
-    def read() -> list[Any]:
-        source = open_source(run.address, 0.0)
-        return [(cell.name, list(found)) for cell, found in samples(source)]
-
-    at_once = read()
-    monkeypatch.setattr(samples_module, "_ROWS", 1)
-
-    assert read() == at_once
-    order = [
-        (row["benchmark"], row["question_id"])
-        for row in run.folder.read_table("questions.parquet").to_pylist()
-    ]
-    for _, found in at_once:
-        asked = [(s.question["benchmark"], s.question["question_id"]) for s in found]
-        assert asked == sorted(asked, key=order.index)
-        for sample in found:
-            assert [row["question_id"] for row in sample.rounds] == [
-                sample.question["question_id"]
-            ] * len(sample.outcome["round_answers"])
 
 
 def test_work_that_was_redone_is_not_exported_twice(tmp_path: Path) -> None:

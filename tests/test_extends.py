@@ -11,7 +11,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import evaluate
 from pipeline.config.run import RunConfig, read_extended
 from pipeline.core.errors import ConfigError
 
@@ -129,13 +128,3 @@ def test_faults_are_named_with_file_and_key(
 
     with pytest.raises(ConfigError, match=message):
         RunConfig.load(write(tmp_path / "over.yaml", over))
-
-
-def test_a_dry_run_shows_it_resolved(capsys: pytest.CaptureFixture[str]) -> None:
-    """What `--dry-run` prints is the whole configuration, which itself extends nothing."""
-    with pytest.raises(SystemExit, match="0"):
-        evaluate.main(["--config", str(ROOT / "configs/qwen-7b.yaml"), "--dry-run"])
-    printed = yaml.safe_load(capsys.readouterr().out.partition("\n\n")[0])
-
-    assert "extends" not in printed
-    assert RunConfig.parse(printed) == RunConfig.load(str(ROOT / "configs/qwen-7b.yaml"))

@@ -135,18 +135,6 @@ def test_a_run_in_which_everything_fails_says_so_once(killed):
 
 
 @pytest.mark.slow
-def test_few_questions_that_all_fail_are_no_success(killed):
-    """Fewer than the circuit breaker waits for: the run ends, and still not with status 0."""
-    run = killed(
-        scripted={"faults": {"?": "error"}}, requests={"attempts": 1}, size=3, strategies=["base"]
-    )
-    job = run.start()
-
-    assert job.wait(300) == 1
-    assert "got 3 of 3, the last with: engine: scripted" in job.output()
-
-
-@pytest.mark.slow
 def test_a_short_chaos_loses_nothing(tmp_path):
     """Parts are killed and stopped, storage fails and is full; the independent count finds nothing
     amiss."""
@@ -277,28 +265,6 @@ def test_two_drivers_of_one_run_do_not_fork_it(killed):
     assert "has taken" in first.output()
     counted = run.counted()
     assert counted.right, counted
-
-
-@pytest.mark.slow
-def test_a_run_that_is_moved_while_it_runs_ends_and_goes_on_there(killed):
-    """The driver makes no second folder; where the run is now, no durable round is drawn again."""
-    run = killed(scripted=SLOW_ENGINES, size=20, n=4, strategies=["mr_thinking"])
-    first = run.start()
-    until(lambda: len(run.durable()) >= 5, 60)
-    moved = run.run.with_name("moved")
-    run.run.rename(moved)
-    status = first.wait(200)
-    remade, run.run = run.run.exists(), moved
-    durable = run.durable()
-    second = run.start()
-
-    assert (status, remade) == (75, False)
-    assert "is gone: was it moved?" in first.output()
-    assert "Traceback" not in first.output()
-    assert second.wait(300) == 0
-    again = {row["seed"] for row in rows_of(rounds_of(run.run)) if row["attempt"] == 2}
-    assert not durable & again
-    assert len(run.durable()) == 80
 
 
 def test_a_cluster_that_is_not_there_is_said_in_one_line(killed):

@@ -12,7 +12,6 @@ import pytest
 from benchmarks import forecast as benchmark
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import evaluate, forecast
-from pipeline.core.protocol import Failure
 from pipeline.planning.pilot import forecast_chains, forecast_tokens
 from pipeline.replay.pools import read_pool
 from pipeline.report.forecast import speed_of
@@ -192,21 +191,6 @@ def test_a_pilot_takes_the_place_of_a_dry_run_s_assumptions(
     assert "must have finished questions of" in capsys.readouterr().err
     assert evaluate.main([*dry[:2], "--pilot", address]) == 2
     assert "must be given with --dry-run" in capsys.readouterr().err
-
-
-def test_a_pilot_that_drew_nothing_is_refused_by_a_dry_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Every question failed at its only completion: there is no length to plan with."""
-
-    def nothing(*_: object) -> Failure:
-        return Failure(error="EngineDeadError: the replica was lost", completion_tokens=None)
-
-    config = made_up_config(tmp_path, strategies=["base"], benchmarks=["gsm8k"])
-    pilot = write_run(config, "pilot", question_rows(12, ["gsm8k"]), nothing).address
-
-    assert evaluate.main(["--config", "configs/qwen-7b.yaml", "--dry-run", "--pilot", pilot]) == 2
-    assert "gsm8k, math500 with completions, got none" in capsys.readouterr().err
 
 
 def _tokens_a_completion(cells: list[Cell]) -> float:

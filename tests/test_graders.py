@@ -15,7 +15,6 @@ import pytest
 from actors.controllers.grading import GradingPool
 from pipeline.answers import Verdict
 from pipeline.answers.graders import ASKS_FOR_A_LETTER, MATH, GraderSettings
-from pipeline.answers.voting import clusters
 from pipeline.benchmarks import BenchmarkSource, load
 from pipeline.core.protocol import Completion
 from tests.test_chains import ScriptedGenerator, make_chains, make_work, read
@@ -148,14 +147,6 @@ def test_a_reply_that_was_cut_has_the_answer_that_it_states_alone() -> None:
     assert MATH.answer_of("There are 60 parts. Each machine", cut=False) == "60"
     assert MATH.answer_of("So \\boxed{5}. Check: 60", cut=True) == "5"
     assert CODE.answer_of("```python\ndef f():", cut=True) is None
-
-
-def test_votes_use_the_same_equivalence() -> None:
-    """Words vote without case and articles, letters in any dress, programs by their text."""
-    assert len(clusters(["Paris", "paris", "the Paris"])) == 1
-    assert len(clusters(["(B)", "B", "Option B"])) == 1
-    assert len(clusters(["def f():\n    return 1", "def f():\n    return 2"])) == 2
-    assert len(clusters(["def f():\n    return 1", "def f():\n    return 1\n"])) == 1
 
 
 ROWS: dict[str, list[dict[str, Any]]] = {

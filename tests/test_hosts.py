@@ -150,20 +150,6 @@ async def test_a_deadline_and_a_cancellation_reach_the_engine() -> None:
         assert await settled(engines, aborted=2, running=0)
 
 
-@pytest.mark.slow
-async def test_a_request_that_kills_every_replica_fails_alone() -> None:
-    """A poisonous question is an error of its own; the others are answered."""
-    with scripted(tokens=20, tokens_per_s=20.0, faults={"poison": "crash"}) as engines:
-        client = client_of(engines)
-        texts = ["poison", *(f"q{i}" for i in range(6))]
-        outcomes = await asyncio.gather(*(client.call(GenerateCall(asks(t))) for t in texts))
-
-    assert [type(outcome) for outcome in outcomes] == [Failure] + 6 * [Generated]
-    assert isinstance(outcomes[0], Failure)
-    assert outcomes[0].error.startswith("replica_lost: ")
-    assert outcomes[0].completion_tokens is None
-
-
 async def test_an_engine_that_dies_inside_a_live_actor_is_replaced() -> None:
     """The host ends its own process, so that Ray starts another and callers are told."""
     with scripted(faults={"die": "dead"}, fault_times=1) as engines:

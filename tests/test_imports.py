@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs import import_logs
 from jobs.import_logs import main
 from jobs.paper import main as paper
 from jobs.sweep import main as sweep
@@ -467,16 +466,6 @@ def test_packed_files_are_read_within_a_bound(tmp_path, capsys, monkeypatch, pac
     assert "must unpack to at most 100 bytes" in capsys.readouterr().err
 
 
-def test_processes_grade_as_one_does(tmp_path, monkeypatch):
-    """The rows of a pool are the same where answers are extracted and graded by processes."""
-    arguments = mapped(tmp_path, chain_rows())
-    alone = imported(tmp_path, *arguments)
-    monkeypatch.setattr(import_logs, "_WORTH_A_PROCESS", 2)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert main([*arguments, "--out", str(tmp_path / "both")]) == 0
-    assert read_pool(str(tmp_path / "both")).questions == alone.questions
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -658,16 +647,3 @@ def test_a_batch_of_the_responses_api_finds_its_questions(tmp_path):
     pool = imported(tmp_path, *files, *arguments)
     assert sorted(sample_verdicts(pool).values()) == [("right",), ("wrong",)]
     assert {q.question.text for q in pool.questions} == {ASKED["q1"], ASKED["q2"]}
-
-
-def test_ids_of_two_benchmarks_in_one_folder_do_not_collide(tmp_path):
-    """NeMo-Skills numbers the questions of each benchmark anew; a folder is a benchmark."""
-    for name in ("one", "two"):
-        for seed in range(2):
-            said = [
-                {"id": n, "problem": f"{name} {n}?", "generation": "\\boxed{4}"} for n in (0, 1)
-            ]
-            rows = [{**row, "expected_answer": "4"} for row in said]
-            lines(tmp_path / name / f"output-rs{seed}.jsonl", rows)
-    pool = imported(tmp_path, tmp_path / "one", tmp_path / "two", "--format", "nemo_skills")
-    assert [q.key for q in pool.questions] == [(n, k) for n in ("one", "two") for k in ("0", "1")]

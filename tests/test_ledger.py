@@ -72,14 +72,6 @@ def test_late_rows_and_failures_that_were_tried_again_are_discarded(journal):
     assert read.names == [n for n in journal.names() if not n.startswith(f"{life(1).name}-000001")]
 
 
-def test_a_failure_that_was_not_tried_again_stays(journal):
-    """Of two failures of one request the later one is the record."""
-    write_segment(journal, life(1), 0, [row(5, error="a: b")])
-    write_segment(journal, life(1, 2), 0, [row(6, 2, error="c: d")], listed(journal.names()))
-
-    assert read_journal(journal).table["error"].to_pylist() == ["c: d"]
-
-
 def test_the_difference_is_given_where_engines_said_the_last(journal):
     """Made less journaled is what was lost; otherwise there is no difference to give."""
     write_segment(journal, life(1), 0, [row(90)])

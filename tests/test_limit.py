@@ -87,22 +87,6 @@ async def test_a_higher_limit_lets_in_who_waits_and_a_lower_one_sends_nobody_awa
     assert crowd.limit.taken == 0
 
 
-async def test_who_is_cancelled_in_the_moment_of_its_turn_passes_the_place_on() -> None:
-    """The place was given and not taken yet: it is the next one's."""
-    crowd = Crowd(1)
-    for _ in range(3):
-        crowd.come()
-    await settled()
-    crowd.leave(0)
-    await asyncio.sleep(0)  # 0 leaves and hands its place to 1, which has not run yet
-    assert crowd.limit.taken == 1
-    crowd.tasks[1].cancel()
-    await settled()
-
-    assert crowd.let_in == [0, 2]
-    await crowd.end()
-
-
 async def test_who_has_most_to_do_is_next_and_equals_keep_their_order() -> None:
     """In whatever order they come; who waits longest does not matter."""
     limit, let_in = Limit(1), []
@@ -117,20 +101,6 @@ async def test_who_has_most_to_do_is_next_and_equals_keep_their_order() -> None:
     await asyncio.gather(*(go(*one) for one in crowd))
 
     assert let_in == ["first", "b", "e", "a", "c", "d"]
-
-
-async def test_nobody_overtakes() -> None:
-    """Who comes while a place is on its way to another waits behind it."""
-    crowd = Crowd(1)
-    crowd.come()
-    crowd.come()
-    await settled()
-    crowd.leave(0)
-    crowd.come()
-    await settled()
-
-    assert (crowd.inside, crowd.outside) == ([1], [2])
-    await crowd.end()
 
 
 steps = st.one_of(

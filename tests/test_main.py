@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 
 from actors.controllers.grading import Grader
-from jobs import evaluate, export, features, paper, regrade, report, sweep, train
+from jobs import evaluate, export, features, paper, regrade, sweep, train
 from jobs.__main__ import MODULES, VERBS, main
 from jobs.trackers import TRACKERS
 from pipeline.export.formats import FORMATS
 from pipeline.predictors.features import POOLINGS
-from pipeline.predictors.targets import PAPER_ANSWERS
 from pipeline.replay.costs import UNITS
-from pipeline.report.questions import MOST_QUESTIONS
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,12 +62,6 @@ def test_choices_are_those_that_the_program_knows(verb, option, known):
     """A parser lists its choices itself, to be fast; they are the ones that there are."""
     (action,) = [a for a in verb.parser()._actions if a.dest == option]
     assert list(action.choices) == [str(name) for name in known]
-
-
-def test_defaults_of_parsers_are_those_of_the_program():
-    """Numbers that a parser repeats, to be fast, are the ones of the program."""
-    assert train.parser().get_default("answers") == PAPER_ANSWERS
-    assert report.parser().get_default("questions") == MOST_QUESTIONS
 
 
 def test_an_unknown_verb_is_met_with_what_may_have_been_meant(capsys):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,28 +49,6 @@ def run(words: list[str], checkout: Path) -> None:
     assert done.returncode == 0, (
         f"{shlex.join(words)}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     )
-
-
-def test_every_command_of_the_page_is_one() -> None:
-    """Its job takes its options, and it names no file that neither the checkout has nor an earlier
-    command of the page has made."""
-    made: set[str] = set()
-    assert len(commands()) >= 10
-    for words in commands():
-        assert words[:2] == ["python", "-m"]
-        job = importlib.import_module(words[2])
-        if hasattr(job, "parser"):
-            job.parser().parse_args(words[3:])
-        options = dict(pairwise(words[3:]))
-        for name in ("--pool", "--run", "--resume", "--config", "--strategy", "--predictor"):
-            if name in options:
-                assert options[name] in made or (ROOT / options[name]).exists(), words
-        if "--name" in options:
-            made.add(f"runs/{options['--name']}")
-        if "--export" in options:
-            made.add(words[words.index("--export") + 2])
-        if "--out" in options:
-            made.add(options["--out"])
 
 
 @pytest.mark.slow

@@ -60,17 +60,6 @@ def test_the_example_of_the_page_keeps_the_contract(project, capsys):
     assert "asks neither clock" in "".join(told)
 
 
-def test_what_a_strategy_prints_is_no_decision(project):
-    """Neither as it is imported nor as it decides."""
-    file = project / "early" / "stable.py"
-    talks = file.read_text().replace(
-        "        told = tell", "        print('hi')\n        told = tell"
-    )
-    file.write_text(f"{talks}\nprint('here')\n")
-
-    assert check_strategy(["early.stable:Stable", "--set", "n=3"]) == 0
-
-
 MORE = "while len(chain.completions) < self.n:"
 RULE = 'default_rule: ClassVar[str] = "best"'
 TRUE = "ClassVar[bool] = True"

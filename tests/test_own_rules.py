@@ -20,7 +20,6 @@ from jobs.report import main as report
 from jobs.sweep import main as sweep
 from pipeline import api
 from pipeline.answers.answer_rules import RULES, AnswerRule, Chosen, OwnRule, _code, apply
-from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_modules, rule_of, rules_of, strategies_of
 from pipeline.core.errors import ConfigError
@@ -316,15 +315,6 @@ def test_the_sweep_of_the_page_reads_its_rules(project, capsys):
     ):
         with pytest.raises(ConfigError, match=says):
             api.sweep(opened, ["base"], answer_rules=functions)
-
-
-def test_a_collection_leaves_rules_out():
-    """A pool is drawn without them, so that it can be read by anyone."""
-    values = {"science": {"answer_rule": TWICE, "answer_rules": [LATE]}}
-
-    make_collection(values, 4, 0)
-
-    assert not values["science"].keys() & {"answer_rule", "answer_rules"}
 
 
 @pytest.mark.ray

@@ -22,21 +22,17 @@ from pipeline.paper.evaluation import (
     right_from_of,
 )
 from pipeline.paper.figures import convergence
-from pipeline.paper.opponents import families_of
 from pipeline.paper.orders import SampleOrders
 from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
-from pipeline.paper.tables import chosen_table, method_tables
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
-from pipeline.report.published import NONE_PUBLISHED
 from pipeline.results.column import TEST, Column
 from pipeline.results.compare import Family, compare
 from pipeline.statistics.intervals import wilson
 from pipeline.statistics.paired import holm, mcnemar
 from pipeline.statistics.sampling import pass_at_k
 from pipeline.strategies.best_of_n import BestOfN
-from pipeline.strategies.samples import Profile
 from pipeline.strategies.self_consistency import (
     AdaptiveConsistency,
     EarlyStoppingSelfConsistency,
@@ -218,22 +214,6 @@ def test_random_stopping_is_the_exact_mean_over_deals() -> None:
         assert dealt.tokens is not None
         assert np.isclose(dealt.accuracy.value, right_QT[:, drawn - 1].mean())
         assert np.isclose(dealt.tokens.value, tokens_QT[:, drawn - 1].mean())
-
-
-@pytest.mark.parametrize("profile", ["paper", "upstream"])
-def test_every_row_of_markovscale_0_names_its_profile(profile: Profile) -> None:
-    """Main, variants and chosen settings, and the families of the fronts: the profile decides
-    whether the warm-up is billed."""
-    believed = from_other_half(pool())
-    own = evaluate(believed, "tiny", Maker(pool().science, profile, believed.p0_source))
-    family = Family()
-    tables = [*method_tables(own, family, NONE_PUBLISHED), chosen_table(own, family)]
-    zero = "MarkovScale\N{SUPERSCRIPT ZERO}"
-    named = [[title for title, _ in table.rows if title.startswith(zero)] for table in tables]
-    named.append([f.name for f in families_of(own, None) if f.name.startswith(zero)])
-
-    assert all(named)
-    assert all(f"profile {profile}" in title for titles in named for title in titles)
 
 
 def test_oracle_and_pass_at_n_are_those_of_the_library() -> None:

@@ -94,16 +94,6 @@ def test_no_number_stands_without_its_interval_and_its_setting(written: Path) ->
                 assert low <= value <= high
 
 
-def test_every_point_of_the_curve_has_its_interval(written: Path) -> None:
-    """Observed, fitted, held out and tokens; the fitted curve begins where the chains do."""
-    for row in rows(written / "convergence.csv"):
-        for name in ("accuracy", "fitted", "held_out", "tokens"):
-            low, value, high = (float(row[f"{name}{end}"]) for end in ("_low", "", "_high"))
-            assert low <= value <= high
-        if row["round"] == "0":
-            assert float(row["fitted"]) == pytest.approx(float(row["accuracy"]))
-
-
 def test_a_run_gives_what_the_pool_does_not(written: Path, drawn: dict[str, str]) -> None:
     """Budget forcing and Atom of Thoughts at every N, on their own backbone only; MR-Thinking stays
     the pool's, DSC its paper profile."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.journals import read_journal
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import Script
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Failure
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.records.segments import Epoch, place_of, write_segment
 from pipeline.records.trajectory import SCHEMA
-from pipeline.replay import pool_export
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import CompletionPool, read_pool
-from pipeline.store import parquet
 from tests.live import ScriptedGenerator, config_of, create, live, write_questions
 
 ROUNDS, SAMPLES, QUESTIONS = 3, 4, 3
@@ -104,30 +99,6 @@ async def test_an_export_that_its_digest_vouches_for_reads_as_row_by_row(tmp_pat
     path.write_text(json.dumps(facts))
     with pytest.raises(DataError, match="must be the completion of its request"):
         read_pool(str(tmp_path / "export"))
-
-
-async def test_an_export_may_be_larger_than_what_is_read_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is written in row groups of a size in bytes, and read by them: only one of them must be
-    small enough."""
-    run = await collected(tmp_path)
-    rows = read_journal(run.journal).table.to_pylist()
-    names = run.journal.names()
-    for name in names:
-        run.journal.move(name, f"before/{name}")
-    epoch, parts = Epoch.parse(place_of(names[0])[0]), len(names) + 2
-    for number in range(parts):
-        write_segment(run.journal, epoch, number, rows[number::parts], run=run.run_id)
-    monkeypatch.setattr(pool_export, "_BYTES", 1)
-    export_pool(run, str(tmp_path / "export"))
-    facts = pq.read_metadata(tmp_path / "export" / "pool.parquet")
-    sizes = [facts.row_group(number).total_byte_size for number in range(facts.num_row_groups)]
-    small = partial(parquet.check_unpacked_size, most_bytes=max(sizes))
-    monkeypatch.setattr(parquet, "check_unpacked_size", small)
-
-    assert len(sizes) == parts
-    assert len(read_pool(str(tmp_path / "export")).questions) == QUESTIONS
 
 
 async def test_a_deeper_resume_draws_only_what_is_missing(tmp_path: Path) -> None:

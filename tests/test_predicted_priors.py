@@ -92,14 +92,6 @@ def test_predictions_fill_what_nothing_else_gave() -> None:
     assert filled[0]["tokens_per_round"] == pytest.approx(50.0)
 
 
-def test_transitions_can_be_the_papers_average() -> None:
-    """With transitions: average every question weighs the same, not every transition."""
-    priors = PriorsConfig(predictor="pred", transitions="average")
-    (filled,) = with_predictions([row(0)], PREDICTOR, FEATURES, priors)
-
-    assert (filled["a"], filled["b"]) == (0.05, 0.2)
-
-
 def test_configured_transitions_win_and_predicted_p0_wins() -> None:
     """science.priors.a and b, or a file's, stay; p0 is the predictor's in any case."""
     given = row(0, a=0.2, b=0.4, p0=0.9, p0_source="priors_file")

@@ -45,18 +45,6 @@ def test_a_tag_that_the_template_wrote_is_put_back() -> None:
     assert (prompt.opened, prompt.prefix) == ("<think>\n", "<think>\n")
 
 
-def test_a_prefix_that_was_generated_does_not_open_the_thinking_twice() -> None:
-    """A stored text begins with the tag that was put back; going on with it must not double it."""
-    words = Words("<think>\n")
-    prompter = Prompter(words, 100)
-    grown = prompter.prompt(asks(prefix="<think>\nhm wait"))
-    plain = prompter.prompt(asks(prefix="hm wait"))
-
-    assert grown.ids == plain.ids == words.encode("[user] why [assistant] <think>\nhm wait")
-    assert grown.prefix == plain.prefix == "<think>\nhm wait"
-    assert grown.opened == plain.opened == ""
-
-
 @pytest.mark.parametrize(
     ("opens", "prefix", "text", "tokens"),
     [
@@ -79,15 +67,6 @@ def test_thinking_tokens_end_with_the_last_closing_tag(
     prompt = prompter.prompt(asks(prefix=prefix))
 
     assert prompter.thinking_tokens(prompt, text, words.encode(text)) == tokens
-
-
-def test_a_closing_tag_of_several_tokens_is_counted_by_its_text() -> None:
-    """Three tokens are the tag's own, one is before it."""
-    words = Words("<think>\n", tag_is_one_token=False)
-    prompter = Prompter(words, 100)
-    text = "hm </think> so"
-
-    assert prompter.thinking_tokens(prompter.prompt(asks()), text, words.encode(text)) == 4
 
 
 def test_a_prompt_must_leave_room_in_the_context() -> None:

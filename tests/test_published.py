@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline.answers import grade
@@ -189,28 +186,6 @@ def test_a_gold_that_looks_like_an_index_is_a_warning(tmp_path: Path, row: dict[
 def test_plain_golds_are_no_warning(tmp_path: Path, row: dict[str, Any]) -> None:
     """Choices within the question, and numbers that no list beside them explains."""
     assert load(source_of(tmp_path, "mine", row)).warnings == ()
-
-
-def test_cells_that_say_nothing_are_no_golds(tmp_path: Path) -> None:
-    """As pandas writes them into a CSV file."""
-    file = tmp_path / "q.csv"
-    file.write_text("question,answer\n1?,1\n2?,nan\n3?,None\n")
-    loaded = load(BenchmarkSource(name="mine", path=str(file), skip_bad_rows=True))
-
-    assert [item.gold for item in loaded.items] == ["1"]
-    assert [skip.where[-6:] for skip in loaded.skipped] == ["line 3", "line 4"]
-
-
-def test_decimals_of_parquet_are_numbers(tmp_path: Path) -> None:
-    """27.00 is 27, and no digit of a long one is lost."""
-    golds = [Decimal("27.00"), Decimal("0.10"), Decimal("12345678901234567890.12")]
-    table = pa.table(
-        {"question": ["1?", "2?", "3?"], "answer": pa.array(golds, pa.decimal128(30, 2))}
-    )
-    pq.write_table(table, tmp_path / "q.parquet")
-    items = load(BenchmarkSource(name="mine", path=str(tmp_path / "q.parquet"))).items
-
-    assert [item.gold for item in items] == ["27", "0.1", "12345678901234567890.12"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 
 from jobs import regrade
 from pipeline.records.run_dir import rows_of
-from pipeline.records.segments import Epoch, write_segment
 from tests import live
 
 
@@ -40,25 +39,6 @@ async def test_disagreements_are_shown(run, capsys):
 
     assert {row["verdict"] for row in rows} == {"wrong"}
     assert "12 completions" in capsys.readouterr().out
-
-
-async def test_parts_of_any_size_give_the_same(run, monkeypatch, capsys):
-    """The file and what is printed do not depend on how many completions are graded at once, and
-    work that was done twice is graded once, as it was first written."""
-    for name in run.journal.names():
-        rows = rows_of(run.journal.read_table(name))
-        again = [{**row, "attempt": 2, "text": "another", "answer": None} for row in rows]
-        epoch = Epoch(attempt=1, token=run.attempt(1).token, phase=0, slot="z", life=0)
-        write_segment(run.journal, epoch, 0, again)
-    told = []
-    for size in (1, 4_096):
-        monkeypatch.setattr(regrade, "_ROWS_AT_ONCE", size)
-        assert regrade.main([run.address, "--grader", "paper", "--workers", "1"]) == 0
-        told.append((capsys.readouterr().out, run.folder.read_table("verdicts-paper.parquet")))
-
-    assert told[0] == told[1]
-    assert len(told[0][1]) == 4 * 3
-    assert told[0][1]["answer"].null_count == 0
 
 
 async def test_a_run_without_completions_has_nothing_to_regrade(tmp_path, capsys):

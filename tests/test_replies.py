@@ -13,7 +13,7 @@ from pipeline.answers.extract import extract
 from pipeline.core.prm import split_steps
 from pipeline.core.prompts import Feedback, Message, Prompts
 from pipeline.core.protocol import Completion, Request
-from pipeline.core.thinking import MARKS, Reasoning, opened_by, parts
+from pipeline.core.thinking import MARKS, Reasoning, parts
 from pipeline.strategies.atom_of_thoughts import shown
 
 GOLDEN: list[dict[str, Any]] = json.loads(
@@ -103,22 +103,6 @@ def test_a_thought_that_is_cut_anywhere_is_open(golden: dict[str, Any]) -> None:
         text = whole.thinking[:end]
         if parts(text).thinking and not parts(text).open:
             pytest.fail(f"{text!r} was taken for a whole thought")
-
-
-@pytest.mark.parametrize(
-    ("prompt", "opened"),
-    [
-        ("<|start|>assistant<|channel|>analysis<|message|>", "<|channel|>analysis<|message|>"),
-        ("<|turn>model\n<|channel>thought\n", "<|channel>thought\n"),
-        ("<|turn>model\n<|channel>thought\n<channel|>", ""),
-        ("[/INST][THINK]", "[THINK]"),
-        ("<seed:bos>assistant\n<seed:think>", "<seed:think>"),
-        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", ""),
-    ],
-)
-def test_what_a_template_opened_is_found_in_each_form(prompt: str, opened: str) -> None:
-    """A thought that the template also ended is not open."""
-    assert opened_by(prompt) == opened
 
 
 def test_a_named_pair_is_stored_as_the_usual_one() -> None:

@@ -238,21 +238,6 @@ def test_torn_words_for_people_keep_no_figure_back(tmp_path: Path, name: str, te
     assert progress_of(after) == progress_of(before)
 
 
-def test_a_question_weighs_by_those_that_are_graded(tmp_path: Path) -> None:
-    """One without a gold answer moves no accuracy: of ten questions with four graded, one is worth
-    25 points."""
-    rows = question_rows(10, ["made-up"])
-    for row in rows[4:]:
-        row["gold"] = None
-    config = made_up_config(tmp_path, strategies=["base", "mr_thinking"])
-    write_run(config, "some", rows, metrics=False)
-    page = report_page(Report(runs=[read_run(str(tmp_path / "some"))]))
-
-    assert "made-up has 4 graded questions here: one question is worth 25.0 points" in page
-    assert "made-up: 10 questions, 4 graded; one question is worth 25.0 points" in page
-    assert "10.0 points" not in page
-
-
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """Two folders of the same name are two runs: each has its own headline, comparisons and texts,
     as each would have alone."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -23,13 +22,11 @@ from pipeline.report.paper_tables import paper_tables
 from pipeline.report.published import NOTHING, Published, read_published
 from pipeline.report.questions import (
     browser_data,
-    completions_of,
-    cut,
     entries_of,
     views_of,
 )
 from pipeline.report.run_data import Cell, RunData, read_run
-from pipeline.report.spending import bill_of, time_line, troubles
+from pipeline.report.spending import bill_of, troubles
 from pipeline.report.sweeps import sweep_section
 from pipeline.report.tables import Entry, Table, csv_of, html_of, latex, latex_of
 from pipeline.report.verdict import corrected_interval, verdict_of
@@ -78,43 +75,6 @@ def without_round(row: dict[str, Any], number: int) -> dict[str, Any]:
     """An outcome in which one round could not be graded."""
     verdicts = [v if r != number else None for r, v in enumerate(row["round_verdicts"])]
     return {**row, "round_verdicts": verdicts}
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (words.percent(0.875), "87.5 %"),
-        (words.percent(-0.0004), "0.0 %"),
-        (words.percent(None), "–"),
-        (words.percent(math.nan), "–"),
-        (words.percent_with(None), "–"),
-        (words.percent_with(Interval(value=0.5, low=math.nan, high=math.nan)), "50.0 %"),
-        (words.percent_range(Interval(value=0.0, low=-0.1, high=0.1)), "[−10.0, 10.0]"),
-        (words.points(0.025), "+2.5"),
-        (words.points(-0.025), "−2.5"),
-        (words.points(-0.0001), "0.0"),
-        (words.magnitude(-0.033), "3.3"),
-        (words.count(1234.5), "1,234"),
-        (words.count(None), "–"),
-        (words.count(-0.2), "0"),
-        (words.decimal(None), "–"),
-        (words.decimal(-0.5, 2), "−0.50"),
-        (words.p_value(0.0004), "p < 0.001"),
-        (words.p_value(0.0312), "p = 0.031"),
-        (words.p_value(0.5), "p = 0.50"),
-        (words.duration(41), "41 s"),
-        (words.duration(700), "12 min"),
-        (words.duration(3 * 3600 + 1400), "3.4 h"),
-        (words.duration(2.1 * 86400), "2.1 days"),
-        (words.plural(1, "question"), "1 question"),
-        (words.plural(1200, "question"), "1,200 questions"),
-        (words.listed(["a"]), "a"),
-        (words.listed(["a", "b", "c"]), "a, b and c"),
-    ],
-)
-def test_numbers_are_written_as_people_read_them(said: str, expected: str) -> None:
-    """Digits, signs and dashes are decided in one place."""
-    assert said == expected
 
 
 def test_markup_escapes_everything_but_markup() -> None:
@@ -314,21 +274,6 @@ def test_prices_are_those_of_the_run(tmp_path: Path) -> None:
     assert told.cost == pytest.approx(5 * ((30 - 16) * 1.0 + 16 * 0.1) / 1e6)
 
 
-def test_the_line_of_time_leaves_out_the_time_between_attempts(run: RunData) -> None:
-    """A resume a day later goes on where the run stopped; a replica that restarted counts anew."""
-    later = [{**row, "attempt": 2, "time": row["time"] + 86_400} for row in run.metrics]
-    later[3]["engines"] = {
-        "generator": [{**later[3]["engines"]["generator"][0], "up_s": 1.0, "slot_s": 0.5}]
-    }
-    later.insert(5, later[4])
-    moments = time_line([*run.metrics, *later])
-
-    assert [m.seconds for m in moments] == pytest.approx([10.0 * (i + 1) for i in range(24)])
-    assert moments[0].slots == pytest.approx({"generator": 0.7, "verifier": 0.2})
-    assert "generator" not in moments[15].slots
-    assert moments[15].replicas == {"generator": 1}
-
-
 def test_what_went_wrong_is_grouped_with_examples(run: RunData) -> None:
     """Failed, ungraded and unanswered, each with its question."""
     first = cell(run, "base")
@@ -342,18 +287,6 @@ def test_what_went_wrong_is_grouped_with_examples(run: RunData) -> None:
         ("ungraded answer", 1, (("q1", "answer 'x', gold None"),)),
         ("no answer", 1, (("q2", "none in 1 completions"),)),
     ]
-
-
-def test_no_more_of_a_text_is_held_than_is_shown(run: RunData) -> None:
-    """Two hundred questions are held at a time: their replies may be a hundred times as long."""
-    keys = list(run.questions)
-    whole = completions_of(run.run, keys, most_chars=10**9)
-    short = completions_of(run.run, keys, most_chars=9)
-
-    assert any(len(row["text"]) > 9 for rows in whole.values() for row in rows)
-    assert {key: [row["text"] for row in rows] for key, rows in short.items()} == {
-        key: [cut(row["text"], 9) for row in rows] for key, rows in whole.items()
-    }
 
 
 def test_a_question_is_shown_round_by_round(run: RunData) -> None:

@@ -12,7 +12,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.records.journal import journaled_tokens
 from pipeline.records.run_dir import RunDir, rows_of
 from tests.attempts import attempt, config_of, new_run
-from tests.live import Engines, write_questions
+from tests.live import Engines
 
 CHAIN = ("round_answers", "round_scores", "round_verdicts", "round_tokens", "stop_reason")
 
@@ -44,19 +44,6 @@ async def test_a_resume_continues_in_the_middle_of_every_chain(tmp_path):
     assert not durable & {request.seed for request in second.served}
     assert len(second.served) == 6 * 4 - 9
     assert chains(run) == chains(undisturbed)
-
-
-async def test_a_run_that_is_done_asks_for_nothing(tmp_path):
-    """Resuming it draws nothing and changes nothing."""
-    config = config_of(tmp_path)
-    run = new_run(config)
-    await attempt(run, Engines())
-    before = chains(run)
-    again = Engines()
-    outcomes = await attempt(run, again, run.resume(config))
-
-    assert (outcomes, again.served) == ([], [])
-    assert chains(run) == before
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -171,20 +158,6 @@ def test_the_runtime_may_change_and_is_written_down(tmp_path):
 
     assert [run.attempt(n).config.runtime.generator.replicas for n in (1, 2)] == [1, 3]
     assert run.attempt(1).token != run.attempt(2).token
-
-
-async def test_a_resume_may_take_more_questions(tmp_path):
-    """Only the new ones are drawn."""
-    run = new_run(config_of(tmp_path, size=4))
-    await attempt(run, Engines())
-    more = config_of(tmp_path, size=6)
-    number = run.resume(more)
-    write_questions(run, more)
-    engines = Engines()
-    await attempt(run, engines, number)
-
-    assert len(engines.served) == 2 * 4
-    assert len(chains(run)) == 6
 
 
 def options(*arguments):

@@ -54,17 +54,6 @@ def test_variants_of_a_backbone_differ_only_where_they_must(name):
     assert differing == {"science.decoding.max_tokens", "science.generator.max_model_len"}
 
 
-def test_qwq_shows_why_it_needs_tensor_parallelism():
-    """One L40S cannot hold QwQ-32B; two can, for 5 chains; four are planned, for 32."""
-    plan = plan_of(load("configs/qwq-32b-4-nodes.yaml"))
-    generator = plan.pools[0]
-    two = "runtime.generator.engine.tensor_parallel_size=2"
-
-    assert (generator.least_parallel, generator.fit.tensor_parallel) == (2, 4)
-    assert generator.fit.full_sequences == 32
-    assert plan_of(load("configs/qwq-32b-4-nodes.yaml", two)).pools[0].fit.full_sequences == 5
-
-
 def test_loads_are_counted_by_hand():
     """Questions x budget x tokens; a base question is one completion, a chain is in a row."""
     plan = plan_of(load())
@@ -146,19 +135,6 @@ def test_rounds_without_a_score_take_nothing_of_the_verifier():
     assert fourth.generate_h == every.generate_h
 
 
-def test_few_chains_leave_a_batch_part_empty():
-    """With fewer chains than places a replica is less busy, and each of its chains is faster."""
-    full = plan_of(load()).pools[0]
-    few = plan_of(load("configs/qwen-7b.yaml", "runtime.plan.completions={}", *LIMITS)).pools[0]
-
-    assert (few.busy, few.slots) == (30, full.slots)
-    assert few.per_s / few.busy > full.per_s / full.busy
-    assert few.per_s < full.per_s
-
-
-LIMITS = [f"science.benchmarks.{i}.limit=10" for i in range(3)]
-
-
 def test_pools_of_different_labels_share_no_node():
     """QwQ's generators take whole nodes, and its verifiers have a node of their own."""
     plan = plan_of(load("configs/qwq-32b-4-nodes.yaml"))
@@ -169,19 +145,6 @@ def test_pools_of_different_labels_share_no_node():
         ({"pool": "generator"}, {"generator": 1}),
         ({"pool": "verifier"}, {"verifier": 4}),
     ]
-
-
-def test_a_fraction_of_a_gpu_is_placed_beside_another():
-    """Two verifiers of half a GPU take one GPU, at half the speed each."""
-    half = (
-        "runtime.verifier.num_gpus=0.5",
-        "runtime.verifier.replicas=2",
-    )
-    whole, halved = plan_of(load()), plan_of(load("configs/qwen-7b.yaml", *half))
-
-    assert halved.nodes[0].free_gpus == 0
-    assert halved.pools[1].per_s == pytest.approx(whole.pools[1].per_s / 2)
-    assert halved.pools[1].fit.usable_bytes == whole.pools[1].fit.usable_bytes // 2
 
 
 def test_a_part_of_a_gpu_lies_on_one():

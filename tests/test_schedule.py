@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.core.protocol import Completion, Failure, Observation, Priors, Question
 from pipeline.planning.phase_work import phase_work
-from pipeline.planning.schedule import Forecast, forecast, running_means
+from pipeline.planning.schedule import Forecast, forecast
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
-from pipeline.records.trajectory import SCHEMA, table_of
 from pipeline.strategies.markovscale import MarkovScaleT
 from pipeline.strategies.sequential import Base, MRThinking
 
@@ -90,29 +89,6 @@ def test_a_chain_that_goes_on_always_has_something_left(
 
     assert expected.remaining(drawn(*seen)) > 0
     assert expected.remaining([]) == expected.tokens
-
-
-def row(**fields: Any) -> dict[str, Any]:
-    given_ = {"run": "r", "attempt": 1, "strategy": "s", "question_id": "1", "pool": "sequential"}
-    at = {"chain": 0, "round": 0, "sample": 0, "request_digest": "d", "seed": 0}
-    return {**dict.fromkeys(SCHEMA.names), **given_, **at, **fields}
-
-
-def test_running_means() -> None:
-    """By benchmark, over completions alone; nothing is said of benchmarks without any."""
-    table = table_of(
-        [
-            row(benchmark="b", completion_tokens=10),
-            row(benchmark="b", completion_tokens=20),
-            row(benchmark="b", completion_tokens=900, error="deadline: x"),
-            row(benchmark="c", completion_tokens=None, error="engine: x"),
-            row(benchmark="d", completion_tokens=7),
-        ]
-    )
-
-    assert running_means([table]) == {"b": 15.0, "d": 7.0}
-    assert running_means([table[:1], table[1:]]) == {"b": 15.0, "d": 7.0}
-    assert running_means([SCHEMA.empty_table()]) == running_means([]) == {}
 
 
 def test_phase_work_is_ordered_by_what_is_expected() -> None:

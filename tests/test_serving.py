@@ -265,22 +265,6 @@ async def test_what_changes_nothing_is_taken(tmp_path: Path) -> None:
     assert answer.json()["markovscale"]["ignored"] == noted
 
 
-async def test_an_answer_can_be_given_back_as_an_earlier_turn(tmp_path: Path) -> None:
-    """As the openai client gives it, with all its fields: its text is asked again, the reasoning
-    that came with it is not."""
-    generator = ScriptedGenerator(Script())
-    messages: list[Any] = [{"role": "user", "content": "1+1?"}]
-    async with endpoint(config(tmp_path), generator) as served:
-        ask = served.client.chat.completions.create
-        reply = (await ask(model="markovscale/base", messages=messages)).choices[0].message
-        assert (reply.model_extra or {})["reasoning_content"]
-        messages += [reply, {"role": "user", "content": "2+2?"}]
-        await ask(model="markovscale/base", messages=messages)
-    first, again, last = generator.served[-1].messages
-    assert (first.content, again.content) == ("1+1?", reply.content)
-    assert last.content.startswith("2+2?")
-
-
 @pytest.mark.parametrize(
     ("kind", "why", "status", "code"),
     [

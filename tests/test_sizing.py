@@ -75,18 +75,6 @@ def test_parameters_of_the_verifier_have_a_reward_head_for_the_output_head():
     assert verifier.parameters == generator.parameters - verifier.vocab * verifier.hidden + head
 
 
-def test_qwq_needs_two_l40s_for_room():
-    """61 GiB of weights are more than one L40S has, and the message says what is enough."""
-    with pytest.raises(ConfigError) as caught:
-        fit(make_model(), make_pool())
-
-    assert str(caught.value) == (
-        "a replica of m must hold its weights and 11,264 tokens: each GPU has 40.5 GiB at "
-        "gpu_memory_utilization 0.9, of which weights take 61.0 GiB and overhead 3.0 GiB, and the "
-        "context needs 2.8 GiB, got tensor_parallel_size 1; 2 can"
-    )
-
-
 def test_weights_alone_do_not_make_a_replica():
     """A replica that holds its weights but not one sequence of the longest context is refused."""
     model, pool = make_model(), make_pool(gpu_memory_utilization=0.82)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +41,6 @@ def test_the_rounds_to_come_are_those_of_the_chains_left(part: RunData) -> None:
         ("base", 20, 20),
         ("mr_thinking", 0, 20),
     ]
-
-
-def test_rounds_of_chains_under_way_are_counted_once(part: RunData) -> None:
-    """What unfinished chains have drawn is no longer to come; attempts add up."""
-    again = {**part.metrics[-1], "attempt": 2, "rounds": 30, "time": part.metrics[-1]["time"] + 9}
-    progress = progress_of(replace(part, metrics=[*part.metrics, again]))
-
-    assert progress.rounds == 50
-    assert progress.rounds_to_come == 130.0
-    assert (progress.rounds_per_s, progress.seconds_left) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -114,19 +102,6 @@ def test_status_of_a_run_that_ended_before_its_last_chain(
     part.run.resume(part.config)
     assert job.main([part.run.address]) == 0
     assert "stopped; resume" not in capsys.readouterr().out
-
-
-def test_status_for_a_script(part: RunData, capsys: pytest.CaptureFixture[str]) -> None:
-    """One JSON object; watching ends by itself where the run is over."""
-    part.run.folder.write_json("summary.json", {"attempts": 1})
-
-    assert job.main([part.run.address, "--json", "--watch", "0.1"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert (facts["state"], facts["done"], facts["asked"]) == ("stopped", 20, 40)
-    assert facts["seconds_left"] is None
-    (first, second) = facts["strategies"]
-    assert (first["label"], first["rule"], first["stops"]) == ("base", "last", {"budget": 20})
-    assert second["accuracy"] is None
 
 
 @pytest.mark.parametrize(

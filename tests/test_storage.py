@@ -18,13 +18,6 @@ def test_objects_appear_whole_or_not_at_all(tmp_path):
     assert folder.child("a").names() == ["b.json"]
 
 
-def test_a_missing_folder_is_empty(tmp_path):
-    """Reading before anything was written finds nothing, without an error."""
-    folder = Folder(str(tmp_path / "none"))
-
-    assert (folder.names(), folder.folders(), folder.has("x")) == ([], [], False)
-
-
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".hidden", "a..b", "x" * 129, "naïve"])
 def test_names_that_could_leave_their_folder_are_refused(name):
     """A name is one plain component."""

@@ -11,10 +11,9 @@ import pytest
 from jobs import evaluate
 from jobs.collect import print_suitability
 from pipeline.core.errors import ConfigError
-from pipeline.replay.pools import read_pool
 from pipeline.report.page import Report, report_page
 from pipeline.report.run_data import read_run
-from pipeline.report.suitability_view import contrast, suitability_of, suitability_of_pool
+from pipeline.report.suitability_view import contrast, suitability_of
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.suitability import LagCorrelation, Suitability, advice, suitability
 from tests.report_runs import made_up_config, question_rows, write_run
@@ -81,19 +80,6 @@ def test_a_collection_ends_with_what_its_chains_mean(
     write_run(config, "few", question_rows(5, ["made-up"]))
     print_suitability(f"{config.runtime.runs}/few")
     assert "made-up: Chains of 20 questions or more" in capsys.readouterr().out
-
-
-def test_a_pool_says_what_its_run_says() -> None:
-    """The diagnostics of a pool are those of its chains, scores and samples."""
-    pool = read_pool("tests/data/pool")
-    found = suitability_of_pool(pool)
-    again = suitability_of_pool(replace(pool, samples=0))
-
-    assert found is not None
-    assert again is not None
-    assert (found.questions, found.rounds) == (len(pool.questions), pool.rounds)
-    assert found.samples is not None
-    assert again == replace(found, samples=None)
 
 
 def test_the_advice_follows_what_the_pilot_shows() -> None:

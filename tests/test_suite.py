@@ -130,16 +130,6 @@ def test_a_signal_reaches_a_run_that_is_just_being_started(monkeypatch):
     assert time.monotonic() - began < 20
 
 
-def test_a_line_that_is_no_text_costs_no_run(capsys):
-    """What Ray or vLLM write of themselves comes out with a mark in place of what is no character,
-    and the run has its own status."""
-    odd = "import sys; sys.stdout.buffer.write(b'half \\xe2 of it\\n'); print('on')"
-    statuses = suite.run_all(["a", "b"], [script(odd), script("print('b')")], 2)
-
-    assert statuses == [0, 0]
-    assert {"[a] half \ufffd of it", "[a] on"} < set(capsys.readouterr().out.splitlines())
-
-
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(900)

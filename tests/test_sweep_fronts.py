@@ -37,7 +37,7 @@ from pipeline.paper.settings import Maker
 from pipeline.predictors.agreement_training import fit_agreement
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.costs import Cost
-from pipeline.replay.fronts import MARKS, SCHEMA, budgets, control_settings, named, sweep_fronts
+from pipeline.replay.fronts import MARKS, SCHEMA, control_settings, sweep_fronts
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, read_pool
 from pipeline.replay.sweep import sweep
@@ -181,18 +181,6 @@ def test_a_new_chain_strategy_is_swept_as_deep_as_the_chains(pool: str) -> None:
         exact = judged_by_state_machine(read, strategy)
         np.testing.assert_array_equal(tally.judged.completions_Q, exact.completions_Q)
         np.testing.assert_array_equal(tally.judged.verdict_RQ, exact.verdict_RQ)
-
-
-def test_controls_need_what_they_read() -> None:
-    """Without a and b there is no MarkovScale^*; without chains there are none."""
-    pool = read_pool(POOL)
-    assert {label for label, _ in control_settings(pool)} == {"base", "mr_thinking", "chain_asc"}
-    assert {label for label, _ in control_settings(made().believed.judged)} == {
-        "base", "mr_thinking", "chain_asc", "markovscale_star",
-    }  # fmt: skip
-    assert budgets(8) == [2, 3, 4, 6, 8]
-    assert budgets(20) == [2, 3, 4, 6, 8, 12, 16, 20]
-    assert named("mine", AnswerRule.VOTE) == "mine (vote)"
 
 
 def test_a_report_shows_the_fronts_beside_a_sweep(

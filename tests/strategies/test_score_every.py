@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Completion, Observation, Priors, Request, StopReason, Strategy
 from pipeline.records.journal import as_asked
-from pipeline.replay.chain_arrays import chain_arrays
 from pipeline.replay.exact import Replayed, drive
-from pipeline.replay.fast import FastReplay, replays_as_arrays
 from pipeline.replay.pool_rows import Digests
 from pipeline.strategies import STRATEGIES
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.sequential import MRThinking
 from pipeline.theory.stopping import StopRule
 from tests.generators import completion, question, scores
-from tests.pools import pool_question, pools
+from tests.pools import pool_question
 
 PRIORS = Priors(a=0.2, b=0.4, p0=0.3, p0_source="priors_file")
 
@@ -125,12 +121,3 @@ def test_what_a_score_costs_goes_with_it() -> None:
     assert as_asked(made, request) == replace(
         made, score=None, step_scores=None, verifier_tokens=0, prm_truncated=False
     )
-
-
-@given(pool=pools(rounds=6), strategy=sparse())
-def test_sweeps_replay_them_one_by_one(pool: Any, strategy: Any) -> None:
-    """Arrays know chains with every score only."""
-    assert replays_as_arrays(strategy) == (strategy.score_every == 1)
-    if strategy.score_every > 1:
-        with pytest.raises(ConfigError, match="only chains that score every round"):
-            FastReplay(chain_arrays(pool)).decide(strategy)
