@@ -146,12 +146,6 @@ class FakeCluster:
         """Ids of the nodes that live, without the head."""
         return sorted(node for node in self.raylets() if node != HEAD_NODE_ID)
 
-    def kill_node(self, node: str) -> None:
-        """Lose a node at once and without a word, as spot capacity is lost."""
-        raylet = self.raylets()[node]
-        for process in (raylet, *raylet.children(recursive=True)):
-            _signal(process, signal.SIGKILL)
-
     def stop(self) -> None:
         """End every process of this cluster."""
         for number, patience_s in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):

@@ -1,6 +1,5 @@
 """Runs on a cluster that outlives them: what is killed there, and what must not be left there."""
 
-import json
 import os
 import signal
 import subprocess
@@ -18,14 +17,6 @@ from tests.clusters import ENVIRONMENT
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
-APPS = """
-import json, ray
-from ray import serve
-ray.init(address="auto", log_to_driver=False)
-print(json.dumps({name: app.status for name, app in serve.status().applications.items()}))
-"""
-
-
 class Cluster:
     """A head and two nodes for controllers, as children of this process."""
 
@@ -38,23 +29,6 @@ class Cluster:
         )
         labels = {"pool": "controllers"}
         self.nodes = [self.ray.add_node(num_cpus=2, num_gpus=0, labels=labels) for _ in range(2)]
-
-    def python(self, code: str) -> str:
-        """What a program that joins the cluster prints last."""
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "RAY_ADDRESS": self.ray.address},
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=True,
-        )
-        lines = done.stdout.splitlines()
-        return lines[-1] if lines else ""
-
-    def apps(self) -> dict[str, str]:
-        """Status of every Serve application."""
-        return json.loads(self.python(APPS))
 
 
 @pytest.fixture
@@ -71,12 +45,11 @@ def cluster(monkeypatch):
 class Run:
     """A run on the cluster, attempt by attempt."""
 
-    def __init__(self, cluster, folder, host) -> None:
+    def __init__(self, cluster, folder) -> None:
         self.cluster, self.folder, self.run = cluster, folder, folder / "runs" / "r"
         self.jobs: list[Job] = []
         self.config = scripted_run(
             folder,
-            host=host,
             size=20,
             strategies=["mr_thinking"],
             controllers={"num_cpus": 0.5, "label_selector": {"pool": "controllers"}},
@@ -105,23 +78,16 @@ class Run:
 
 
 @pytest.fixture
-def run_on(cluster, tmp_path):
-    """Makes a run on the cluster; ends its drivers afterwards."""
-    made = []
-
-    def make(host):
-        made.append(Run(cluster, tmp_path, host))
-        return made[-1]
-
-    yield make
-    for run in made:
-        for job in run.jobs:
-            job.end()
+def run(cluster, tmp_path):
+    """A run on the cluster, whose drivers end afterwards."""
+    made = Run(cluster, tmp_path)
+    yield made
+    for job in made.jobs:
+        job.end()
 
 
-def test_plain_actors_die_with_their_driver(run_on):
+def test_plain_actors_die_with_their_driver(run):
     """After SIGKILL of the driver no engine, controller or watch of it survives a few seconds."""
-    run = run_on("actors")
     job = run.start()
     engines = titled(os.getpid(), "ray::EngineHost")
     job.kill(signal.SIGKILL)
@@ -144,9 +110,8 @@ def test_plain_actors_die_with_their_driver(run_on):
 
 
 @pytest.mark.parametrize("how", ["killed", "drained"])
-def test_a_node_with_controllers_that_goes_away(cluster, run_on, how):
+def test_a_node_with_controllers_that_goes_away(cluster, run, how):
     """Their chains go on from the journal on the other node."""
-    run = run_on("actors")
     job = run.start()
     until(lambda: rounds_durable(run.run) >= 5, 100)
     (controller,) = job.controllers()
