@@ -7,6 +7,7 @@ tests that start them without the mark fail.
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -56,6 +57,12 @@ TINY_POOL: dict[str, Any] = {
 }
 
 
+def pytest_collection_finish() -> None:
+    """Leave modules and tests, which stay to the end, out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def default_signals() -> Iterator[None]:
     """What a child inherits of signals must not depend on how the tests were started (nohup, &)."""
@@ -86,13 +93,13 @@ def _marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_chart_script(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[None]:
+def _one_chart_script(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The script that draws charts takes seconds to bundle: the workers share one."""
-    from pipeline.report import html
-
-    if worker_id == "master":
+    if "PYTEST_XDIST_WORKER" not in os.environ:
         yield
         return
+    from pipeline.report import html
+
     bundle = html.vega
 
     @cache
