@@ -30,7 +30,7 @@ from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipeline.answers.answer_rules import Rule
-    from pipeline.report.chain_view import Candidate, CellCurve
+    from pipeline.report.chain_view import Candidate
     from pipeline.report.run_data import RunData
     from pipeline.results.compare import Comparison
     from pipeline.statistics.intervals import Interval
@@ -65,8 +65,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     from jobs.tables import print_synthetic
-    from pipeline.report.chain_view import candidates
-    from pipeline.report.comparison import comparisons_of, pilots_of
+    from pipeline.report.chain_view import candidates, pilots_of
+    from pipeline.report.comparison import comparisons_of
     from pipeline.report.run_data import read_runs
 
     log_to_stderr(arguments.level)
@@ -79,20 +79,23 @@ def main(argv: list[str] | None = None) -> int:
                 f"a run to compare must have outcomes, {run.run.address} has none yet"
             )
     rule = None if arguments.rule is None else _rule(arguments.rule, runs)
-    pilots = pilots_of(runs)
+    pilots = pilots_of([cell for run in runs for cell in run.cells])
     made = comparisons_of(runs, arguments.strategy, rule) if len(runs) < 3 else []
     if len(runs) > 2 and not pilots:
         raise ConfigError(
             "three runs and more are ranked as pilots: they must have MR-Thinking chains of "
             "different backbones on one benchmark"
         )
+    ranks = {
+        benchmark: candidates(curves, arguments.n or max(curve.of.n for curve in curves))
+        for benchmark, curves in pilots.items()
+    }
     if arguments.json:
         facts = {
             "synthetic": any(run.synthetic for run in runs),
             "comparisons": [_facts(c) for c in made],
             "pilots": {
-                benchmark: [_candidate(c) for c in candidates(curves, _most(curves, arguments.n))]
-                for benchmark, curves in pilots.items()
+                benchmark: [_candidate(c) for c in ranked] for benchmark, ranked in ranks.items()
             },
         }
         print(json.dumps(facts))
@@ -102,8 +105,8 @@ def main(argv: list[str] | None = None) -> int:
         if run.synthetic:
             print_synthetic(console, run.run_id)
     _print_comparisons(console, made)
-    for benchmark, curves in pilots.items():
-        _print_pilots(console, benchmark, curves, arguments.n)
+    for benchmark, ranked in ranks.items():
+        _print_pilots(console, benchmark, ranked)
     return 0
 
 
@@ -145,7 +148,7 @@ def _facts(c: Comparison) -> dict[str, Any]:
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
-    cell = candidate.curve.cell
+    cell = candidate.curve.of
     return {
         "backbone": cell.backbone,
         "run": cell.run,
@@ -163,19 +166,18 @@ def _interval(found: Interval | None) -> dict[str, float] | None:
     return {name: getattr(found, name) for name in ("value", "low", "high")} if known else None
 
 
-def _most(curves: list[CellCurve], n: int | None) -> int:
-    return n or max(curve.cell.n for curve in curves)
-
-
 def _print_comparisons(console: Console, made: list[Comparison]) -> None:
-    from pipeline.report.verdict import one_question
+    from pipeline.report import words
+    from pipeline.report.verdict import differences, figures_words, one_question
 
     for benchmark in dict.fromkeys(c.first.benchmark for c in made):
         own = [c for c in made if c.first.benchmark == benchmark]
         console.print(f"\n{benchmark}", style="bold")
         for c in own:
             console.print(f"\n  {_sides(c)}{' (primary)' if c.primary else ''}", soft_wrap=True)
-            for text in (_accuracy(c), _tokens(c)):
+            apart = differences(c) or ["No question is graded on both sides."]
+            tokens = f"The difference in tokens per question is {words.count_with(c.tokens)}."
+            for text in (figures_words(c), *apart, tokens):
                 console.print(f"    {text}", soft_wrap=True)
         for n in sorted({c.n_questions for c in own if c.n_questions}):
             tests = max(c.tests for c in own if c.n_questions == n)
@@ -188,34 +190,6 @@ def _print_comparisons(console: Console, made: list[Comparison]) -> None:
         )
 
 
-def _accuracy(c: Comparison) -> str:
-    from pipeline.report import words
-    from pipeline.report.verdict import verdict_words
-
-    if c.accuracy is None or c.p_adjusted is None:
-        return "accuracy: no question is graded on both sides"
-    first, second = c.first.accuracy, c.second.accuracy
-    ends = words.points_range(c.accuracy.low, c.accuracy.high)
-    left_out = f", {c.left_out} left out of the difference" if c.left_out else ""
-    return (
-        f"accuracy: {words.percent_with(first)} against {words.percent_with(second)}; difference "
-        f"{words.points(c.accuracy.value)} points {ends}; right on one "
-        f"side alone {c.only_first} and {c.only_second} of "
-        f"{words.plural(c.n_questions, 'question')}{left_out}; McNemar "
-        f"{words.p_value(c.p_adjusted)}: {verdict_words(c)}"
-    )
-
-
-def _tokens(c: Comparison) -> str:
-    from pipeline.report import words
-
-    ends = ", ".join(words.count(end) for end in (c.tokens.low, c.tokens.high))
-    return (
-        f"tokens a question: difference {words.count(c.tokens.value)} [{ends}]; saved "
-        f"{words.percent_with(c.saved)}"
-    )
-
-
 def _sides(c: Comparison) -> str:
     first, second = c.first.of.cell.name, c.second.of.cell.name
     if c.first.rule == c.second.rule:
@@ -223,12 +197,24 @@ def _sides(c: Comparison) -> str:
     return f"{first} by {c.first.rule} against {second} by {c.second.rule}"
 
 
-def _print_pilots(console: Console, benchmark: str, curves: list[CellCurve], n: int | None) -> None:
+def _print_pilots(console: Console, benchmark: str, ranked: list[Candidate]) -> None:
     from jobs.tables import text_table
-    from pipeline.report.chain_view import PILOTS, pilot_rows
+    from pipeline.report import words
 
-    rows = pilot_rows(curves, _most(curves, n))
-    console.print(text_table(f"{benchmark}: backbones by L", PILOTS, rows, fold=True))
+    header = ("backbone", "run", "L [95 %]", "p0", "accuracy at N", "tokens at N", "questions")
+    rows = [
+        (
+            one.curve.of.backbone,
+            one.curve.of.run,
+            words.percent_with(one.curve.fit.stationary_accuracy),
+            words.percent(one.curve.p0),
+            f"{words.percent(one.expected_accuracy)} at {one.n}",
+            words.count(one.expected_tokens),
+            str(len(one.curve.of.rows)),
+        )
+        for one in ranked
+    ]
+    console.print(text_table(f"{benchmark}: backbones by L", header, rows, fold=True))
     console.print(
         "L so counted is nearly the mean accuracy of the pilots' rounds and ranks as it does. "
         "Where intervals overlap, the pilots are too small to tell.",

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.table import Table
 
 from jobs.cli import VerbParser, add_shared, at_least, log_to_stderr, number, terminal
@@ -40,7 +41,7 @@ class Pilot:
     cells: Sequence[Cell]
     speed: Speed | None
     """None where it has no counters, or ran on no GPU."""
-    cautions: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    from pipeline.report.forecast import forecasts_of, powers_of
+    from pipeline.report.forecast import forecasts_of, powers_of, total_tokens
 
     log_to_stderr(arguments.level)
     pilot = read_pilot(arguments.run)
@@ -107,18 +108,29 @@ def main(argv: list[str] | None = None) -> int:
     speed, source = _speed(arguments.tokens_per_gpu_second, pilot.speed)
     if speed is None and arguments.price_gpu_hour is not None:
         raise ConfigError(f"--price-gpu-hour must have a speed: {source}")
-    found = _Found(
-        address=arguments.run,
-        pilot=pilot,
-        forecasts=forecasts_of(pilot.cells, questions, arguments.rounds),
-        powers=powers_of(pilot.cells, arguments.difference / 100, arguments.strategy),
-        prices=_Prices(speed, arguments.price_gpu_hour, arguments.price_million_tokens),
-        source=source,
-    )
+    forecasts = forecasts_of(pilot.cells, questions, arguments.rounds)
+    powers = powers_of(pilot.cells, arguments.difference / 100, arguments.strategy)
+    prices = _Prices(speed, arguments.price_gpu_hour, arguments.price_million_tokens)
+    notes = _notes(pilot.cells, forecasts, source)
+    tokens = total_tokens(forecasts)
     if arguments.json:
-        print(json.dumps(_as_json(found)))
-    else:
-        _print(found)
+        found = {
+            "pilot": arguments.run,
+            "cautions": list(pilot.warnings),
+            "forecasts": [asdict(f) | prices.as_json(f.tokens) for f in forecasts],
+            "power": [asdict(power) for power in powers],
+            "whole_run": {"tokens": asdict(tokens)} | prices.as_json(tokens),
+            "tokens_per_gpu_second": speed,
+            "notes": notes,
+        }
+        print(json.dumps(found))
+        return 0
+    console = terminal()
+    for warning in pilot.warnings:
+        console.print(f"warning: {warning}", soft_wrap=True)
+    _print_forecasts(console, arguments.run, pilot, forecasts, prices)
+    for said in (_whole_run(tokens, prices), *map(_power_words, powers), *notes):
+        console.print(said, soft_wrap=True)
     return 0
 
 
@@ -139,21 +151,21 @@ def read_pilot(address: str) -> Pilot:
         synthetic = ("scripted engines made this pool, no model did",) if pool.synthetic else ()
         return Pilot(pool_cells(pool), None, synthetic)
     run = read_run(address)
-    cautions = list(run.cautions)
+    warnings = list(run.warnings)
     if run.synthetic:
-        cautions.insert(0, "scripted engines made this run, no model did")
+        warnings.insert(0, "scripted engines made this run, no model did")
     if run.chains_done < run.chains:
-        cautions.append(
+        warnings.append(
             f"{run.chains_done:,} of {run.chains:,} chains are done; short ones are done first, "
             f"so they are no random sample: resume the pilot for a forecast that holds"
         )
     gpus = {role: float(pool.gpus) for role, pool in run.config.runtime.pools.items()}
     if failed := sum(has_failed(row) for cell in run.cells for row in cell.rows):
-        cautions.append(
+        warnings.append(
             f"{failed:,} of {run.chains_done:,} chains failed: they count as wrong, and drew less "
             f"than they would have"
         )
-    return Pilot(run.cells, speed_of(run.metrics, gpus), cautions)
+    return Pilot(run.cells, speed_of(run.metrics, gpus), warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +187,9 @@ class _Prices:
             found["price_by_tokens"] = scaled(tokens, self.million / 1e6)
         return found
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """All that is forecast from a pilot."""
-
-    address: str
-    pilot: Pilot
-    forecasts: Sequence[Forecast]
-    powers: Sequence[Power]
-    prices: _Prices
-    source: str
-    """Where the speed of `prices` is from."""
+    def as_json(self, tokens: Interval) -> dict[str, Any]:
+        """`of` for a script."""
+        return {name: asdict(value) for name, value in self.of(tokens).items()}
 
 
 def _published(cell: Cell) -> int:
@@ -212,12 +215,12 @@ def _speed(given: float | None, seen: Speed | None) -> tuple[float | None, str]:
     )
 
 
-def _notes(found: _Found) -> list[str]:
+def _notes(cells: Sequence[Cell], forecasts: Sequence[Forecast], source: str) -> list[str]:
+    """What a forecast rests on, and what it leaves out; `source` is that of the speed."""
     from pipeline.planning.pilot import LEAST_QUESTIONS
     from pipeline.report import words
     from pipeline.report.forecast import CHAIN, too_few
 
-    cells, source = found.pilot.cells, found.source
     fixed = dict.fromkeys(cell.label for cell in cells if cell.kind != CHAIN)
     notes = [
         "the questions must be of the same kind as the pilot's, drawn at random, and asked with "
@@ -231,7 +234,7 @@ def _notes(found: _Found) -> list[str]:
             f"{words.listed(few)}"
         )
     drawn = min((cell.n for cell in cells if cell.kind == CHAIN), default=0)
-    if any(f.completions > 2 * drawn for f in found.forecasts if f.seen is None):
+    if any(f.completions > 2 * drawn for f in forecasts if f.seen is None):
         notes.append(
             f"more than twice the pilot's {drawn} rounds: where accuracy still moves in its last "
             f"ones, the interval is wide and rests on the chain's curve; a deeper pilot narrows it"
@@ -245,39 +248,36 @@ def _notes(found: _Found) -> list[str]:
     return notes
 
 
-def _print(found: _Found) -> None:
+def _print_forecasts(
+    console: Console, address: str, pilot: Pilot, forecasts: Sequence[Forecast], prices: _Prices
+) -> None:
     from pipeline.report import words
-    from pipeline.report.forecast import scaled, total_tokens
 
-    console, pilot, forecasts, prices = terminal(), found.pilot, found.forecasts, found.prices
-    for caution in pilot.cautions:
-        console.print(f"warning: {caution}", soft_wrap=True)
     models = words.listed(list(dict.fromkeys(cell.backbone for cell in pilot.cells)))
     for benchmark in dict.fromkeys(f.benchmark for f in forecasts):
         here = [f for f in forecasts if f.benchmark == benchmark]
         asked = max(f.pilot + f.left_out for f in here)
         console.print(
             f"{benchmark}: {here[0].questions:,} other questions, from a pilot of "
-            f"{words.plural(asked, 'question')} ({found.address}, {models})",
+            f"{words.plural(asked, 'question')} ({address}, {models})",
             soft_wrap=True,
         )
         console.print(_table(here, prices))
         for f in {f.label: f for f in here if f.left_out}.values():
             console.print(f"{f.label}: {f.left_out:,} questions of the pilot were not graded")
-    tokens = total_tokens(forecasts)
+
+
+def _whole_run(tokens: Interval, prices: _Prices) -> str:
+    from pipeline.report.forecast import scaled
+
     costs = "".join(
         f", {name.replace('_', ' ')} {_amount(value, 1)}"
         for name, value in prices.of(tokens).items()
     )
-    console.print(
+    return (
         f"whole run, every strategy with all its completions: {_amount(scaled(tokens, 1e-6), 3)} "
-        f"million completion tokens{costs} (ends of the rows added up, so wider than 90 %)",
-        soft_wrap=True,
+        f"million completion tokens{costs} (ends of the rows added up, so wider than 90 %)"
     )
-    for power in found.powers:
-        console.print(_power_words(power), soft_wrap=True)
-    for note in _notes(found):
-        console.print(note, soft_wrap=True)
 
 
 def _power_words(power: Power) -> str:
@@ -324,25 +324,6 @@ def _amount(interval: Interval, digits: int) -> str:
         f"{x:,.{digits if x < 100 else 0}f}" for x in (interval.low, interval.value, interval.high)
     )
     return f"{value} [{low}, {high}]"
-
-
-def _as_json(found: _Found) -> dict[str, Any]:
-    from pipeline.report.forecast import total_tokens
-
-    prices, tokens = found.prices, total_tokens(found.forecasts)
-
-    def with_prices(values: dict[str, Any], of: Interval) -> dict[str, Any]:
-        return values | {name: asdict(value) for name, value in prices.of(of).items()}
-
-    return {
-        "pilot": found.address,
-        "cautions": list(found.pilot.cautions),
-        "forecasts": [with_prices(asdict(f), f.tokens) for f in found.forecasts],
-        "power": [asdict(power) for power in found.powers],
-        "whole_run": with_prices({"tokens": asdict(tokens)}, tokens),
-        "tokens_per_gpu_second": prices.speed,
-        "notes": _notes(found),
-    }
 
 
 if __name__ == "__main__":

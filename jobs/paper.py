@@ -73,8 +73,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
-    from pipeline.paper.build import build
     from pipeline.paper.evaluation import add_runs
+    from pipeline.paper.page import build
     from pipeline.replay.costs import Cost
     from pipeline.report.published import NONE_PUBLISHED, read_published
     from pipeline.report.run_data import read_run
@@ -112,7 +112,7 @@ def _evaluations(arguments: argparse.Namespace, cost: Cost) -> list[Evaluation]:
     from pipeline.config.science import PriorsConfig
     from pipeline.paper.beliefs import from_other_half, predicted
     from pipeline.paper.evaluation import evaluate
-    from pipeline.paper.settings import Maker
+    from pipeline.paper.replays import Maker
     from pipeline.replay.pools import read_pool
 
     parts: dict[tuple[str, str], CompletionPool] = {}

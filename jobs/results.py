@@ -9,8 +9,7 @@ from pipeline.planning.run_caps import Capped
 from pipeline.records.run_dir import RunDir
 from pipeline.report.run_data import read_run
 from pipeline.report.summary import SUMMARY_VERSION, chain_fits, summarise, summed
-from pipeline.report.usage import endpoint_usage, judge_usage, ledger
-from pipeline.report.utilisation import pool_report
+from pipeline.report.usage import endpoint_usage, judge_usage, ledger, pool_report
 
 
 def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
@@ -32,7 +31,7 @@ def write_summary(run: RunDir, capped: Capped | None = None) -> dict[str, Any]:
         "attempts": attempts,
         "capped": capped and {**asdict(capped), "attempt": run.newest().number},
         "not_run": [each.as_dict() for each in found.not_run],
-        "warnings": list(found.cautions),
+        "warnings": list(found.warnings),
         "strategies": summarise(found.cells, runtime.prices()),
         "chain_fits": chain_fits(found.cells),
         "ledger": ledger(metrics, _with_engines(run) or attempts, run.journal),

@@ -22,7 +22,7 @@ from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.text import encodable
 from pipeline.records.questions import QUESTIONS_FILE, questions_table, read_questions
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.report.cautions import left_out
+from pipeline.report.run_warnings import left_out
 from pipeline.store.storage import Folder, check_name, fresh_token, resolve
 
 logger = logging.getLogger(__name__)

@@ -158,7 +158,7 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
     from pipeline.planning.phase_work import phase_count
     from pipeline.planning.run_caps import standing
     from pipeline.report import words
-    from pipeline.report.capped import first_words
+    from pipeline.report.run_warnings import capped_words
 
     share = words.percent(progress.done / progress.asked if progress.asked else None, 0)
     phases = phase_count(strategies_of(run.config.science))
@@ -172,7 +172,7 @@ def _lines(run: RunData, progress: RunProgress, state: str, now: float) -> list[
     if progress.limits:
         lines.append(standing(progress.limits))
     if run.capped is not None and state == "capped":
-        return [*lines, f"capped: {first_words(run.capped, run.not_run)}"]
+        return [*lines, f"capped: {capped_words(run.capped, run.not_run)}"]
     resume = f"python -m jobs.evaluate --resume {run.run.address}"
     if over:
         if progress.told_at is not None:

@@ -17,10 +17,9 @@ from jobs.cli import terminal
 from pipeline.answers.answer_rules import RULES, AnswerRule, rule_named
 from pipeline.planning.run_caps import Capped
 from pipeline.report import words
-from pipeline.report.capped import NotRun, first_words
-from pipeline.report.usage import as_sentence, judge_words, usage_words
-from pipeline.report.utilisation import as_lines
-from pipeline.results.settings import fields_words, varied
+from pipeline.report.run_warnings import NotRun, capped_words
+from pipeline.report.usage import judge_words, ledger_words, pool_words, usage_words
+from pipeline.results.column import fields_words, varied
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +80,7 @@ def print_summary(summary: Row, address: str, *, verbose: bool = False) -> None:
     if summary["capped"] is not None:
         cap = {name: summary["capped"][name] for name in ("name", "spent", "cap")}
         left = [NotRun(**each) for each in summary["not_run"]]
-        _print_marked(console, "capped:", first_words(Capped(**cap), left))
+        _print_marked(console, "capped:", capped_words(Capped(**cap), left))
     if summary["chains_done"] < summary["chains"]:
         console.print(f"partial: {summary['chains_done']} of {summary['chains']} chains are done")
     for warning in summary["warnings"]:
@@ -91,12 +90,12 @@ def print_summary(summary: Row, address: str, *, verbose: bool = False) -> None:
     for fit in summary["chain_fits"]:
         console.print(_chain(fit), soft_wrap=True)
     used = summary.get("usage")
-    said = as_sentence(summary["ledger"]) if used is None else usage_words(used)
+    said = ledger_words(summary["ledger"]) if used is None else usage_words(used)
     console.print(said, soft_wrap=True, highlight=False)
     if (judged := summary.get("judge_usage")) is not None:
         console.print(judge_words(judged), soft_wrap=True, highlight=False)
     if verbose and summary["pools"] is not None:
-        for line in as_lines(summary["pools"]):
+        for line in pool_words(summary["pools"]):
             console.print(line, soft_wrap=True)
     console.print(f"run directory: {address}", soft_wrap=True)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.report.utilisation import EMPTY, pool_report
+from pipeline.report.usage import EMPTY, pool_report
 
 SLOTS = 10
 

@@ -17,9 +17,9 @@ from jobs.tables import print_summary
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.records.run_dir import RunDir
-from pipeline.report.cautions import cautions
 from pipeline.report.page import Report, report_page
 from pipeline.report.run_data import read_run
+from pipeline.report.run_warnings import warnings_of
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 
 
@@ -86,13 +86,13 @@ def test_a_thinking_budget_that_was_not_kept_is_told(tmp_path: Path) -> None:
     values = config.model_dump(mode="json")
     values["science"]["decoding"]["thinking_budget"] = 10
     run = write_run(RunConfig.parse(values), "r", question_rows(20, ["made-up"]), MadeUp())
-    told = read_run(run.address).cautions
+    told = read_run(run.address).warnings
     values["science"]["decoding"]["thinking_budget"] = 9_000
     other = write_run(RunConfig.parse(values), "s", question_rows(20, ["made-up"]), MadeUp())
 
     assert len(told) == 1
     assert told[0].startswith("the engine ignored the thinking budget of 10 tokens")
-    assert read_run(other.address).cautions == ()
+    assert read_run(other.address).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_a_gate_that_decides_alike_for_all_is_named_with_its_numbers(
     }
     write_run(config, "run", question_rows(2, ["made-up"]))
     run = RunDir.open(f"{config.runtime.runs}/run")
-    [said] = cautions(run, config, [row] * 30)
+    [said] = warnings_of(run, config, [row] * 30)
     mixed = [{**row, "stop_reason": "gated" if i % 2 else "budget"} for i in range(60)]
 
     assert f"stopped {30 if reason == 'gated' else 0} of 30 chains of made-up" in said
     assert f"mean p0 is {p0:.3f}, L 0.750" in said
-    assert cautions(run, config, mixed) == ()
+    assert warnings_of(run, config, mixed) == ()

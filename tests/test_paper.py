@@ -23,7 +23,7 @@ from pipeline.paper.evaluation import (
 )
 from pipeline.paper.figures import convergence
 from pipeline.paper.orders import SampleOrders
-from pipeline.paper.settings import GAMMAS, TAUS, Maker, budgets_of
+from pipeline.paper.replays import GAMMAS, TAUS, Maker, budgets_of
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.judging import judged_by_state_machine, rights
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
@@ -231,7 +231,7 @@ def test_oracle_and_pass_at_n_are_those_of_the_library() -> None:
 def test_calibrated_scores_are_fitted_on_the_other_half() -> None:
     """Mapped scores of a half do not change with its verdicts, and keep the order of scores."""
     mapped = made().replays.with_calibrated_scores()
-    scores = mapped._fast["judged"].chains.score_QT
+    scores = mapped._fast["judged"][0].chains.score_QT
     raw = made().replays.chains.score_QT
     for half in (0, 1):
         mine = made().believed.half_Q == half

@@ -20,7 +20,7 @@ from jobs.pool_config import pool_config
 from jobs.results import write_summary
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.paper import opponents
-from pipeline.paper.settings import GAMMAS, TAUS
+from pipeline.paper.replays import GAMMAS, TAUS
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.other_strategies import replay_other
 from pipeline.replay.pool_export import export_pool

@@ -10,9 +10,9 @@ import pytest
 from pipeline.core.protocol import Failure, Observation, Priors, Question
 from pipeline.paper import controls, opponents
 from pipeline.paper.beliefs import from_other_half
-from pipeline.paper.build import build
 from pipeline.paper.evaluation import Evaluation, evaluate
-from pipeline.paper.settings import Maker
+from pipeline.paper.page import build
+from pipeline.paper.replays import Maker
 from pipeline.replay.pools import CompletionPool, PoolQuestion
 from tests.generators import completion
 from tests.pools import pool_of, pool_question

@@ -18,7 +18,6 @@ from pipeline.report.chain_view import bounds_view, candidates, round_curve
 from pipeline.report.comparison import Reading, against_rivals, column_of
 from pipeline.report.html import Html, h, script_json
 from pipeline.report.page import Report, report_page
-from pipeline.report.paper_tables import paper_tables
 from pipeline.report.published import NOTHING, Published, read_published
 from pipeline.report.questions import (
     browser_data,
@@ -27,6 +26,7 @@ from pipeline.report.questions import (
 )
 from pipeline.report.run_data import Cell, RunData, read_run
 from pipeline.report.spending import bill_of, troubles
+from pipeline.report.strategy_tables import paper_tables
 from pipeline.report.sweeps import sweep_section
 from pipeline.report.tables import Entry, Table, csv_of, html_of, latex, latex_of
 from pipeline.report.verdict import corrected_interval, verdict_of
@@ -224,14 +224,14 @@ def test_bounds_need_independent_samples(run: RunData) -> None:
     pool = cell(run, "self_consistency")
     blind = tuple({**row, "round_verdicts": [None] * 8} for row in pool.rows)
 
-    found = bounds_view(curve, run.cells)
-    assert found.bounds is not None
-    assert sum(found.bounds.n_questions.values()) == 40
-    assert "8 samples" in found.source
-    missing = bounds_view(curve, [curve.cell])
-    assert (missing.bounds, "were not run" in missing.source) == (None, True)
-    ungraded = bounds_view(curve, [replace(pool, rows=blind)])
-    assert (ungraded.bounds, "is graded" in ungraded.source) == (None, True)
+    found, source = bounds_view(curve, run.cells)
+    assert found is not None
+    assert sum(found.n_questions.values()) == 40
+    assert "8 samples" in source
+    missing, source = bounds_view(curve, [curve.of])
+    assert (missing, "were not run" in source) == (None, True)
+    ungraded, source = bounds_view(curve, [replace(pool, rows=blind)])
+    assert (ungraded, "is graded" in source) == (None, True)
 
 
 def test_the_bill_adds_up(run: RunData) -> None:
@@ -379,7 +379,7 @@ def test_the_paper_stands_beside_ours_where_it_matches(
     assert entry(main, "MarkovScale*", 0).paper[0] == 0.70
     assert entry(main, "MarkovScale* (forecast)", 0).paper == NOTHING
     assert entry(main, "MarkovScale* (no-gate)", 0).paper == NOTHING
-    assert entry(tables["variants"], "MR-Thinking", 0).paper[1] == 21868
+    assert entry(main, "MR-Thinking", 0).paper[1] == 21868
     assert entry(ablation, "w/o OS + SG", 0).paper[0] == 0.912
     assert entry(ablation, "w/o Scaling Gating (SG)", 0).column is not None
     assert entry(ablation, "w/o Optimal Stopping (OS)", 0).column is not None
@@ -463,6 +463,6 @@ def test_tables_are_written_for_pages_sheets_and_papers(run: RunData, paper: Pub
     assert lines[0].startswith("table,backbone,benchmark,row,column,method,n,setting")
     assert len(lines) == 1 + len(main.rows)
     assert r"(99.0$^\dagger$)" in typeset
-    assert r"MarkovScale\textsuperscript{t} & not run \\" in typeset
+    assert r"MarkovScale\textsuperscript{t} & not run & not run \\" in typeset
     assert r"\toprule" in typeset
     assert latex("50 % a_b & {x}") == r"50 \% a\_b \& \{x\}"

@@ -13,9 +13,9 @@ import pytest
 
 from pipeline.paper.aggregates import macro
 from pipeline.paper.beliefs import from_other_half
-from pipeline.paper.build import build
 from pipeline.paper.evaluation import evaluate
-from pipeline.paper.settings import Maker
+from pipeline.paper.page import build
+from pipeline.paper.replays import Maker
 from pipeline.replay.pools import read_pool
 from pipeline.results.column import Column, numbered
 from pipeline.results.compare import compare

@@ -13,7 +13,7 @@ from jobs.collect import print_suitability
 from pipeline.core.errors import ConfigError
 from pipeline.report.page import Report, report_page
 from pipeline.report.run_data import read_run
-from pipeline.report.suitability_view import contrast, suitability_of
+from pipeline.report.suitability_view import suitability_of
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.suitability import LagCorrelation, Suitability, advice, suitability
 from tests.report_runs import made_up_config, question_rows, write_run
@@ -29,18 +29,6 @@ def world(*, sees: bool, questions: int = 200, rounds: int = 9) -> Suitability:
     found = suitability(right.tolist(), (0.2 + 0.6 * scores).tolist())
     assert found is not None
     return found
-
-
-def test_worlds_are_contrasted_where_the_verifier_differs() -> None:
-    """Both benchmarks and their figures are named, the seeing one first, and what to choose."""
-    seen, unseen = world(sees=True), world(sees=False)
-    sentence = contrast({"blind": unseen, "seen": seen})
-
-    assert (seen.tells_apart, unseen.tells_apart) == (True, False)
-    assert sentence is not None
-    assert "apart on seen (AUC 1.00 [0.98, 1.00]; rightness 8 rounds apart correlates" in sentence
-    assert "On blind (AUC 0.50 [0.50, 0.50]; rightness 8 rounds apart" in sentence
-    assert sentence.index("stopping can pay") < sentence.index("prefer vote")
 
 
 def test_a_report_says_what_its_chains_mean(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from pipeline.paper.opponents import (
     policies,
 )
 from pipeline.paper.p0 import LOGISTIC, MAPPED
-from pipeline.paper.settings import Maker
+from pipeline.paper.replays import Maker
 from pipeline.predictors.agreement_training import fit_agreement
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.costs import Cost

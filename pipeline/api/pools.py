@@ -26,7 +26,7 @@ from pipeline.records.trajectory import Row
 from pipeline.replay.exact import RecordingKind, Replayed, check_replayable, replay_phases
 from pipeline.replay.fronts import SCHEMA as FRONTS
 from pipeline.replay.fronts import control_settings, sweep_fronts
-from pipeline.replay.judging import Answers, answers_of
+from pipeline.replay.judging import Answers, answers_of, reads_chains
 from pipeline.replay.pools import CompletionPool, PoolQuestion, read_pool
 from pipeline.replay.sweep import fitting, sweep_table
 from pipeline.replay.sweep import sweep as swept
@@ -71,7 +71,8 @@ def open_pool(path: Address, *, priors: Mapping[str, Any] | None = None) -> Comp
 def replay(
     strategy: Setting | Strategy, pool: CompletionPool, *, answer_rules: Rules | None = None
 ) -> pa.Table:
-    """What a strategy would have decided over a pool, exactly: a row a question.
+    """What a strategy would have decided over a pool, exactly: a row a question, or one a chain of
+    it where the pool has several and the strategy reads them.
 
     Args:
         strategy: as in a configuration, or an object of any class that a pool can replay.
@@ -79,7 +80,8 @@ def replay(
         answer_rules: of one's own, beside the shipped ones; None: those of the pool's run.
 
     Returns:
-        The columns of `Run.outcomes` that a replay knows; tokens are those that it would have cost.
+        The columns of `Run.outcomes` that a replay knows, and ``chain``, from 0; tokens are those
+        that it would have cost.
 
     Raises:
         ConfigError: at a strategy that a pool cannot replay, or a rule that cannot be had.
@@ -101,16 +103,19 @@ def replay(
         rules = _rules(_config(["base"], answer_rules), pool, answer_rules)
         rules = rules if default in rules else (*rules, default)
     check_replayable(strategy, RecordingKind.POOL)
-    answers = answers_of(pool)
+    several = pool.chains > 1 and reads_chains(pool, strategy)
     rows: list[Row] = []
-    for benchmark in pool.benchmarks:
-        mine = [q for q in pool.questions if q.question.benchmark == benchmark]
-        asked = [q.question for q in mine]
-        ends = replay_phases(strategy, asked, partial(_answer, answers))
-        made = [_row(label, q, ends[q.question.question_id], rules) for q in mine]
-        rows += _counted(made, rules)
+    for chain in range(pool.chains if several else 1):
+        of_chain = pool.with_chain(chain)
+        answers = answers_of(of_chain)
+        for benchmark in pool.benchmarks:
+            mine = [q for q in of_chain.questions if q.question.benchmark == benchmark]
+            asked = [q.question for q in mine]
+            ends = replay_phases(strategy, asked, partial(_answer, answers))
+            made = [_row(label, q, ends[q.question.question_id], rules) for q in mine]
+            rows += [{**row, "chain": chain} for row in _counted(made, rules)]
     known = [field for field in outcome_rows_schema(rules) if field.name not in _UNKNOWN]
-    return pa.Table.from_pylist(rows, schema=pa.schema(known))
+    return pa.Table.from_pylist(rows, schema=pa.schema([*known, pa.field("chain", pa.int32())]))
 
 
 def sweep(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pipeline.answers.verdict import Verdict
 from pipeline.config.run import RunConfig
 from pipeline.export.samples import samples
 from pipeline.export.source import Source, open_source
@@ -22,10 +21,10 @@ from pipeline.export.tables import (
 )
 from pipeline.records.side_files import flat
 from pipeline.replay.pools import CompletionPool
+from pipeline.report.chain_view import graded_in_round, share_of
 from pipeline.report.html import table
 from pipeline.report.questions import QuestionView, entries_of, find, views_of
 from pipeline.report.run_data import read_run
-from pipeline.statistics.intervals import share_interval
 from pipeline.store.storage import Address
 from pipeline.theory.estimate import estimate_clustered
 from pipeline.theory.markov import accuracy_after
@@ -85,7 +84,7 @@ class Run:
 
     def questions(self) -> pa.Table:
         """A row a question: text, gold answer and priors."""
-        return self.source.questions
+        return self.source.question_table
 
     def question(self, name: str | int) -> QuestionView:
         """One question with every chain round by round, as the report shows it; prints as text.
@@ -118,7 +117,7 @@ class Run:
 
         What is nested has dotted names (`pipeline.records.side_files`).
         """
-        rows = [flat(row) for row in self.source.run.metrics()]
+        rows = [flat(row) for row in self.source.metrics]
         names = list(dict.fromkeys(name for row in rows for name in row))
         return pa.table({name: [row.get(name) for row in rows] for name in names})
 
@@ -134,7 +133,7 @@ def open_run(path: Address) -> Run:
         DataError: where it cannot be read, or has no outcome yet.
     """
     source = open_source(str(path), 0.0)
-    return Run(source.run.run_id, source.config, source.synthetic, source.finished, source)
+    return Run(source.run_id, source.config, source.synthetic, source.finished, source)
 
 
 SCHEMA = pa.schema(
@@ -146,9 +145,6 @@ SCHEMA = pa.schema(
         *(pa.field(name, pa.float64()) for name in ("a", "b")),
     ]
 )
-
-Verdicts = Sequence[str | None]
-_GRADED = (Verdict.RIGHT.value, Verdict.WRONG.value)
 
 
 def accuracy_by_round(source: Run | CompletionPool) -> pa.Table:
@@ -165,59 +161,43 @@ def accuracy_by_round(source: Run | CompletionPool) -> pa.Table:
         several chains a question that of the questions' shares, all weighing the same),
         ``closed_form``, ``a`` and ``b`` (null where no transition was seen).
     """
-    chains: dict[str, list[tuple[str, Verdicts]]] = {}
-    for benchmark, question_id, verdicts in _chains(source):
-        chains.setdefault(benchmark, []).append((question_id, verdicts))
+    chains: dict[str, list[Chain]] = {}
+    for chain in _chains(source):
+        chains.setdefault(chain.benchmark, []).append(chain)
     rows = [row for benchmark, found in chains.items() for row in _rows(benchmark, found)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def _chains(source: Run | CompletionPool) -> Iterator[tuple[str, str, Verdicts]]:
+def _chains(source: Run | CompletionPool) -> Iterator[Chain]:
     if isinstance(source, CompletionPool):
-        for drawn in source.questions:
-            for verdicts in drawn.verdicts_by_chain:
-                yield *drawn.key, verdicts
-        return
-    chains = [cell for cell in source.source.cells if cell.strategy.kind == "mr_thinking"]
-    longest = max((cell.entry["n"] for cell in chains), default=0)
-    for cell, found in samples(source.source, texts=False):
-        if cell in chains and cell.entry["n"] == longest:
-            for sample in found:
-                asked = sample.question
-                yield asked["benchmark"], asked["question_id"], sample.outcome["round_verdicts"]
+        drawn = [(q.key, verdicts) for q in source.questions for verdicts in q.verdicts_by_chain]
+    else:
+        cells = [cell for cell in source.source.cells if cell.kind == "mr_thinking"]
+        longest = max((cell.n for cell in cells), default=0)
+        rows = [(cell, row) for cell in cells if cell.n == longest for row in cell.rows]
+        drawn = [((cell.benchmark, row["question_id"]), row["round_verdicts"])
+                 for cell, row in rows]  # fmt: skip
+    for (benchmark, question_id), verdicts in drawn:
+        labels = labels_of_verdicts(verdicts)
+        yield Chain(benchmark=benchmark, question_id=question_id, labels=labels, level=None)
 
 
-def _rows(benchmark: str, found: list[tuple[str, Verdicts]]) -> Iterator[dict[str, object]]:
-    chains = [
-        Chain(
-            benchmark=benchmark,
-            question_id=question_id,
-            labels=labels_of_verdicts(verdicts),
-            level=None,
-        )
-        for question_id, verdicts in found
-    ]
+def _rows(benchmark: str, chains: list[Chain]) -> Iterator[dict[str, object]]:
     counts = count_by_question(chains)
     seen = any(c.from_right + c.from_wrong for c in counts.values())
     fit = estimate_clustered(counts, labels=Labels.GOLD) if seen else None
     first: float | None = None
-    for number in range(max((len(verdicts) for _, verdicts in found), default=0)):
-        of_question: dict[str, list[bool]] = {}
-        for question_id, verdicts in found:
-            if len(verdicts) > number and verdicts[number] in _GRADED:
-                is_right = verdicts[number] == Verdict.RIGHT.value
-                of_question.setdefault(question_id, []).append(is_right)
-        graded = sum(map(len, of_question.values()))
-        right = sum(map(sum, of_question.values()))
-        if not graded:
+    for number in range(max(len(chain.labels) for chain in chains)):
+        graded = graded_in_round(chains, number)
+        interval = share_of(graded)
+        if interval is None:
             continue
-        interval = share_interval([sum(each) / len(each) for each in of_question.values()])
         first = interval.value if first is None else first
         yield {
             "benchmark": benchmark,
             "round": number,
-            "right": right,
-            "graded": graded,
+            "right": sum(map(sum, graded.values())),
+            "graded": sum(map(len, graded.values())),
             "accuracy": interval.value,
             "low": interval.low,
             "high": interval.high,

@@ -93,7 +93,7 @@ def card_of(source: Source, outcomes: int, completions: int) -> str:
         size=next((name for most, name in _SIZES if completions < most), "n>1M"),
         warning=_SYNTHETIC * source.synthetic + _PARTIAL * (not source.finished),
         generator=science.generator.model,
-        questions=source.questions.num_rows,
+        questions=source.question_table.num_rows,
         strategies=len(source.strategies),
         verified=f", scored by `{science.verifier.model}`" if science.verifier else "",
         outcomes=outcomes,
@@ -119,7 +119,7 @@ def _row(cell: Cell) -> str:
     if accuracy and accuracy["graded"]:
         low, value, high = (f"{100 * accuracy[name]:.1f}" for name in ("low", "accuracy", "high"))
         told = (f"{value} %", f"{low} to {high}", f"{accuracy['graded']:,}")
-    cells = (cell.benchmark.name, cell.label, cell.entry["n"], cell.rule.value, *told)
+    cells = (cell.benchmark, cell.label, cell.entry["n"], cell.rule.value, *told)
     return f"| {' | '.join(map(str, cells))} | {cell.entry['tokens_per_question']:,.0f} |"
 
 
@@ -139,5 +139,5 @@ def write_hf_dataset(source: Source, folder: Folder) -> None:
                     drawn.add(row)
         stopped.flush()
         drawn.flush()
-    data.write_table("questions.parquet", source.questions)
+    data.write_table("questions.parquet", source.question_table)
     folder.write("README.md", card_of(source, outcomes.rows, completions.rows).encode())

@@ -32,7 +32,7 @@ Json = dict[str, Any]
 def write_inspect(source: Source, folder: Folder) -> None:
     """Write the logs; one sample is in memory as JSON, and a line of the list for each."""
     for cell, found in samples(source):
-        with archive(folder, f"{cell.name}.eval") as log:
+        with archive(folder, f"{cell.file}.eval") as log:
             spec, plan = _spec(source, cell), _plan(cell)
             log.add(
                 "_journal/start.json", packed({"version": _VERSION, "eval": spec, "plan": plan})
@@ -94,7 +94,7 @@ def _sample(source: Source, cell: Cell, sample: Sample) -> Json:
                 "value": "C" if right else "I",
                 "answer": outcome[f"answer_{rule.value}"],
             }
-            for rule in cell.rules()
+            for rule in cell.applied()
             if (right := cell.right(outcome, question, rule)) is not None
         },
         "metadata": {
@@ -204,25 +204,26 @@ def _usage(tokens: Row, prices: Prices | None = None) -> Json:
 
 def _spec(source: Source, cell: Cell) -> Json:
     science, decoding = source.config.science, source.config.science.decoding
+    benchmark = source.benchmarks[cell.benchmark]
     return {
         "eval_id": _uid(source, cell, ""),
         "run_id": source.run.run_id,
         "task_id": _uid(source, cell, "task"),
         "created": _time(source.times[0]),
-        "task": f"{cell.benchmark.name}-{cell.label}",
+        "task": f"{cell.benchmark}-{cell.label}",
         "task_args": {"strategy": cell.label, "kind": cell.strategy.kind, "n": cell.entry["n"]},
         "solver": cell.strategy.kind,
         "solver_args": _settings(cell),
         "dataset": {
-            "name": cell.benchmark.name,
-            "location": hub_dataset(cell.benchmark) or cell.benchmark.path,
-            "samples": source.asked(cell.benchmark.name),
+            "name": cell.benchmark,
+            "location": hub_dataset(benchmark) or benchmark.path,
+            "samples": cell.asked,
         },
         "model": science.generator.model,
         "model_generate_config": {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
-            "max_tokens": cell.benchmark.max_tokens or decoding.max_tokens,
+            "max_tokens": benchmark.max_tokens or decoding.max_tokens,
             "seed": science.seed,
         },
         "config": {"epochs": 1},
@@ -250,18 +251,18 @@ def _plan(cell: Cell) -> Json:
 
 
 def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:
-    asked, done = source.asked(cell.benchmark.name), cell.entry["questions"]
+    asked, done = cell.asked, cell.entry["questions"]
     headline = {"scorer": cell.rule.value, "metric": "accuracy"}
     return {
         "version": _VERSION,
-        "status": "cancelled" if source.not_run(cell) else "success",
+        "status": "cancelled" if cell.not_run else "success",
         "eval": spec,
         "plan": plan,
         "results": {
             "total_samples": asked,
             "completed_samples": done - cell.entry["failed"],
             "scores": [_score(cell, rule) for rule in _headline_first(cell)],
-            **({"headline": headline} if cell.rule in cell.rules() else {}),
+            **({"headline": headline} if cell.rule in cell.applied() else {}),
         },
         "stats": {
             "started_at": _time(source.times[0]),
@@ -277,7 +278,7 @@ def _header(source: Source, cell: Cell, spec: Json, plan: Json) -> Json:
 
 def _headline_first(cell: Cell) -> list[Rule]:
     """Rules in the order in which a viewer shows them."""
-    return sorted(cell.rules(), key=lambda rule: rule != cell.rule)
+    return sorted(cell.applied(), key=lambda rule: rule != cell.rule)
 
 
 def _score(cell: Cell, rule: Rule) -> Json:
@@ -296,7 +297,7 @@ def _score(cell: Cell, rule: Rule) -> Json:
 
 def _uid(source: Source, cell: Cell, what: str) -> str:
     """22 characters that tell one thing of a run from another, the same at every export."""
-    text = "\x1f".join((source.run.run_id, cell.name, what))
+    text = "\x1f".join((source.run.run_id, cell.file, what))
     return hashlib.sha256(text.encode()).hexdigest()[:22]
 
 

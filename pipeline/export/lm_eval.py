@@ -27,7 +27,7 @@ def write_lm_eval(source: Source, folder: Folder) -> None:
     place = folder.child("".join(c if c.isalnum() or c in "._-" else "_" for c in model) or "model")
     place.write(f"results_{time}.json", json.dumps(_results(source), indent=2).encode())
     for cell, found in samples(source):
-        with writing(place, f"samples_{cell.name}_{time}.jsonl") as stream:
+        with writing(place, f"samples_{cell.file}_{time}.jsonl") as stream:
             for number, sample in enumerate(found):
                 for line in _lines(source, cell, sample, number):
                     stream.write(packed(line) + b"\n")
@@ -35,7 +35,7 @@ def write_lm_eval(source: Source, folder: Folder) -> None:
 
 def _results(source: Source) -> dict[str, Any]:
     science, started = source.config.science, source.times
-    tasks = {cell.name: cell for cell in source.cells}
+    tasks = {cell.file: cell for cell in source.cells}
     return {
         "results": {name: _result(cell) for name, cell in tasks.items()},
         "group_subtasks": {name: [] for name in tasks},
@@ -45,7 +45,7 @@ def _results(source: Source) -> dict[str, Any]:
                 "output_type": "generate_until",
                 "repeats": cell.entry["n"],
                 "metric_list": [{"metric": _METRIC}],
-                "filter_list": [{"name": rule.value} for rule in cell.rules()],
+                "filter_list": [{"name": rule.value} for rule in cell.applied()],
                 "metadata": {"version": 1.0, "strategy": cell.label, "usd": cell.entry.get("usd")},
             }
             for name, cell in tasks.items()
@@ -55,7 +55,7 @@ def _results(source: Source) -> dict[str, Any]:
         "higher_is_better": {name: {_METRIC: True} for name in tasks},
         "n-samples": {
             name: {
-                "original": source.asked(cell.benchmark.name),
+                "original": cell.asked,
                 "effective": cell.entry["questions"],
             }
             for name, cell in tasks.items()
@@ -77,8 +77,8 @@ def _results(source: Source) -> dict[str, Any]:
 
 
 def _result(cell: Cell) -> dict[str, Any]:
-    found: dict[str, Any] = {"alias": cell.name}
-    for rule in cell.rules():
+    found: dict[str, Any] = {"alias": cell.file}
+    for rule in cell.applied():
         counts = cell.entry["accuracy"][rule.value]
         share, graded = counts["accuracy"], counts["graded"]
         error = (share * (1 - share) / (graded - 1)) ** 0.5 if graded > 1 else "N/A"
@@ -100,7 +100,7 @@ def _lines(source: Source, cell: Cell, sample: Sample, number: int) -> Iterator[
         "do_sample": decoding.temperature > 0,
     }
     texts = [row["text"] or "" for row in sample.rounds]
-    for rule in cell.rules():
+    for rule in cell.applied():
         right = cell.right(outcome, question, rule)
         if right is None:
             continue

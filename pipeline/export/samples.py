@@ -73,7 +73,7 @@ def samples(source: Source, *, texts: bool = True) -> Iterator[tuple[Cell, Itera
         source: the run.
         texts: whether the journal is read; without it samples have no rounds.
     """
-    cells = {(cell.label, cell.benchmark.name): cell for cell in source.cells}
+    cells = {(cell.label, cell.benchmark): cell for cell in source.cells}
     for key, found in groupby(
         _samples(source, texts), lambda s: (s.outcome["strategy"], s.outcome["benchmark"])
     ):
@@ -84,7 +84,7 @@ def _samples(source: Source, texts: bool) -> Iterator[Sample]:
     place = {
         key: number
         for number, key in enumerate(
-            zip(*(source.questions[name].to_pylist() for name in _QUESTION), strict=True)
+            zip(*(source.question_table[name].to_pylist() for name in _QUESTION), strict=True)
         )
     }
     outcomes = _ordered(source, place)
@@ -93,14 +93,14 @@ def _samples(source: Source, texts: bool) -> Iterator[Sample]:
         for key, rows in groupby(_rows(outcomes), lambda row: tuple(row[k] for k in QUESTION_KEY)):
             for outcome in final_outcomes(list(rows), source.strategies):
                 told = _rounds(outcome, drawn.rows(key)) if drawn else ()
-                [question] = source.questions.slice(place[key[1:]], 1).to_pylist()
+                [question] = source.question_table.slice(place[key[1:]], 1).to_pylist()
                 yield Sample(question=question, outcome=outcome, rounds=told)
 
 
 def _ordered(source: Source, place: dict[tuple[str, str], int]) -> pa.Table:
     """All outcomes in the order of cells and questions."""
     outcomes = source.run.outcomes()
-    cell = {(c.label, c.benchmark.name): number for number, c in enumerate(source.cells)}
+    cell = {(c.label, c.benchmark): number for number, c in enumerate(source.cells)}
     keys = list(zip(*(outcomes[name].to_pylist() for name in QUESTION_KEY), strict=True))
     at = np.array([cell.get(key[:2], -1) for key in keys], dtype=np.int64)
     question = np.array([place.get(key[1:], -1) for key in keys], dtype=np.int64)

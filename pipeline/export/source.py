@@ -3,56 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.answers.answer_rules import RULES, Rule
+from pipeline.answers.answer_rules import Rule
 from pipeline.benchmarks.known import known_of
 from pipeline.benchmarks.source import BenchmarkSource
-from pipeline.config.run import RunConfig
-from pipeline.config.strategies import rules_of, strategies_of
+from pipeline.config.strategies import rules_of
 from pipeline.core.errors import DataError
-from pipeline.core.protocol import Strategy
 from pipeline.records.outcome import counted_verdict
 from pipeline.records.questions import read_questions
-from pipeline.records.run_dir import RunDir
-from pipeline.records.side_files import environments
 from pipeline.records.trajectory import Row
-from pipeline.report.run_data import read_run
+from pipeline.report import run_data
+from pipeline.report.run_data import RunData, read_run
 from pipeline.report.summary import summarise, summed
 
 LIBRARY = "markovscale"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One strategy on one benchmark of a run."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Cell(run_data.Cell):
+    """One strategy on one benchmark, with its accuracies."""
 
-    label: str
-    benchmark: BenchmarkSource
-    strategy: Strategy
-    rule: Rule
-    """The headline rule."""
-    entry: Mapping[str, Any]
+    entry: Mapping[str, Any] = field(repr=False)
     """What summary.json says of it (`pipeline.report.summary.summarise`)."""
-    all_rules: Sequence[Rule] = RULES
-    """Of the run."""
-    joint: str = "-"
-    """Between benchmark and label in `name`; another where ``-`` would give two cells one name."""
+    file: str
+    """Name of files about it, without ending."""
 
     @property
-    def name(self) -> str:
-        """Of files about it."""
-        return f"{self.benchmark.name}{self.joint}{self.label}"
+    def asked(self) -> int:
+        """Questions that the benchmark has in this run."""
+        return self.not_run + int(self.entry["questions"])
 
-    def rules(self) -> list[Rule]:
-        """Those that could be applied: the ones with an accuracy."""
-        return [r for r in self.all_rules if (self.entry["accuracy"][r.value] or {}).get("graded")]
+    def applied(self) -> list[Rule]:
+        """The rules that could be applied: those with an accuracy."""
+        return [r for r in self.rules if (self.entry["accuracy"][r.value] or {}).get("graded")]
 
     def verdict(self, outcome: Row, question: Row, rule: Rule) -> str | None:
         """What a question counts as, as in summary.json: ``right``, ``wrong`` (also where it
@@ -67,19 +56,16 @@ class Cell:
         return None if verdict is None else {"right": True, "wrong": False}.get(verdict)
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Source(RunData):
     """A run that is exported, finished or not."""
 
-    run: RunDir
-    config: RunConfig
-    exported: float
-    """When, in seconds since 1970."""
-    strategies: Mapping[str, Strategy] = field(repr=False)
-    questions: pa.Table = field(repr=False)
-    """All that were asked for (`pipeline.records.questions.SCHEMA`)."""
     cells: tuple[Cell, ...] = field(repr=False)
     """Benchmark by benchmark; those without any final outcome are left out."""
+    question_table: pa.Table = field(repr=False)
+    """All that were asked for (`pipeline.records.questions.SCHEMA`)."""
+    exported: float
+    """When, in seconds since 1970."""
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -87,35 +73,26 @@ class Source:
         return rules_of(self.config.science)
 
     @property
-    def synthetic(self) -> bool:
-        """Whether scripted engines answered, and no model did."""
-        return self.config.runtime.scripted is not None
-
-    @property
     def finished(self) -> bool:
         """Whether every question has its outcome under every strategy."""
-        asked: int = self.questions.num_rows * len(self.strategies)
-        return bool(asked == sum(cell.entry["questions"] for cell in self.cells))
+        return self.chains_done == self.chains
 
-    @cached_property
+    @property
     def times(self) -> tuple[float, float]:
         """First and last sign of life in the metrics; the time of the export where none are."""
-        seen = [row["time"] for row in self.run.metrics() if row.get("time")]
+        seen = [row["time"] for row in self.metrics if row.get("time")]
         return (min(seen), max(seen)) if seen else (self.exported, self.exported)
 
-    @cached_property
+    @property
     def versions(self) -> Mapping[str, str]:
         """Of what drew the completions, as the newest attempt recorded them."""
-        found = environments(self.run.folder)
+        found = self.environments
         return found[max(found)].get("versions", {}) if found else {}
 
-    def not_run(self, cell: Cell) -> int:
-        """Questions of a cell that have no final outcome."""
-        return self.asked(cell.benchmark.name) - int(cell.entry["questions"])
-
-    def asked(self, benchmark: str) -> int:
-        """Questions that a benchmark has in this run."""
-        return int(pc.sum(pc.equal(self.questions["benchmark"], benchmark)).as_py() or 0)
+    @property
+    def benchmarks(self) -> Mapping[str, BenchmarkSource]:
+        """By name."""
+        return {source.name: source for source in self.config.science.benchmarks}
 
 
 def open_source(address: str, exported: float) -> Source:
@@ -132,25 +109,22 @@ def open_source(address: str, exported: float) -> Source:
     if not found.cells:
         raise DataError(f"a run must have at least one final outcome, {address} has none yet")
     science = found.config.science
-    strategies = strategies_of(science)
-    benchmarks = {source.name: source for source in science.benchmarks}
-    names = [f"{name}-{label}" for name in benchmarks for label in strategies]
+    names = [f"{b.name}-{label}" for b in science.benchmarks for label in found.strategies]
+    joint = "-" if len(names) == len(set(names)) else "="  # where - gives two cells one name
+    entries = summarise(found.cells, found.config.runtime.prices())
     cells = tuple(
-        Cell(
-            label=cell.label,
-            benchmark=benchmarks[cell.benchmark],
-            strategy=cell.strategy,
-            rule=cell.rule,
-            entry=entry,
-            all_rules=cell.rules,
-            joint="-" if len(names) == len(set(names)) else "=",
-        )
-        for cell, entry in zip(
-            found.cells, summarise(found.cells, found.config.runtime.prices()), strict=True
-        )
+        Cell(**_fields(cell), entry=entry, file=f"{cell.benchmark}{joint}{cell.label}")
+        for cell, entry in zip(found.cells, entries, strict=True)
     )
-    questions = read_questions(found.run.folder)
-    return Source(found.run, found.config, exported, strategies, questions, cells)
+    return Source(
+        **{**_fields(found), "cells": cells},
+        question_table=read_questions(found.run.folder),
+        exported=exported,
+    )
+
+
+def _fields(of: run_data.Cell | RunData) -> dict[str, Any]:
+    return {each.name: getattr(of, each.name) for each in fields(of)}
 
 
 def hub_dataset(source: BenchmarkSource) -> str | None:

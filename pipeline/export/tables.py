@@ -54,14 +54,14 @@ ACCURACY_ROWS = pa.schema(
 def accuracy_rows(source: Source) -> Iterator[Row]:
     """What summary.json says, a row a strategy, benchmark and answer rule that could be applied."""
     for cell in source.cells:
-        for rule in cell.rules():
+        for rule in cell.applied():
             yield {
                 **{name: cell.entry[name] for name in ACCURACY_ROWS.names if name in cell.entry},
                 "usd": cell.entry.get("usd"),
-                "benchmark": cell.benchmark.name,
+                "benchmark": cell.benchmark,
                 "answer_rule": rule.value,
                 "headline": rule == cell.rule,
-                "not_run": source.not_run(cell),
+                "not_run": cell.not_run,
                 **cell.entry["accuracy"][rule.value],
             }
 
@@ -70,7 +70,7 @@ def outcome_row(cell: Cell, sample: Sample) -> Row:
     """An outcome with its question; its verdicts are what it counts as in summary.json."""
     question, outcome = sample.question, sample.outcome
     verdicts: dict[str, Any] = {
-        f"verdict_{rule.value}": cell.verdict(outcome, question, rule) for rule in cell.all_rules
+        f"verdict_{rule.value}": cell.verdict(outcome, question, rule) for rule in cell.rules
     }
     asked = {name: question[name] for name in _ASKED}
     return {**outcome, **asked, **verdicts, "failed": has_failed(outcome)}

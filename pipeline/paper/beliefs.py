@@ -38,10 +38,6 @@ class Believed:
     words: str
     """Where p0, a and b come from."""
 
-    def with_chain(self, chain: int) -> Believed:
-        """The same with one of the pool's chains in place of the first."""
-        return replace(self, judged=_only(self.judged, chain), tuned=_only(self.tuned, chain))
-
     def other_halves(self, seed: int) -> IntArray:
         """The half of every question in another split."""
         return halves_of(self.judged, seed)
@@ -134,11 +130,6 @@ def predicted(pool: CompletionPool, words: str) -> Believed:
         b=_same([q.question.priors.b for q in pool.questions]),
         words=words,
     )
-
-
-def _only(pool: CompletionPool, chain: int) -> CompletionPool:
-    one = pool.with_chain(chain)
-    return replace(one, questions=tuple(replace(q, more_chains=()) for q in one.questions))
 
 
 def _chances(counts: Transitions) -> tuple[float, float]:

@@ -14,8 +14,18 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
 from pipeline.paper.orders import SampleOrders
-from pipeline.paper.replays import Candidate, Choice, Replays, fixed
-from pipeline.paper.settings import GAMMA, GAMMAS, SAMPLERS, TAUS, Maker, budgets_of
+from pipeline.paper.replays import (
+    GAMMA,
+    GAMMAS,
+    SAMPLERS,
+    TAUS,
+    Candidate,
+    Choice,
+    Maker,
+    Replays,
+    budgets_of,
+    fixed,
+)
 from pipeline.replay.chain_arrays import RIGHT
 from pipeline.replay.costs import TOKENS, Cost
 from pipeline.replay.pools import CompletionPool
@@ -23,8 +33,7 @@ from pipeline.replay.sweep import HALVES, firsts_of
 from pipeline.report.comparison import column_of
 from pipeline.report.published import normal
 from pipeline.report.run_data import Cell, RunData
-from pipeline.results.column import HELD_OUT, METHODS, Column, either, method_of, numbered
-from pipeline.results.settings import SYMBOLS
+from pipeline.results.column import HELD_OUT, METHODS, SYMBOLS, Column, either, method_of, numbered
 from pipeline.strategies.markovscale import MarkovScale0
 
 BEST_RULE = "mr_best"

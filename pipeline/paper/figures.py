@@ -15,14 +15,14 @@ from pipeline.paper.tables import MAIN
 from pipeline.replay.chain_arrays import RIGHT, WRONG
 from pipeline.replay.sweep import HALVES
 from pipeline.report import figures
-from pipeline.report.chain_view import DRAWS, RoundCurve, curve_of, table_of
+from pipeline.report.chain_view import DRAWS, RoundCurve, bounds_by_samples, curve_of, table_of
 from pipeline.report.html import Html
 from pipeline.results.column import Column
 from pipeline.results.csv_lines import ends_of
 from pipeline.statistics.intervals import Interval, draws_interval, mean_interval
-from pipeline.theory.estimate import Bounds, bounds, prior_weights
+from pipeline.theory.estimate import Bounds, prior_weights
 from pipeline.theory.markov import accuracy_after
-from pipeline.theory.transitions import Chain, Labels, labels_of_verdicts
+from pipeline.theory.transitions import Chain, labels_of_verdicts
 
 Rows = list[dict[str, Any]]
 
@@ -212,12 +212,5 @@ def _forecast(made: Evaluation, rounds: int) -> FloatArray:
 
 def bounds_of(made: Evaluation) -> Bounds | None:
     """Neutral, upper and lower accuracy, split by the samples' p0; None without samples."""
-    seen: dict[tuple[str, str], list[bool]] = {}
-    for key, question in zip(made.firsts, made.pool.questions, strict=True):
-        known = [v == "right" for v in question.sample_verdicts if v in ("right", "wrong")]
-        seen.setdefault(key, []).extend(known)
-    p0 = {key: sum(known) / len(known) for key, known in seen.items() if known}
-    chains = [chain for chain in chains_of(made) if chain.key in p0]
-    if not chains:
-        return None
-    return bounds(chains, p0_parallel=p0, labels=Labels.GOLD, seed=SEED)
+    samples = [labels_of_verdicts(question.sample_verdicts) for question in made.pool.questions]
+    return bounds_by_samples(chains_of(made), zip(made.firsts, samples, strict=True))

@@ -1,39 +1,61 @@
-"""*Paper page*: result, tables and figures of every pool as one HTML file."""
+"""*Paper page*: builds the files of the paper's evaluation: CSV, LaTeX and one HTML page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipeline.paper import p0
+from pipeline.paper.aggregates import aggregate_rows, claim_rows
 from pipeline.paper.evaluation import AT_BEST, Evaluation
-from pipeline.paper.figures import accuracy_figure, bounds_figure
-from pipeline.paper.p0 import Judged, gain_of
-from pipeline.paper.settings import TAUS
-from pipeline.replay.pools import CompletionPool
+from pipeline.paper.figures import (
+    accuracy_figure,
+    accuracy_rows,
+    bounds_figure,
+    bounds_of,
+    bounds_rows,
+    convergence,
+    convergence_rows,
+)
+from pipeline.paper.opponents import agree_weights, cheapest, families_of, fronts_of, policies
+from pipeline.paper.replays import TAUS
+from pipeline.paper.tables import (
+    ablation_table,
+    chosen_table,
+    controls_table,
+    grid_tables,
+    method_tables,
+    opponents_table,
+    policies_table,
+    together,
+)
 from pipeline.report import words
 from pipeline.report.chain_view import RoundCurve
 from pipeline.report.figures import rounds_figure
-from pipeline.report.html import (
-    Child,
-    banner,
-    facts,
-    folded,
-    h,
-    page,
-    table,
-    with_ends,
-)
-from pipeline.report.suitability_view import contrast, numbers_of
+from pipeline.report.html import Child, banner, facts, folded, h, page, table, with_ends
+from pipeline.report.published import NONE_PUBLISHED, Published
+from pipeline.report.suitability_view import numbers_of, suitability_of_pool
 from pipeline.report.sweeps import Row, fronts_section
-from pipeline.report.tables import Table, html_of
-from pipeline.report.verdict import differences, figures_words, line_of, tiles_of, verdict_row
+from pipeline.report.tables import Table, comparisons_csv, csv_of, html_of, latex_of
+from pipeline.report.verdict import (
+    differences,
+    figures_words,
+    line_of,
+    one_question,
+    tiles_of,
+    verdict_row,
+    verdict_words,
+)
 from pipeline.results.column import Column
-from pipeline.results.compare import Adjusted, Comparison
+from pipeline.results.compare import Adjusted, Comparison, Family
+from pipeline.results.csv_lines import csv_lines
 from pipeline.statistics.fronts import LEAST_QUESTIONS
-from pipeline.statistics.paired import least_discordant
 from pipeline.theory.estimate import Bounds
 from pipeline.theory.suitability import Suitability
+
+Rows = Sequence[Mapping[str, Any]]
+"""Lines of a CSV file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,79 +70,150 @@ class Group:
     fronts: Sequence[Row]
     curve: RoundCurve | None
     bounds: Bounds | None
-    p0: Sequence[Judged]
+    p0: Rows
 
 
-SECTIONS = (
-    ("main", "Main table"),
-    ("variants", "Variants"),
-    ("opponents", "Opponents"),
-    ("policies", "With nothing tuned"),
-    ("ablation", "Ablation"),
-    ("chosen", "Choosing τ and γ"),
-    ("tau", "τ"),
-    ("gamma", "γ"),
-    ("controls", "Controls"),
-)
-"""Names and titles of the tables."""
-_LONG = frozenset({"tau", "gamma", "controls"})
-"""Sections that are folded where there are several groups."""
-_HINTS = {
-    "main": "Accuracy in percent with its 95 % interval; below it what was chosen, then the paired "
-    "differences in points: best MR is MR-Thinking by the answer rule that does best on the other "
-    "half of the questions, MR is MR-Thinking by its last answer. τ of the test is chosen on the "
-    "very questions: too good, and not tested.",
-    "opponents": "Each strategy at the cheapest setting that reaches the accuracy of MarkovScale* "
-    "on the other half of the questions, N from 1 up; where none does, at its most accurate one. "
-    "What a strategy does not read, such as scores for a vote, is not billed to it.",
-    "ablation": "τ is that of the full variant, chosen on the other half. The paper's row without "
-    "both parts is MR-Thinking by its last answer; prm_argmax and last tell selection from "
-    "stopping.",
-    "chosen": "A setting chosen on the test is what hindsight finds there; one chosen on the other "
-    "half is what a user can have.",
-    "tau": "Every row is one setting on all questions; none was chosen.",
-    "gamma": "Every cell is one setting on all questions; none was chosen.",
-    "policies": "Weights of Agree are fitted, by gold, on the other half of the questions. Nothing "
-    "else is fitted or chosen. An interval is of its one comparison; p is corrected for all tests "
-    "of the page, so one may leave out 0 where the other tells no difference.",
-    "controls": "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's "
-    "budget and lose what its rule knew of single questions. Calibrated scores are mapped by an "
-    "isotonic fit on the other half.",
+SECTIONS = {
+    "main": (
+        "Main table",
+        "Accuracy in percent with its 95 % interval; below it what was chosen, then the paired "
+        "differences in points: best MR is MR-Thinking by the answer rule that does best on the "
+        "other half of the questions, MR is MR-Thinking by its last answer. τ of the test is "
+        "chosen on the very questions: too good, and not tested.",
+    ),
+    "variants": ("Variants", ""),
+    "opponents": (
+        "Opponents",
+        "Each strategy at the cheapest setting that reaches the accuracy of MarkovScale* on the "
+        "other half of the questions, N from 1 up; where none does, at its most accurate one. What "
+        "a strategy does not read, such as scores for a vote, is not billed to it.",
+    ),
+    "policies": (
+        "With nothing tuned",
+        "Weights of Agree are fitted, by gold, on the other half of the questions. Nothing else is "
+        "fitted or chosen. An interval is of its one comparison; p is corrected for all tests of "
+        "the page, so one may leave out 0 where the other tells no difference.",
+    ),
+    "ablation": (
+        "Ablation",
+        "τ is that of the full variant, chosen on the other half. The paper's row without both "
+        "parts is MR-Thinking by its last answer; prm_argmax and last tell selection from "
+        "stopping.",
+    ),
+    "chosen": (
+        "Choosing τ and γ",
+        "A setting chosen on the test is what hindsight finds there; one chosen on the other half "
+        "is what a user can have. Every τ and γ is in tau.csv, gamma.csv and tables.tex.",
+    ),
+    "controls": (
+        "Controls",
+        "Oracle and pass@N know the right answers. Stops dealt at random keep a variant's budget "
+        "and lose what its rule knew of single questions. Calibrated scores are mapped by an "
+        "isotonic fit on the other half.",
+    ),
 }
+"""Title and explanation of the tables of the page, by name."""
+GRIDS = ("tau", "gamma")
+"""Tables that stand in files alone."""
+
+
+def build(
+    evaluations: Sequence[Evaluation], *, profile: str, paper: Published = NONE_PUBLISHED
+) -> Iterator[tuple[str, str]]:
+    """Name and content of every file: a CSV a table and figure, ``comparisons.csv``,
+    ``paper.html``, ``tables.tex``."""
+    family = Family()
+    groups = [group_of(made, family, paper) for made in evaluations]
+    groups = [replace(group, headline=family.finished(group.headline)) for group in groups]
+    adjusted = family.adjusted()
+    tables = [table for group in groups for table in group.tables]
+    for name in (*SECTIONS, *GRIDS):
+        yield f"{name}.csv", csv_of([table for table in tables if table.name == name])
+    yield "comparisons.csv", comparisons_csv(family.comparisons, adjusted)
+    rows: dict[str, Rows] = {
+        "accuracy_tokens": [row for g in groups for row in accuracy_rows(g.made)],
+        "convergence": [
+            row for g in groups if g.curve is not None for row in convergence_rows(g.made, g.curve)
+        ],
+        "bounds": [row for g in groups for row in bounds_rows(g.made, g.bounds)],
+        "fronts": [row for g in groups for row in g.fronts],
+        "p0": [row for g in groups for row in g.p0],
+        "claims": claim_rows(evaluations, {g.made.title: g.curve for g in groups}),
+        "aggregates": aggregate_rows(evaluations, paper),
+    }
+    for name, lines in rows.items():
+        yield f"{name}.csv", csv_lines(lines)
+    head = "% Tables of markovscale paper; needs the packages booktabs and graphicx.\n\n"
+    typeset = [*tables, *together(evaluations, paper)]
+    yield "tables.tex", head + "\n".join(latex_of(table) for table in typeset)
+    published = paper is not NONE_PUBLISHED
+    yield "paper.html", paper_page(groups, adjusted, rows["claims"], profile, published)
+
+
+def group_of(made: Evaluation, family: Family, published: Published) -> Group:
+    """All tables and figures of one benchmark and backbone."""
+    tables = method_tables(made, family, published)
+    if made.replays.make.scored:
+        tables += [
+            ablation_table(made, published),
+            chosen_table(made, family),
+            *grid_tables(made, published),
+        ]
+    weights = agree_weights(made, made.believed.half_Q)
+    families = families_of(made, weights) if made.pool.rounds > 1 else []
+    star = made.get("markovscale_star", max(made.chain_budgets, default=0))
+    if star is not None and families:
+        reached = [cheapest(made, one, star) for one in families]
+        tables.insert(2, opponents_table(made, family, star, reached))
+    tables += [
+        policies_table(made, family, policies(made, weights)),
+        controls_table(made, family),
+    ]
+    pairs = [family.compare(one, rival, claim=True) for one, rival in headline_of(made)]
+    return Group(
+        made=made,
+        tables=tables,
+        headline=[pair for pair in pairs if pair is not None],
+        suits=suitability_of_pool(made.pool),
+        fronts=fronts_of(made, families),
+        curve=convergence(made),
+        bounds=bounds_of(made) if made.pool.samples else None,
+        p0=p0.p0_rows(made, p0.judge(made)) if made.pool.samples else [],
+    )
 
 
 def paper_page(
-    groups: Sequence[Group],
-    adjusted: Adjusted,
-    claims: Sequence[Mapping[str, Any]] = (),
-    totals: Sequence[Mapping[str, Any]] = (),
-    whole: Sequence[Table] = (),
-    *,
-    profile: str,
-    paper: bool,
+    groups: Sequence[Group], adjusted: Adjusted, claims: Rows, profile: str, paper: bool
 ) -> str:
-    """The whole file."""
+    """The whole page.
+
+    Args:
+        groups: a benchmark and backbone each.
+        adjusted: corrected p-values of all comparisons.
+        claims: the paper's, beside ours.
+        profile: of the baselines.
+        paper: whether the paper's numbers were given.
+    """
     synthetic = sorted({g.made.pool.address for g in groups if g.made.pool.synthetic})
     said = f"Scripted engines made {', '.join(synthetic)}; no model answered."
     banners = [banner(h("b", "SYNTHETIC"), said, made_up=True)] if synthetic else []
+    pools = {g.made.pool.address: g.made.pool for g in groups}
     banners += [
-        banner(h("b", "IMPORTED"), f"{pool.address}: {_imported_from(pool)}. Columns of tokens "
+        banner(h("b", "IMPORTED"), f"{pool.address}: {pool.imported.sentence}. Columns of tokens "
                f"hold {pool.counted}.")
-        for pool in _imported(groups)
+        for pool in pools.values()
+        if pool.imported is not None
     ]  # fmt: skip
-    sides = [folded(made.title, html_of(made)) for made in whole]
-    named = {made.name for group in groups for made in group.tables}
     return page(
         "MarkovScale: the paper's evaluation",
         "The paper's evaluation",
         "; ".join(group.made.title for group in groups),
         [
-            ("result", "Result",
-             [*_results(groups, adjusted), *_claims(claims), *_totals(totals), *sides]),
+            ("result", "Result", [*_results(groups), *_claims(claims)]),
             ("fronts", "Fronts", _fronts(groups)),
-            *((name, title, _tables(groups, name, adjusted))
-              for name, title in SECTIONS if name in named),
-            ("p0", "p0", _p0(groups)),
+            *((name, title, _tables(groups, name, hint, adjusted))
+              for name, (title, hint) in SECTIONS.items()),
+            ("p0", "p0", _p0([row for group in groups for row in group.p0])),
             ("figures", "Figures", [part for group in groups for part in _figures(group)]),
             ("made", "How it was made", _made(groups, adjusted, profile, paper)),
         ],
@@ -130,20 +223,12 @@ def paper_page(
     )  # fmt: skip
 
 
-def _imported(groups: Sequence[Group]) -> list[CompletionPool]:
-    """The imported pools, each once."""
-    pools = {g.made.pool.address: g.made.pool for g in groups if g.made.pool.imported is not None}
-    return list(pools.values())
-
-
-def _imported_from(pool: CompletionPool) -> str:
-    return "" if pool.imported is None else pool.imported.sentence
-
-
-def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
+def _results(groups: Sequence[Group]) -> list[Child]:
     """A row of each group with its chart, and every variant in a table."""
-    claims = sum(len(group.headline) for group in groups)
-    body: list[Child] = [_row(group, adjusted, claims) for group in groups]
+    body: list[Child] = [_row(group) for group in groups]
+    claims = [compared for group in groups for compared in group.headline]
+    if not claims:
+        return body
     rows = [
         (
             group.made.title if not place else "",
@@ -153,7 +238,9 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
              h("small", compared.second.tuned)],
             with_ends(words.points(compared.difference.value),
                       words.points_range(compared.difference.low, compared.difference.high)),
-            with_ends(_reading(compared, adjusted), _p(compared, adjusted)),
+            [verdict_words(compared),
+             None if compared.p_adjusted is None
+             else h("small", words.p_value(compared.p_adjusted))],
             words.NONE if compared.saved is None else with_ends(
                 words.percent(compared.saved.value, 0), words.percent_range(compared.saved, 0)),
         )
@@ -161,36 +248,36 @@ def _results(groups: Sequence[Group], adjusted: Adjusted) -> list[Child]:
         for place, compared in enumerate(group.headline)
         if (mine := compared.first.accuracy) and (rival := compared.second.accuracy)
     ]  # fmt: skip
-    unit = groups[0].made.replays.cost.unit if groups else "tokens"
-    least = _least(groups)
     header = ("", "variant", "accuracy", "MR-Thinking, best rule and N", "difference, points",
-              "corrected test", f"{unit} saved")  # fmt: skip
-    differ = contrast({g.made.title: g.suits for g in groups if g.suits is not None})
+              "corrected test", f"{groups[0].made.replays.cost.unit} saved")  # fmt: skip
+    n, tests = min(one.n_questions for one in claims), max(one.tests for one in claims)
     return [
         *body,
-        h("p", differ) if differ else None,
         table(header, rows, caption="Each variant against MR-Thinking at its best"),
         h("p", "τ, and MR-Thinking's answer rule and N, are chosen on the other half of the "
           f"questions. These {len(rows)} comparisons are the page's claims, named beforehand and "
-          f"corrected among themselves; {least}. All others describe. "
-          "Cannot be told from does not mean equally good: the interval says what the data still "
-          "allow.", cls="hint"),
+          f"corrected among themselves: of {n:,} questions {one_question(n, tests)}. All others "
+          "describe. What cannot be told apart is not shown to be equally good: the interval says "
+          "what the data still allow.", cls="hint"),
     ]  # fmt: skip
 
 
-def _ours(row: Mapping[str, Any]) -> list[Child]:
-    """Our value of a claim or an average, with its interval where it has one."""
-    low, high = row["ours_low"], row["ours_high"]
-    ends = None if low is None else h("small", words.points_range(low, high))
-    return [words.points(row["ours"]), ends]
-
-
-def _claims(claims: Sequence[Mapping[str, Any]]) -> list[Child]:
+def _claims(claims: Rows) -> list[Child]:
     """The paper's four claims, each beside its number."""
     rows = [
-        (row["backbone"], row["claim"], _ours(row), row["paper"] or words.NONE, row["reading"])
+        (
+            row["backbone"],
+            row["claim"],
+            with_ends(
+                words.points(row["ours"]),
+                "" if row["ours_low"] is None
+                else words.points_range(row["ours_low"], row["ours_high"]),
+            ),
+            row["paper"] or words.NONE,
+            row["reading"],
+        )
         for row in claims
-    ]
+    ]  # fmt: skip
     if not rows:
         return []
     header = ("backbone", "claim", "ours, points or percent", "the paper's", "carries over?")
@@ -199,58 +286,21 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> list[Child]:
         "paper chooses τ on the test questions and gains over Base, not over MR-Thinking at its "
         "cheapest. The gate alone is MarkovScale\N{MODIFIER LETTER SMALL T}, neither is "
         "MR-Thinking by its last answer. A claim carries over where the whole interval lies "
-        "on its side of 0."
+        "on its side of 0. Averages of every method are in aggregates.csv."
     )
     return [table(header, rows, caption="The paper's claims"), h("p", said, cls="hint")]
 
 
-def _totals(totals: Sequence[Mapping[str, Any]]) -> list[Child]:
-    """Averages over benchmarks, beside the same over the paper's tables."""
-    rows = [
-        (
-            row["backbone"],
-            row["aggregate"],
-            str(row["benchmarks"]),
-            _ours(row),
-            words.NONE if row["paper"] is None else words.points(row["paper"]),
-        )
-        for row in totals
-    ]
-    if not rows:
-        return []
-    header = ("backbone", "macro average", "benchmarks", "ours, percent", "paper's tables, percent")
-    return [folded("Averages over benchmarks", table(header, rows))]
-
-
-def _row(group: Group, adjusted: Adjusted, claims: int) -> Child:
-    """The first variant of a group against MR-Thinking, and what suits its chains.
-
-    Args:
-        group: with its comparisons.
-        adjusted: corrected p-values.
-        claims: comparisons that they are corrected for.
-    """
+def _row(group: Group) -> Child:
+    """The first variant of a group against MR-Thinking, and what suits its chains."""
     chart, said = accuracy_figure(group.made), list[Child]()
     if group.suits is not None and group.suits.sentences():
         said = [*group.suits.sentences(), numbers_of(group.suits)]
     if not group.headline:
         return verdict_row(group.made.title, "No variant could be replayed", (), said, chart)
-    compared = group.headline[0]
-    unit = group.made.replays.cost.unit
-    lead = replace(compared, p_adjusted=adjusted.get((compared, "accuracy")), tests=claims)
+    lead, unit = group.headline[0], group.made.replays.cost.unit
     said = [figures_words(lead, unit=unit), *differences(lead), *said]
     return verdict_row(group.made.title, line_of(lead, unit), tiles_of(lead, unit), said, chart)
-
-
-def _least(groups: Sequence[Group]) -> str:
-    """The least difference that the claims' test can call, with its correction."""
-    made = [compared for group in groups for compared in group.headline]
-    if not made:
-        return "there are none"
-    d = least_discordant(len(made))
-    n = min(compared.n_questions for compared in made)
-    points = f"{words.magnitude(d / n)} points of {n:,}" if d <= n else f"more than all {n:,}"
-    return f"the least that their test can call is {d} questions to none ({points})"
 
 
 def _fronts(groups: Sequence[Group]) -> list[Child]:
@@ -264,63 +314,48 @@ def _fronts(groups: Sequence[Group]) -> list[Child]:
     return body
 
 
-def _p(compared: Comparison, adjusted: Adjusted) -> str:
-    p = adjusted.get((compared, "accuracy"))
-    return "" if p is None else words.p_value(p)
-
-
-def _reading(compared: Comparison, adjusted: Adjusted) -> str:
-    p = adjusted.get((compared, "accuracy"))
-    if p is None or p >= 0.05:
-        return "cannot be told from it"
-    return "is more accurate" if compared.difference.value > 0 else "is less accurate"
-
-
-def _tables(groups: Sequence[Group], name: str, adjusted: Adjusted) -> list[Child]:
+def _tables(groups: Sequence[Group], name: str, hint: str, adjusted: Adjusted) -> list[Child]:
     body: list[Child] = []
     for group in groups:
-        found = [made for made in group.tables if made.name == name]
-        for place, made in enumerate(found):
-            shown = html_of(made, adjusted)
-            if place or (name in _LONG and len(groups) > 1):
-                shown = folded(f"{made.title}, {group.made.title}", shown)
-            body.append(shown)
-    body += [
-        h("p", told, cls="hint") for told in (_HINTS.get(name), *_beyond(groups, name)) if told
-    ]
-    return body
+        for made in group.tables:
+            if made.name == name:
+                shown = html_of(made, adjusted)
+                if name == "controls" and len(groups) > 1:
+                    shown = folded(f"{made.title}, {group.made.title}", shown)
+                body.append(shown)
+    if not body:
+        return []
+    beyond = _beyond(groups) if name == "chosen" else []
+    return body + [h("p", told, cls="hint") for told in (hint, *beyond) if told]
 
 
-def _beyond(groups: Sequence[Group], name: str) -> list[str]:
+def _beyond(groups: Sequence[Group]) -> list[str]:
     """Where no tau of the grid can be reached."""
     return [
         f"{group.made.title}: L is {words.percent(group.curve.fit.stationary_accuracy.value)}, "
         f"below every τ of the grid; there the printed rule can hardly stop a chain after its "
         f"first rounds (docs/math.md)."
         for group in groups
-        if name == "tau"
-        and group.curve is not None
-        and group.curve.fit.stationary_accuracy.value < TAUS[0]
+        if group.curve is not None and group.curve.fit.stationary_accuracy.value < TAUS[0]
     ]
 
 
-def _p0(groups: Sequence[Group]) -> list[Child]:
+def _p0(lines: Rows) -> list[Child]:
     """Predictors of p0 by log loss, each against a constant."""
     rows = [
         (
-            group.made.title,
-            one.name,
-            words.decimal(one.report.loss),
-            words.decimal_with(gain_of(one.report)),
-            "beats it" if one.report.beats_constant else "does not",
-            words.NONE if one.report.ece is None else words.decimal(one.report.ece),
-            words.NONE if one.report.rank_correlation is None
-            else words.decimal(one.report.rank_correlation),
-            words.percent(float(one.below_Q.mean())),
+            f"{row['benchmark']}, {row['backbone']}",
+            row["predictor"],
+            words.decimal(row["log_loss"]),
+            f"{words.decimal(row['gain'])} "
+            f"[{words.decimal(row['gain_low'])}, {words.decimal(row['gain_high'])}]",
+            "beats it" if row["beats_constant"] else "does not",
+            words.decimal(row["calibration_error"]),
+            words.decimal(row["rank_correlation"]),
+            words.percent(row["share_below_L"]),
         )
-        for group in groups
-        for one in group.p0
-    ]  # fmt: skip
+        for row in lines
+    ]
     if not rows:
         return [h("p", "Predictors of p0 are judged on independent samples.", cls="hint")]
     header = ("benchmark, backbone", "p0", "log loss a sample", "gain over a constant [95 %]",

@@ -1,18 +1,18 @@
-"""*Replays*: replays each setting on a benchmark once, and chooses tuned ones on halves."""
+"""*Replays*: makes the paper's strategies, replays each once, and chooses tuned ones on halves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from pipeline.answers.answer_rules import AnswerRule
+from pipeline.config.science import ScienceConfig
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Strategy
 from pipeline.paper.beliefs import Believed
-from pipeline.paper.settings import Maker
 from pipeline.replay.chain_arrays import (
     RIGHT,
     WRONG,
@@ -24,6 +24,7 @@ from pipeline.replay.fast import FastReplay, replays_as_arrays
 from pipeline.replay.judging import (
     Answers,
     Judged,
+    Setting,
     answers_of,
     judged_by_arrays,
     judged_by_state_machine,
@@ -33,6 +34,55 @@ from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import HALVES
 from pipeline.results.column import HELD_OUT, TEST
 from pipeline.statistics.calibration import fit_isotonic
+from pipeline.strategies import STRATEGIES
+from pipeline.strategies.samples import Profile
+
+BUDGETS = (8, 16, 32, 64)
+"""N of the paper's tables."""
+TAUS = tuple(round(0.80 + 0.01 * step, 2) for step in range(20))
+GAMMAS = (1.0, 4.0, 7.0, 10.0, 20.0)
+GAMMA = 10.0
+"""The paper's choice, wherever gamma is not what is tried."""
+SAMPLERS = ("best_of_n", "self_consistency", "esc", "asc", "dsc")
+"""Kinds that read the parallel pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes strategies with the prompts and the decoding of a pool."""
+
+    science: ScienceConfig
+    profile: Profile = "paper"
+    p0_source: str = "auto"
+    """``first_score`` where nothing predicts p0."""
+
+    @property
+    def scored(self) -> bool:
+        """Whether the pool has verifier scores."""
+        return self.science.verifier is not None
+
+    def __call__(self, kind: str, **values: Any) -> Strategy:
+        """One setting of a strategy; the rest of its fields at their defaults."""
+        names = {field.name for field in fields(STRATEGIES[kind])}
+        shared: dict[str, Any] = {
+            "profile": self.profile,
+            "p0_source": self.p0_source,
+            "decoding": self.science.decoding,
+            "prompts": self.science.prompts,
+            "score": self.scored,
+        }
+        if kind == "best_of_n" and self.profile == "paper":
+            shared["aggregation"] = "mean"
+        chosen = {name: value for name, value in shared.items() if name in names} | values
+        made: Strategy = STRATEGIES[kind](**chosen)
+        return made
+
+
+def budgets_of(rounds: int, samples: int) -> tuple[int, ...]:
+    """The paper's budgets that a pool is deep enough for; its own depth where it is below all."""
+    deepest = max(rounds, samples)
+    return tuple(n for n in BUDGETS if n <= deepest) or (deepest,)
+
 
 JUDGED, TUNED = "judged", "tuned"
 """Which priors a setting is replayed with (`Believed`)."""
@@ -71,11 +121,9 @@ class Replays:
     """What ``tokens`` of every column are."""
     calibrated: bool = False
     """Whether scores went through a map fitted on the other half."""
-    further: tuple[Replays, ...] = ()
-    """The same questions with further chains: values of chains are means over all of them. Settings
-    are chosen on the first."""
-    _fast: dict[str, FastReplay] = field(default_factory=dict)
-    _judged: dict[tuple[str, Strategy], Judged] = field(default_factory=dict)
+    _fast: dict[str, list[FastReplay]] = field(default_factory=dict)
+    """One a chain of the questions; settings are chosen on the first."""
+    _judged: dict[tuple[str, int, Strategy], Judged] = field(default_factory=dict)
     _answers: Answers = field(default_factory=dict)
 
     @classmethod
@@ -88,17 +136,19 @@ class Replays:
     ) -> Replays:
         """The benchmark as it was recorded; `chains` may be those of the same pool with other
         beliefs, which are then replayed alone."""
-        alone = chains is not None
-        chains = chain_arrays(believed.judged) if chains is None else chains
-        chains = replace(chains, question_Q=tuple(q.question for q in believed.judged.questions))
-        replays = cls(believed, make, chains, cost)
-        tuned = replace(chains, question_Q=tuple(q.question for q in believed.tuned.questions))
-        replays._fast = {JUDGED: FastReplay(chains), TUNED: FastReplay(tuned)}
-        if not alone:
-            replays.further = tuple(
-                cls.of(believed.with_chain(chain), make, cost=cost)
-                for chain in range(1, believed.judged.chains)
-            )
+        pool, tuned = believed.judged, believed.tuned
+        every = (
+            [chains]
+            if chains is not None
+            else [chain_arrays(pool.with_chain(chain)) for chain in range(max(1, pool.chains))]
+        )
+        questions, seen = (tuple(q.question for q in one.questions) for one in (pool, tuned))
+        every = [replace(one, question_Q=questions) for one in every]
+        replays = cls(believed, make, every[0], cost)
+        replays._fast = {
+            JUDGED: [FastReplay(one) for one in every],
+            TUNED: [FastReplay(replace(every[0], question_Q=seen))],
+        }
         return replays
 
     def with_calibrated_scores(self) -> Replays:
@@ -108,10 +158,9 @@ class Replays:
         half_Q = self.believed.half_Q[:, None]
         replays = Replays(self.believed, self.make, self.chains, self.cost, calibrated=True)
         for world, maps in ((JUDGED, own[::-1]), (TUNED, own)):
-            chains = replace(
-                self._fast[world].chains, score_QT=np.where(half_Q == 0, maps[0], maps[1])
-            )
-            replays._fast[world] = FastReplay(chains)
+            chains = self._fast[world][0].chains
+            mapped = replace(chains, score_QT=np.where(half_Q == 0, maps[0], maps[1]))
+            replays._fast[world] = [FastReplay(mapped)]
         return replays
 
     def with_p0(self, p0_Q: FloatArray) -> Replays:
@@ -139,47 +188,44 @@ class Replays:
         fit = fit_isotonic(score_QT[known], verdict_QT[known] == RIGHT)
         return np.asarray(np.interp(score_QT, fit.scores, fit.probabilities))
 
-    def judged(self, strategy: Strategy, world: str = JUDGED) -> Judged:
-        """A setting on every question."""
-        key = (world, strategy)
+    def judged(self, strategy: Strategy, world: str = JUDGED, chain: int = 0) -> Judged:
+        """A setting on every question, with one chain of each."""
+        key = (world, chain, strategy)
         if key not in self._judged:
-            self._judged[key] = self._replay(strategy, world)
+            self._judged[key] = self._replay(strategy, world, chain)
         return self._judged[key]
 
-    def _replay(self, strategy: Strategy, world: str) -> Judged:
+    def _replay(self, strategy: Strategy, world: str, chain: int) -> Judged:
         if replays_as_arrays(strategy):
-            fast = self._fast[world]
-            decided = fast.decide(strategy)
-            return judged_by_arrays(fast.chains, decided)
+            fast = self._fast[world][chain]
+            return judged_by_arrays(fast.chains, fast.decide(strategy))
         if not self._answers:
             self._answers = answers_of(self.believed.judged)
         return judged_by_state_machine(self.believed.judged, strategy, self._answers)
 
+    def _setting(self, strategy: Strategy) -> Setting:
+        """A setting with all chains of the questions, where it reads chains."""
+        chains = len(self._fast[JUDGED]) if replays_as_arrays(strategy) else 1
+        judged = tuple(self.judged(strategy, JUDGED, chain) for chain in range(chains))
+        return Setting(label=strategy.kind, strategy=strategy, judged_C=judged)
+
     def right(self, choice: Choice) -> FloatArray:
         """(Q,) 1 right, 0 wrong, nan where nobody can say; the share of right ones of several
         chains."""
-        own = np.asarray(self._merged([rights(self.judged(s), rule) for s, rule in choice.picked]))
-        return self._mean(own, [one.right(choice) for one in self._further(choice)])
+        right = [self._setting(strategy).right_Q(rule) for strategy, rule in choice.picked]
+        return np.asarray(self._merged(right))
 
     def tokens(self, choice: Choice) -> FloatArray:
         """(Q,) what every question costs: completion tokens, or another axis."""
         spent = [
-            self.cost.of(self.judged(s).spent_Q, scored=needs_scores(s, rule))
-            for s, rule in choice.picked
+            self.cost.of(self._setting(strategy).spent_Q, scored=needs_scores(strategy, rule))
+            for strategy, rule in choice.picked
         ]
-        own = np.asarray(self._merged(spent), float)
-        return self._mean(own, [one.tokens(choice) for one in self._further(choice)])
+        return np.asarray(self._merged(spent), float)
 
     def cost_QD(self, *, scored: bool) -> FloatArray:
         """(Q, D) what the first d completions of every chain cost."""
         return self.cost.of(self.chains.spent_QD, scored=scored)
-
-    def _further(self, choice: Choice) -> tuple[Replays, ...]:
-        """The replays of further chains, for strategies that read chains."""
-        return self.further if replays_as_arrays(choice.picked[0][0]) else ()
-
-    def _mean(self, own_Q: FloatArray, further: Sequence[FloatArray]) -> FloatArray:
-        return np.mean([own_Q, *further], axis=0) if further else own_Q
 
     def drawn(self, choice: Choice) -> IntArray:
         """(Q,) completions."""

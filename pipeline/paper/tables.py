@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from pipeline.answers.answer_rules import AnswerRule
@@ -16,9 +17,8 @@ from pipeline.paper.evaluation import (
     Evaluation,
     settings_words,
 )
-from pipeline.paper.replays import Candidate, Choice, fixed
-from pipeline.paper.settings import GAMMA, GAMMAS, TAUS
-from pipeline.report.published import NOTHING, Published
+from pipeline.paper.replays import GAMMA, GAMMAS, TAUS, Choice, fixed
+from pipeline.report.published import NOTHING, Numbers, Published
 from pipeline.report.tables import NOT_POSSIBLE, NOT_RUN, Entry, Table
 from pipeline.results.column import METHODS, Column, method_of
 from pipeline.results.compare import Family
@@ -77,33 +77,31 @@ def _ns(budgets: Sequence[int]) -> list[str]:
     return [f"N = {n}" for n in budgets]
 
 
+def _method_entry(
+    made: Evaluation, name: str, n: int, published: Published, family: Family | None = None
+) -> Entry:
+    """A method at a budget beside the paper's number, against both readings of MR-Thinking."""
+    column = made.get(name, n)
+    paper = published.main(made.backbone, name.removesuffix(TESTED), made.benchmark, n)
+    if column is None:
+        known = any(row == name for row, _ in made.main)
+        return Entry(column=None, paper=paper, missing=NOT_POSSIBLE if known else NOT_RUN)
+    rivals = {"vs best MR": BEST_RULE, "vs MR": "mr_thinking"}
+    if family is None or name in (BEST_RULE, AT_BEST):
+        return Entry(column=column, paper=paper)
+    against = [(label, family.compare(column, made.get(one, n))) for label, one in rivals.items()]
+    known_pairs = tuple((label, pair) for label, pair in against if pair is not None)
+    return Entry(column=column, paper=paper, against=known_pairs)
+
+
 def method_tables(made: Evaluation, family: Family, published: Published) -> list[Table]:
     """Main and variants."""
-
-    def entry(name: str, n: int) -> Entry:
-        found = made.get(name, n)
-        kind = name.removesuffix(TESTED)
-        paper = published.main(made.backbone, kind, made.benchmark, n)
-        if found is None:
-            known = any(row == name for row, _ in made.main)
-            return Entry(column=None, paper=paper, missing=NOT_POSSIBLE if known else NOT_RUN)
-        rivals = {"vs best MR": BEST_RULE, "vs MR": "mr_thinking"}
-        if name in (BEST_RULE, AT_BEST):
-            rivals = {}
-        against = [
-            (label, family.compare(found, made.get(rival, n))) for label, rival in rivals.items()
-        ]
-        return Entry(
-            column=found,
-            paper=paper if name not in (BEST_RULE, AT_BEST) else NOTHING,
-            against=tuple((label, pair) for label, pair in against if pair is not None),
-        )
 
     def rows(names: Sequence[str]) -> list[tuple[str, tuple[Entry, ...]]]:
         return [
             (
                 made.names.get(name, METHODS.get(name.removesuffix(TESTED), name)),
-                tuple(entry(name, n) for n in made.budgets),
+                tuple(_method_entry(made, name, n, published, family) for n in made.budgets),
             )
             for name in names
             if name in made.names or name in METHODS
@@ -128,12 +126,10 @@ def together(evaluations: Sequence[Evaluation], published: Published) -> list[Ta
         rows.append((backbone, ()))
         for name in MAIN:
             titles = [made.names[name] for made in own.values() if name in made.names]
-            kind = name.removesuffix(TESTED)
             entries = [
-                Entry(
-                    column=own[benchmark].get(name, n) if benchmark in own else None,
-                    paper=published.main(backbone, kind, benchmark, n) if kind == name else NOTHING,
-                )
+                _method_entry(own[benchmark], name, n, published)
+                if benchmark in own
+                else Entry(column=None)
                 for benchmark, n in places
             ]
             if titles:
@@ -177,52 +173,44 @@ def ablation_table(made: Evaluation, published: Published) -> Table:
     return _table("ablation", title, made, _ns(made.chain_budgets), rows)
 
 
-def tau_table(made: Evaluation, published: Published) -> Table:
-    """MarkovScale^* at every tau of the paper's grid, at the paper's gamma."""
-    by_n = {n: made.stars(n) for n in made.chain_budgets}
-    rows = []
-    for place, tau in enumerate(TAUS):
-        entries = tuple(
-            Entry(
-                column=_grid_entry(made, n, by_n[n][place]),
-                paper=published.tau(made.backbone, made.benchmark, n, tau),
-            )
-            for n in made.chain_budgets
-        )
-        rows.append((f"τ = {tau:.2f}", entries))
+def grid_tables(made: Evaluation, published: Published) -> list[Table]:
+    """MarkovScale^* by tau at the paper's gamma, and by tau and gamma, a table a budget, the
+    deepest first."""
+    of, ns = (made.backbone, made.benchmark), made.chain_budgets
+    columns = {f"N = {n}": (n, GAMMA) for n in ns}
     title = f"MarkovScale* by τ, γ = {GAMMA:g}"
-    shared = _shared(made, "tau")
-    return _table("tau", title, made, _ns(made.chain_budgets), rows, shared=shared)
-
-
-def gamma_tables(made: Evaluation, published: Published) -> list[Table]:
-    """MarkovScale^* at every tau and gamma, a table a budget, the deepest first."""
-    tables = []
-    for n in reversed(made.chain_budgets):
-        grid = made.gamma_grid(n)
-        rows = []
-        for place, tau in enumerate(TAUS):
-            entries = tuple(
-                Entry(
-                    column=_grid_entry(made, n, grid[len(TAUS) * g + place]),
-                    paper=published.gamma(made.backbone, made.benchmark, n, tau, gamma),
-                )
-                for g, gamma in enumerate(GAMMAS)
-            )
-            rows.append((f"τ = {tau:.2f}", entries))
-        columns = [f"γ = {gamma:g}" for gamma in GAMMAS]
-        title, shared = f"MarkovScale* by τ and γ, N = {n}", _shared(made, "tau", "gamma")
-        tables.append(_table("gamma", title, made, columns, rows, shared=shared))
+    tables = [_grid(made, "tau", title, columns, lambda n, tau, _: published.tau(*of, n, tau))]
+    for n in reversed(ns):
+        columns = {f"γ = {gamma:g}": (n, gamma) for gamma in GAMMAS}
+        title = f"MarkovScale* by τ and γ, N = {n}"
+        tables.append(_grid(made, "gamma", title, columns, partial(published.gamma, *of)))
     return tables
 
 
-def _shared(made: Evaluation, *varied: str) -> str:
-    star = made.replays.make("markovscale_star")
-    return f"{settings_words(star, without=varied)}; {star.default_rule}"
-
-
-def _grid_entry(made: Evaluation, n: int, candidate: Candidate) -> Column:
-    return made.scored(METHODS["markovscale_star"], n, fixed(candidate[0]), candidate[0].kind)
+def _grid(
+    made: Evaluation,
+    name: str,
+    title: str,
+    columns: Mapping[str, tuple[int, float]],
+    paper: Callable[[int, float, float], Numbers],
+) -> Table:
+    """A row a tau; columns by N and gamma."""
+    make, kind = made.replays.make, "markovscale_star"
+    rows = []
+    for tau in TAUS:
+        entries = [
+            Entry(
+                column=made.scored(
+                    METHODS[kind], n, fixed(make(kind, n=n, tau=tau, gamma=gamma)), kind
+                ),
+                paper=paper(n, tau, gamma),
+            )
+            for n, gamma in columns.values()
+        ]
+        rows.append((f"τ = {tau:.2f}", tuple(entries)))
+    varied = ("tau",) if name == "tau" else ("tau", "gamma")
+    shared = f"{settings_words(make(kind), without=varied)}; {make(kind).default_rule}"
+    return _table(name, title, made, list(columns), rows, shared=shared)
 
 
 def chosen_table(made: Evaluation, family: Family) -> Table:

@@ -29,7 +29,7 @@ from pipeline.core.protocol import Strategy
 from pipeline.replay.judging import Setting
 from pipeline.replay.pools import CompletionPool
 from pipeline.replay.sweep import HALVES, SweepResult, settings_of
-from pipeline.results.settings import fields_words, varied
+from pipeline.results.column import fields_words, varied
 from pipeline.statistics.fronts import (
     LEAST_QUESTIONS,
     Family,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from pipeline.core.arrays import FloatArray
-from pipeline.report import words
-from pipeline.report.run_data import Cell
-from pipeline.statistics.intervals import LEVEL, Interval, draws_interval, mean_interval, wilson
+from pipeline.report.run_data import Cell, benchmarks_of
+from pipeline.statistics.intervals import (
+    Interval,
+    draws_interval,
+    mean_interval,
+    share_interval,
+)
 from pipeline.theory.estimate import (
     JEFFREYS,
     Bounds,
@@ -54,6 +59,8 @@ class RoundCurve:
     """p_r with a and b that were not counted on the question, where there are any."""
     told: str = ""
     """Where a and b of `forecast` come from, and what its intervals leave out."""
+    of: Any = None
+    """What the chains are of: the `Cell` of a run."""
 
     @property
     def p0(self) -> float:
@@ -72,23 +79,6 @@ class RoundCurve:
         return float(np.mean([abs(seen.value - p.value) for seen, p in pairs if seen is not None]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellCurve(RoundCurve):
-    """The curve of a cell."""
-
-    cell: Cell
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundsView:
-    """Neutral, upper and lower accuracy, and where p0 of the split came from."""
-
-    bounds: Bounds | None
-    """None where the split cannot be made."""
-    source: str
-    """In words: the pool that gave p0, or what is missing."""
-
-
 def chains_of(cell: Cell) -> list[Chain]:
     """Labels of every chain of a cell, from gold verdicts; copies of a question are chains of one
     question."""
@@ -103,7 +93,7 @@ def chains_of(cell: Cell) -> list[Chain]:
     ]
 
 
-def round_curve(cell: Cell) -> CellCurve | None:
+def round_curve(cell: Cell) -> RoundCurve | None:
     """The curve of an MR-Thinking cell; None for other cells and where transitions are unknown."""
     if cell.kind != "mr_thinking" or cell.n < 2:
         return None
@@ -112,10 +102,7 @@ def round_curve(cell: Cell) -> CellCurve | None:
         spent = [tokens or 0 for tokens in row["round_tokens"]]
         tokens_R[: len(spent)] = spent
     found = curve_of(cell.name, chains_of(cell), np.cumsum(tokens_QR, axis=1))
-    if found is None:
-        return None
-    values = {field.name: getattr(found, field.name) for field in fields(found)}
-    return CellCurve(**values, cell=cell)
+    return found and replace(found, of=cell)
 
 
 def curve_of(name: str, chains: Sequence[Chain], tokens_QR: FloatArray) -> RoundCurve | None:
@@ -128,7 +115,7 @@ def curve_of(name: str, chains: Sequence[Chain], tokens_QR: FloatArray) -> Round
     """
     rounds = tokens_QR.shape[1]
     counts = count_by_question(chains)
-    observed = tuple(_share([c.labels[r : r + 1] for c in chains]) for r in range(rounds))
+    observed = tuple(share_of(graded_in_round(chains, r)) for r in range(rounds))
     if observed[0] is None or not any(c.from_right + c.from_wrong for c in counts.values()):
         return None
     fit = estimate_clustered(counts, labels=Labels.GOLD, seed=SEED)
@@ -169,8 +156,9 @@ def weighed_draws(table_QC: FloatArray) -> FloatArray:
     return np.concatenate([rng.exponential(size=(n, len(table_QC))) @ table_QC for n in sizes])
 
 
-def bounds_view(curve: CellCurve, cells: Sequence[Cell]) -> BoundsView:
-    """The paper's bounds, where independent samples of the same questions give p0.
+def bounds_view(curve: RoundCurve, cells: Sequence[Cell]) -> tuple[Bounds | None, str]:
+    """The paper's bounds, where independent samples of the same questions give p0, and in words the
+    pool that gave it, or what is missing.
 
     Taking p0 from the chains themselves would sort transitions by where they start.
     """
@@ -179,30 +167,38 @@ def bounds_view(curve: CellCurve, cells: Sequence[Cell]) -> BoundsView:
         for cell in cells
         if cell.kind in ("self_consistency", "best_of_n")
         and cell.n >= 2
-        and (cell.run, cell.benchmark) == (curve.cell.run, curve.cell.benchmark)
+        and (cell.run, cell.benchmark) == (curve.of.run, curve.of.benchmark)
     ]
     if not pools:
-        return BoundsView(
-            bounds=None,
-            source="upper and lower bound need independent samples of the same questions "
-            "(Self-Consistency or Best-of-N in the same run), which were not run",
+        return None, (
+            "upper and lower bound need independent samples of the same questions "
+            "(Self-Consistency or Best-of-N in the same run), which were not run"
         )
     pool = max(pools, key=lambda cell: cell.n)
-    p0 = _p0_of(pool)
-    chains = [chain for chain in curve.chains if chain.key in p0]
-    if not chains:
-        return BoundsView(bounds=None, source=f"no question of {pool.name} is graded")
-    return BoundsView(
-        bounds=bounds(chains, p0_parallel=p0, labels=Labels.GOLD, seed=SEED),
-        source=f"p0 of a question is its accuracy over the {pool.n} samples of {pool.name}",
-    )
+    found = bounds_by_samples(curve.chains, [(one.key, one.labels) for one in chains_of(pool)])
+    if found is None:
+        return None, f"no question of {pool.name} is graded"
+    return found, f"p0 of a question is its accuracy over the {pool.n} samples of {pool.name}"
+
+
+def bounds_by_samples(
+    chains: Sequence[Chain], samples: Iterable[tuple[QuestionKey, Sequence[bool | None]]]
+) -> Bounds | None:
+    """The paper's bounds, questions split by the accuracy of their samples; None where no sample of
+    a question with a chain is graded."""
+    seen: dict[QuestionKey, list[bool]] = {}
+    for key, labels in samples:
+        seen.setdefault(key, []).extend(label for label in labels if label is not None)
+    p0 = {key: sum(known) / len(known) for key, known in seen.items() if known}
+    split = [chain for chain in chains if chain.key in p0]
+    return bounds(split, p0_parallel=p0, labels=Labels.GOLD, seed=SEED) if split else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A backbone in a pilot, as the paper proposes to choose among them (Section 3.4)."""
 
-    curve: CellCurve
+    curve: RoundCurve
     n: int
     expected_accuracy: float
     """p_(n-1) of the fitted chain."""
@@ -210,7 +206,7 @@ class Candidate:
     """Completion tokens a question at n: round 0, and the mean of later rounds for each other."""
 
 
-def candidates(curves: Sequence[CellCurve], n: int) -> list[Candidate]:
+def candidates(curves: Sequence[RoundCurve], n: int) -> list[Candidate]:
     """Pilots ranked by L, the highest first."""
     ranked = sorted(curves, key=lambda curve: -curve.fit.stationary_accuracy.value)
     return [
@@ -227,34 +223,29 @@ def candidates(curves: Sequence[CellCurve], n: int) -> list[Candidate]:
     ]
 
 
-PILOTS = ("backbone", "run", "L [95 %]", "p0", "accuracy at N", "tokens at N", "questions")
+def pilots_of(cells: Sequence[Cell]) -> dict[str, list[RoundCurve]]:
+    """Curves of MR-Thinking by benchmark, of benchmarks that several backbones were run on."""
+    curves = {
+        name: [curve for cell in group if (curve := round_curve(cell)) is not None]
+        for name, group in benchmarks_of(cells).items()
+    }
+    return {
+        name: found
+        for name, found in curves.items()
+        if len({curve.of.backbone for curve in found}) > 1
+    }
 
 
-def pilot_rows(curves: Sequence[CellCurve], n: int) -> list[tuple[str, ...]]:
-    """`candidates` in words, a row each, by the columns of `PILOTS`."""
-    return [
-        (
-            one.curve.cell.backbone,
-            one.curve.cell.run,
-            words.percent_with(one.curve.fit.stationary_accuracy),
-            words.percent(one.curve.p0),
-            f"{words.percent(one.expected_accuracy)} at {one.n}",
-            words.count(one.expected_tokens),
-            str(len(one.curve.cell.rows)),
-        )
-        for one in candidates(curves, n)
-    ]
+def graded_in_round(chains: Sequence[Chain], number: int) -> dict[QuestionKey, list[bool]]:
+    """Whether each graded answer of a round is right, by question."""
+    found: dict[QuestionKey, list[bool]] = {}
+    for chain in chains:
+        for label in chain.labels[number : number + 1]:
+            if label is not None:
+                found.setdefault(chain.key, []).append(label)
+    return found
 
 
-def _share(labels: Sequence[Sequence[bool | None]]) -> Interval | None:
-    known = [label[0] for label in labels if label and label[0] is not None]
-    return wilson(sum(known), len(known), level=LEVEL) if known else None
-
-
-def _p0_of(pool: Cell) -> dict[QuestionKey, float]:
-    shares = {}
-    for chain in chains_of(pool):
-        known = [float(label) for label in chain.labels if label is not None]
-        if known:
-            shares[chain.key] = mean_interval(known).value
-    return shares
+def share_of(graded: Mapping[QuestionKey, Sequence[bool]]) -> Interval | None:
+    """Mean over questions of the share of right answers (`share_interval`); None without any."""
+    return share_interval([sum(each) / len(each) for each in graded.values()]) if graded else None

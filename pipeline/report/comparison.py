@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
 
 from pipeline.answers.answer_rules import Rule
 from pipeline.core.errors import ConfigError
-from pipeline.report.chain_view import CellCurve, round_curve
-from pipeline.report.run_data import OURS, Cell, RunData, benchmarks_of
+from pipeline.report.run_data import OURS, Cell, RunData
 from pipeline.results.column import Column, numbered
-from pipeline.results.compare import Comparison, compare, corrected
+from pipeline.results.compare import Comparison, Family, compare
 from pipeline.statistics.intervals import Interval
 
 
@@ -104,46 +103,28 @@ def compared_cells(
     order of the configuration: it is corrected for MR-Thinking's rules and the other benchmarks
     alone. All others describe, and are corrected for everything.
     """
-    made: list[Comparison] = []
-    others: list[Comparison] = []
+    pairs, made, family = list(pairs), list[Comparison](), Family(measures=("accuracy",))
     columns: dict[tuple[int, Rule], Column] = {}
+    first: dict[tuple[str, str], Cell] = {}
+    for cell, _ in pairs:
+        if cell.kind in OURS:
+            first.setdefault((cell.run, cell.benchmark), cell)
 
     def read(cell: Cell, by: Rule) -> Column:
         return columns.setdefault((id(cell), by), column_of(cell, by))
 
-    seen = list(pairs)
-    for cell, rival in seen:
-        if rule is not None:
-            shown = rule if rival.rights(rule) else rival.rule
-            looked_at: Sequence[Rule] = [shown]
-        elif rival.kind == "mr_thinking" != cell.kind:
+    for cell, rival in pairs:
+        shown = rival.rule if rule is None or not rival.rights(rule) else rule
+        looked_at: Sequence[Rule] = [shown]
+        if rule is None and rival.kind == "mr_thinking" != cell.kind:
             shown, looked_at = best_rule(rival), rival.rules
-        else:
-            shown = rival.rule
-            looked_at = [shown]
         for theirs in looked_at:
-            found = compare(read(cell, rule or cell.rule), read(rival, theirs))
-            if found is not None:
-                (made if theirs == shown else others).append(found)
-    first: dict[tuple[str, str], Cell] = {}
-    for cell, _ in seen:
-        if cell.kind in OURS:
-            first.setdefault((cell.run, cell.benchmark), cell)
-    primary = {id(cell) for cell in first.values()}
-    every = [(one, "accuracy") for one in (*made, *others)]
-    claims = [test for test in every if id(test[0].first.of.cell) in primary]
-    tests = corrected(every) | corrected(claims)
-    return [
-        replace(
-            one,
-            p_adjusted=tested[0],
-            tests=tested[1],
-            primary=id(one.first.of.cell) in primary,
-        )
-        if (tested := tests.get((one, "accuracy")))
-        else one
-        for one in made
-    ]
+            sides = read(cell, rule or cell.rule), read(rival, theirs)
+            claim = first.get((cell.run, cell.benchmark)) is cell
+            found = family.compare(*sides, claim=claim) or compare(*sides)
+            if found is not None and theirs == shown:
+                made.append(found)
+    return family.finished(made)
 
 
 def comparisons_of(
@@ -198,20 +179,6 @@ def comparisons_of(
             f"{', '.join(_labels(first))} and {', '.join(_labels(second))}"
         )
     return paired
-
-
-def pilots_of(runs: Sequence[RunData]) -> dict[str, list[CellCurve]]:
-    """Curves of MR-Thinking by benchmark, of benchmarks that several backbones were run on."""
-    cells = benchmarks_of([cell for run in runs for cell in run.cells])
-    curves = {
-        name: [curve for cell in group if (curve := round_curve(cell)) is not None]
-        for name, group in cells.items()
-    }
-    return {
-        name: found
-        for name, found in curves.items()
-        if len({curve.cell.backbone for curve in found}) > 1
-    }
 
 
 def _labels(run: RunData) -> list[str]:

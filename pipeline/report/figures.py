@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pipeline.core.protocol import StopReason
+from pipeline.records.trajectory import Seen
 from pipeline.report import charts, words
-from pipeline.report.chain_view import RoundCurve
+from pipeline.report.chain_view import SEED, RoundCurve
 from pipeline.report.charts import Row
 from pipeline.report.html import Html, figure
 from pipeline.report.run_data import Cell
-from pipeline.report.score_view import ScoreView
 from pipeline.report.spending import Bill, Moment
 from pipeline.results.column import Column
+from pipeline.statistics.calibration import calibrate, reliability
 from pipeline.statistics.intervals import Interval
 from pipeline.theory.estimate import Bounds
+from pipeline.theory.transitions import QuestionKey
 
 REASONS = tuple(reason.value for reason in StopReason)
 PARTS = ("answers", "thinking", "wasted", "prompts", "cached prompts", "verifier")
@@ -49,27 +51,18 @@ def accuracy_figure(
         joined: whether the points of a series are joined.
         height: in pixels.
     """
-    shown = [
-        (series, name, column.setting, right, spent)
+    rows = [
+        {"series": series, "name": name, **ends(right), **ends(spent, "tokens", "tokens_")}
         for series, name, column in points
         if (right := column.accuracy) and (spent := column.tokens) and spent.value > 0
     ]
-    if not shown:
+    if not rows:
         return None
-    rows = [
-        {"series": series, "name": name, **ends(right), **ends(spent, "tokens", "tokens_")}
-        for series, name, _, right, spent in shown
-    ]
     return figure(
         title,
         charts.accuracy_by_tokens(rows, paths=paths, joined=joined, height=height),
         "Up and to the left is better; crosses are 95 % intervals, the dashed steps the observed "
         f"Pareto front. {caption}",
-        ("method", "setting", "accuracy [95 %]", "tokens per question [95 %]"),
-        [
-            (name, setting, words.percent_with(right), words.count_with(spent))
-            for _, name, setting, right, spent in shown
-        ],
     )
 
 
@@ -78,7 +71,15 @@ def rounds_figure(curve: RoundCurve, of: str = "") -> Html:
     there is one, and L; `of` names the benchmark and backbone."""
     fit, limit = curve.fit, curve.fit.stationary_accuracy
     lines = {"closed_form": "fitted p_r"}
-    held = ""
+    held = limits = ""
+    # a rate of which nothing was seen is its prior alone
+    seen_a = f"= {words.decimal_with(fit.a)}" if fit.counts.from_right else "(no right answer seen)"
+    seen_b = f"= {words.decimal_with(fit.b)}" if fit.counts.from_wrong else "(no wrong answer seen)"
+    if fit.counts.from_right and fit.counts.from_wrong:
+        limits = (
+            f"λ = {words.decimal_with(fit.second_eigenvalue)}, L = {words.percent_with(limit)}, "
+            f"{MEAN}: it predicts nothing beyond that mean. "
+        )
     if curve.forecast:
         lines["held_out"] = "p_r, a and b not of the question"
         held = (
@@ -100,15 +101,15 @@ def rounds_figure(curve: RoundCurve, of: str = "") -> Html:
                 if seen is not None
             ],
             lines=lines,
-            limits=[{"name": f"L = {words.percent(limit.value)}", "value": limit.value}],
+            limits=[{"name": f"L = {words.percent(limit.value)}", "value": limit.value}]
+            if limits
+            else (),
         ),
         f"The dashed line is p_r of the two-state chain (Eq. 4) with p0 = "
-        f"{words.decimal(curve.p0)}, a = {words.decimal_with(fit.a)} and "
-        f"b = {words.decimal_with(fit.b)} counted on these chains: a description, no forecast. It "
-        f"is off by {words.magnitude(curve.error)} points in the mean over rounds. {held}"
-        f"λ = {words.decimal_with(fit.second_eigenvalue)}, L = {words.percent_with(limit)}, "
-        f"{MEAN}: it predicts nothing beyond that mean. Intervals weigh whole questions; the band "
-        "is that of each round.",
+        f"{words.decimal(curve.p0)}, a {seen_a} and b {seen_b} "
+        f"counted on these chains: a description, no forecast. It "
+        f"is off by {words.magnitude(curve.error)} points in the mean over rounds. {held}{limits}"
+        f"Intervals weigh whole questions; the band is that of each round.",
         ("round", "observed [95 %]", "p_r [95 %]",
          *(["held-out p_r [95 %]"] if curve.forecast else []), "tokens so far [95 %]"),
         [
@@ -225,37 +226,102 @@ def tokens_figure(bills: Sequence[Bill]) -> Html:
     )
 
 
-def reliability_figure(view: ScoreView) -> Html:
-    """Share right against prediction, bin by bin."""
-    found = view.reliability
+_LEAST_QUESTIONS = 40
+"""With which an isotonic map is fitted on one half of them and judged on the other."""
+
+Pair = tuple[float, bool, QuestionKey]
+"""A prediction, whether the answer was right, and whose it is."""
+
+
+def reliability_figures(cells: Sequence[Cell]) -> list[Html]:
+    """Reliability of the verifier's score, and of p_MAP and p0 of each cell that has them."""
+    # scores of chains that their scores have stopped look too good: the longest unstopped cell
+    fixed = [cell for cell in cells if cell.kind in ("mr_thinking", "best_of_n")]
+    chosen = [max(fixed, key=lambda cell: cell.n)] if fixed else list(cells)
+    scored = [
+        pair
+        for cell in chosen
+        for row in cell.rows
+        for score, verdict in zip(row["round_scores"], row["round_verdicts"], strict=True)
+        for pair in _pair(row, score, verdict)
+    ]
+    names = ", ".join(cell.name for cell in chosen)
+    found = [
+        _reliability_figure(
+            "Verifier score",
+            scored,
+            f"the score of every completion of {names} against its own answer; completions of one "
+            f"question hang together, so the intervals are too narrow",
+        )
+    ]
+    for cell in cells:
+        paths = [
+            (row, path[-1], row["round_verdicts"][len(path) - 1])
+            for row in cell.rows
+            if (path := row["posterior_path"]) and len(path) <= len(row["round_verdicts"])
+        ]
+        found.append(
+            _reliability_figure(
+                f"p_MAP of {cell.name}",
+                [pair for path in paths for pair in _pair(*path)],
+                "the posterior mode when the chain ended against the answer of its last round, one "
+                "a question",
+            )
+        )
+        begun = [row for row in cell.rows if row["p0"] is not None and row["round_verdicts"]]
+        sources = dict.fromkeys(row["p0_source"] for row in begun if row["p0_source"])
+        found.append(
+            _reliability_figure(
+                f"p0 of {cell.name}",
+                [pair for row in begun for pair in _pair(row, row["p0"], row["round_verdicts"][0])],
+                f"p0 (from {', '.join(sources) or 'unknown'}) against the first answer, one a "
+                f"question",
+            )
+        )
+    return [figure for figure in found if figure is not None]
+
+
+def _pair(row: Seen, prediction: float | None, verdict: str | None) -> list[Pair]:
+    """A pair where both sides are known, else none."""
+    if prediction is None or verdict not in ("right", "wrong"):
+        return []
+    return [(prediction, verdict == "right", (row["benchmark"], row["question_id"]))]
+
+
+def _reliability_figure(title: str, pairs: Sequence[Pair], about: str) -> Html | None:
+    """Share right against prediction, bin by bin; None without predictions."""
+    if not pairs:
+        return None
+    predicted, right, questions = zip(*pairs, strict=True)
+    found = reliability(predicted, right)
     bins = [(b, b.right) for b in found.bins if b.right is not None]
     calibrated = ""
-    if view.calibrated is not None:
-        before, after = view.calibrated.before.ece, view.calibrated.after.ece
+    if len(set(questions)) >= _LEAST_QUESTIONS:
+        halves = calibrate(predicted, right, questions, method="isotonic", seed=SEED)
         calibrated = (
             f" An isotonic map fitted on half of the questions takes the error of the other half "
-            f"from {words.decimal(before)} to {words.decimal(after)}."
+            f"from {words.decimal(halves.before.ece)} to {words.decimal(halves.after.ece)}."
         )
     return figure(
-        view.title,
+        title,
         charts.reliability(
             [
-                {"predicted": b.predicted, **ends(right, "right"), "n": b.n,
+                {"predicted": b.predicted, **ends(share, "right"), "n": b.n,
                  "from": b.low, "to": b.high}
-                for b, right in bins
+                for b, share in bins
             ]
         ),
         f"AUC {words.decimal(found.auc)}, calibration error {words.decimal(found.ece)}, Brier "
-        f"{words.decimal(found.brier)}, {found.n:,} predictions: {view.about}.{calibrated}",
+        f"{words.decimal(found.brier)}, {found.n:,} predictions: {about}.{calibrated}",
         ("predicted", "n", "mean prediction", "share right [95 %]"),
         [
             (
                 f"{b.low:.1f} to {b.high:.1f}",
                 f"{b.n:,}",
                 words.decimal(b.predicted),
-                words.percent_with(right),
+                words.percent_with(share),
             )
-            for b, right in bins
+            for b, share in bins
         ],
     )  # fmt: skip
 

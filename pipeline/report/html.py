@@ -126,17 +126,6 @@ def specification(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
     return {**found, "width": "container", "autosize": fit}
 
 
-def section(name: str, title: str, *children: Child, quiet: bool = False) -> Html:
-    """A section that the contents link to; the heading of a quiet one is heard and not seen."""
-    return h("section", h("h2", title, cls="quiet" if quiet else None), *children, id=name)
-
-
-def contents(sections: Sequence[tuple[str, str]]) -> Html:
-    """Links to sections: (id, title)."""
-    items = [h("li", h("a", title, href=f"#{name}")) for name, title in sections]
-    return h("nav", h("ul", *items), cls="contents", aria_label="contents")
-
-
 def banner(*content: Child, made_up: bool = False) -> Html:
     """What a reader must know first."""
     return h("div", *content, cls="banner" if made_up else "banner partial", role="note")
@@ -152,7 +141,11 @@ def page(
     made_by: str,
     wide: bool = False,
 ) -> str:
-    """The frame of a page: banners, heading, contents and sections; the first section is quiet.
+    """A page that opens from disk: banners, heading, contents and sections.
+
+    The heading of the first section is heard and not seen. The content security policy allows the
+    page's own scripts, by their digests, and nothing else: even markup that got past the escaping
+    could neither run nor fetch anything. Vega is among them once, where the page has a chart.
 
     Args:
         title: of the document.
@@ -164,28 +157,25 @@ def page(
         wide: whether tables may be wider than text.
     """
     shown = [part for part in parts if part[2]]
-    sections = [section(name, title, *body, quiet=name == parts[0][0])
-                for name, title, body in shown]  # fmt: skip
-    return document(
-        title,
-        h("a", "Skip to the result", href=f"#{parts[0][0]}", cls="skip") if parts else None,
-        *banners,
-        h("header", h("h1", heading), h("p", names), cls="top wide" if wide else "top"),
-        contents([(name, title) for name, title, _ in shown]),
-        h("main", *(sections or [h("p", "No question has been answered yet.")]),
-          cls="wide" if wide else None),
-        h("footer", f"{made_by}; it holds no link to the network."),
-    )  # fmt: skip
-
-
-def document(title: str, *body: Child) -> str:
-    """A page that opens from disk.
-
-    The content security policy allows the page's own scripts, by their digests, and nothing else:
-    even markup that got past the escaping could neither run nor fetch anything. Vega is among them
-    once, where the page has a chart.
-    """
-    content = join(body)
+    sections = [
+        h("section", h("h2", name, cls="quiet" if key == parts[0][0] else None), *body, id=key)
+        for key, name, body in shown
+    ]
+    links = [h("li", h("a", name, href=f"#{key}")) for key, name, _ in shown]
+    content = join(
+        [
+            h("a", "Skip to the result", href=f"#{parts[0][0]}", cls="skip") if parts else None,
+            *banners,
+            h("header", h("h1", heading), h("p", names), cls="top wide" if wide else "top"),
+            h("nav", h("ul", *links), cls="contents", aria_label="contents"),
+            h(
+                "main",
+                *(sections or [h("p", "No question has been answered yet.")]),
+                cls="wide" if wide else None,
+            ),
+            h("footer", f"{made_by}; it holds no link to the network."),
+        ]
+    )
     scripts = [_asset("report.js")]
     if f'class="{_CHART}"' in content:
         scripts.insert(0, vega())
@@ -206,7 +196,7 @@ def document(title: str, *body: Child) -> str:
         h("style", Html(_asset("report.css"))),
     )
     end = [h("script", Html(script)) for script in scripts]
-    return "<!doctype html>\n" + h("html", head, h("body", content, *end), lang="en")
+    return "<!doctype html>\n" + h("html", head, h("body", content, *end), lang="en")  # fmt: skip
 
 
 @cache

@@ -9,13 +9,8 @@ from typing import Any
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.prices import Prices
 from pipeline.report import charts, figures, words
-from pipeline.report.capped import first_words
-from pipeline.report.chain_section import backbones_section, chain_section
-from pipeline.report.chain_view import (
-    CellCurve,
-    round_curve,
-)
-from pipeline.report.comparison import against_rivals, column_of
+from pipeline.report.chain_view import RoundCurve, bounds_view, round_curve
+from pipeline.report.comparison import accuracy, against_rivals, column_of
 from pipeline.report.html import (
     Child,
     Html,
@@ -29,17 +24,14 @@ from pipeline.report.html import (
     specification,
     table,
 )
-from pipeline.report.paper_tables import paper_tables
 from pipeline.report.published import NONE_PUBLISHED, Published
 from pipeline.report.questions import MOST_QUESTIONS, browser_data, entries_of
 from pipeline.report.run_data import Cell, RunData, benchmarks_of
-from pipeline.report.score_view import score_views
+from pipeline.report.run_warnings import capped_words
 from pipeline.report.spending import bill_of, time_line, troubles
-from pipeline.report.strategy_tables import results_table, selection_table
-from pipeline.report.suitability_view import contrast, numbers_of, suitability_of
-from pipeline.report.sweeps import Row as FrontRow
-from pipeline.report.sweeps import Row as SweepRow
-from pipeline.report.sweeps import fronts_section, sweep_section
+from pipeline.report.strategy_tables import paper_tables, results_table, selection_table
+from pipeline.report.suitability_view import numbers_of, suitability_of
+from pipeline.report.sweeps import Row, fronts_section, sweep_section
 from pipeline.report.tables import Table, html_of
 from pipeline.report.verdict import (
     Verdict,
@@ -66,8 +58,8 @@ class Report:
     """
 
     runs: Sequence[RunData]
-    sweep: Sequence[SweepRow] = ()
-    fronts: Mapping[str, Sequence[FrontRow]] = field(default_factory=dict)
+    sweep: Sequence[Row] = ()
+    fronts: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     paper: Published = NONE_PUBLISHED
     price_per_million: float | None = None
     most_questions: int = MOST_QUESTIONS
@@ -107,15 +99,15 @@ def _banners(runs: Sequence[RunData]) -> Iterator[Html]:
     if made_up:
         said = f"Scripted engines made the data of {', '.join(made_up)}; no model answered."
         yield banner(h("b", "SYNTHETIC"), said, made_up=True)
-    cautions = [h("bdi", caution) for run in runs for caution in run.cautions]
-    if len(cautions) == 1:
-        yield banner(h("b", "Warning: "), *cautions)
-    elif cautions:
-        lines = h("ul", *(h("li", caution) for caution in cautions))
-        yield banner(h("details", h("summary", h("b", f"{len(cautions)} warnings")), lines))
+    warnings = [h("bdi", warning) for run in runs for warning in run.warnings]
+    if len(warnings) == 1:
+        yield banner(h("b", "Warning: "), *warnings)
+    elif warnings:
+        lines = h("ul", *(h("li", warning) for warning in warnings))
+        yield banner(h("details", h("summary", h("b", f"{len(warnings)} warnings")), lines))
     for run in runs:
         if run.capped is not None:
-            said = f"{run.run_id}: {first_words(run.capped, run.not_run)}"
+            said = f"{run.run_id}: {capped_words(run.capped, run.not_run)}"
             yield banner(h("b", "Capped. "), h("bdi", said))
         if run.chains_done < run.chains:
             none = [f"{n.strategy} on {n.benchmark}" for n in run.not_run if n.questions == n.of]
@@ -132,7 +124,7 @@ class _Group:
 
     name: str
     cells: Sequence[Cell]
-    curves: Sequence[CellCurve]
+    curves: Sequence[RoundCurve]
     made: Sequence[Comparison]
 
 
@@ -161,21 +153,12 @@ def _sections(report: Report) -> list[Part]:
         ("result", "Result", _results(groups)),
         ("accuracy", "Accuracy", each(_accuracy)),
         ("questions", "Questions", _questions(report)),
-        (
-            "rounds",
-            "The chain",
-            each(lambda group: chain_section(group.name, group.cells, group.curves)),
-        ),
+        ("rounds", "The chain", each(_chain)),
         ("stopping", "Stopping", each(_stopping)),
         ("trust", "Scores", each(_scores)),
         ("tokens", "Tokens", each(lambda group: _tokens(group, prices))),
         ("time", "Time", _time(report.runs)),
         ("sweeps", "Sweeps", _sweeps(report)),
-        (
-            "backbones",
-            "Backbones",
-            backbones_section({group.name: group.curves for group in groups}),
-        ),
         ("paper", "Paper tables", _paper(report)),
         ("failures", "Failures", [_troubles(report)]),
         ("run", "What was run", [run_facts(run) for run in report.runs]),
@@ -183,9 +166,8 @@ def _sections(report: Report) -> list[Part]:
 
 
 def _results(groups: Sequence[_Group]) -> list[Child]:
-    """A row of figures and a chart of each benchmark and run, and what tells benchmarks apart."""
+    """A row of figures and a chart of each benchmark and run."""
     body: list[Child] = []
-    suits = {group.name: suitability_of(group.cells) for group in groups}
     for group in groups:
         for run in dict.fromkeys(cell.run for cell in group.cells):
             own = [cell for cell in group.cells if cell.run == run]
@@ -206,12 +188,11 @@ def _results(groups: Sequence[_Group]) -> list[Child]:
                     h("p", h("a", "Every question and chain", href="#questions"), cls="hint"),
                 )
             )
-    differ = contrast({name: found for name, found in suits.items() if found is not None})
-    return [*body, h("p", differ) if differ else None]
+    return body
 
 
 def _accuracy_chart(
-    cells: Sequence[Cell], curves: Sequence[CellCurve], verdict: Verdict
+    cells: Sequence[Cell], curves: Sequence[RoundCurve], verdict: Verdict
 ) -> Html | None:
     """Accuracy against tokens, with the path of MR-Thinking by round; MR-Thinking also by the rule
     that the verdict reads it by."""
@@ -219,7 +200,7 @@ def _accuracy_chart(
     lead = verdict.lead
     if lead is not None and lead.second.of.rule != lead.second.of.cell.rule:
         columns.append((f"{lead.second.of.cell.name} by {lead.second.rule}", lead.second))
-    own = [curve for curve in curves if curve.cell in cells]
+    own = [curve for curve in curves if curve.of in cells]
     return figures.accuracy_figure(
         "Accuracy against tokens",
         [(name, name, column) for name, column in columns],
@@ -261,13 +242,40 @@ def _questions(report: Report) -> list[Child]:
     ]
 
 
+def _chain(group: _Group) -> list[Child]:
+    """Every MR-Thinking: accuracy by round with the fitted chain, and the bounds."""
+    if not group.curves:
+        return [
+            h(
+                "p",
+                f"The chain of {group.name} is not shown: it needs graded chains that are not "
+                f"stopped early (MR-Thinking with N ≥ 2), which were not run.",
+            )
+        ]
+    body: list[Child] = []
+    for curve in group.curves:
+        found, source = bounds_view(curve, group.cells)
+        bounds = figures.bounds_figure(
+            "Strategies and bounds",
+            [
+                (cell.name, cell.rule.value, right)
+                for cell in group.cells
+                if (right := accuracy(cell, cell.rule)) is not None
+            ],
+            found,
+            f"Each strategy by its headline answer rule; {source}",
+        )
+        body.append(h("div", figures.rounds_figure(curve), bounds, cls="pair"))
+    return body
+
+
 def _stopping(group: _Group) -> list[Child]:
     shown = [c for c in group.cells if c.kind not in ("base", "mr_thinking")] or group.cells
     return [h("div", *map(figures.stops_figure, shown), cls="pair")]
 
 
 def _scores(group: _Group) -> list[Child]:
-    found = list(map(figures.reliability_figure, score_views(group.cells)))
+    found = figures.reliability_figures(group.cells)
     return [h("div", *found, cls="pair")] if found else []
 
 

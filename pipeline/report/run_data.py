@@ -25,8 +25,7 @@ from pipeline.records.run_dir import RunDir
 from pipeline.records.side_files import Facts, environments, summary
 from pipeline.records.table_rows import RowsTable, RowViews
 from pipeline.records.trajectory import Row, Seen
-from pipeline.report.capped import NotRun, not_run
-from pipeline.report.cautions import cautions
+from pipeline.report.run_warnings import NotRun, not_run, warnings_of
 from pipeline.results.column import METHODS, method_of
 from pipeline.store.storage import is_local, resolve
 from pipeline.theory.transitions import QuestionKey
@@ -126,8 +125,8 @@ class RunData:
     metrics: Sequence[Row]
     environments: Mapping[int, Facts]
     """Versions and hardware by attempt, as far as they were recorded."""
-    cautions: tuple[str, ...] = ()
-    """What a reader must know first (`pipeline.report.cautions`)."""
+    warnings: tuple[str, ...] = ()
+    """What a reader must know first (`pipeline.report.run_warnings`)."""
     capped: Capped | None = None
     """The cap that ended the newest attempt, where one did."""
     name: str | None = None
@@ -149,10 +148,15 @@ class RunData:
         return len(self.questions) * len(self.config.science.strategies)
 
     @cached_property
+    def strategies(self) -> Mapping[str, Strategy]:
+        """By label."""
+        return strategies_of(self.config.science)
+
+    @cached_property
     def not_run(self) -> tuple[NotRun, ...]:
         """What has no final outcome, by strategy and benchmark."""
         done = {(c.label, c.benchmark): {row["question_id"] for row in c.rows} for c in self.cells}
-        return not_run(strategies_of(self.config.science), self.questions, done)
+        return not_run(self.strategies, self.questions, done)
 
     @property
     def chains_done(self) -> int:
@@ -231,7 +235,7 @@ def read_run(
         cells=cells,
         metrics=run.metrics(),
         environments=environments(run.folder),
-        cautions=cautions(run, config, (row for cell in cells for row in cell.rows)),
+        warnings=warnings_of(run, config, (row for cell in cells for row in cell.rows)),
         capped=_capped(run),
     )
 

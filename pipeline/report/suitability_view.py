@@ -1,8 +1,8 @@
-"""*Suitability view*: diagnostics of the chains of runs and pools, and how benchmarks differ."""
+"""*Suitability view*: diagnostics of the chains of runs and pools, and their table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pipeline.core.protocol import Completion, Observation
 from pipeline.replay.pools import CompletionPool
@@ -84,41 +84,3 @@ def numbers_of(found: Suitability) -> Html:
         f"The diagnostics of {words.plural(found.questions, 'chain')} in numbers",
         table(("", "observed [95 %]", "of the fitted chain"), rows),
     )
-
-
-def contrast(found: Mapping[str, Suitability]) -> str | None:
-    """One sentence where the verifier sees the answers of one benchmark and, for all that its
-    questions show, not those of another.
-
-    Args:
-        found: diagnostics by benchmark.
-    """
-    seen = {name: each for name, each in found.items() if each.tells_apart is True}
-    unseen = {name: each for name, each in found.items() if _may_be_chance(each)}
-    if not seen or not unseen:
-        return None
-    return (
-        f"The benchmarks differ in kind. The verifier tells the answers of one question apart on "
-        f"{_with_figures(seen)}: there prm_argmax and MarkovScale's gate and stopping can pay. On "
-        f"{_with_figures(unseen)} its choice may be no better than chance: there prefer vote and "
-        f"chain_asc."
-    )
-
-
-def _may_be_chance(found: Suitability) -> bool:
-    within = found.auc_within
-    return found.tells_apart is False or (within is not None and within.low <= 0.5)
-
-
-def _with_figures(found: Mapping[str, Suitability]) -> str:
-    said = []
-    for name, each in found.items():
-        figures = (
-            [] if each.auc_within is None else [f"AUC {words.decimal_with(each.auc_within, 2)}"]
-        )
-        if each.lags:
-            last = each.lags[-1]
-            correlated = words.decimal_with(last.observed, 2)
-            figures.append(f"rightness {last.lag} rounds apart correlates {correlated}")
-        said.append(f"{name} ({'; '.join(figures)})")
-    return " and ".join(said)

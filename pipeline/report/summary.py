@@ -27,7 +27,7 @@ SUMMARY_VERSION = 1
 
 
 def summed(rules: Sequence[Rule]) -> tuple[str, ...]:
-    """The columns of outcomes that a summary and its cautions read."""
+    """The columns of outcomes that a summary and its warnings read."""
     beliefs = ("p0", "p0_source", "a", "b")
     return (*FINAL, "error", "stop_reason", *beliefs, "round_verdicts", *columns_of(rules))
 

@@ -13,9 +13,8 @@ from pipeline.replay.fronts import SCHEMA as FRONTS
 from pipeline.replay.sweep import LATER
 from pipeline.replay.sweep import SCHEMA as SWEEP
 from pipeline.report import charts, words
-from pipeline.report.html import Child, Html, figure, folded, h, table, with_ends
-from pipeline.results.column import method_of
-from pipeline.results.settings import fields_words, varied
+from pipeline.report.html import Child, Html, figure, h, table, with_ends
+from pipeline.results.column import fields_words, method_of, varied
 from pipeline.statistics.intervals import interval_in
 
 FILE = "sweep.parquet"
@@ -192,7 +191,7 @@ def read_fronts(made: pa.Table, where: str) -> list[Row]:
 
 
 def fronts_section(rows: Sequence[Row], of: str = "") -> list[Child]:
-    """A sentence, a chart and two tables of each benchmark; `of` is the backbone or run."""
+    """A sentence, a chart and a table of each benchmark; `of` is the backbone or run."""
     body: list[Child] = []
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
         own = [row for row in rows if row["benchmark"] == benchmark]
@@ -201,7 +200,6 @@ def fronts_section(rows: Sequence[Row], of: str = "") -> list[Child]:
             h("p", sentence(own, name)),
             _chart(own, name),
             _means_table(own, name),
-            _budgets_table(own, name),
         ]
     return [*body, h("p", HINT, cls="hint")] if body else []
 
@@ -307,37 +305,6 @@ def _versus(rows: Sequence[Row], family: str, control: str) -> list[Child]:
                        f"against {words.count(ratio['control_tokens'])}"),
         ],
     ]  # fmt: skip
-
-
-def _budgets_table(rows: Sequence[Row], name: str) -> Html:
-    """Accuracy at single budgets, with the differences from the controls."""
-    marks = sorted({row["tokens"] for row in rows if row["measure"] == "difference"})
-    one = rows[0]["base_tokens"]
-    at = {
-        (row["family"], row["tokens"], row["against"]): row
-        for row in rows
-        if row["measure"] in ("accuracy", "difference")
-    }
-    controls = controls_of(rows)
-    body: list[list[Child]] = []
-    for mean in ranked(rows):
-        family = mean["family"]
-        cells: list[Child] = [family]
-        for tokens in marks:
-            own = at[family, tokens, None]
-            cell = with_ends(words.percent(own["value"]), words.percent_range(interval_in(own)))
-            for control in controls:
-                row = at.get((family, tokens, control))
-                if row is not None:
-                    ends = words.points_range(row["low"], row["high"])
-                    sure = row["low"] > 0 or row["high"] < 0
-                    cell.append(h("small", f"{words.points(row['value'])} {ends}, {control}",
-                                  cls="differs" if sure else None))  # fmt: skip
-            cells.append(cell)
-        body.append(cells)
-    header = ["family", *(f"{words.count(t)} tokens ({t / one:.3g} of Base)" for t in marks)]
-    caption = f"At equal cost, minus each control in points, {name}"
-    return folded(caption, table(header, body))
 
 
 def _factor(value: float) -> str:

@@ -184,7 +184,7 @@ def tiles_of(lead: Comparison, unit: str = "tokens") -> tuple[tuple[str, str, st
 def figures_words(lead: Comparison, base: Column | None = None, unit: str = "tokens") -> str:
     """Both sides with their rule, accuracy and cost; and Base."""
     parts = [
-        f"{side.method} ({side.tuned or side.rule}) {words.percent_with(side.accuracy)} with "
+        f"{_name(side)} ({side.tuned or side.rule}) {words.percent_with(side.accuracy)} with "
         f"{words.count(None if side.tokens is None else side.tokens.value)} {unit} per question"
         for side in (lead.first, lead.second, base)
         if side is not None
@@ -198,11 +198,12 @@ def differences(lead: Comparison) -> list[str]:
     if lead.accuracy is None or lead.p_adjusted is None:
         return []
     corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
+    left_out = f"; {lead.left_out:,} left out" if lead.left_out else ""
     sentence = (
         f"The difference in accuracy is {words.points(lead.accuracy.value)} points "
         f"{words.points_range(*corrected_interval(lead))}: "
-        f"{words.plural(lead.only_first, 'question')} only {lead.first.method} has right, "
-        f"{lead.only_second:,} only {lead.second.method} (exact McNemar test, "
+        f"{words.plural(lead.only_first, 'question')} only {_name(lead.first)} has right, "
+        f"{lead.only_second:,} only {_name(lead.second)}{left_out} (exact McNemar test, "
         f"{words.p_value(lead.p_adjusted)}{corrected})."
     )
     if lead.distinguishable:
@@ -210,6 +211,12 @@ def differences(lead: Comparison) -> list[str]:
     return [
         f"{sentence} That is no proof of equal accuracy: the interval says what may still hold."
     ]
+
+
+def _name(side: Column) -> str:
+    """The method, with its run where several are shown."""
+    name: str = side.method if side.of is None else side.of.cell.name
+    return name
 
 
 def _worth(benchmark: str, cells: Sequence[Cell], tests: int) -> str:

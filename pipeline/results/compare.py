@@ -7,8 +7,8 @@ its level where few questions are discordant, which a bootstrap of the same ques
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import special
@@ -93,6 +93,8 @@ class Family:
     such as those of two settings that decide alike, count once.
     """
 
+    measures: tuple[str, ...] = MEASURES
+    """Whose p-values the page shows."""
     _made: dict[tuple[int, int], Comparison | None] = field(default_factory=dict)
     _kept: list[Column] = field(default_factory=list)  # so that no id is used twice
     _claims: list[Comparison] = field(default_factory=list)
@@ -118,17 +120,25 @@ class Family:
         """All that were made."""
         return [made for made in self._made.values() if made is not None]
 
-    @property
-    def claims(self) -> list[Comparison]:
-        """The primary ones."""
-        return list(self._claims)
+    def tested(self) -> dict[Test, tuple[float, int]]:
+        """Corrected p-values, and how many tests they were corrected for: of a claim's accuracy
+        the claims, of all others the page."""
+        every = [(made, measure) for made in self.comparisons for measure in self.measures]
+        return corrected(every) | corrected([(made, "accuracy") for made in self._claims])
 
     def adjusted(self) -> Adjusted:
-        """Corrected p-values: of a claim's accuracy for the claims, of all others for the page."""
-        every = [(made, measure) for made in self.comparisons for measure in MEASURES]
-        found = {key: p for key, (p, _) in corrected(every).items()}
-        claimed = corrected([(made, "accuracy") for made in self._claims])
-        return found | {key: p for key, (p, _) in claimed.items()}
+        """`tested`, the p-values alone."""
+        return {test: p for test, (p, _) in self.tested().items()}
+
+    def finished(self, made: Iterable[Comparison]) -> list[Comparison]:
+        """Comparisons with their corrected p-values of accuracy."""
+        tested = self.tested()
+        return [
+            replace(one, p_adjusted=found[0], tests=found[1], primary=one in self._claims)
+            if (found := tested.get((one, "accuracy")))
+            else one
+            for one in made
+        ]
 
 
 def corrected(tests: Sequence[Test]) -> dict[Test, tuple[float, int]]:

@@ -1,23 +1,29 @@
-"""*Cautions*: warnings that stand before a run's figures, such as that rows were left out."""
+"""*Warnings*: what a reader must know before a run's figures: what is missing, left out or odd."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import own_rules_of, strategies_of
 from pipeline.core.protocol import StopReason
+from pipeline.planning.run_caps import Capped
 from pipeline.records.outcome import has_failed
 from pipeline.records.run_dir import RunDir
 from pipeline.records.side_files import notes
 from pipeline.records.trajectory import Seen
 from pipeline.strategies.markovscale import MarkovScaleT
+from pipeline.theory.transitions import QuestionKey
 
 _SLACK = 32  # tokens of the marks, and of the words with which an engine ends a thought
+_LEAST_CHAINS, _NEARLY = 20, 0.05  # of a gate that stops nearly all chains, or nearly none
+_EXAMPLES = 20
+_NAMED = 8
 
 
-def cautions(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[str, ...]:
+def warnings_of(run: RunDir, config: RunConfig, outcomes: Iterable[Seen]) -> tuple[str, ...]:
     """One sentence a matter; none where all is well."""
     skipped = [each for each in notes(run.folder, "skipped.json") if _is_skip(each)]
     warnings = [each for each in notes(run.folder, "warnings.json") if isinstance(each, str)]
@@ -74,9 +80,6 @@ def _over_budget(budget: int | None, over: int, chains: int) -> tuple[str, ...]:
     )
 
 
-_LEAST_CHAINS, _NEARLY = 20, 0.05
-
-
 def _gated(config: RunConfig) -> frozenset[str]:
     """Labels of the strategies that have a gate."""
     return frozenset(
@@ -102,4 +105,72 @@ def _gate(name: str, benchmark: str, rows: Sequence[Seen]) -> str | None:
     return (
         f"the gate of {name} stopped {stopped:,} of {len(known):,} chains of {benchmark}: mean p0 "
         f"is {p0:.3f}, L {limit}: {end}"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRun:
+    """Questions of a benchmark that a strategy was not run on to its stop."""
+
+    strategy: str
+    benchmark: str
+    questions: int
+    of: int
+    """Questions that the benchmark has."""
+    examples: tuple[str, ...]
+    """Ids of the first of them."""
+
+    @property
+    def words(self) -> str:
+        """Which, and how many."""
+        return f"{self.questions:,} of {self.of:,} questions of {self.benchmark} ({self.strategy})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For summary.json."""
+        return {**asdict(self), "examples": list(self.examples)}
+
+
+def not_run(
+    labels: Iterable[str],
+    questions: Iterable[QuestionKey],
+    done: Mapping[tuple[str, str], Collection[str]],
+) -> tuple[NotRun, ...]:
+    """What has no final outcome, by strategy and benchmark; none where all was run.
+
+    Args:
+        labels: of the strategies.
+        questions: that were asked.
+        done: ids of the questions with a final outcome, by (strategy, benchmark).
+    """
+    asked: dict[str, list[str]] = {}
+    for benchmark, question in questions:
+        asked.setdefault(benchmark, []).append(question)
+    found = []
+    for label in labels:
+        for benchmark, ids in asked.items():
+            ended = frozenset(done.get((label, benchmark), ()))
+            left = [question for question in ids if question not in ended]
+            if left:
+                found.append(
+                    NotRun(
+                        strategy=label,
+                        benchmark=benchmark,
+                        questions=len(left),
+                        of=len(ids),
+                        examples=tuple(left[:_EXAMPLES]),
+                    )
+                )
+    return tuple(found)
+
+
+def capped_words(capped: Capped, left: Collection[NotRun]) -> str:
+    """What a reader of a capped run must know first."""
+    if not left:
+        return f"{capped.words}; every chain has an outcome, one to be retried its failure."
+    named = [each.words for each in left][:_NAMED]
+    more = f", and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    return (
+        f"{capped.words}; not run: {', '.join(named)}{more}; they count neither as wrong nor as "
+        "failed. All figures are of the finished questions alone, which are a biased sample: short "
+        "chains, and those that promised most for their tokens, end first."
     )
