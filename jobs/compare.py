@@ -5,12 +5,12 @@
     python -m jobs.compare RUN RUN --strategy markovscale_t --rule last
     python -m jobs.compare PILOT PILOT PILOT --n 64
 
-Prints the differences in accuracy (adjusted Wald) and in tokens (Student), the exact McNemar test,
-and p-values corrected for everything looked at (Holm). As the second side MR-Thinking is read by
-that of its answer rules which has most right, named or not; the others are corrected for too. Where
-the runs have different backbones, they are ranked by L with expected accuracy and tokens at N, as
-the paper proposes for pilots. Reads run directories, needs no cluster, writes nothing. Exits with
-0, or with 2 for input that does not fit.
+Prints the differences in accuracy (adjusted Wald, at the level of the corrected test) and in tokens
+(Student), and the exact McNemar test, corrected for everything looked at (Holm). As the second side
+MR-Thinking is read by that of its answer rules which has most right, named or not; the others are
+corrected for too. Where the runs have different backbones, they are ranked by L with expected
+accuracy and tokens at N, as the paper proposes for pilots. Reads run directories, needs no cluster,
+writes nothing. Exits with 0, or with 2 for input that does not fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run as a data set: Parquet files and a card, as ``datasets.load_dataset(FOLDER)`` reads them.
+"""*Dataset export*: writes Parquet files and a card that ``datasets.load_dataset(FOLDER)`` reads.
 
 Configurations: ``outcomes`` (a row a question and strategy), ``completions`` (a row a completion),
 ``questions``. Verdicts in ``outcomes`` are as summary.json counts them.

@@ -1,4 +1,4 @@
-"""A run as logs of inspect_ai: an ``.eval`` file a strategy and benchmark, a sample a question.
+"""*Inspect export*: writes logs of inspect_ai, an ``.eval`` file per strategy and benchmark.
 
 Its reader and viewer (``inspect view``) open them. The format is inspect_ai's log version 2: a ZIP
 file of JSON members. A sample has the question, a message a completion, and a score a rule.

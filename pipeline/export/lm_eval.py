@@ -1,4 +1,4 @@
-"""*lm_eval export*: logs of lm-evaluation-harness, ``results_TIME.json`` and ``samples_*.jsonl``.
+"""*lm_eval export*: writes logs of lm-evaluation-harness: ``results_*.json``, ``samples_*.jsonl``.
 
 A task is a benchmark under a strategy, a filter an answer rule, and the metric ``exact_match`` its
 verdict; what is not graded has no line.

@@ -1,4 +1,4 @@
-"""*Export tables*: rows of outcomes as they count, completions and accuracies."""
+"""*Export tables*: builds rows of outcomes as they count, of completions and accuracies."""
 
 from __future__ import annotations
 

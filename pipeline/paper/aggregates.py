@@ -1,4 +1,4 @@
-"""*aggregates*: the paper's claims over benchmarks beside ours, and macro averages.
+"""*Aggregates*: averages results over benchmarks and compares them with the paper's claims.
 
 Each benchmark weighs the same. Intervals take the benchmarks as given and resample their questions.
 """

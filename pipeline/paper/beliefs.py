@@ -1,4 +1,4 @@
-"""*Believed*: gives a pool's questions a predictor's priors, or those counted on the other half.
+"""*Believed*: sets the priors of a pool's questions: predicted, or counted on the other half.
 
 Without a predictor the questions are split into two halves by a hash. Questions are judged with a
 and b counted, by gold, on the half that they are not in; p0 is the verifier's first score. To

@@ -1,4 +1,4 @@
-"""*Controls*: what the same completions give under other decisions, some knowing the answers."""
+"""*Controls*: judges the same completions under other decisions, some of which know the answers."""
 
 from __future__ import annotations
 

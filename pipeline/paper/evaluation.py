@@ -1,4 +1,4 @@
-"""*Evaluation*: every method at every N on one benchmark of one backbone, from pools and runs."""
+"""*Evaluation*: replays every method at every N on one benchmark of one backbone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""*Figures of the paper*: accuracy against tokens, convergence by round and bounds, as rows for
-CSV files, and as charts of the same rows."""
+"""*Figures of the paper*: accuracy by tokens, convergence and bounds as CSV rows and as charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""*Opponents*: the strategies that MarkovScale^* is compared with, tuned over equally fine grids.
+"""*Opponents*: tunes the strategies that MarkovScale^* is compared with, over equally fine grids.
 
 A family is one strategy, read by one answer rule, at every N of one grid and, where it has a
 threshold, at every threshold. Samples stand in arrays as chains do, so that Self-Consistency,

@@ -1,4 +1,4 @@
-"""*SampleOrders*: means of strategies over samples, over random orders of a pool's samples.
+"""*SampleOrders*: averages strategies over samples over random orders of a pool's samples.
 
 A pool holds more samples than a budget of N asks for. Instead of the first N alone, the samples of
 every question are put in random orders, and right and tokens are means over them; the recorded

@@ -1,4 +1,4 @@
-"""*Chain view*: accuracy of MR-Thinking by round, the fitted chain, bounds, pilots by L."""
+"""*Chain view*: fits the two-state chain to MR-Thinking, computes bounds and ranks pilots by L."""
 
 from __future__ import annotations
 

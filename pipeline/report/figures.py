@@ -1,4 +1,4 @@
-"""*Figures*: the charts of a run, each with its caption and the table of its numbers."""
+"""*Figures*: builds the charts of a run, each with its caption and the table of its numbers."""
 
 from __future__ import annotations
 

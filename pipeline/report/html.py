@@ -1,4 +1,4 @@
-"""*HTML*: the markup and the frame of every page: elements, tables, figures, sections, document.
+"""*HTML*: writes the markup of every page: elements, tables, figures and the page itself.
 
 Escaping is the default: plain strings are text, only `Html` is markup. A page opens from disk,
 holds its style, scripts and charts, and asks nothing of the network.

@@ -1,5 +1,5 @@
-"""*Questions*: every chain of a question round by round, for the report's browser, the terminal and
-the API: answers, scores, beliefs, and why the chain stopped."""
+"""*Questions*: reads every chain of a question round by round, for the report, the terminal and the
+API: answers, scores, beliefs, and why the chain stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""*RunProgress*: how far a run is, how fast it goes, and when it is expected to end."""
+"""*RunProgress*: measures how far a run is and how fast it goes, and predicts its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""*Warnings*: what a reader must know before a run's figures: what is missing, left out or odd."""
+"""*Warnings*: lists what a reader must know before a run's figures: missing or odd data."""
 
 from __future__ import annotations
 

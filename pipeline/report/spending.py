@@ -1,4 +1,4 @@
-"""*Spending*: tokens by kind and their price, engines over time, and what failed."""
+"""*Spending*: adds up tokens and their price, the load of engines over time, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""*Summary*: what came out of a run: an entry a strategy and benchmark, and the chains behind.
+"""*Summary*: sums up a run: an entry per strategy and benchmark, and the fitted chains.
 
 `tokens` alone means completion tokens, as in the paper.
 """

@@ -1,4 +1,4 @@
-"""*Sweeps*: the table of a sweep and its fronts as sentences, charts and tables of a page."""
+"""*Sweeps*: shows a sweep and its fronts as sentences, charts and tables of a page."""
 
 from __future__ import annotations
 

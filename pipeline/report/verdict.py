@@ -1,4 +1,4 @@
-"""*Verdict*: what a run says on one benchmark, in a row of figures and the sentences behind it."""
+"""*Verdict*: states the result of a run on one benchmark in figures and sentences."""
 
 from __future__ import annotations
 

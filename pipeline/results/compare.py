@@ -1,4 +1,4 @@
-"""*compare*: two columns on the questions that both have, and all p-values of a page as one family.
+"""*compare*: pairs two columns by question, and corrects all p-values of a page as one family.
 
 There is one interval and one test for a difference, wherever it is shown: adjusted Wald (Bonett and
 Price 2012) and McNemar's exact test for right and wrong, Student's t for means. Adjusted Wald holds

@@ -1,5 +1,4 @@
-"""Fronts of accuracy against cost, with settings chosen on one half of the questions and judged on
-the other.
+"""*Fronts*: computes accuracy against cost, settings chosen on one half and judged on the other.
 
 A front is what a strategy gives at every budget when its settings are tuned. For each half of the
 questions the settings on the Pareto hull of the *other* half are taken; at a budget between two of
