@@ -18,6 +18,9 @@ from pipeline.statistics.intervals import Interval, wilson
 
 Method = Literal["isotonic", "platt"]
 
+BINS = 10
+"""Of a reliability diagram."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
@@ -64,27 +67,25 @@ def roc_auc(scores: ArrayLike, right: ArrayLike) -> float:
     return above / (n_right * n_wrong)
 
 
-def reliability(predicted: ArrayLike, right: ArrayLike, *, n_bins: int = 10) -> Reliability:
-    """Compare predicted probabilities with outcomes in bins of equal width.
+def reliability(predicted: ArrayLike, right: ArrayLike) -> Reliability:
+    """Compare predicted probabilities with outcomes in ten bins of equal width.
 
     Raises:
-        ValueError: at predictions outside [0, 1], none at all, or less than one bin.
+        ValueError: at predictions outside [0, 1], or none at all.
     """
     values, outcome = _checked(predicted, right)
     if not np.all((values >= 0) & (values <= 1)):
         raise ValueError("predicted must be in [0, 1], got a value outside")
-    if n_bins < 1:
-        raise ValueError(f"n_bins must be >= 1, got {n_bins!r}")
-    place = np.minimum((values * n_bins).astype(np.int64), n_bins - 1)
+    place = np.minimum((values * BINS).astype(np.int64), BINS - 1)
     bins, error = [], 0.0
-    for i in range(n_bins):
+    for i in range(BINS):
         inside = place == i
         n = int(np.sum(inside))
         mean = float(np.mean(values[inside])) if n else math.nan
         share = wilson(int(np.sum(outcome[inside])), n) if n else None
         if share is not None:
             error += n * abs(mean - share.value)
-        bins.append(Bin(low=i / n_bins, high=(i + 1) / n_bins, n=n, predicted=mean, right=share))
+        bins.append(Bin(low=i / BINS, high=(i + 1) / BINS, n=n, predicted=mean, right=share))
     return Reliability(
         n=len(values),
         bins=tuple(bins),
@@ -153,7 +154,6 @@ def calibrate(
     *,
     method: Method,
     seed: int,
-    n_bins: int = 10,
 ) -> Calibrated:
     """Fit a map on half of the questions, drawn by `seed`, and judge it on the other half.
 
@@ -163,7 +163,6 @@ def calibrate(
         questions: the question of each score; all scores of one go to the same half.
         method: which map.
         seed: of the split.
-        n_bins: of the reliability diagrams.
 
     Raises:
         ValueError: where lengths differ or there are fewer than two questions.
@@ -189,8 +188,8 @@ def calibrate(
         method=method,
         map=found,
         n_fit=int(np.sum(fit)),
-        before=reliability(values[~fit], outcome[~fit], n_bins=n_bins),
-        after=reliability(mapped, outcome[~fit], n_bins=n_bins),
+        before=reliability(values[~fit], outcome[~fit]),
+        after=reliability(mapped, outcome[~fit]),
         seed=seed,
     )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 
 from pipeline.core.arrays import FloatArray
@@ -38,50 +37,31 @@ def interval_in(row: Mapping[str, float], name: str = "value") -> Interval:
     return Interval(value=row[name], low=row["low"], high=row["high"])
 
 
-def check_level(level: float) -> None:
-    """Refuse a confidence level outside (0, 1)."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level!r}")
-
-
-def wilson(right: int, n: int, *, level: float = 0.95) -> Interval:
-    """Wilson's score interval for `right` of `n`; close to its level on average.
+def wilson(right: int, n: int) -> Interval:
+    """Wilson's 95 % score interval for `right` of `n`; close to its level on average.
 
     Raises:
         ValueError: unless 0 <= right <= n and n >= 1.
     """
-    low, high = wilson_bounds(right, n, level=level)
-    return Interval(value=right / n, low=float(low), high=float(high), level=level)
-
-
-def wilson_bounds(right: ArrayLike, n: ArrayLike, *, level: float) -> tuple[FloatArray, FloatArray]:
-    """Ends of Wilson's interval for arrays of counts (broadcast)."""
-    k, total = _counts(right, n)
-    check_level(level)
-    z = float(special.ndtri(0.5 + level / 2))
-    centre = (k + z * z / 2) / (total + z * z)
-    half = z / (total + z * z) * np.sqrt(k * (total - k) / total + z * z / 4)
-    return np.where(k == 0, 0.0, centre - half), np.where(k == total, 1.0, centre + half)
-
-
-def _counts(right: ArrayLike, n: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    k, total = np.asarray(right, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    if not np.all(total >= 1):
+    if n < 1:
         raise ValueError(f"n must be >= 1, got {n!r}")
-    if not np.all((k >= 0) & (k <= total)):
+    if not 0 <= right <= n:
         raise ValueError(f"right must be in [0, n], got {right!r} of {n!r}")
-    return k, total
+    z = float(special.ndtri(0.5 + LEVEL / 2))
+    centre = (right + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * math.sqrt(right * (n - right) / n + z * z / 4)
+    low, high = 0.0 if right == 0 else centre - half, 1.0 if right == n else centre + half
+    return Interval(value=right / n, low=low, high=high, level=LEVEL)
 
 
-def draws_interval(value: float, draws: Any, *, level: float = 0.95) -> Interval:
-    """Equal-tailed quantiles of draws; nan draws (a quantity not defined) are left out."""
-    check_level(level)
+def draws_interval(value: float, draws: Any) -> Interval:
+    """Equal-tailed 95 % quantiles of draws; nan draws (a quantity not defined) are left out."""
     known = np.asarray(draws, dtype=np.float64)
     known = known[~np.isnan(known)]
     if known.size == 0:
-        return Interval(value=value, low=math.nan, high=math.nan, level=level)
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value=value, low=float(low), high=float(high), level=level)
+        return Interval(value=value, low=math.nan, high=math.nan, level=LEVEL)
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(value=value, low=float(low), high=float(high), level=LEVEL)
 
 
 def mean_interval(values: Sequence[float] | FloatArray) -> Interval:

@@ -215,13 +215,13 @@ def fit_settling(chains: Chains, by: By, *, draws: int = 400, seed: int = 0) -> 
     value_D3, start_D = settling_draws(chains, by, draws=draws, seed=seed)
     found = [Settling(a=a, b=b, kept=kept, by=by) for a, b, kept in value_D3.tolist()]
     limit_D = np.array([c.limit(p) for c, p in zip(found, start_D.tolist(), strict=True)])
-    a, b, kept = (draws_interval(float(v[0]), v[1:], level=0.95) for v in value_D3.T)
+    a, b, kept = (draws_interval(float(v[0]), v[1:]) for v in value_D3.T)
     return SettlingFit(
         chain=found[0],
         a=a,
         b=b,
         kept=kept,
-        limit=draws_interval(float(limit_D[0]), limit_D[1:], level=0.95),
+        limit=draws_interval(float(limit_D[0]), limit_D[1:]),
     )
 
 

@@ -38,15 +38,15 @@ def test_auc_is_the_share_of_pairs_in_the_right_order(pairs: list[tuple[float, b
 
 
 def test_reliability_by_hand() -> None:
-    """Two bins: two predictions of 0.2 and 0.4 of which one is right, one of 1.0 that is wrong."""
-    found = reliability([0.2, 0.4, 1.0], [True, False, False], n_bins=2)
-    low, high = found.bins
+    """Predictions of 0.22 and 0.28 of which one is right, in one bin; one of 1.0 that is wrong."""
+    found = reliability([0.22, 0.28, 1.0], [True, False, False])
+    low, high = found.bins[2], found.bins[-1]
 
-    assert (low.low, low.high, low.n, low.predicted) == (0.0, 0.5, 2, pytest.approx(0.3))
-    assert (high.low, high.high, high.n, high.predicted) == (0.5, 1.0, 1, 1.0)
+    assert (low.low, low.high, low.n, low.predicted) == (0.2, 0.3, 2, pytest.approx(0.25))
+    assert (high.low, high.high, high.n, high.predicted) == (0.9, 1.0, 1, 1.0)
     assert (low.right, high.right) == (wilson(1, 2), wilson(0, 1))
-    assert found.ece == pytest.approx((2 * 0.2 + 1 * 1.0) / 3)
-    assert found.brier == pytest.approx((0.8**2 + 0.4**2 + 1) / 3)
+    assert found.ece == pytest.approx((2 * 0.25 + 1 * 1.0) / 3)
+    assert found.brier == pytest.approx((0.78**2 + 0.28**2 + 1) / 3)
     assert found.auc == 0.0
 
 
@@ -151,8 +151,6 @@ def test_what_cannot_be_calibrated_is_refused() -> None:
         roc_auc([math.nan], [True])
     with pytest.raises(ValueError, match=r"^predicted must be in \[0, 1\]"):
         reliability([1.5], [True])
-    with pytest.raises(ValueError, match=r"^n_bins must be >= 1, got 0$"):
-        reliability([0.5], [True], n_bins=0)
     with pytest.raises(ValueError, match=r"^questions must be one a score, 2, got 1$"):
         calibrate([0.1, 0.2], [True, False], ["a"], method="platt", seed=0)
     with pytest.raises(ValueError, match=r"^questions must hold at least two, got 1$"):
