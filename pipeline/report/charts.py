@@ -48,7 +48,7 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def accuracy_by_tokens(
-    points: Sequence[Row], *, paths: Sequence[Row] = (), joined: bool = False, height: int = 330
+    points: Sequence[Row], *, paths: Sequence[Row] = (), joined: bool = False
 ) -> alt.LayerChart:
     """Accuracy against tokens with both intervals, and the Pareto front as observed.
 
@@ -57,7 +57,6 @@ def accuracy_by_tokens(
             ``tokens_low``, ``tokens_high``; ``name`` where it says more than the series.
         paths: ``series``, ``tokens``, ``accuracy`` of thin lines, in their order.
         joined: whether the points of a series are joined.
-        height: in pixels.
     """
     points = [{"name": point["series"], **point} for point in points]
     tokens = [t for p in points for t in (p.get("tokens_low"), p["tokens"]) if t and t > 0]
@@ -95,7 +94,7 @@ def accuracy_by_tokens(
     ]
     marks = base.mark_point(filled=True, size=90, opacity=1)
     layers.append(marks.encode(x=x, y=y, shape=_shape(points), tooltip=tips))
-    return _layered(*layers).properties(height=height)
+    return _layered(*layers).properties(height=300)
 
 
 def accuracy_by_round(

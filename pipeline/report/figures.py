@@ -39,7 +39,6 @@ def accuracy_figure(
     *,
     paths: Sequence[Row] = (),
     joined: bool = False,
-    height: int = 330,
 ) -> Html | None:
     """Accuracy against tokens with both intervals, and the front; None without points.
 
@@ -49,7 +48,6 @@ def accuracy_figure(
         caption: what is shown beyond points, crosses and the front.
         paths: ``series``, ``tokens``, ``accuracy`` of thin lines.
         joined: whether the points of a series are joined.
-        height: in pixels.
     """
     rows = [
         {"series": series, "name": name, **ends(right), **ends(spent, "tokens", "tokens_")}
@@ -60,7 +58,7 @@ def accuracy_figure(
         return None
     return figure(
         title,
-        charts.accuracy_by_tokens(rows, paths=paths, joined=joined, height=height),
+        charts.accuracy_by_tokens(rows, paths=paths, joined=joined),
         "Up and to the left is better; crosses are 95 % intervals, the dashed steps the observed "
         f"Pareto front. {caption}",
     )

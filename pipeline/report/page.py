@@ -41,8 +41,6 @@ from pipeline.report.verdict import (
 from pipeline.results.compare import Comparison
 from pipeline.store.storage import Folder
 
-_VERDICT_HEIGHT = 300
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -211,7 +209,6 @@ def _accuracy_chart(
             for tokens, seen in zip(curve.tokens, curve.observed, strict=True)
             if seen is not None
         ],
-        height=_VERDICT_HEIGHT,
     )
 
 
