@@ -143,7 +143,7 @@ def line_of(lead: Comparison, unit: str = "tokens") -> str:
         for side in (lead.first, lead.second)
     )
     return (
-        f"{lead.first.method} {first}, {lead.second.method} at its best {second}: {told}; "
+        f"{lead.first.method} {first}, {_at_best(lead.second)} {second}: {told}; "
         f"{_cost(lead, unit)}"
     )
 
@@ -163,7 +163,7 @@ def tiles_of(lead: Comparison, unit: str = "tokens") -> tuple[tuple[str, str, st
     corrected = f", corrected for {lead.tests} comparisons" if lead.tests > 1 else ""
     return (
         (
-            f"points against {lead.second.method} at its best",
+            f"points against {_at_best(lead.second)}",
             words.points(_gain(lead)),
             f"{words.points_range(*corrected_interval(lead))}{corrected}",
         ),
@@ -211,6 +211,11 @@ def differences(lead: Comparison) -> list[str]:
     return [
         f"{sentence} That is no proof of equal accuracy: the interval says what may still hold."
     ]
+
+
+def _at_best(side: Column) -> str:
+    """The method, where its name does not say already that it was chosen."""
+    return side.method if side.tuned else f"{side.method} at its best"
 
 
 def _name(side: Column) -> str:

@@ -14,7 +14,7 @@
   const config = (width) => ({
     font, background: null, view: { stroke: null },
     axis: { labelColor: soft, titleColor: soft, gridColor: "var(--line)", domainColor: soft, tickColor: soft, titleFontWeight: "normal", labelFontSize: 12, labelSeparation: 4, titleFontSize: 12, labelLimit: Math.max(110, width / 3) },
-    legend: { labelColor: ink, labelFontSize: 12, orient: "top", columns: Math.max(1, Math.floor(width / 210)), labelLimit: Math.min(320, width - 40), symbolLimit: 40 },
+    legend: { labelColor: ink, labelFontSize: 12, orient: "top", columns: Math.max(1, Math.floor(width / (width > 600 ? 320 : 210))), labelLimit: Math.min(300, width - 40), symbolLimit: 40 },
     range: { category: [0, 1, 2, 3, 4, 5, 6, 7].map((n) => `var(--s${n})`) },
     mark: { color: "var(--s0)" }, rule: { color: soft }, text: { color: ink, fontSize: 12 },
   });
