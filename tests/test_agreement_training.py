@@ -1,7 +1,7 @@
 """Weights of agree: the fit finds what made answers right; the file is one that runs read."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import sweep, train
-from pipeline.config.run import RunConfig
 from pipeline.config.science import with_weights
 from pipeline.core.errors import ConfigError
 from pipeline.predictors.agreement_training import (
@@ -244,16 +243,3 @@ def test_questions_are_known_by_their_texts_and_not_by_the_name_of_their_pool():
     with pytest.raises(ConfigError, match="of the 300 that are swept"):
         sweep._check_held_out(settings, replace(shallow("sums"), address="other"))
     sweep._check_held_out(settings, replace(shallow("arithmetic"), address="x/sums"))
-
-
-def test_a_run_of_another_model_is_warned_of():
-    """Weights say what they were fitted with, and a configuration compares it with its own."""
-    science = shallow("sums").science
-    other = science.origin(["a text"])
-    entry = {"kind": "agree", "weights": {"w": [0] * 6, "v": [0] * 10, "origin": asdict(other)}}
-    values = science.model_dump(mode="json") | {"strategies": [entry]}
-    same = RunConfig.parse({"science": values, "runtime": {}})
-    changed = RunConfig.parse({"science": values | {"seed": 1, "prompts": {"first": "{question}"}}})
-
-    assert same.warnings() == ()
-    assert any("another prompts" in said for said in changed.warnings())

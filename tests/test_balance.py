@@ -95,16 +95,6 @@ def test_the_tail_is_where_fewer_chains_are_left_than_slots() -> None:
     assert report["bound_by"] == "tail"
 
 
-def test_a_step_into_the_tail_is_divided() -> None:
-    """From 20 chains to none: full for half of the step, then half empty on average."""
-    report = pool_report(
-        [row(10, 20, [stats(up=10, slot=10)]), row(20, 0, [stats(up=20, slot=16)])]
-    )
-    assert report is not None
-
-    assert report["slot_time"] == slot_time(used=0.8, tail=0.125, control_plane=0.075)
-
-
 def test_start_and_the_time_between_phases_are_apart() -> None:
     """Engines that are up before a phase begins wait for it."""
     first = row(10, 0, [stats(up=20, slot=10)], chains=100, chains_stopped=0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.journals import read_journal
 from pipeline.config.runtime import Script
-from pipeline.core.confidence import TOP_LOGPROBS, Confidence, confidence_of
+from pipeline.core.confidence import TOP_LOGPROBS, confidence_of
 from pipeline.core.errors import ConfigError, DataError
 from pipeline.core.protocol import Completion
 from pipeline.records import trajectory
@@ -51,20 +51,6 @@ def test_the_definitions(places: list[list[float]]) -> None:
     assert found.least_token_confidence == pytest.approx(min(means))
     assert found.token_entropy == pytest.approx(sum(entropies) / len(entropies))
     assert found == confidence_of([place[::-1] for place in places])
-
-
-def test_certainty_and_ignorance() -> None:
-    """One token for certain has no entropy; k equal ones have ln k of both."""
-    sure = confidence_of([[0.0, -math.inf]])
-    even = confidence_of([[math.log(1 / 20)] * 20])
-
-    assert sure == Confidence(
-        token_confidence=9999 / 2, least_token_confidence=9999 / 2, token_entropy=0.0
-    )
-    assert even is not None
-    assert even.token_confidence == pytest.approx(math.log(20)) == even.token_entropy
-    assert confidence_of([]) is None
-    assert confidence_of([[-0.1], []]) is None
 
 
 async def test_they_are_recorded_where_asked_for(tmp_path: Path) -> None:

@@ -71,19 +71,6 @@ def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(endpoint: dict[str
     assert KEY not in refused(endpoint)
 
 
-def test_fields_that_have_a_place_are_set_there() -> None:
-    """Sampling cannot be set twice, and what only a server reads needs one."""
-    assert "extra_body must not hold top_k" in refused(
-        generator={"model": "m", "extra_body": {"top_k": 3}}
-    )
-    assert "chat_template" in refused(generator={"model": "m", "chat_template": "file.jinja"})
-    values = endpoint_run("runs", {"base_urls": [URL]}).model_dump(mode="json")
-    values["science"]["generator"]["extra_body"] = {"reasoning_effort": "low"}
-    values["runtime"]["generator"]["endpoint"] = None
-    with pytest.raises(ConfigError, match=r"must come with runtime\.generator\.endpoint"):
-        RunConfig.parse(values)
-
-
 def test_an_endpoint_is_no_science() -> None:
     """The same model elsewhere may go on with a run; fields that change answers may not differ."""
     here = endpoint_run("runs", {"base_urls": [URL]})

@@ -58,31 +58,6 @@ def test_clustered_intervals_are_the_posterior_where_questions_have_one_step(
     assert (found.a.low, found.a.high) == pytest.approx((exact.low, exact.high), abs=0.01)
 
 
-def lumpy_questions(rng: np.random.Generator, n: int) -> dict[tuple[str, str], Transitions]:
-    """Half of the questions never lose a right answer, half lose one in two; 16 steps each."""
-    shares = rng.choice([0.0, 0.5], size=n)
-    lost = rng.binomial(16, shares)
-    return {
-        ("b", str(i)): Transitions(right_wrong=int(k), right_right=16 - int(k))
-        for i, k in enumerate(lost)
-    }
-
-
-def test_only_clustered_intervals_hold_where_questions_differ() -> None:
-    """True mean a is 0.25: clustered intervals cover it as promised, pooled ones do not."""
-    rng = np.random.default_rng(5)
-    clustered, narrow = [], []
-    for seed in range(200):
-        counts = lumpy_questions(rng, 60)
-        one = estimate_clustered(counts, labels=Labels.GOLD, draws=400, seed=seed).a
-        other = pooled(total(counts.values()))
-        clustered.append(one.low <= 0.25 <= one.high)
-        narrow.append(other.low <= 0.25 <= other.high)
-
-    assert np.mean(clustered) == pytest.approx(0.945, abs=0.04)
-    assert np.mean(narrow) < 0.8
-
-
 @pytest.mark.parametrize(
     ("n", "rounds", "share", "one_chain", "clustered"),
     [(60, 8, 0.5, 0.82, 0.93), (30, 64, 0.5, 0.42, 0.95), (30, 8, 0.1, 0.82, 0.9)],

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pipeline.theory.expected_agreement import (
     agreement_table,
     counts_of,
-    first_stop,
     walk,
 )
 
@@ -53,27 +52,6 @@ def test_indices_are_exact(n, alpha, counts, index):
     table = agreement_table(n, float(alpha))
 
     assert table.index(table.number(counts)) == pytest.approx(float(Fraction(index)), abs=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("price", "text", "drawn"),
-    [
-        (0.001, "AAAAAAAA", 3),
-        (0.001, "ABBBAAAA", 7),
-        (0.001, "ABABBBBB", 6),
-        (0.001, "AABBBBBB", 6),
-        (0.001, "AB-BBBBB", 6),
-        (0.001, "A-AAAAAA", 5),
-        (0.001, "--------", 8),
-        (0.01, "AAAAAAAA", 2),
-        (0.01, "ABBBAAAA", 4),
-        (0.01, "AABBBBBB", 2),
-        (0.05, "AAAAAAAA", 1),
-    ],
-)
-def test_stops_of_known_sequences(price, text, drawn):
-    """A sequence stops where its state's index falls to the price."""
-    assert first_stop(np.array([forms(text)]), 8, price, 1.0).tolist() == [drawn]
 
 
 @given(n=st.integers(2, 10), alpha=st.floats(0.2, 4), price=st.floats(0, 0.2))

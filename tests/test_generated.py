@@ -70,14 +70,6 @@ def test_impossible_sizes_are_refused(n: int) -> None:
         questions("steps-4", 1, split="all", seed=0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["steps-0", "steps-21", "steps-", "steps-04", "steps"])
-def test_levels_are_1_to_20(name: str) -> None:
-    """Another name is the user's own, and needs a path."""
-    assert steps.level_of(name) is None
-    with pytest.raises(ValueError, match="steps-K"):
-        BenchmarkSource(name=name)
-
-
 @given(level=st.integers(1, 20), seed=st.integers(0, 2**32))
 def test_a_problem_reads_back_and_its_solution_is_right(level: int, seed: int) -> None:
     """K operations, whatever leads nowhere; each step of the solution is the one due."""

@@ -116,20 +116,6 @@ async def test_with_no_replica_alive_requests_wait_for_one() -> None:
         assert (outcome.attempts, outcome.unknown_attempts) == (2, 1)
 
 
-async def test_with_no_replica_ever_a_request_fails_in_time() -> None:
-    """A pool that is gone for good is waited for as long as configured, then named."""
-    with scripted() as engines:
-        settings = REQUESTS.model_copy(update={"no_replica_timeout_s": 1.0})
-        client = client_of(engines, settings)
-        engines.stop()
-        started = time.monotonic()
-        outcome = await client.call(GenerateCall(asks("q"), session="s"))
-
-    assert isinstance(outcome, Failure)
-    assert outcome.error.startswith("no_replica: no generator lived for 1 s")
-    assert time.monotonic() - started < 10
-
-
 async def test_a_deadline_and_a_cancellation_reach_the_engine() -> None:
     """Hanging requests end in the engine: one at its deadline, one when its caller gives up."""
     with scripted(tokens_per_s=100.0, faults={"hang": "hang"}) as engines:

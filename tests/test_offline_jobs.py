@@ -123,14 +123,6 @@ def test_any_runs_configuration_makes_a_collection() -> None:
     assert collected(again, None, None) == [("sequential", 128)]
 
 
-@pytest.mark.parametrize("odd", [{"label": ["sequential"]}, {"fields": None}, {"fields": 3}])
-def test_odd_strategies_make_way_too(odd: dict[str, Any]) -> None:
-    """A collection drops the strategies of a run without reading them."""
-    entry = {"kind": "mr_thinking", "label": "sequential", **odd}
-
-    assert collected({"science": {"strategies": [entry]}}, 2, None)[0] == ("sequential", 2)
-
-
 @pytest.mark.parametrize(("rounds", "samples"), [(-1, 1), (0, 0), (1, -3)])
 def test_a_depth_that_cannot_be_is_refused(rounds: int, samples: int) -> None:
     """Negative, or nothing at all."""

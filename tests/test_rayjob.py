@@ -68,20 +68,6 @@ def test_the_cluster_can_hold_the_run(manifest):
     assert idle_s == launcher["idle_timeout_minutes"] * 60
 
 
-def test_runs_and_models_are_on_volumes(manifest):
-    """Run directories are on the shared claim for every pod, the model cache on the node's disk."""
-    cluster = manifest["spec"]["rayClusterSpec"]
-    pods = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
-    for pod in pods:
-        spec = pod["template"]["spec"]
-        volumes = {volume["name"]: volume for volume in spec["volumes"]}
-        mounts = {m["mountPath"]: m["name"] for m in spec["containers"][0]["volumeMounts"]}
-        assert "persistentVolumeClaim" in volumes[mounts["/mnt/markovscale"]]
-        assert volumes[mounts["/dev/shm"]]["emptyDir"]["medium"] == "Memory"
-        if pod is not cluster["headGroupSpec"]:
-            assert "hostPath" in volumes[mounts["/mnt/model-cache"]]
-
-
 def test_versions_agree():
     """The manifest, the image's lock and pyproject.toml name one Ray."""
     manifest = yaml.safe_load(Path("deploy/rayjob.yaml").read_text(encoding="utf-8"))

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from actors.engines import vllm_engine, vllm_setup
-from actors.engines.actor_host import not_started, start_failure
 from actors.engines.generator import GeneratorEngine
 from actors.engines.launch import QUESTION, REPLY
 from actors.engines.prompting import Tokenizing, within
@@ -18,7 +17,7 @@ from actors.engines.verifier import VerifierEngine
 from actors.routing.calls import GenerateCall, ScoreCall
 from pipeline.config.models import GeneratorModel, VerifierModel
 from pipeline.config.runtime import PoolConfig
-from pipeline.core.errors import ConfigError, EngineError
+from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Failure, Request
 
@@ -138,21 +137,6 @@ def test_the_models_that_ship_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         generator(USER)
     with pytest.raises(LoadedError):
         verifier(None, monkeypatch)
-
-
-def test_the_cause_of_a_failed_start_is_one_line() -> None:
-    """Of a traceback of Ray's, what the engine's own process said; else its last line, and where
-    the log is."""
-    cause = start_failure("org/m", OSError("We could not\nconnect  to\n\nthe hub " + "x" * 900))
-    told = not_started("verifier", f"Traceback:\n  a\npipeline.core.errors.EngineError: {cause}\n")
-
-    assert isinstance(told, EngineError)
-    assert str(told).startswith("a verifier did not start: org/m: OSError: We could not connect to")
-    assert "\n" not in str(told)
-    assert len(str(told)) < 700
-    assert str(not_started("verifier", "a\nthe worker died\n")).startswith(
-        "a verifier did not start: the worker died (its log: worker-*.err"
-    )
 
 
 async def test_a_request_that_is_aborted_while_its_prompt_is_made_is_never_run() -> None:

@@ -75,16 +75,6 @@ def test_pass_at_k_is_unbiased() -> None:
     assert np.mean(1 - (1 - counts / 20) ** 8) < exact - 0.02
 
 
-def test_one_sample_votes_for_itself() -> None:
-    """maj@1 is pass@1; maj@n is the vote of the pool."""
-    votes = [(3, True), (5, False)]
-
-    assert maj_at_k(votes, 1, abstained=2) == pytest.approx(pass_at_k(10, 3, 1))
-    assert maj_at_k(votes, 10, abstained=2) == 0.0
-    assert maj_at_k([(4, True), (4, False)], 8) == pytest.approx(0.5)
-    assert maj_at_k([], 2, abstained=3) == 0.0
-
-
 def test_sizes_out_of_range_are_refused() -> None:
     """The error names the argument and its range."""
     with pytest.raises(ValueError, match=r"^k must be in \[1, 5\], got 6$"):

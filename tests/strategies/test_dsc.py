@@ -28,7 +28,7 @@ from pipeline.strategies.dsc import (
     DifficultyAdaptiveSelfConsistency,
     Ranking,
 )
-from tests.generators import completion, first_requests, question
+from tests.generators import completion, question
 
 DSC = DifficultyAdaptiveSelfConsistency
 LOST = Failure(error="EngineError: lost")
@@ -233,14 +233,6 @@ def record(question_id: str, drawn: Sequence[Observation]) -> QuestionRecord:
     """What a phase drew for a question."""
     asked = Question(benchmark="made-up", question_id=question_id, text=question_id)
     return QuestionRecord(question=asked, completions=tuple(drawn), stop=None)
-
-
-def test_without_statistics_a_question_is_sampled_in_windows() -> None:
-    """As the first hard ones are, under either profile."""
-    upstream = first_requests(DSC(n=8), question())
-    paper = first_requests(DSC(n=8, profile="paper"), question())
-
-    assert (len(upstream), len(paper)) == (4, 8)
 
 
 # The paper's variant. Scores make the order: question 0 is the hardest here too.
