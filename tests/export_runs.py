@@ -61,7 +61,7 @@ def no_gold(folder: Path) -> RunDir:
     return write_run(config, "no-gold", rows, metrics=False)
 
 
-RUNS = (whole, failed, partial, all_failed)
+RUNS = (failed, partial, all_failed)
 
 
 def told(run: RunDir) -> Accuracies:
