@@ -38,7 +38,7 @@ from pipeline.store.storage import Folder
 from pipeline.strategies.sequential import MRThinking
 
 
-async def _grade(gold: str, completion: Completion) -> str:
+async def _grade(gold: str, completion: Completion, grader: object) -> str:
     return "right" if completion.answer == gold else "wrong"
 
 

@@ -84,7 +84,7 @@ def number_pairs() -> Pairs:
 def latex_pairs(file: str) -> Pairs:
     """Each gold answer of MATH-500 that is no plain integer, boxed and against the next one."""
     items = load(BenchmarkSource(name="math500", path=file)).items
-    golds = [item.gold for item in items if not item.gold.lstrip("-").isdigit()]
+    golds = [item.gold for item in items if item.gold and not item.gold.lstrip("-").isdigit()]
     boxed = [(gold, f"\\boxed{{{gold}}}") for gold in golds]
     return boxed + list(zip(golds, golds[1:] + golds[:1], strict=True))
 

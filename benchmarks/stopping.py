@@ -27,6 +27,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def chains_of(data: Any, group: str) -> ChainArrays:
         form_QT=form_QT,
         score_QT=score_QT,
         tokens_QD=tokens_QD,
-        spent_QD={kind: tokens_QD * float(kind == "completion") for kind in KINDS},
+        spent_QD={kind: (tokens_QD * (kind == "completion")).astype(float) for kind in KINDS},
         logprobs_QT=np.zeros(answer_QT.shape, np.bool_),
         says_stop_QT=data[f"{group}_stop"].astype(np.int8),
         verdict_QT=np.where(right_QT > 0, RIGHT, WRONG).astype(np.int8),
@@ -455,7 +456,7 @@ def _along(
             mean[d] += np.interp(
                 budget_B, drawn_DSL[d, order, log], right_DSL[d, order, log]
             ).mean()
-    return mean / right_SLQ.shape[1]
+    return np.asarray(mean / right_SLQ.shape[1])
 
 
 def _waves(answer_QS: IntArray, right_QS: IntArray, budget: float, seed: int) -> FloatArray:
@@ -498,10 +499,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     for path in arguments.chains:
         data = np.load(path)
         names = sorted({name.removesuffix("_answer") for name in data if name.endswith("_answer")})
-        groups += [(f"{path.name} {n}", lambda d=data, n=n: chains_of(d, n), 8) for n in names]
+        groups += [(f"{path.name} {n}", partial(chains_of, data, n), 8) for n in names]
     pools = {pool: read_pool(pool) for pool in arguments.pool}
     for name, pool in pools.items():
-        groups.append((name, lambda p=pool: cut(chain_arrays(p), 16), 16))
+        groups.append((name, partial(_pool_chains, pool), 16))
     for name, make, depth in groups:
         chains = make()
         started = time.perf_counter()
@@ -520,6 +521,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         n = min(arguments.n, answer.shape[2])
         print(f"{path.name}: {answer.shape[0]} x {answer.shape[1]} x {n} samples", flush=True)
         sample_fronts(answer, right, n, arguments.orders, arguments.seed)
+
+
+def _pool_chains(pool: CompletionPool) -> ChainArrays:
+    """The first 16 rounds of a pool."""
+    return cut(chain_arrays(pool), 16)
 
 
 def cut(chains: ChainArrays, rounds: int) -> ChainArrays:

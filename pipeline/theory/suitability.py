@@ -170,15 +170,26 @@ def advice(found: Suitability | None) -> Advice:
         return Advice(
             kind="settled",
             settings={},
-            why=f"accuracy rises over the rounds ({_points(found.rise)}) and the verifier is no "
-            f"help: recent answers count more, and equal ones end a chain",
+            why=f"accuracy rises over the rounds ({_points(found.rise)}) and {_verifier_help(found)}: "
+            f"recent answers count more, and equal ones end a chain",
         )
     return Advice(
         kind="chain_expected_agreement",
         settings={},
-        why=f"accuracy does not rise over the rounds ({_points(found.rise)}) and the verifier is "
-        f"no help: all rounds vote alike",
+        why=f"accuracy does not rise over the rounds ({_points(found.rise)}) and "
+        f"{_verifier_help(found)}: all rounds vote alike",
     )
+
+
+def _verifier_help(found: Suitability) -> str:
+    """In words, where the verifier is not known to tell the answers of one question apart."""
+    if found.auc_within is None:
+        return "no scores tell answers apart"
+    if found.tells_apart is False:
+        return "the verifier is no help"
+    if found.auc_within.low > 0.5:
+        return "the verifier is of little help"
+    return "it is open whether the verifier helps"
 
 
 def suitability(
