@@ -170,8 +170,8 @@ def advice(found: Suitability | None) -> Advice:
         return Advice(
             kind="settled",
             settings={},
-            why=f"accuracy rises over the rounds ({_points(found.rise)}) and {_verifier_help(found)}: "
-            f"recent answers count more, and equal ones end a chain",
+            why=f"accuracy rises over the rounds ({_points(found.rise)}) and "
+            f"{_verifier_help(found)}: recent answers count more, and equal ones end a chain",
         )
     return Advice(
         kind="chain_expected_agreement",
