@@ -144,10 +144,10 @@ def build(
     for name, lines in rows.items():
         yield f"{name}.csv", csv_lines(lines)
     head = "% Tables of markovscale paper; needs the packages booktabs and graphicx.\n\n"
-    typeset = [*tables, *together(evaluations, paper)]
-    yield "tables.tex", head + "\n".join(latex_of(table) for table in typeset)
+    whole = together(evaluations, paper)
+    yield "tables.tex", head + "\n".join(latex_of(table) for table in [*tables, *whole])
     published = paper is not NONE_PUBLISHED
-    yield "paper.html", paper_page(groups, adjusted, rows["claims"], profile, published)
+    yield "paper.html", paper_page(groups, adjusted, rows["claims"], whole, profile, published)
 
 
 def group_of(made: Evaluation, family: Family, published: Published) -> Group:
@@ -183,7 +183,12 @@ def group_of(made: Evaluation, family: Family, published: Published) -> Group:
 
 
 def paper_page(
-    groups: Sequence[Group], adjusted: Adjusted, claims: Rows, profile: str, paper: bool
+    groups: Sequence[Group],
+    adjusted: Adjusted,
+    claims: Rows,
+    whole: Sequence[Table],
+    profile: str,
+    paper: bool,
 ) -> str:
     """The whole page.
 
@@ -191,6 +196,7 @@ def paper_page(
         groups: a benchmark and backbone each.
         adjusted: corrected p-values of all comparisons.
         claims: the paper's, beside ours.
+        whole: tables of all benchmarks side by side.
         profile: of the baselines.
         paper: whether the paper's numbers were given.
     """
@@ -204,12 +210,13 @@ def paper_page(
         for pool in pools.values()
         if pool.imported is not None
     ]  # fmt: skip
+    sides = [folded(made.title, html_of(made)) for made in whole]
     return page(
         "MarkovScale: the paper's evaluation",
         "The paper's evaluation",
         "; ".join(group.made.title for group in groups),
         [
-            ("result", "Result", [*_results(groups), *_claims(claims)]),
+            ("result", "Result", [*_results(groups), *_claims(claims), *sides]),
             ("fronts", "Fronts", _fronts(groups)),
             *((name, title, _tables(groups, name, hint, adjusted))
               for name, (title, hint) in SECTIONS.items()),
