@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from jobs.cli import complete
-from jobs.endings import go_on_unheard, in_one_line
+from jobs.endings import ignore_broken_pipe, in_one_line
 from jobs.supervision import supervised
 
 _PACKAGE = complete.__module__.rpartition(".")[0]
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
         if started and verb in DRIVERS:
             return supervised(run)
         if started and verb == "suite":
-            go_on_unheard()
+            ignore_broken_pipe()
         return run()
     if first == "--version":
         print(version())

@@ -83,7 +83,7 @@ def run_checks(
         print(f"error: {where}{error}", file=sys.stderr)
         return 2
     except (Exception, SystemExit) as error:  # of the module that is imported
-        print(f"error: {arguments.kind}: {told(error)}", file=sys.stderr)
+        print(f"error: {arguments.kind}: {error_words(error)}", file=sys.stderr)
         return 2
     try:
         if arguments.digest:  # of a process with other hashes of texts
@@ -97,7 +97,7 @@ def run_checks(
             raise ConfigError(why)
         print("ok  decides alike in another process")
     except (Exception, SystemExit) as error:  # the user's own, whatever it is
-        why = str(error) if isinstance(error, MarkovScaleError) else told(error)
+        why = str(error) if isinstance(error, MarkovScaleError) else error_words(error)
         print(f"error: {arguments.kind}: {why}", file=sys.stderr)
         return 2
     what = {"rule": "answer rules", "strategy": "strategies"}[arguments.what]
@@ -117,7 +117,7 @@ def find_impure_call(drive: Callable[[], object]) -> str | None:
         drive()  # imports within functions are done by now
     with watched() as seen, suppress(Exception):
         drive()
-    return f"{seen[0]}: it must decide by what it is told alone" if seen else None
+    return f"{seen[0]}: it must decide by what it is given alone" if seen else None
 
 
 def differs_elsewhere(job: str, argv: Sequence[str], own: str) -> str | None:
@@ -180,7 +180,7 @@ def watched() -> Iterator[list[str]]:
             gc.enable()
 
 
-def told(error: BaseException) -> str:
+def error_words(error: BaseException) -> str:
     """An error of a user's code in one line, with the place where it was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     from jobs.evaluate import execute
     from jobs.run_options import opened_run
-    from pipeline.imports.going_on import carry_over, pool_to_go_on_from
+    from pipeline.imports.own_pools import carry_over, pool_to_go_on_from
     from pipeline.records.run_dir import RunDir
     from pipeline.replay.pool_export import export_pool
 
@@ -109,7 +109,7 @@ def _shape(
     arguments: argparse.Namespace, pool: CompletionPool | None, values: dict[str, Any]
 ) -> None:
     from pipeline.config.collection import make_collection
-    from pipeline.imports.going_on import ask_alike
+    from pipeline.imports.own_pools import ask_alike
 
     make_collection(values, arguments.rounds, arguments.samples, arguments.chains)
     if pool is not None:

@@ -11,8 +11,7 @@ from rich.table import Table
 from jobs.cli import terminal
 from jobs.forecast import read_pilot
 from jobs.tables import text_table
-from pipeline.config.gpus import GPUS
-from pipeline.config.planning import PlanConfig
+from pipeline.config.planning import GPUS, PlanConfig
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.config.strategies import strategies_of

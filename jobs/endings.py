@@ -14,7 +14,7 @@ from typing import Any, TextIO, cast
 from pipeline.core.errors import ConfigError, DataError, MarkovScaleError, ReplayMissError
 
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
-EXIT_INTERRUPTED, EXIT_UNHEARD = 130, 141  # as shells say it of SIGINT and of SIGPIPE
+EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # as shells say it of SIGINT and of SIGPIPE
 
 
 def in_one_line(job: Callable[..., int]) -> Callable[..., int]:
@@ -37,7 +37,7 @@ def in_one_line(job: Callable[..., int]) -> Callable[..., int]:
             return _ended(1, f"failed: {error}")
         except OSError as error:
             if error.errno == errno.EPIPE:
-                return _ended(EXIT_UNHEARD)
+                return _ended(EXIT_BROKEN_PIPE)
             return _ended(2, f"error: {error}")
         except MemoryError:
             return _ended(1, "failed: this process has no memory left")
@@ -82,7 +82,7 @@ def _spell() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-class _Unheard:
+class _TolerantStream:
     """A stream that takes everything, even where nobody reads it any more."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -103,7 +103,7 @@ class _Unheard:
         return getattr(self._stream, name)
 
 
-def go_on_unheard() -> None:
+def ignore_broken_pipe() -> None:
     """Let this process go on where its output is closed, or its terminal is gone.
 
     A run costs more than its log: it is durable, and `jobs.status` tells of it.
@@ -117,5 +117,5 @@ def go_on_unheard() -> None:
     _spell()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-        if not isinstance(stream, _Unheard):
-            setattr(sys, name, cast(TextIO, _Unheard(stream)))
+        if not isinstance(stream, _TolerantStream):
+            setattr(sys, name, cast(TextIO, _TolerantStream(stream)))

@@ -193,7 +193,7 @@ class _Prices:
 
 
 def _published(cell: Cell) -> int:
-    from pipeline.benchmarks.known import known_of
+    from pipeline.benchmarks.source import known_of
 
     known = known_of(cell.benchmark)
     return len(cell.rows) if known is None else known.rows

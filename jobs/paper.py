@@ -107,7 +107,7 @@ def _evaluations(arguments: argparse.Namespace, cost: Cost) -> list[Evaluation]:
     Raises:
         ConfigError: where two pools hold the same benchmark of the same backbone.
     """
-    from jobs.pool_priors import predicted_pool
+    from jobs.pool_config import predicted_pool
     from jobs.progress import steps
     from pipeline.config.science import PriorsConfig
     from pipeline.paper.beliefs import from_other_half, predicted

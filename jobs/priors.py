@@ -12,7 +12,7 @@ from pipeline.predictors.features import template_digest
 from pipeline.predictors.heads import Predictor, load_predictor
 from pipeline.predictors.priors import (
     PREDICTOR,
-    kept_predictions,
+    earlier_predictions,
     priors_note,
     with_predictions,
 )
@@ -77,5 +77,5 @@ def keep_predictions(run: RunDir, questions: pa.Table) -> pa.Table:
     if not run.folder.has("questions.parquet"):
         return questions
     before = rows_of(read_questions(run.folder))
-    rows = kept_predictions(rows_of(questions), before)
+    rows = earlier_predictions(rows_of(questions), before)
     return pa.Table.from_pylist(rows, schema=questions.schema)

@@ -76,7 +76,7 @@ def _another(run: RunDir, config: SweepConfig) -> int:
     from pipeline.config.sweep import grid, science_of
     from pipeline.records.questions import read_questions
     from pipeline.records.table_rows import RowViews, TableRows
-    from pipeline.replay.other_strategies import replay_other
+    from pipeline.replay.run import replay_other
     from pipeline.report.run_data import cells_of
     from pipeline.report.summary import summarise
 

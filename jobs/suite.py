@@ -35,7 +35,7 @@ from jobs.cli import (
     shipped_config,
     terminal,
 )
-from jobs.endings import go_on_unheard
+from jobs.endings import ignore_broken_pipe
 from pipeline.core.errors import ConfigError, DataError
 
 _NARROWEST = 60  # columns of a table that can be read
@@ -202,5 +202,5 @@ def _report(addresses: Sequence[str], name: str) -> None:
 
 
 if __name__ == "__main__":
-    go_on_unheard()
+    ignore_broken_pipe()
     sys.exit(main())

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from jobs.endings import EXIT_RESUMABLE, go_on_unheard
+from jobs.endings import EXIT_RESUMABLE, ignore_broken_pipe
 
 _END_S = 60.0  # how long a job that has told its status may take to end, Ray's own end included
 _LOOK_S, _PAUSE_S = 1.0, 0.02
@@ -34,13 +34,13 @@ _word: int | None = None
 
 def resumable(address: str) -> None:
     """Tell the parent, if there is one, the run that `--resume` would go on with."""
-    _tell(f"run {' '.join(address.splitlines())}")
+    _print_to_parent(f"run {' '.join(address.splitlines())}")
 
 
 def explained(status: int) -> None:
     """Tell the parent, if there is one, that the job has said why it ends with that status: so it
     does, even if Ray ends it before it is done."""
-    _tell(f"status {status}")
+    _print_to_parent(f"status {status}")
 
 
 def supervised(job: Callable[[], int]) -> int:
@@ -50,7 +50,7 @@ def supervised(job: Callable[[], int]) -> int:
     status is 75. A child that has told it, but does not end, is killed.
     """
     global _word
-    go_on_unheard()
+    ignore_broken_pipe()
     if sys.platform != "linux":
         return job()
     parent = os.getpid()
@@ -73,10 +73,10 @@ def supervised(job: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return EXIT_RESUMABLE  # the parent has passed it on, and says so
     except BaseException as error:
-        _tell(f"end {_status_of(error)}")
+        _print_to_parent(f"end {_status_of(error)}")
         raise
     explained(status)
-    _tell(f"end {status}")
+    _print_to_parent(f"end {status}")
     for number in _PASSED_ON:  # Ray's own end is not cut short; the parent sees that it comes
         signal.signal(number, signal.SIG_IGN)
     return status
@@ -138,7 +138,7 @@ def _read(reading: int) -> bytes:
     return b""
 
 
-def _tell(word: str) -> None:
+def _print_to_parent(word: str) -> None:
     if _word is not None:
         with contextlib.suppress(OSError):  # the parent is gone, and so will this process be
             os.write(_word, os.fsencode(f"{word}\n"))

@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     import pyarrow as pa
 
-    from jobs.pool_priors import predicted_pool
+    from jobs.pool_config import predicted_pool
     from jobs.tables import print_costs, print_fronts, print_sweep
     from pipeline.config.strategies import rules_of
     from pipeline.config.sweep import SweepConfig, science_of

@@ -12,8 +12,8 @@ from pipeline.core.protocol import Completion, Failure
 from pipeline.planning.admission import (
     Admission,
     AdmissionRule,
+    EngineCounts,
     Pressure,
-    Seen,
     held_tokens,
     opened,
 )
@@ -21,9 +21,9 @@ from pipeline.planning.admission import (
 RULE = AdmissionRule(floor=10, ceiling=1_000)
 
 
-def seen(in_flight: int, *, preemptions: int = 0, capacity: int = 0, **more: int) -> Seen:
+def seen(in_flight: int, *, preemptions: int = 0, capacity: int = 0, **more: int) -> EngineCounts:
     """Chains wait to be admitted, unless `more` says otherwise."""
-    return Seen(
+    return EngineCounts(
         capacity_tokens=capacity,
         preemptions=preemptions,
         waiting=more.get("waiting", 0),
@@ -39,7 +39,7 @@ bounds = st.tuples(st.integers(1, 500), st.integers(0, 5_000)).map(
 moments = st.tuples(
     st.floats(0, 20),
     st.builds(
-        Seen,
+        EngineCounts,
         capacity_tokens=st.integers(0, 10_000_000),
         preemptions=st.integers(0, 50),
         waiting=st.integers(0, 50),
@@ -55,7 +55,9 @@ moments = st.tuples(
 @settings(max_examples=100)
 @given(bounds, st.integers(0, 10_000), st.lists(moments, max_size=40))
 def test_the_cap_stays_within_its_bounds(
-    rule: AdmissionRule, cap: int, history: list[tuple[float, Seen, tuple[int, float, float], None]]
+    rule: AdmissionRule,
+    cap: int,
+    history: list[tuple[float, EngineCounts, tuple[int, float, float], None]],
 ) -> None:
     """Whatever is seen, in whatever order: floor <= limit <= cap <= ceiling, a rise is a tenth at
     most, and an overload that drains holds chains back at the floor."""

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.answers.graders import GraderSettings
 from pipeline.benchmarks import BenchmarkSource, Item, describe_rows, load
-from pipeline.benchmarks.known import known
 from pipeline.benchmarks.rows import gold_text
+from pipeline.benchmarks.source import known
 from pipeline.core.errors import DataError
 
 FORMS = Path(__file__).parent / "data" / "benchmarks"

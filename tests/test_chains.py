@@ -14,7 +14,7 @@ from actors.routing.calls import Generated, Scored
 from benchmarks.journals import read_journal
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Failure, Generate, Question
-from pipeline.planning.schedule import Forecast
+from pipeline.planning.phase_work import Forecast
 from pipeline.records.journal import ByQuestion, Resumed
 from pipeline.store.storage import Folder
 from pipeline.strategies.self_consistency import SelfConsistency

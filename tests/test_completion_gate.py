@@ -18,8 +18,8 @@ from actors.routing.calls import Generated, Scored
 from benchmarks.journals import read_journal
 from pipeline.core.decoding import Decoding
 from pipeline.core.protocol import Completion, Question
+from pipeline.planning.phase_work import Forecast
 from pipeline.planning.run_caps import TokenLeases
-from pipeline.planning.schedule import Forecast
 from pipeline.store.storage import Folder
 from pipeline.strategies.self_consistency import SelfConsistency
 from pipeline.strategies.sequential import MRThinking

@@ -12,7 +12,7 @@ import pytest
 import ray
 
 from jobs import evaluate
-from jobs.endings import EXIT_UNHEARD, in_one_line
+from jobs.endings import EXIT_BROKEN_PIPE, in_one_line
 from pipeline.core.errors import ConfigError, EngineError
 from pipeline.records.run_dir import RunDir
 from tests.attempts import attempt, config_of, new_run
@@ -24,7 +24,7 @@ ENDS = {
     "disk": (OSError(errno.EIO, "Input/output error", "f"), 2, "error: [Errno 5] Input"),
     "engine": (EngineError("no engine"), 1, "failed: no engine\n"),
     "memory": (MemoryError(), 1, "failed: this process has no memory left\n"),
-    "reader gone": (BrokenPipeError(errno.EPIPE, "Broken pipe"), EXIT_UNHEARD, ""),
+    "reader gone": (BrokenPipeError(errno.EPIPE, "Broken pipe"), EXIT_BROKEN_PIPE, ""),
     "Ctrl-C": (KeyboardInterrupt(), 130, ""),
 }
 
@@ -159,7 +159,7 @@ def test_a_reader_that_is_gone_ends_it_quietly(finished, job):
     )
     os.close(write)
 
-    assert (ended.returncode, ended.stderr) == (EXIT_UNHEARD, b"")
+    assert (ended.returncode, ended.stderr) == (EXIT_BROKEN_PIPE, b"")
 
 
 GOES_ON = """

@@ -273,7 +273,7 @@ async def test_an_odd_reply_without_a_limit_is_an_error_of_its_row() -> None:
             made = await outcome(client)
 
     assert isinstance(made, Failure), made
-    assert made.error.startswith("engine: the reply is not one: ValueError: usage must tell")
+    assert made.error.startswith("engine: the reply is not one: ValueError: usage must report")
 
 
 async def test_a_deadline_and_a_cancellation_close_the_connection() -> None:

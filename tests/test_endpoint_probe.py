@@ -140,7 +140,7 @@ def test_a_server_must_say_what_a_completion_cost() -> None:
         said.body.pop("usage", None)
         return said
 
-    with pytest.raises(ConfigError, match="must tell usage with each reply, got None"):
+    with pytest.raises(ConfigError, match="must report usage with each reply, got None"):
         found(mute)
 
 

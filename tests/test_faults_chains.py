@@ -258,9 +258,9 @@ async def test_a_connection_that_breaks_is_no_end_of_the_run(monkeypatch):
     controller._wanted, controller._tasks = asyncio.Event(), []
     controller._chains = SimpleNamespace(wind_down=wind_down, drain=lambda: done.append("cut"))
     controller._journal = SimpleNamespace(close=nothing)
-    controller._tell = nothing
-    keeping = asyncio.create_task(controller._keep_allotted(gate))
-    await asyncio.wait_for(controller._drain_when_told(), 30)
+    controller._send_report = nothing
+    keeping = asyncio.create_task(controller._renew_lease(gate))
+    await asyncio.wait_for(controller._drain_on_request(), 30)
     await asyncio.wait_for(allotted.wait(), 30)
     for task in (keeping, *controller._tasks):
         task.cancel()

@@ -92,7 +92,7 @@ def phase_of(tmp_path, monkeypatch, at_the_end):
     flow = Flow(lambda: at_the_end(run, config, watch))
     driver._account = SimpleNamespace(look=flow.end, latest={})
     driver._admission = SimpleNamespace(step=lambda totals: None)
-    driver._rows = SimpleNamespace(tell=lambda totals, *_: told.append(totals))
+    driver._rows = SimpleNamespace(log=lambda totals, *_: told.append(totals))
     driver._spending = Spending(run, config.runtime, config.science.models)
     work = [{"expected_completions": 4}]
     driver._phases = SimpleNamespace(count=1, work=lambda *_: work, fold=folded.append)

@@ -84,7 +84,7 @@ def test_what_is_kept_of_metrics_grows_slowly(tmp_path, monkeypatch, replicas):
     seen, minutes = {}, 10
     for tick in range(6 * minutes):
         totals = {"stops": {"budget": tick}, "rounds": tick, "idle_s": tick / 7}
-        rows.tell(totals, 0, (0, 1_000), 10.0 * tick)
+        rows.log(totals, 0, (0, 1_000), 10.0 * tick)
         for path in (tmp_path / "r" / "metrics").glob("*"):
             assert seen.setdefault(path.name, path.read_bytes()) == path.read_bytes()
         if tick in (1, 2, 3):
@@ -153,7 +153,7 @@ async def test_trouble_with_storage_is_told_while_it_lasts(tmp_path):
         if (error := next(calls)) is not None:
             raise error
 
-    await asyncio.to_thread(with_retries, once, "write outcomes", tell=said.append)
+    await asyncio.to_thread(with_retries, once, "write outcomes", notify=said.append)
     assert before["trouble"] == "could not write outcomes: disk full"
     assert (await watch.totals())["trouble"] is None
     assert told.startswith("journal segment of 1 rows not written: ")
@@ -201,7 +201,7 @@ async def test_outcomes_wait_for_storage(tmp_path, monkeypatch):
     """A disk that is full for a moment: the file is written once there is room, whole and with its
     checksum, whatever kind of blocks Ray Data hands over."""
     from actors.cluster import background
-    from actors.driver.flow import OutcomeSink
+    from actors.driver.run_phases import OutcomeSink
 
     monkeypatch.setattr(background, "_FIRST_PAUSE_S", 0.01)
     config = config_of(tmp_path)

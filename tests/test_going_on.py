@@ -13,8 +13,8 @@ from jobs.import_logs import main
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
-from pipeline.imports.going_on import ask_alike, carry_over, pool_to_go_on_from
 from pipeline.imports.optscale import PROMPTS
+from pipeline.imports.own_pools import ask_alike, carry_over, pool_to_go_on_from
 from pipeline.records.run_dir import RunDir
 from pipeline.replay.pools import read_pool
 from pipeline.replay.run import replay_run

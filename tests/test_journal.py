@@ -16,7 +16,7 @@ from pipeline.core.protocol import Completion, Failure, Question
 from pipeline.records.journal import (
     ByQuestion,
     Resumed,
-    as_asked,
+    as_requested,
     counting,
     read_columns,
     set_aside_corrupt,
@@ -227,7 +227,7 @@ def test_one_rule_says_which_row_answers(drawn, score):
     failures = [seen for seen in mine if isinstance(seen, Failure)]
     expected = [*fitting[:1], *failures[-1:], None][0]
     if isinstance(expected, Completion):
-        expected = as_asked(expected, asked)
+        expected = as_requested(expected, asked)
     if len(fitting) + len(failures) == len(mine):  # putting aside knows no score that is asked for
         stripped = without_retried(table_of(rows))[0].to_pylist()
         assert Resumed(stripped).take(asked) == expected
@@ -242,4 +242,4 @@ def test_one_rule_says_which_row_answers(drawn, score):
         with pytest.raises(DataError):
             pool.answer(asked)
     else:
-        assert replayed.find(asked) == as_asked(pool.answer(asked), asked) == expected
+        assert replayed.find(asked) == as_requested(pool.answer(asked), asked) == expected

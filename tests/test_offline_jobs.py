@@ -15,8 +15,7 @@ from actors.training.backbone_features import cache_address
 from benchmarks.replay import agree, believed, settings
 from benchmarks.synthetic_pool import write_synthetic_pool
 from jobs import collect, sweep, train
-from jobs.pool_config import pool_config
-from jobs.pool_priors import beside, cache_of
+from jobs.pool_config import beside, cache_of, pool_config
 from jobs.run_options import opened_run
 from pipeline.config.collection import make_collection
 from pipeline.config.run import RunConfig

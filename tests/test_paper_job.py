@@ -22,9 +22,9 @@ from pipeline.core.errors import ConfigError, DataError
 from pipeline.paper import opponents
 from pipeline.paper.replays import GAMMAS, TAUS
 from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.replay.other_strategies import replay_other
 from pipeline.replay.pool_export import export_pool
 from pipeline.replay.pools import CompletionPool, read_pool
+from pipeline.replay.run import replay_other
 from pipeline.strategies.sequential import MRThinking
 from tests.report_runs import MadeUp, made_up_config, question_rows, write_run
 from tests.scripted_pools import collected, evaluated
@@ -374,7 +374,7 @@ def test_a_predictors_priors_are_used_and_named(
         return replace(pool, questions=questions)
 
     monkeypatch.setattr(opponents, "SPLITS", 2)
-    monkeypatch.setattr("jobs.pool_priors.predicted_pool", predicted)
+    monkeypatch.setattr("jobs.pool_config.predicted_pool", predicted)
     command = ["--pool", POOL, "--out", str(tmp_path), "--predictor", "predictors/mine"]
     assert paper.main(command) == 0
     (row,) = [r for r in rows(tmp_path / "main.csv") if r["row"] == "MarkovScale*"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.pool_priors import predicted_pool
+from jobs.pool_config import predicted_pool
 from jobs.priors import fill_priors, predictor_of
 from pipeline.config.run import RunConfig
 from pipeline.config.science import PriorsConfig
@@ -26,7 +26,12 @@ from pipeline.predictors.heads import (
     PredictorCard,
     save_predictor,
 )
-from pipeline.predictors.priors import kept_predictions, priors_note, with_predictions, with_priors
+from pipeline.predictors.priors import (
+    earlier_predictions,
+    priors_note,
+    with_predictions,
+    with_priors,
+)
 from pipeline.predictors.targets import Head
 from pipeline.strategies.markovscale import MarkovScaleStar
 from tests.generators import completion, question
@@ -126,7 +131,7 @@ def test_a_resume_keeps_the_predictions_it_began_with() -> None:
         row(0, p0=0.7, p0_source="predictor", a=0.1, b=0.3, tokens_per_round=9.0),
         row(1, p0=0.2, p0_source="priors_file"),
     ]
-    kept = kept_predictions([row(0), row(1), row(2)], before)
+    kept = earlier_predictions([row(0), row(1), row(2)], before)
 
     assert kept == [before[0], row(1), row(2)]
 

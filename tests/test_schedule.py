@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.protocol import Completion, Failure, Observation, Priors, Question
-from pipeline.planning.phase_work import phase_work
-from pipeline.planning.schedule import Forecast, forecast
+from pipeline.planning.phase_work import Forecast, forecast, phase_work
 from pipeline.records.questions import SCHEMA as QUESTION_SCHEMA
 from pipeline.strategies.markovscale import MarkovScaleT
 from pipeline.strategies.sequential import Base, MRThinking

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.config.gpus import GPUS
 from pipeline.config.models import GeneratorModel
+from pipeline.config.planning import GPUS
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import EngineConfig, PoolConfig
 from pipeline.core.errors import ConfigError

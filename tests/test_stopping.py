@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.core.prices import Prices
 from pipeline.core.protocol import Priors, StopReason
-from pipeline.planning.schedule import expected_completions
+from pipeline.planning.phase_work import expected_completions
 from pipeline.replay.chain_arrays import chain_arrays
 from pipeline.replay.exact import replay
 from pipeline.replay.fast import FastReplay

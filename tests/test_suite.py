@@ -170,8 +170,8 @@ def test_a_suite_goes_on_where_nobody_reads_it(tmp_path):
     """Else its runs would end with whoever read their lines."""
     done = tmp_path / "done"
     job = (
-        "import sys; from jobs.endings import go_on_unheard; from jobs.suite import run_all\n"
-        "go_on_unheard()\n"
+        "import sys; from jobs.endings import ignore_broken_pipe; from jobs.suite import run_all\n"
+        "ignore_broken_pipe()\n"
         'told = \'print("x" * 1_000_000); open(sys.argv[1], "w").close()\'\n'
         "run = [sys.executable, '-c', f'import sys; {told}', sys.argv[1]]\n"
         "sys.exit(max(run_all(['a', 'b'], [run, run], 2)))"

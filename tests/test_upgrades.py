@@ -18,7 +18,7 @@ _PRIVATE = re.compile(
     r"|ray\.autoscaler\.\S+"
 )
 _USED = {
-    ("actors/driver/flow.py", "context._max_num_blocks_in_streaming_gen_buffer"),
+    ("actors/driver/run_phases.py", "context._max_num_blocks_in_streaming_gen_buffer"),
     ("actors/engines/launch.py", "ray._private.ray_constants"),
     ("actors/engines/launch.py", "ray.autoscaler.v2.utils"),
     ("actors/engines/launch.py", "ray.autoscaler.v2.sdk"),
@@ -41,7 +41,7 @@ def test_no_other_private_part_is_used() -> None:
 
 
 def test_ray_data_limits_the_blocks_that_a_task_holds() -> None:
-    """`actors.driver.flow` lets a controller hold few of them."""
+    """`actors.driver.run_phases` lets a controller hold few of them."""
     from ray.data import DataContext
 
     assert isinstance(DataContext()._max_num_blocks_in_streaming_gen_buffer, int)

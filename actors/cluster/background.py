@@ -27,7 +27,7 @@ def with_retries(
     call: Callable[[], T],
     what: str,
     give_up_s: float = GIVE_UP_S,
-    tell: Callable[[str | None], object] | None = None,
+    notify: Callable[[str | None], object] | None = None,
 ) -> T:
     """The result of a call that reads or writes files, tried again while storage fails.
 
@@ -35,7 +35,7 @@ def with_retries(
         call: may be made several times.
         what: names it in the log, such as ``read the journal``.
         give_up_s: how long.
-        tell: is given what storage says while it fails, and None once it works again.
+        notify: is given what storage says while it fails, and None once it works again.
 
     Raises:
         StorageError: where it still fails then.
@@ -49,13 +49,13 @@ def with_retries(
             if time.monotonic() + pause > give_up:
                 raise StorageError(f"could not {what} for {give_up_s:g} s: {error}") from error
             logger.warning("could not %s, again in %.1f s: %s", what, pause, error)
-            if tell is not None:
-                tell(f"could not {what}: {error}")
+            if notify is not None:
+                notify(f"could not {what}: {error}")
                 reported = True
         time.sleep(pause)
         pause = min(2 * pause, _MOST_PAUSE_S)
-    if reported and tell is not None:
-        tell(None)
+    if reported and notify is not None:
+        notify(None)
     return result
 
 

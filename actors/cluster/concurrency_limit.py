@@ -22,7 +22,7 @@ class Limit:
     def __init__(self, most: int) -> None:
         self._most = _checked(most)
         self._taken = 0
-        self._came = 0
+        self._arrivals = 0
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
 
     @property
@@ -59,8 +59,8 @@ class Limit:
             self._taken += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._came += 1
-        heapq.heappush(self._waiting, (-expected, self._came, turn))
+        self._arrivals += 1
+        heapq.heappush(self._waiting, (-expected, self._arrivals, turn))
         self._let_in()
         try:
             await turn

@@ -52,7 +52,7 @@ class RunMonitor:
         self._lives: Counter[str] = Counter()
         self._limit: int | None = None
         self._controllers = 1
-        self._told = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._graces: list[float] = []
         self._allotment = TokenLeases()
         self._left = math.inf
@@ -86,8 +86,8 @@ class RunMonitor:
         Args:
             heard: how often they heard so before; the last grace is what counts.
         """
-        async with self._told:
-            await self._told.wait_for(lambda: len(self._graces) > heard)
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._graces) > heard)
         return self._graces[-1]
 
     async def cap(self, tokens: float, left: float, controllers: int) -> None:
@@ -164,9 +164,9 @@ class RunMonitor:
 
         Told again, it is the new grace that counts, from then on.
         """
-        async with self._told:
+        async with self._changed:
             self._graces.append(grace_s)
-            self._told.notify_all()
+            self._changed.notify_all()
 
     async def totals(self) -> dict[str, Any]:
         """Sums over controllers, how many there were, and seconds since the last round anywhere."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.core.protocol import Completion, Observation, PhaseStats, Question, Stop, Strategy
-from pipeline.planning.schedule import Forecast
+from pipeline.planning.phase_work import Forecast
 from pipeline.records.journal import QuestionKey
 from pipeline.records.trajectory import Row
 

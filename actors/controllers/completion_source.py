@@ -32,7 +32,7 @@ from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Request
 from pipeline.core.text import encodable
 from pipeline.planning.run_caps import select_under_budget
-from pipeline.records.journal import Resumed, as_asked
+from pipeline.records.journal import Resumed, as_requested
 from pipeline.records.trajectory import observation_of, row_of
 
 _PLACE_CHARS = 2_000
@@ -331,7 +331,7 @@ class CompletionSource:
         if found is not None:
             self._counters.recorded += 1
             cost = Lost(found["wasted_tokens"] or 0, found["unknown_tries"] or 0)
-            return Served(as_asked(observation_of(found), request), cost, found["verdict"])
+            return Served(as_requested(observation_of(found), request), cost, found["verdict"])
         if self.draining:
             raise asyncio.CancelledError
         started = time.monotonic()

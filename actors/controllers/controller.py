@@ -36,7 +36,7 @@ from pipeline.config.models import JudgeModel
 from pipeline.config.strategies import headlines_of, own_rules_of, rules_of, strategies_of
 from pipeline.core.protocol import Completion, Failure, PhaseStats
 from pipeline.core.thinking import after_thinking
-from pipeline.planning.schedule import Forecast
+from pipeline.planning.phase_work import Forecast
 from pipeline.records.journal import QuestionKey, Resumed
 from pipeline.records.question_blocks import RecordedWork
 from pipeline.records.questions import question_of
@@ -93,12 +93,12 @@ class Controller:
         except (JournalError, MemoryError) as error:
             logger.error("stopping: %r", error)
             self._fail(error)
-            await self._tell()  # the driver ends the run
+            await self._send_report()  # the driver ends the run
             return
         if outcome is not None:
             yield outcome
         if chains.idle:
-            await self._tell()  # the actor may be gone before the next second
+            await self._send_report()  # the actor may be gone before the next second
             if (traced := spans()) is not None:
                 await asyncio.to_thread(traced.flush)
 
@@ -130,7 +130,7 @@ class Controller:
         headline = headlines_of(science, self._phase)
         self._fatal: str | None = None
         self._lag_ms = 0.0
-        self._told = 0
+        self._reports = 0
         self._chains = Chains(
             identity=RunIdentity(
                 run=self._run.run_id,
@@ -150,10 +150,10 @@ class Controller:
         )
         self._tasks = [
             supervised(self._report, "the report of a controller"),
-            supervised(self._drain_when_told, "the drain of a controller"),
+            supervised(self._drain_on_request, "the drain of a controller"),
         ]
         if gate is not None:
-            renew = partial(self._keep_allotted, gate)
+            renew = partial(self._renew_lease, gate)
             self._tasks.append(supervised(renew, "the allotment of a controller"))
         hangs_s = max(_HANGS_LEAST_S, runtime.generator.health_timeout_s)
         guard = ProcessGuard(hangs_s)  # Ray starts another controller
@@ -196,7 +196,7 @@ class Controller:
         again = work.key in self._met  # Ray lost the answer of a task, and runs it once more
         self._met.add(work.key)
         find = self._recorded.again if again else self._recorded.of
-        return with_retries(lambda: find(work.key), "read what is recorded", tell=self._note)
+        return with_retries(lambda: find(work.key), "read what is recorded", notify=self._note)
 
     def _note(self, trouble: str | None) -> None:
         self._trouble = trouble
@@ -220,9 +220,9 @@ class Controller:
             before = loop.time()
             await asyncio.sleep(_REPORT_EVERY_S)
             self._lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
-            await self._tell()
+            await self._send_report()
 
-    async def _keep_allotted(self, gate: CompletionGate) -> None:
+    async def _renew_lease(self, gate: CompletionGate) -> None:
         """Tell the monitor what was spent, every second and when something waits, and take what may
         be spent; one word at a time, so that none overtakes another."""
         name = self._epoch.name
@@ -245,18 +245,18 @@ class Controller:
                 return grace_s
             await asyncio.sleep(_REPORT_EVERY_S)
 
-    async def _cut_when_told(self) -> None:
+    async def _cut_on_request(self) -> None:
         """Drain sooner where the run is to stop while it drains."""
         assert self._chains is not None
         with contextlib.suppress(ray.exceptions.RayActorError):
             await asyncio.sleep(await self._until_drain(1))
             self._chains.drain()
 
-    async def _drain_when_told(self) -> None:
+    async def _drain_on_request(self) -> None:
         assert self._chains is not None
         try:
             grace_s = await self._until_drain(0)
-            self._tasks.append(supervised(self._cut_when_told, "the cut of a controller"))
+            self._tasks.append(supervised(self._cut_on_request, "the cut of a controller"))
             await self._chains.wind_down(grace_s)
         except ray.exceptions.RayActorError:  # the driver is gone: nobody will take the outcomes
             logger.warning("the run's driver is gone, keeping what is finished")
@@ -265,9 +265,9 @@ class Controller:
             await self._journal.close()
         except JournalError as error:
             self._fail(error)
-        await self._tell()
+        await self._send_report()
 
-    async def _tell(self) -> None:
+    async def _send_report(self) -> None:
         """Report the counters, and take how many chains may be at work."""
         assert self._chains is not None
         trouble = self._journal.trouble or self._trouble
@@ -275,15 +275,13 @@ class Controller:
         counters = {**self._chains.counters.as_dict(), **own}
         routed = self._generator.stats()
         counters |= {name: routed.get(name, 0) for name in ("returning", "stayed")}
-        self._told += 1
-        number = self._told
+        self._reports += 1
+        number = self._reports
         with contextlib.suppress(ray.exceptions.RayActorError):
             share = await self._watch.report.remote(self._epoch.name, counters, self._fatal, number)
-            if share is not None and number == self._told:  # else a newer answer is on its way
+            if share is not None and number == self._reports:  # else a newer answer is on its way
                 self._chains.limit(share)
 
-
-logger = logging.getLogger(__name__)
 
 _REMEMBERED = 8_192
 _FIELD = re.compile(r"\{(question|gold|answer)\}")

@@ -4,7 +4,9 @@
 (`pipeline.answers.find`), within a budget of work that takes less than 5 ms. What is beyond it, or
 is open and may be proved, goes to one of a few worker processes with a limit on memory; a worker
 that overruns its time is killed and replaced. No process is started before the first pair needs
-one, and none is forked: a Ray actor has threads.
+one, and none is forked: a Ray actor has threads. `pebble.ProcessPool` (5.2) grades as fast, but
+breaks for good, with every pair that waits, where a worker dies that has none; here that costs
+nothing, and one that dies at a pair costs its verdict alone.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from pipeline.config.runtime import RuntimeConfig
 from pipeline.planning.admission import (
     Admission,
     AdmissionRule,
+    EngineCounts,
     Pressure,
-    Seen,
     opened,
     rule_of,
     worst,
@@ -44,10 +44,10 @@ class StatsPoller:
     def __init__(self, engines: Reports, clock: Callable[[], float] = time.monotonic) -> None:
         self._engines, self._clock = engines, clock
         self._asking: Future[Stats] | None = None
-        self._asked_at: float | None = None
+        self._read_at: float | None = None
         self._thread = ThreadPoolExecutor(1, "engine-stats")
         self._lives: dict[str, dict[str, EngineStats]] = {}
-        self._seen_whole = False
+        self._read_to_end = False
         self.latest: Stats = {}
         """What answered last, by role."""
         self.answers = 0
@@ -59,9 +59,9 @@ class StatsPoller:
             self._take(self._asking)
             self._asking = None
         now = self._clock()
-        due = self._asked_at is None or now - self._asked_at >= _ASK_EVERY_S
+        due = self._read_at is None or now - self._read_at >= _ASK_EVERY_S
         if self._asking is None and due:
-            self._asked_at = now
+            self._read_at = now
             self._asking = self._thread.submit(self._engines.stats)
 
     def last_look(self) -> None:
@@ -73,7 +73,7 @@ class StatsPoller:
                 asked.exception(timeout=_LAST_LOOK_S)
             except FutureTimeoutError:
                 return
-            self._seen_whole = self._take(asked)
+            self._read_to_end = self._take(asked)
 
     def close(self) -> None:
         """Ask nothing more."""
@@ -92,7 +92,7 @@ class StatsPoller:
                 for seen in self._lives.values()
                 for earlier in list(seen.values())[:-1]
             ),
-            "seen_to_the_end": self._seen_whole,
+            "seen_to_the_end": self._read_to_end,
         }
 
     def _take(self, answer: Future[Stats]) -> bool:
@@ -131,7 +131,7 @@ class AdmissionControl:
         max_tokens: most new tokens of a completion.
         address: of the engines, with the number to begin with.
         account: what the engines say.
-        tell: takes the number of chains that may be at work now, whenever it changes.
+        set_limit: takes the number of chains that may be at work now, whenever it changes.
         clock: seconds that do not go back.
     """
 
@@ -141,11 +141,11 @@ class AdmissionControl:
         max_tokens: int,
         address: EnginesAddress,
         account: Account,
-        tell: Callable[[int], object],
+        set_limit: Callable[[int], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runtime, self._max_tokens, self._most = runtime, max_tokens, address.most
-        self._account, self._tell, self._clock = account, tell, clock
+        self._account, self._set_limit, self._clock = account, set_limit, clock
         cap = address.in_flight
         bounds = AdmissionRule(floor=cap, ceiling=cap)  # until the engines have said something
         self._state = opened(bounds, cap, clock())
@@ -154,7 +154,7 @@ class AdmissionControl:
         self._pressures: list[Pressure] = []
         self._last: list[Pressure] = []
         self._cuts = 0
-        tell(self._state.limit)
+        set_limit(self._state.limit)
 
     def step(self, totals: Mapping[str, Any]) -> None:
         """Look at what is new; to be called several times a second.
@@ -174,7 +174,7 @@ class AdmissionControl:
         self._pressures.append(self._state.pressure)
         self._note(before)
         if self._state.limit != before.limit:
-            self._tell(self._state.limit)
+            self._set_limit(self._state.limit)
 
     def figures(self) -> dict[str, Any]:
         """What stands now, for the counters; ``pressure`` is the worst since the last call, or the
@@ -203,11 +203,11 @@ class AdmissionControl:
         self._learnt = now
         return self._state.ended(chains, token_s, seconds)
 
-    def _seen(self, totals: Mapping[str, Any]) -> Seen:
+    def _seen(self, totals: Mapping[str, Any]) -> EngineCounts:
         others = dict(self._account.latest)
         generators = others.pop(GENERATOR)
         capacities = [replica.kv_capacity_tokens for replica in generators]
-        return Seen(
+        return EngineCounts(
             capacity_tokens=sum(capacities) if all(capacities) else 0,
             preemptions=self._account.totals()["preemptions"],
             waiting=sum(replica.waiting for replica in generators),

@@ -15,10 +15,9 @@ import ray
 
 from actors.cluster.background import with_retries
 from actors.driver.admission_control import AdmissionControl, StatsPoller
-from actors.driver.flow import PhaseFlow
 from actors.driver.limits import AbortPolicy, RunCappedError, RunFailedError, Spending
 from actors.driver.metric_rows import MetricRows, Progress, note_spent
-from actors.driver.run_phases import RunPhases
+from actors.driver.run_phases import PhaseFlow, RunPhases
 from actors.driver.signals import (
     RunInterruptedError,
     Signals,
@@ -241,7 +240,7 @@ class Attempt:
                 self._look_for_others()
                 if totals["trouble"]:
                     logger.warning("storage fails, what is finished waits: %s", totals["trouble"])
-                self._rows.tell(totals, phase, (stopped, chains), reported_at - began)
+                self._rows.log(totals, phase, (stopped, chains), reported_at - began)
                 self._has_reported = True
         try:
             flow.result()

@@ -52,10 +52,10 @@ class MetricRows:
         self._run, self._attempt, self._progress, self._spent = run, attempt, progress, spent
         self._account, self._admission = account, admission
         self._waiting: list[dict[str, Any]] = []
-        self._told = self._parts = 0
+        self._logged = self._parts = 0
         self._exported = RunMetrics(run.run_id)
 
-    def tell(
+    def log(
         self, totals: dict[str, Any], phase: int, chains: tuple[int, int], seconds: float
     ) -> None:
         """Write a row.
@@ -102,9 +102,9 @@ class MetricRows:
     def _take(self, row: dict[str, Any]) -> None:
         """Keep a row, and write those before it once they are enough for a part."""
         replicas = sum(map(len, row["engines"].values()))
-        if self._told % max(1, ceil(replicas / _REPLICAS_A_ROW)):
+        if self._logged % max(1, ceil(replicas / _REPLICAS_A_ROW)):
             row = {name: value for name, value in row.items() if name != "engines"}
-        self._told += 1
+        self._logged += 1
         self._waiting.append(row)
         *ready, newest = self._waiting
         if len(ready) >= min(1 + self._parts // 3, _MOST_IN_A_PART) and self._write(ready):

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 _APP = re.compile(r"markovscale-(?P<run>.+)-endpoint")
 _POLL_S = 0.2
-_TELL_EVERY_S = 60.0
+_LOG_EVERY_S = 60.0
 _LOOK_EVERY_S = 2.0
 _GRACE_S = 30.0
 _CLOSE_S = 60.0  # beyond the grace: for what is recorded
@@ -137,7 +137,7 @@ class Service:
                 looked = time.monotonic()
             account.look()
             admission.step(totals)
-            if time.monotonic() - logged_at >= _TELL_EVERY_S and totals["rounds"] > rounds:
+            if time.monotonic() - logged_at >= _LOG_EVERY_S and totals["rounds"] > rounds:
                 logged_at, rounds = time.monotonic(), totals["rounds"]
                 logger.info(
                     "%d questions answered, %d at work, %d wait; %d completions, %d tokens",

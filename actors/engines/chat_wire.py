@@ -122,7 +122,7 @@ class JudgeWire:
         words = (choices[0].get("logprobs") or {}).get("content") or []
         tops = (words[0].get("top_logprobs") if words else None) or []
         if not tops:
-            raise VerifierError("empty: the reply must tell log-probabilities of its first word")
+            raise VerifierError("empty: the reply must report log-probabilities of its first word")
         return probability_of_right(judge, logprobs_of_words(judge, tops))
 
     def _steps(self, call: ScoreCall) -> tuple[str, ...]:
@@ -347,16 +347,18 @@ def usage_of(
     counts = usage if isinstance(usage, Mapping) else {}
     read, made = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
     if read is None or made is None:
-        raise ValueError(f"usage must tell prompt_tokens and completion_tokens, got {usage!r:.200}")
+        raise ValueError(
+            f"usage must report prompt_tokens and completion_tokens, got {usage!r:.200}"
+        )
     most = allowed * (1 + _MORE_TOKENS) + _FEW_TOKENS
     if made > most or written > _CHARACTERS_A_TOKEN * made:
         raise ValueError(
-            f"usage must tell a number of completion_tokens that {written:,} characters can have, "
+            f"usage must report as many completion_tokens as {written:,} characters can have, "
             f"at most {most:,.0f}, got {made:,}"
         )
     if asked and read > _TOKENS_A_CHARACTER * asked + _TEMPLATE_TOKENS:
         raise ValueError(
-            f"usage must tell a number of prompt_tokens that {asked:,} characters can have, "
+            f"usage must report as many prompt_tokens as {asked:,} characters can have, "
             f"got {read:,}"
         )
     cached = _detail(counts, "prompt_tokens_details", "cached_tokens")

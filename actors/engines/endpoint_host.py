@@ -142,10 +142,10 @@ async def refused_fields(
     single = [name for name in fields if name != "add_generation_prompt"]
     whole = [_short(body, limit) for body in bodies]
     refused = {}
-    if any([(await _asked(server, body)).reply is None for body in whole]):
+    if any([(await _reply_to(server, body)).reply is None for body in whole]):
         alone = {n: v for n, v in fields.items() if n in single and n != "continue_final_message"}
         for name, value in alone.items():
-            sent = await _asked(server, {**bare, name: value})
+            sent = await _reply_to(server, {**bare, name: value})
             if sent.failure is not None:
                 refused[name] = sent.failure.error
     unread = await _unread(server, bare, [name for name in single if name in _TYPED])
@@ -159,7 +159,7 @@ async def refused_fields(
     out = tuple(sorted(refused))
     for body in whole:
         kept = {name: value for name, value in body.items() if name not in out}
-        sent = await _asked(server, kept)
+        sent = await _reply_to(server, kept)
         if sent.failure is not None and "continue_final_message" in kept:
             raise ConfigError(_needed(server.url, {"continue_final_message": sent.failure.error}))
         if sent.failure is not None:
@@ -192,15 +192,15 @@ async def rendered_prompt(server: ChatServer, body: Mapping[str, Any]) -> str:
 
 
 async def _bare(server: ChatServer, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The least request that a server takes; its reply must tell what it cost."""
+    """The least request that a server takes; its reply must report what it cost."""
     sent = Sent()
     for limit in (_LIMIT, _NEW_LIMIT):
         bare = {"model": body["model"], "messages": body["messages"], limit: _TOKENS}
-        sent = await _asked(server, bare)
+        sent = await _reply_to(server, bare)
         if sent.reply is not None:
             usage = sent.reply.get("usage")
             if not isinstance(usage, dict) or "completion_tokens" not in usage:
-                raise ConfigError(f"{server.url} must tell usage with each reply, got {usage!r}")
+                raise ConfigError(f"{server.url} must report usage with each reply, got {usage!r}")
             return bare
     assert sent.failure is not None  # there is no reply
     version = "" if "404" not in sent.failure.error else " (base_urls end with the version: /v1)"
@@ -211,18 +211,18 @@ async def _unread(server: ChatServer, bare: dict[str, Any], names: Sequence[str]
     """Fields that a server reads past; none where it looks at no types, which is said."""
     if not names:
         return []
-    if (await _asked(server, {**bare, "temperature": _WRONG})).reply is not None:
+    if (await _reply_to(server, {**bare, "temperature": _WRONG})).reply is not None:
         logger.warning(
             "%s takes any value for any field: whether it reads %s cannot be found out",
             server.url,
             ", ".join(names),
         )
         return []
-    sent = [await _asked(server, {**bare, name: _WRONG}) for name in names]
+    sent = [await _reply_to(server, {**bare, name: _WRONG}) for name in names]
     return [name for name, one in zip(names, sent, strict=True) if one.reply is not None]
 
 
-async def _asked(server: ChatServer, body: Mapping[str, Any]) -> Sent:
+async def _reply_to(server: ChatServer, body: Mapping[str, Any]) -> Sent:
     """A reply, or a failure that says what the server thinks of the request.
 
     Raises:

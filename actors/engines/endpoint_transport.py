@@ -293,7 +293,7 @@ class EndpointTransport:
         while True:
             await asyncio.sleep(_WATCH_EVERY_S)
             for url, server in self.servers.items():
-                quiet = server.waits and time.monotonic() - server.heard_at > _QUIET_S
+                quiet = server.waits and time.monotonic() - server.quiet_since > _QUIET_S
                 if not quiet or not await server.is_silent():
                     misses[url] = 0
                     continue

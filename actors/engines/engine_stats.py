@@ -59,6 +59,13 @@ class EngineStats:
     """Whether its pool has ended it, idle, after these figures."""
 
 
+_COUNTED = (
+    *("max_num_seqs", "running", "waiting", "kv_usage", "preemptions", "requests", "aborted"),
+    *("failed", "prompt_tokens", "completion_tokens", "aborted_tokens", "steps"),
+)
+"""Fields of `EngineStats` that a `Meter` holds by the same names."""
+
+
 class Meter:
     """Counters of one engine. `batch` and `count` may be called from any thread, the rest is of its
     event loop."""
@@ -137,24 +144,13 @@ class Meter:
         return EngineStats(
             replica=replica,
             kind=kind,
-            max_num_seqs=self.max_num_seqs,
             kv_capacity_tokens=kv_capacity_tokens,
-            running=self.running,
-            waiting=self.waiting,
-            kv_usage=self.kv_usage,
-            preemptions=self.preemptions,
-            requests=self.requests,
-            aborted=self.aborted,
-            failed=self.failed,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            aborted_tokens=self.aborted_tokens,
+            **{name: getattr(self, name) for name in _COUNTED},
             up_s=self._at - self._started,
             busy_s=self._busy_s,
             slot_s=self._slot_s,
             life=self._life,
             span_s=0.0 if self._first is None else self._last - self._first,
-            steps=self.steps,
             request_s=self._request_s,
             filled_s=_between(self._first, self._filled),
         )

@@ -55,17 +55,9 @@ class _VllmStates:
     """Last-layer states by vLLM's pooling runner, over as many GPUs as a replica has."""
 
     def __init__(self, model: GeneratorModel, pool: PoolConfig, pooling: str) -> None:
-        from transformers import AutoConfig
-
         ProcessGuard()
-        own = AutoConfig.from_pretrained(
-            shipped_path(model.model),
-            revision=model.revision,
-            trust_remote_code=model.trust_remote_code,
-        )
-        context = min(
-            model.max_model_len or own.max_position_embeddings, pool.engine.max_num_batched_tokens
-        )
+        own = model.max_model_len or vllm_setup.hf_config(model).max_position_embeddings
+        context = min(own, pool.engine.max_num_batched_tokens)
         shortened = model.model_copy(update={"max_model_len": context})
         self._llm = vllm_engine.embedder(shortened, pool, pooling)
 

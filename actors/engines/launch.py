@@ -298,13 +298,13 @@ def sample_requests(strategies: Iterable[Strategy]) -> list[Request]:
     found: dict[object, Request] = {}
     for strategy in strategies:
         for phase in strategy.phases():
-            for request in _asked(phase.strategy):
+            for request in _requests_of(phase.strategy):
                 roles = tuple(turn.role for turn in request.messages)
                 found.setdefault((roles, bool(request.assistant_prefix)), request)
     return list(found.values())
 
 
-def _asked(strategy: Strategy) -> list[Request]:
+def _requests_of(strategy: Strategy) -> list[Request]:
     asked: list[Request] = []
     with suppress(StopIteration, MarkovScaleError, ValueError, LookupError):
         game = decisions(strategy, QUESTION)

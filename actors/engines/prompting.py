@@ -196,18 +196,18 @@ class Prompter:
         head = text[: len(text) - len(opened)]
         if self._open_thinking is not None:
             opened, head = self._open_thinking, text.removesuffix(opened)
-        asked_prefix = self._own(request.assistant_prefix)
-        if asked_prefix:
+        request_prefix = self._own(request.assistant_prefix)
+        if request_prefix:
             # a prefix that was itself generated begins with the tag that was put back
-            doubled = asked_prefix.lstrip().startswith(opened.strip() or "\0")
-            text = (head if doubled else text) + asked_prefix
-            prefix = asked_prefix if doubled else opened + asked_prefix
+            doubled = request_prefix.lstrip().startswith(opened.strip() or "\0")
+            text = (head if doubled else text) + request_prefix
+            prefix = request_prefix if doubled else opened + request_prefix
         else:
             prefix = opened
         ids = self._ids(text)
         if len(ids) >= self._context:
             raise ValueError(f"prompt has {len(ids):,} tokens, the context holds {self._context:,}")
-        return Prompt(ids, "" if asked_prefix else opened, prefix)
+        return Prompt(ids, "" if request_prefix else opened, prefix)
 
     def stored(self, text: str) -> str:
         """A reply as it is recorded: with the usual marks in place of the model's own."""

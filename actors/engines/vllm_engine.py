@@ -324,7 +324,7 @@ class InProcess:
 
     async def reset_prefix_cache(self) -> None:
         """Forget all prompts."""
-        await self._told(lambda ticket: ticket.put(self._engine.reset_prefix_cache()))
+        await self._in_step_thread(lambda ticket: ticket.put(self._engine.reset_prefix_cache()))
 
     async def check_health(self) -> None:
         """Raise an EngineDeadError where a step has failed."""
@@ -339,12 +339,14 @@ class InProcess:
 
     async def _output(self, prompt: Any, params: Any, request_id: str, priority: int) -> Any:
         try:
-            return await self._told(partial(self._add, request_id, prompt, params, priority))
+            return await self._in_step_thread(
+                partial(self._add, request_id, prompt, params, priority)
+            )
         except asyncio.CancelledError:
             await self.abort(request_id)
             raise
 
-    async def _told(self, ask: Callable[[Ticket], Any]) -> Any:
+    async def _in_step_thread(self, ask: Callable[[Ticket], Any]) -> Any:
         """What is put into the ticket that `ask` gets, in the thread that makes the steps."""
         ticket = Ticket(self._ready)
         self._open.add(ticket)

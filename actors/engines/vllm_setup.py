@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from actors.engines import vllm_setup
 from actors.engines.prompting import Prompter
 from actors.routing.calls import GenerateCall
 from pipeline.config.models import GeneratorModel, ModelConfig
@@ -187,14 +186,18 @@ def check_shape(model: ModelConfig) -> None:
     """
     if model.shape is None:
         return
+    sizing.check_shape(model.shape, hf_config(model).to_dict())
+
+
+def hf_config(model: ModelConfig) -> Any:
+    """The model's configuration as transformers reads it."""
     from transformers import AutoConfig
 
-    own = AutoConfig.from_pretrained(
+    return AutoConfig.from_pretrained(
         shipped_path(model.model),
         revision=model.revision,
         trust_remote_code=model.trust_remote_code,
     )
-    sizing.check_shape(model.shape, own.to_dict())
 
 
 def model_config(model: ModelConfig) -> dict[str, Any]:
@@ -222,13 +225,13 @@ def generator_tokenizer(model: GeneratorModel) -> Any:
     Raises:
         ConfigError: where that cannot be read.
     """
-    tokenizer = vllm_setup.tokenizer(model)
+    own = tokenizer(model)
     if model.chat_template is not None:
         try:
-            tokenizer.chat_template = Path(model.chat_template).read_text("utf-8")
+            own.chat_template = Path(model.chat_template).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"science.generator.chat_template must be text: {error}") from error
-    return tokenizer
+    return own
 
 
 def check_prompts(model: GeneratorModel, tokenizer: Any, calls: Iterable[GenerateCall]) -> None:
@@ -255,12 +258,6 @@ def context_of(model: ModelConfig) -> int | None:
     """Tokens of the context: as configured, else the model's own; None where neither says."""
     if model.max_model_len is not None:
         return model.max_model_len
-    from transformers import AutoConfig
-
-    own = AutoConfig.from_pretrained(
-        shipped_path(model.model),
-        revision=model.revision,
-        trust_remote_code=model.trust_remote_code,
-    )
-    positions = getattr(own.get_text_config(), "max_position_embeddings", None)
+    text = hf_config(model).get_text_config()
+    positions = getattr(text, "max_position_embeddings", None)
     return positions if isinstance(positions, int) else None

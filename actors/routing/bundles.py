@@ -31,7 +31,7 @@ from actors.routing.transport import ReplicaLostError
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
 
-_CALLER_GONE_S = 120.0
+_CALLER_SILENT_S = 120.0
 """A caller that has calls here exchanges at least every `WAIT_S`; after so long it is gone."""
 
 
@@ -105,13 +105,13 @@ class CallServer:
 
     def _sweep(self) -> None:
         """End the calls of callers that are gone, for as long as there are calls."""
-        now, every_s = time.monotonic(), _CALLER_GONE_S / 8
+        now, every_s = time.monotonic(), _CALLER_SILENT_S / 8
         # this process was suspended itself: it has not read yet what callers sent meanwhile
         suspended = now - self._swept_at > 2 * every_s
         for caller, queue in list(self._callers.items()):
             if suspended:
                 queue.seen = now
-            if now - queue.seen <= _CALLER_GONE_S:
+            if now - queue.seen <= _CALLER_SILENT_S:
                 continue
             if queue.tasks:
                 logger.warning("a caller of %d calls is gone; they end", len(queue.tasks))

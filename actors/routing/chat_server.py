@@ -79,7 +79,7 @@ class ChatServer:
         self._http, self._credentials = http, credentials
         self._waiting: set[asyncio.Timeout] = set()
         self._given_up: set[asyncio.Timeout] = set()
-        self.heard_at = time.monotonic()
+        self.quiet_since = time.monotonic()
         """When a completion last came or began to be waited for."""
 
     @property
@@ -96,7 +96,7 @@ class ChatServer:
         """
         waiting = asyncio.timeout(None if math.isinf(deadline_s) else deadline_s)
         if not self._waiting:
-            self.heard_at = time.monotonic()
+            self.quiet_since = time.monotonic()
         self._waiting.add(waiting)
         try:
             async with waiting:
@@ -117,7 +117,7 @@ class ChatServer:
         finally:
             self._waiting.discard(waiting)
             self._given_up.discard(waiting)
-        self.heard_at = time.monotonic()
+        self.quiet_since = time.monotonic()
         return self._read(response)
 
     async def is_silent(self) -> bool:
@@ -147,27 +147,27 @@ class ChatServer:
                 "GET", self._at("/models"), timeout=_LOOK_S, most_bytes=_LOOK_BYTES
             )
         except httpx.HTTPError as error:
-            return self._said(error)
+            return self._masked(error)
         if response.status >= 500 or response.status == 401:
-            return f"status {response.status}: {self._said(_message(response))}"
+            return f"status {response.status}: {self._masked(_message(response))}"
         return None
 
     async def get(self, path: str) -> Any:
         """The JSON of a path below the base URL; None where there is none."""
-        return await self._told("GET", self._at(path))
+        return await self._json_of("GET", self._at(path))
 
     async def post(self, path: str, body: dict[str, Any]) -> Any:
         """The same of a POST to a path beside the version, or at the root where there is none."""
         parts = urlsplit(self.url)
         beside = parts.path.rpartition("/")[0] + path
-        return await self._told("POST", urlunsplit(parts._replace(path=beside)), json=body)
+        return await self._json_of("POST", urlunsplit(parts._replace(path=beside)), json=body)
 
     def _at(self, path: str) -> str:
         """The address of a path below the base URL, whose query goes with it."""
         parts = urlsplit(self.url)
         return urlunsplit(parts._replace(path=parts.path + path))
 
-    async def _told(self, method: str, url: str, **fields: Any) -> Any:
+    async def _json_of(self, method: str, url: str, **fields: Any) -> Any:
         try:
             fields |= {"timeout": _LOOK_S, "most_bytes": _LOOK_BYTES}
             return (await self._http.send(method, url, **fields)).json()
@@ -181,9 +181,10 @@ class ChatServer:
         error = reply.get("error") if isinstance(reply, dict) else None
         if response.is_success and isinstance(error, dict):  # as gateways pass on what went wrong
             status = _status_in(error)
-        words = f"status {status}: {self._said(_message(response))}"
+        words = f"status {status}: {self._masked(_message(response))}"
         if 300 <= status < 400 and (there := response.headers.get("location")):
-            there = self._said(there.partition("?")[0])  # not followed: the key is for this address
+            # not followed: the key is for this address
+            there = self._masked(there.partition("?")[0])
             words += f"; it sends requests to {there}, set base_urls to where that leads"
         if status in (401, 402) or (status == 429 and _NO_CREDIT in response.text):
             failure = Failure.of(ErrorKind.NOT_TAKEN, words, 0)
@@ -194,16 +195,16 @@ class ChatServer:
             failure = Failure.of(ErrorKind.NOT_TAKEN, words, 0)
             return Sent(failure=failure, retry_after_s=retry_after_s(response.headers, time.time()))
         if 200 <= status < 300:
-            malformed = f"the reply must be JSON with choices, got {self._said(response.text)!r}"
+            malformed = f"the reply must be JSON with choices, got {self._masked(response.text)!r}"
             return Sent(failure=Failure.of(ErrorKind.ENGINE, malformed))
         if status < 500 and status not in _AGAIN:
             return Sent(failure=Failure.of(ErrorKind.BAD_REQUEST, words, 0))
         return Sent(failure=Failure.of(ErrorKind.ENGINE, words), away=True)
 
     def _failure(self, kind: ErrorKind, error: Exception, tokens: int | None) -> Failure:
-        return Failure.of(kind, f"{self.url}: {self._said(error)}", tokens)
+        return Failure.of(kind, f"{self.url}: {self._masked(error)}", tokens)
 
-    def _said(self, words: object) -> str:
+    def _masked(self, words: object) -> str:
         said = self._credentials.masked(str(words)[: 4 * _WORDS])
         if isinstance(words, Exception):
             said = f"{type(words).__name__}: {said}".removesuffix(": ")

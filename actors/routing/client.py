@@ -86,7 +86,7 @@ class EngineClient:
             return await self._call(call)
         with self._spans.of(call, self._model) as span:
             outcome = await self._call(call)
-            span.came_to(outcome)
+            span.set_outcome(outcome)
             return outcome
 
     async def _call(self, call: Call[A]) -> A | Failure:
@@ -200,17 +200,17 @@ class EngineClient:
         """Hand the request to a replica, waiting ever longer while none lives."""
         most_s = self._settings.no_replica_timeout_s
         wait_s = max(0.05, self._settings.backoff_s)
-        gone_s = 0.0  # the time that it waits for its turn while replicas live does not count
+        absent_s = 0.0  # the time that it waits for its turn while replicas live does not count
         while True:
             try:
                 return await self._transport.place(call, avoid=avoid)
             except NoReplicaError as error:
-                gone_s += error.gone_s
-            if gone_s >= most_s:
+                absent_s += error.absent_s
+            if absent_s >= most_s:
                 raise NoReplicaError(f"no {self._role} lived for {most_s:g} s")
-            wait_s = min(wait_s, most_s - gone_s)
+            wait_s = min(wait_s, most_s - absent_s)
             await asyncio.sleep(wait_s)
-            gone_s += wait_s
+            absent_s += wait_s
             wait_s = min(2 * wait_s, _POLL_MOST_S)
 
 

@@ -87,7 +87,9 @@ class Spans:
         """The span of a call; where that is cancelled it ends there and says so."""
         operation = "chat" if isinstance(call, GenerateCall) else "score"
         with self._tracer.start_as_current_span(
-            f"{operation} {model}", kind=self._kind, attributes=_asked(call, operation, model)
+            f"{operation} {model}",
+            kind=self._kind,
+            attributes=_request_attributes(call, operation, model),
         ) as span:
             try:
                 yield CallSpan(span)
@@ -102,7 +104,7 @@ class CallSpan:
     def __init__(self, span: Any) -> None:
         self._span = span
 
-    def came_to(self, outcome: Answer | Failure) -> None:
+    def set_outcome(self, outcome: Answer | Failure) -> None:
         """Add what a call came to."""
         from opentelemetry.trace import Status, StatusCode
 
@@ -132,7 +134,7 @@ class CallSpan:
                 self._span.set_attribute("markovscale.score", outcome.score)
 
 
-def _asked(call: Call[Any], operation: str, model: str) -> dict[str, Any]:
+def _request_attributes(call: Call[Any], operation: str, model: str) -> dict[str, Any]:
     asked: dict[str, Any] = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": "vllm",

@@ -22,7 +22,7 @@ from actors.cluster.run_monitor import NAMESPACE
 from actors.routing.calls import A, Answer, Call
 from pipeline.core.protocol import Failure
 
-_PINS_KEPT = 200_000  # the oldest sessions are forgotten: they only lose their cached prefix
+_MOST_PINS = 200_000  # the oldest sessions are forgotten: they only lose their cached prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class StickyLeastLoaded:
             self._stayed += pinned == replica
         self._pins[session] = replica
         self._pins.move_to_end(session)
-        if len(self._pins) > _PINS_KEPT:
+        if len(self._pins) > _MOST_PINS:
             self._pins.popitem(last=False)
         self._loads[replica] += 1
         self._sent[replica] += 1
@@ -141,22 +141,22 @@ class NoReplicaError(Exception):
 
     Args:
         why: in words.
-        gone_s: for how long none has lived while the transport waited for one.
+        absent_s: for how long none has lived while the transport waited for one.
     """
 
-    def __init__(self, why: str = "", *, gone_s: float = 0.0) -> None:
+    def __init__(self, why: str = "", *, absent_s: float = 0.0) -> None:
         super().__init__(why)
-        self.gone_s = gone_s
+        self.absent_s = absent_s
 
 
 class ReplicaLostError(Exception):
     """The replica went away with the request in it."""
 
 
-Told = TypeVar("Told", bound=Answer, covariant=True)
+AnswerT = TypeVar("AnswerT", bound=Answer, covariant=True)
 
 
-class Placed(Protocol[Told]):
+class Placed(Protocol[AnswerT]):
     """A call that a replica holds."""
 
     @property
@@ -164,7 +164,7 @@ class Placed(Protocol[Told]):
         """Its name, for `Transport.place` to avoid."""
         ...
 
-    async def result(self) -> Told | Failure:
+    async def result(self) -> AnswerT | Failure:
         """What the engine answered.
 
         Raises:

@@ -87,7 +87,7 @@ class Answering:
         self._chains = Chains(
             identity=identity,
             pools=pools,
-            journal=_Rounds(self._tell),
+            journal=_Rounds(self._append),
             grade=_no_gold,
             recording_of=lambda work: None,
             in_flight=in_flight,
@@ -231,7 +231,7 @@ class Answering:
         each = counters.held_s / ended if ended else 1.0
         return max(1, min(_MOST_RETRY_S, ceil(each / self._in_flight)))
 
-    def _tell(self, row: Row) -> None:
+    def _append(self, row: Row) -> None:
         ticket = self._tickets.get((row["strategy"], row["benchmark"], row["question_id"]))
         if ticket is not None:
             ticket.progress.put_nowait(progress_line(row))
@@ -260,12 +260,12 @@ class _Rounds:
 
     reached = ("", -1)
 
-    def __init__(self, tell: Callable[[Row], None]) -> None:
-        self._tell = tell
+    def __init__(self, append: Callable[[Row], None]) -> None:
+        self._append = append
 
     def append(self, row: Row) -> None:
         """Show a round."""
-        self._tell(row)
+        self._append(row)
 
     async def durable(self) -> None:
         """A record is written after the answer (`Record.ended`)."""

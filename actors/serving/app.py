@@ -43,7 +43,7 @@ has its place where another request needs it."""
 _SMALL_BYTES = 64 << 10
 _ALIVE_S = 15.0
 _STARTING = "the engines are starting"
-_CLIENT_GONE = 499
+_CLIENT_CLOSED = 499
 _TOTALS = {
     "rounds": "Completions that came from engines",
     "completion_tokens": "Tokens generated in completions",
@@ -111,7 +111,11 @@ class Endpoint:
                 *_routes("/health", self._health),
                 *_routes("/metrics", self._metrics),
             ],
-            exception_handlers={ApiError: _told, HTTPException: _told, Exception: _broken},
+            exception_handlers={
+                ApiError: _error_response,
+                HTTPException: _error_response,
+                Exception: _crash_response,
+            },
             middleware=[cors] if self._cors else [],
         )
         app.router.redirect_slashes = False  # behind TLS it would lead to http, with the request
@@ -241,7 +245,7 @@ class Bodies:
                     self._held += len(piece)
                     body += piece
         except ClientDisconnect as gone:
-            raise ApiError(_CLIENT_GONE, "the client left before its request was whole") from gone
+            raise ApiError(_CLIENT_CLOSED, "the client left before its request was whole") from gone
         except TimeoutError:
             rule = f"the body must come within {self._seconds:g} s"
             if limit not in self._unfinished:
@@ -361,7 +365,7 @@ async def _events(ticket: Ticket) -> AsyncIterator[str]:
         return
     except Exception as error:  # the status is sent already: this is the only way to tell it
         logger.exception("a streamed request could not be answered")
-        yield _event(_broke(error).body)
+        yield _event(_crash_error(error).body)
         return
     for each in reply.last_chunks(include_usage=ticket.asked.include_usage):
         yield _event(each)
@@ -375,7 +379,7 @@ def _event(value: dict[str, Any]) -> str:
 
 def _status_of(answer: asyncio.Task[ChatReply]) -> int:
     if answer.cancelled():
-        return _CLIENT_GONE
+        return _CLIENT_CLOSED
     error = answer.exception()
     if error is None:
         return 200
@@ -414,7 +418,7 @@ def _routes(path: str, handler: _Handler, method: str = "GET") -> list[Route]:
     return [Route(each, handler, methods=[method]) for each in (path, f"{path}/")]
 
 
-def _told(request: Request, error: Exception) -> Response:
+def _error_response(request: Request, error: Exception) -> Response:
     """An error in OpenAI's format; those of routing are Starlette's own."""
     if isinstance(error, HTTPException):
         why = f"{request.method} {request.url.path}: {error.detail}"
@@ -424,11 +428,11 @@ def _told(request: Request, error: Exception) -> Response:
     return JSONResponse(error.body, error.status, error.headers)
 
 
-def _broken(request: Request, error: Exception) -> Response:
+def _crash_response(request: Request, error: Exception) -> Response:
     """The log has the traceback."""
     del request
-    return JSONResponse(_broke(error).body, 500)
+    return JSONResponse(_crash_error(error).body, 500)
 
 
-def _broke(error: Exception) -> ApiError:
+def _crash_error(error: Exception) -> ApiError:
     return ApiError(500, f"the endpoint broke: {type(error).__name__}", "internal_error")

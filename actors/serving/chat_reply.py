@@ -23,7 +23,7 @@ from pipeline.core.thinking import TAGS, parts
 from pipeline.records.outcome import TOKEN_KINDS
 from pipeline.records.trajectory import Row
 
-_TOLD = (
+_OUTCOME_COLUMNS = (
     *("stop_reason", "stop_rounds", "completions", "round_answers", "round_scores", "round_tokens"),
     *("p0", "p0_source", "a", "b", "posterior_path", "verifier_tokens", "wasted_tokens", "seconds"),
 )
@@ -164,7 +164,7 @@ def reply_of(
             "position": position,
             "p_right": path[-1] if path else None,
             "usd": None if prices is None else prices.usd(row),
-            **{name: row[name] for name in _TOLD},
+            **{name: row[name] for name in _OUTCOME_COLUMNS},
             **{name: row[name] for name in row if name.startswith("answer_")},
             "ignored": list(asked.ignored),
         },

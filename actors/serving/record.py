@@ -64,7 +64,7 @@ class Record:
 
     def __init__(self, folder: str, labels: list[str], life: int, flush_s: float) -> None:
         place = folder.rstrip("/")
-        self._runs = {label: _Kept(f"{place}/{label}", life, flush_s) for label in labels}
+        self._runs = {label: _RecordedRun(f"{place}/{label}", life, flush_s) for label in labels}
 
     @property
     def failure(self) -> str | None:
@@ -85,7 +85,7 @@ class Record:
         await asyncio.gather(*(kept.close() for kept in self._runs.values()))
 
 
-class _Kept:
+class _RecordedRun:
     """One run directory."""
 
     def __init__(self, address: str, life: int, flush_s: float) -> None:

@@ -147,7 +147,7 @@ class _Data:
         self._scale = np.where(spread > 0, spread, 1.0)
         self._start = math.log(max(start, 1.0)) if head is Head.TOKENS else _logit(start)
         self._sets = {
-            part: _told(head, parts[part], (arrays[part] - self._mean) / self._scale)
+            part: _with_counts(head, parts[part], (arrays[part] - self._mean) / self._scale)
             for part in (Part.TRAINING, Part.VALIDATION)
             if parts[part]
         }
@@ -197,7 +197,7 @@ class _Data:
         return mlp, value, replace(setting, epochs=epochs)
 
 
-def _told(
+def _with_counts(
     head: Head, targets: Sequence[Target], features: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     counts = [target.counts[head] for target in targets]

@@ -1,6 +1,6 @@
 """Benchmarks: questions with gold answers, from Hugging Face, a local file or built in.
 
-Those that are known by name are listed in `pipeline.benchmarks.known`, each with where its rows
+Those that are known by name are listed in `pipeline.benchmarks.source`, each with where its rows
 hold what; ``arithmetic`` and ``sums`` are generated. Any other name is the user's own, with a path
 or a data set.
 """

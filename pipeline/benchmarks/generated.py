@@ -116,7 +116,7 @@ def arithmetic(n: int, *, split: Split, seed: int) -> list[GeneratedQuestion]:
     Raises:
         ValueError: if `n` is not in 0..1,000,000 or `split` is unknown.
     """
-    return different_questions(_drawn_arithmetic, n, split=split, seed=seed, most=1_000_000)
+    return different_questions(_draw_arithmetic, n, split=split, seed=seed, most=1_000_000)
 
 
 def sums(n: int, *, split: Split, seed: int) -> list[GeneratedQuestion]:
@@ -125,10 +125,10 @@ def sums(n: int, *, split: Split, seed: int) -> list[GeneratedQuestion]:
     Raises:
         ValueError: if `n` is not in 0..10,000 or `split` is unknown.
     """
-    return different_questions(_drawn_sum, n, split=split, seed=seed, most=10_000)
+    return different_questions(_draw_sum, n, split=split, seed=seed, most=10_000)
 
 
-def _drawn_arithmetic(rng: np.random.Generator, split: Split) -> GeneratedQuestion:
+def _draw_arithmetic(rng: np.random.Generator, split: Split) -> GeneratedQuestion:
     """The number of digits is uniform, then the number is."""
     while True:
         digits = rng.integers((2, 1, 1), (4, 4, 4))
@@ -141,7 +141,7 @@ def _drawn_arithmetic(rng: np.random.Generator, split: Split) -> GeneratedQuesti
             return GeneratedQuestion(text, f"{text}?", str(left * right + first + second))
 
 
-def _drawn_sum(rng: np.random.Generator, split: Split) -> GeneratedQuestion:
+def _draw_sum(rng: np.random.Generator, split: Split) -> GeneratedQuestion:
     """Each sum is equally likely; ``a+b`` and ``b+a`` belong to the same split."""
     while True:
         left, right = rng.integers(100, 1000, size=2).tolist()

@@ -12,12 +12,11 @@ from pipeline.answers.grading import grade
 from pipeline.answers.verdict import Verdict
 from pipeline.benchmarks import builtin
 from pipeline.benchmarks.fields import Fields, in_words, meant, over
-from pipeline.benchmarks.known import known, known_of
 from pipeline.benchmarks.rows import Item, has_gold, has_id, item_of, looks_like_a_choice
-from pipeline.benchmarks.source import BenchmarkSource
+from pipeline.benchmarks.source import BenchmarkSource, known, known_of
 from pipeline.core.errors import DataError
 from pipeline.core.plugins import load_object
-from pipeline.core.text import copies_of, folded, says_something
+from pipeline.core.text import copies_of, folded, has_content
 from pipeline.store.row_files import RawRow, Row, find_files, is_legacy, read_rows
 
 GROUP = "markovscale.benchmarks"
@@ -232,7 +231,7 @@ def _understood(
                     f"(first in {seen[result.question_id]})"
                 )
             copied = by_text.setdefault(folded(result.text), result)
-            if says_something(result.text) and not _agree(copied.gold, result.gold, grader.kind):
+            if has_content(result.text) and not _agree(copied.gold, result.gold, grader.kind):
                 raise DataError(
                     f"copies of a question must have the same gold answer, got {copied.gold!r} "
                     f"for id {copied.question_id} and {result.gold!r} for id "

@@ -1,16 +1,59 @@
-"""*BenchmarkSource*: where a benchmark comes from: the section of a configuration that names it."""
+"""*BenchmarkSource*, *known*: where a benchmark comes from, and the benchmarks known by name.
+
+Five of the known ones are those of the paper, each at a pinned commit and with its number of rows
+checked. Of the others the columns are known as they are published, so that a downloaded file can be
+read as it is.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import ClassVar, Literal, TypeAlias
+
+from pydantic import TypeAdapter
 
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks.fields import Fields
-from pipeline.benchmarks.known import known, known_of
 from pipeline.benchmarks.steps import level_of
+from pipeline.store.local import package_text, read_yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """One benchmark as published on Hugging Face."""
+
+    rows: int
+    """How many the split has; checked where the commit is pinned."""
+    dataset: str
+    config: str | None = None
+    split: str = "test"
+    revision: str | None = None
+    """The commit that is read; None reads the newest."""
+    grader: GraderSettings = MATH
+    mappings: tuple[Fields, ...] = (Fields(),)
+    """Forms in which its rows circulate; the first whose names a row has is meant."""
+
+
+@cache
+def known() -> Mapping[str, Known]:
+    """The benchmarks of ``known.yaml`` by name, those of the paper first."""
+    values = read_yaml(package_text("pipeline.benchmarks", "known.yaml"))
+    return TypeAdapter(dict[str, Known]).validate_python(values)
+
+
+_ALIASES = {"gaokao2023en": "gaokao-en", "aquarat": "aqua", "gpqadiamond": "gpqa"}
+
+
+def known_of(name: str) -> Known | None:
+    """The benchmark of a name, whatever its case and whether ``-`` or ``_`` joins its words."""
+    letters = re.sub(r"[\W_]", "", name).lower()
+    by_letters = {each.replace("-", ""): each for each in known()} | _ALIASES
+    return known().get(by_letters.get(letters, ""))
+
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Split: TypeAlias = Literal["train", "test", "validation"]
@@ -33,7 +76,7 @@ class BenchmarkSource:
     """
 
     name: str
-    """A known benchmark (`pipeline.benchmarks.known`), a generated one, or one's own name."""
+    """A known benchmark (`pipeline.benchmarks.source`), a generated one, or one's own name."""
     path: str | None = None
     """A JSONL, JSON, CSV, TSV or Parquet file, or a folder: with the benchmark's file, a cloned
     data set, or what ``save_to_disk`` wrote."""

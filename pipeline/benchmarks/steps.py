@@ -158,11 +158,11 @@ def questions(n: int, *, level: int, split: Split, seed: int) -> list[GeneratedQ
         ValueError: if `n` is not in 0..10,000 or `split` is unknown.
     """
 
-    def drawn(rng: np.random.Generator, split: Split) -> GeneratedQuestion:
+    def draw_question(rng: np.random.Generator, split: Split) -> GeneratedQuestion:
         problem = draw(rng, level, split)
         return GeneratedQuestion(problem.text, problem.question, str(problem.value))
 
-    return different_questions(drawn, n, split=split, seed=seed, most=10_000)
+    return different_questions(draw_question, n, split=split, seed=seed, most=10_000)
 
 
 def solution(problem: Problem) -> tuple[str, ...]:

@@ -39,15 +39,15 @@ def make_collection(
     if not isinstance(science, dict):
         raise ConfigError(f"science must hold fields, got {type(science).__name__}")
     known = _depths(science)
-    entries = []
+    depths: dict[Pool, int] = {}
     for kind, asked in ((Pool.SEQUENTIAL, rounds), (Pool.PARALLEL, samples)):
         depth = known.get(kind, 0 if known else DEFAULT_DEPTH) if asked is None else asked
         if depth < 0:
             raise ConfigError(f"the depth of the {kind.value} pool must be >= 0, got {depth}")
-        if depth:
-            entries.append({"kind": _KINDS[kind], "label": kind.value, "fields": {"n": depth}})
-        if depth and kind is Pool.SEQUENTIAL:
-            entries += [_further_chain(depth, at) for at in range(1, chains or _chains(science))]
+        depths[kind] = depth
+    entries = collection_strategies(
+        depths[Pool.SEQUENTIAL], depths[Pool.PARALLEL], chains or _chains(science)
+    )
     if not entries:
         raise ConfigError("a collection must draw rounds or samples, got 0 of both")
     science.pop("strategy", None)
@@ -57,10 +57,17 @@ def make_collection(
     science["strategies"] = entries
 
 
-def _further_chain(depth: int, chain: int) -> dict[str, Any]:
-    label = f"{Pool.SEQUENTIAL.value}-{chain}"
-    fields = {"n": depth, "chain": chain}
-    return {"kind": _KINDS[Pool.SEQUENTIAL], "label": label, "fields": fields}
+def collection_strategies(rounds: int, samples: int, chains: int) -> list[dict[str, Any]]:
+    """The strategies of a collection: its chains of `rounds`, then its independent `samples`."""
+    entries: list[dict[str, Any]] = []
+    for chain in range(chains if rounds else 0):
+        label = f"{Pool.SEQUENTIAL.value}-{chain}" if chain else Pool.SEQUENTIAL.value
+        fields = {"n": rounds, "chain": chain} if chain else {"n": rounds}
+        entries.append({"kind": _KINDS[Pool.SEQUENTIAL], "label": label, "fields": fields})
+    if samples:
+        label, fields = Pool.PARALLEL.value, {"n": samples}
+        entries.append({"kind": _KINDS[Pool.PARALLEL], "label": label, "fields": fields})
+    return entries
 
 
 def _chains(science: dict[str, Any]) -> int:

@@ -1,13 +1,46 @@
-"""*PlanConfig*: the GPUs and the assumptions that `--dry-run` counts with."""
+"""*PlanConfig*, *GPUS*: the GPUs and the assumptions that `--dry-run` counts with."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field, field_validator
 
-from pipeline.config.gpus import GPUS
 from pipeline.config.schema import Section
+
+MIB = 2**20
+
+
+class Gpu(NamedTuple):
+    """One kind of GPU, as its vendor states it."""
+
+    memory_mib: int
+    """Total memory as the driver reports it; less than the round number on the box."""
+    bandwidth_gb_s: int
+    """Memory bandwidth, 10^9 bytes/s."""
+    tflops: int
+    """Dense 16-bit matrix throughput, 10^12 operations/s."""
+    link_gb_s: int
+    """To another GPU of its node, one way, 10^9 bytes/s: NVLink, or PCIe."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Total memory."""
+        return self.memory_mib * MIB
+
+
+GPUS: dict[str, Gpu] = {
+    "A10G": Gpu(23_028, 600, 70, 32),
+    "L4": Gpu(23_034, 300, 121, 32),
+    "L40S": Gpu(46_068, 864, 362, 32),
+    "A100-40GB": Gpu(40_960, 1_555, 312, 300),
+    "A100-80GB": Gpu(81_920, 2_039, 312, 300),
+    "H20": Gpu(97_871, 4_000, 148, 450),
+    "H100": Gpu(81_559, 3_350, 989, 450),
+    "H200": Gpu(143_771, 4_800, 989, 450),
+    "B200": Gpu(183_359, 8_000, 2_250, 900),
+}
+"""The GPUs that a plan may name."""
 
 
 class BenchmarkPlan(Section):
@@ -24,7 +57,7 @@ class PlanConfig(Section):
     """The hardware that a configuration was written for; only `--dry-run` reads it."""
 
     gpu: str
-    """Kind of GPU, one of `pipeline.config.gpus.GPUS`."""
+    """Kind of GPU, one of `pipeline.config.planning.GPUS`."""
     gpus_per_node: int = Field(4, ge=1, le=1_024)
     nodes: int = Field(1, ge=1, le=10_000)
     """GPU nodes; for an elastic run, the most that the cluster may have."""

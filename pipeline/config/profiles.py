@@ -54,7 +54,7 @@ def profile_of(kind: VerifierKind, value: Any) -> StepFormat | Judge | None:
     try:
         made: StepFormat | Judge = TypeAdapter(shape).validate_python(fields)
     except ValidationError as error:
-        raise ValueError(_told(error)) from error
+        raise ValueError(_message(error)) from error
     if kind == "token_pair" and isinstance(made, StepFormat) and not (made.good and made.bad):
         raise ValueError("good and bad must be given for token_pair: the two tokens, got none")
     return made
@@ -78,7 +78,7 @@ def _named(kind: VerifierKind, name: Any) -> dict[str, Any]:
     return profiles()[kind][name]
 
 
-def _told(error: ValidationError) -> str:
+def _message(error: ValidationError) -> str:
     """The errors of a profile's fields, one after the other."""
     from pipeline.config.errors import described
 

@@ -43,7 +43,7 @@ def folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def says_something(text: str) -> bool:
+def has_content(text: str) -> bool:
     """Whether a text has a letter or a digit; ``-`` stands where a question's text is not known."""
     return any(sign.isalnum() for sign in text)
 
@@ -54,7 +54,7 @@ def copies_of(asked: Iterable[tuple[K, str]]) -> dict[K, K]:
     first: dict[str, K] = {}
     found = {}
     for key, text in asked:
-        if says_something(text) and text != NOT_RECORDED:
+        if has_content(text) and text != NOT_RECORDED:
             earlier = first.setdefault(folded(text), key)
             if earlier != key:
                 found[key] = earlier

@@ -17,7 +17,7 @@ from pipeline.core.errors import MarkovScaleError
 from pipeline.core.prompts import Message
 from pipeline.core.protocol import Strategy, decisions
 from pipeline.export.source import Cell, Source
-from pipeline.records.journal import QUESTION_KEY, as_asked, counting, sound
+from pipeline.records.journal import QUESTION_KEY, as_requested, counting, sound
 from pipeline.records.outcome import final_outcomes
 from pipeline.records.question_blocks import Blocks, write_blocks
 from pipeline.records.questions import question_of
@@ -61,7 +61,7 @@ def prompts_of(cell: Cell, sample: Sample) -> list[tuple[Message, ...]]:
                 return asked
             asked += [request.messages for request in requests]
             told = zip(rows, requests, strict=True)
-            requests = steps.send([as_asked(observation_of(row), one) for row, one in told])
+            requests = steps.send([as_requested(observation_of(row), one) for row, one in told])
     except (StopIteration, MarkovScaleError):
         return asked
 

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.answers.answer_rules import Rule
-from pipeline.benchmarks.known import known_of
-from pipeline.benchmarks.source import BenchmarkSource
+from pipeline.benchmarks.source import BenchmarkSource, known_of
 from pipeline.config.strategies import rules_of
 from pipeline.core.errors import DataError
 from pipeline.records.outcome import counted_verdict

@@ -63,11 +63,11 @@ def first_table(pool: CompletionPool) -> list[Row]:
     return rows
 
 
-_Made = tuple[str, FloatArray, FloatArray, FloatArray]
+_Method = tuple[str, FloatArray, FloatArray, FloatArray]
 """Method; right, completions and tokens by question."""
 
 
-def _rows(pool: CompletionPool, made: Sequence[_Made]) -> list[Row]:
+def _rows(pool: CompletionPool, made: Sequence[_Method]) -> list[Row]:
     """The first is the reference."""
     benchmark, backbone = pool.benchmarks[0], pool.science.generator.model
     known = pool.tokens != "none"
@@ -98,17 +98,17 @@ def _rows(pool: CompletionPool, made: Sequence[_Made]) -> list[Row]:
     return rows
 
 
-def _of_samples(pool: CompletionPool) -> Iterator[_Made]:
+def _of_samples(pool: CompletionPool) -> Iterator[_Method]:
     n = pool.samples
     window = 4 if n <= _SMALL else 5
     judge = Judge(pool)
     yield _judged(pool, judge, f"SC@{n}", "self_consistency", AnswerRule.VOTE, n=n)
     each = np.array([_tokens(question, n) for question in pool.questions])
     shares = [_shares(question) for question in pool.questions]
-    yield _drawn("single", [(share.right / share.n, 1) for share in shares], each / n)
+    yield _expected("single", [(share.right / share.n, 1) for share in shares], each / n)
     for k in (2**power for power in range(2, 12)):  # of two samples the vote is one of them
         if k < n:
-            yield _drawn(f"SC@{k}", [(s.majority(k), k) for s in shares], each * k / n)
+            yield _expected(f"SC@{k}", [(s.majority(k), k) for s in shares], each * k / n)
     yield _judged(pool, judge, "ASC 0.95", "asc", AnswerRule.VOTE, n=n, threshold=0.95)
     for name, votes_too in (
         (f"ESC w {window}", True),
@@ -124,10 +124,10 @@ def _of_samples(pool: CompletionPool) -> Iterator[_Made]:
         yield _judged(pool, judge, f"weighted vote@{n}", "self_consistency", vote, n=n)
         best = AnswerRule.PRM_ARGMAX
         yield _judged(pool, judge, f"Best-of-{n}", "self_consistency", best, n=n)
-    yield _drawn(f"pass@{n} (an oracle)", [(s.any(n), n) for s in shares], each)
+    yield _expected(f"pass@{n} (an oracle)", [(s.any(n), n) for s in shares], each)
 
 
-def _of_chains(pool: CompletionPool) -> Iterator[_Made]:
+def _of_chains(pool: CompletionPool) -> Iterator[_Method]:
     n = pool.rounds
     settings: list[tuple[str, str, AnswerRule, dict[str, Any]]] = [
         (f"MR-Thinking, last of {n}", "mr_thinking", AnswerRule.LAST, {"n": n}),
@@ -144,7 +144,7 @@ def _of_chains(pool: CompletionPool) -> Iterator[_Made]:
         yield from _votes_of_chains(*last.answers_CQ(AnswerRule.LAST, forms_by_chain(pool)), last)
 
 
-def _votes_of_chains(form_CQ: IntArray, right_CQ: FloatArray, last: Setting) -> Iterator[_Made]:
+def _votes_of_chains(form_CQ: IntArray, right_CQ: FloatArray, last: Setting) -> Iterator[_Method]:
     """maj@k and pass@k of the last answers of k chains, over all subsets."""
     chains = len(form_CQ)
     shares = [
@@ -160,7 +160,7 @@ def _votes_of_chains(form_CQ: IntArray, right_CQ: FloatArray, last: Setting) -> 
 
 def _judged(
     pool: CompletionPool, judge: Judge, name: str, kind: str, rule: AnswerRule, **values: Any
-) -> _Made:
+) -> _Method:
     made = judge(name, _strategy(pool, kind, values))
     return name, made.right_Q(rule), made.completions_Q, made.tokens_Q
 
@@ -177,7 +177,7 @@ def _strategy(pool: CompletionPool, kind: str, values: dict[str, Any]) -> Strate
     return made
 
 
-def _drawn(name: str, values: Sequence[tuple[float, int]], tokens_Q: FloatArray) -> _Made:
+def _expected(name: str, values: Sequence[tuple[float, int]], tokens_Q: FloatArray) -> _Method:
     right_Q = np.array([value for value, _ in values])
     return name, right_Q, np.array([float(count) for _, count in values]), tokens_Q
 

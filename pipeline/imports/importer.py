@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from pipeline.answers.verdict import Verdict
 from pipeline.benchmarks import Item
 from pipeline.benchmarks.rows import gold_text
+from pipeline.config.collection import collection_strategies
 from pipeline.config.errors import described
 from pipeline.config.science import PriorsConfig, ScienceConfig
 from pipeline.core.errors import ConfigError, DataError
@@ -350,22 +351,10 @@ class _Import:
     def _science(self) -> ScienceConfig:
         """The configuration of the collection that would have drawn this pool."""
         arranged = self._arranged
-        strategies: list[dict[str, Any]] = []
-        for chain in range(arranged.chains):
-            strategies.append(
-                {
-                    "kind": "mr_thinking",
-                    "label": "sequential" if not chain else f"sequential-{chain}",
-                    "fields": {"n": arranged.rounds} | ({"chain": chain} if chain else {}),
-                }
-            )
-        if arranged.samples:
-            fields = {"n": arranged.samples}
-            strategies.append({"kind": "self_consistency", "label": "parallel", "fields": fields})
         names = dict.fromkeys(self._name(one.benchmark) for one in self._questions)
         values: dict[str, Any] = {
             "benchmarks": [{"name": name, "path": f"{name}.jsonl"} for name in names],
-            "strategies": strategies,
+            "strategies": collection_strategies(arranged.rounds, arranged.samples, arranged.chains),
             "decoding": self._log.decoding,
             "generator": {"model": self._model, "stop_flag": self._stop_flag()},
         }

@@ -67,7 +67,7 @@ def read_optscale(files: Sequence[LogFile], *, pool: Pool | None = None) -> Log:
         by_text = {_plain(_question(gold)): gold for gold in known}
         for number, item in enumerate(items, 1):
             where = f"{file.path}, item {number}"
-            drawn = _drawn(item)
+            drawn = _completions_of(item)
             kind = _kind(item, file, pool)
             if drawn is None or kind is None:
                 why = "score.completions or outputs" if drawn is None else "seq or par in its path"
@@ -107,7 +107,7 @@ def _items(log: Log, file: LogFile) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _drawn(item: Any) -> tuple[str, list[Any], list[Any], list[Any]] | None:
+def _completions_of(item: Any) -> tuple[str, list[Any], list[Any], list[Any]] | None:
     if not isinstance(item, Mapping):
         return None
     score = item.get("score")

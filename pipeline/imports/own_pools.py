@@ -1,17 +1,26 @@
-"""Pools of this project as a log: several pools of other seeds become one.
+"""Pools of this project: read as a log, so that several become one; and runs that go on from one.
 
-Chains of each pool are chains of the whole, its samples follow those of the pools before it.
+Chains of each pool are chains of the whole, its samples follow those of the pools before it. What a
+pool has of a new run's requests is recorded as the run's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from pipeline.core.errors import DataError
-from pipeline.core.protocol import Completion, Observation, Pool
+from pipeline.config.run import RunConfig
+from pipeline.config.strategies import strategies_of
+from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.protocol import Completion, Observation, Pool, Request
 from pipeline.imports.entries import Entry, Log, renumbered
-from pipeline.replay.exact import Recorded
+from pipeline.records.journal import as_requested
+from pipeline.records.questions import question_of, read_questions
+from pipeline.records.run_dir import RunDir, rows_of
+from pipeline.records.segments import Epoch, write_segment
+from pipeline.records.trajectory import Row, row_of
+from pipeline.replay.exact import Recorded, drive
 from pipeline.replay.pool_rows import LEFT_OUT
 from pipeline.replay.pools import CompletionPool, PoolQuestion, Verdicts, read_pool
 
@@ -102,3 +111,116 @@ def _of(seen: Observation, *, known: bool) -> dict[str, Any]:
         "finish_reason": seen.finish_reason,
         "says_stop": seen.says_stop,
     }
+
+
+_ROWS = 20_000  # a segment
+
+
+class _MissingError(LookupError):
+    """The pool has no completion for a request."""
+
+
+def pool_to_go_on_from(address: str) -> CompletionPool:
+    """A pool whose prompts are known.
+
+    Raises:
+        ConfigError: where they are not.
+    """
+    pool = read_pool(address, text=True)
+    if pool.imported is not None and pool.imported.prompts != "known":
+        raise ConfigError(
+            f"a run can go on from a pool whose prompts are known, those of {address} were not "
+            f"recorded ({pool.imported.format}): collect a pool of your own"
+        )
+    return pool
+
+
+def ask_alike(values: dict[str, Any], pool: CompletionPool) -> None:
+    """Give the values of a configuration the prompts and the sampling of a pool, in place."""
+    asked = pool.science.model_dump(mode="json")
+    values.setdefault("science", {}).update(prompts=asked["prompts"], decoding=asked["decoding"])
+
+
+def carry_over(pool: CompletionPool, run: RunDir, config: RunConfig) -> int:
+    """Record what a pool has of a new run's requests in its journal; returns the completions.
+
+    Args:
+        pool: from `pool_to_go_on_from`.
+        run: new, with its questions. The next attempt finds what was recorded.
+        config: of the run.
+
+    Raises:
+        ConfigError: where another model drew or scored the pool, or nothing of it fits.
+    """
+    science = config.science
+    for role, mine in science.models.items():
+        theirs = pool.science.models.get(role)
+        if theirs is not None and theirs.model != mine.model:
+            raise ConfigError(
+                f"science.{role}.model must be that of the pool, {theirs.model!r}, got "
+                f"{mine.model!r}"
+            )
+    held = {question.question.text: question for question in pool.questions}
+    rows = list(_rows(held, run, config))
+    if not rows:
+        raise ConfigError(
+            f"a run must ask what {pool.address} answers, no request of it does: questions, "
+            "prompts and sampling parameters must be the same, and scores be there where a "
+            "verifier is named"
+        )
+    newest = run.newest()
+    epoch = Epoch(newest.number, newest.token, 0, "pool", 0)
+    for sequence, start in enumerate(range(0, len(rows), _ROWS)):
+        part = rows[start : start + _ROWS]
+        write_segment(run.journal, epoch, sequence, part, run=run.run_id)
+    return len(rows)
+
+
+def _rows(held: Mapping[str, PoolQuestion], run: RunDir, config: RunConfig) -> Iterator[Row]:
+    verifier = config.science.verifier
+    for label, strategy in strategies_of(config.science).items():
+        for facts in rows_of(read_questions(run.folder)):
+            question = question_of(facts)
+            if question.text not in held:
+                continue
+            found: list[tuple[Request, Observation]] = []
+            answers = _Answers(held[question.text], found)
+            with suppress(_MissingError):  # the run draws the rest
+                drive(strategy, question, answers)
+            for request, seen in found:
+                yield row_of(
+                    run=run.run_id,
+                    attempt=run.newest().number,
+                    strategy=label,
+                    question=question,
+                    request=request,
+                    observation=seen,
+                    generator=config.science.generator.model,
+                    verifier=None if verifier is None else verifier.model,
+                )
+
+
+class _Answers:
+    """Answers requests from a pool's completions and keeps both."""
+
+    def __init__(self, held: PoolQuestion, found: list[tuple[Request, Observation]]) -> None:
+        self._held, self._found = held, found
+
+    def __call__(self, request: Request) -> Observation:
+        entry = self._entry(request)
+        if entry is None or entry.digest != request.digest():
+            raise _MissingError
+        seen = entry.observation
+        if not isinstance(seen, Completion) or (request.score and seen.score is None):
+            raise _MissingError
+        self._found.append((request, as_requested(seen, request)))
+        return self._found[-1][1]
+
+    def _entry(self, request: Request) -> Recorded | None:
+        held = self._held
+        if request.pool is Pool.PARALLEL:
+            entries, at = held.samples, request.sample
+        else:
+            known = request.chain < len(held.chains)
+            entries, at = held.chains[request.chain][0] if known else (), request.round
+        return entries[at] if at < len(entries) else None

@@ -69,7 +69,7 @@ class AdmissionRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class EngineCounts:
     """What engines and controllers say at one moment."""
 
     capacity_tokens: int
@@ -143,7 +143,7 @@ class Admission:
             held_s=weight * self.held_s + held_s,
         )
 
-    def looked(self, seen: Seen, now_s: float) -> Admission:
+    def looked(self, seen: EngineCounts, now_s: float) -> Admission:
         """Go on with what is seen at `now_s`, in seconds of any clock that does not go back.
 
         Within `window_s` of the last look the cap changes for a preemption only.
@@ -165,7 +165,7 @@ class Admission:
             state = state._grown(seen, now_s)
         return state._refilled(seen.in_flight)
 
-    def _cut(self, seen: Seen, now_s: float) -> Admission:
+    def _cut(self, seen: EngineCounts, now_s: float) -> Admission:
         cap = min(self.cap, self.rule.within(_CUT * seen.in_flight))
         carried, kappa = self._carried(seen), self.kappa
         if carried:  # so that growth goes on from here
@@ -173,7 +173,7 @@ class Admission:
         limit = self.rule.floor
         return replace(self, cap=cap, limit=limit, kappa=kappa, frozen=True, at_s=now_s)
 
-    def _grown(self, seen: Seen, now_s: float) -> Admission:
+    def _grown(self, seen: EngineCounts, now_s: float) -> Admission:
         if self.pressure is not Pressure.CLEAR or not seen.held_back or self.limit < self.cap:
             return replace(self, at_s=now_s)
         kappa = _between(self.kappa * _GROWTH, *_KAPPA)
@@ -190,7 +190,7 @@ class Admission:
     def _burst(self) -> int:
         return math.ceil(_BURST * self.cap)
 
-    def _carried(self, seen: Seen) -> float | None:
+    def _carried(self, seen: EngineCounts) -> float | None:
         """C / G: chains whose tokens the KV caches hold; None where that cannot be reckoned."""
         each = self.tokens_a_chain
         return seen.capacity_tokens / each if each and seen.capacity_tokens else None
@@ -223,7 +223,7 @@ def worst(pressures: Iterable[Pressure]) -> Pressure:
     return max(pressures, key=order.index, default=Pressure.CLEAR)
 
 
-def _pressure(preempted: bool, seen: Seen) -> Pressure:
+def _pressure(preempted: bool, seen: EngineCounts) -> Pressure:
     if preempted:
         return Pressure.HARD
     queue = seen.queued(seen.waiting) or seen.queued(seen.unscored)

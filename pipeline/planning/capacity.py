@@ -129,7 +129,7 @@ def free_words(machines: Sequence[Machine], free: Mapping[str, float]) -> str:
     shares = [
         f"{free.get(name, 0.0):g} of {amount:g} {name}"
         for name, amount in sorted(total.items())
-        if _told(name)
+        if _is_shown(name)
     ]
     nodes = "1 node" if len(machines) == 1 else f"{len(machines)} nodes"
     return f"{' and '.join(shares)} are free on {nodes}"
@@ -215,10 +215,10 @@ def _described(ask: Ask) -> str:
 
 
 def _amounts(resources: Mapping[str, float]) -> list[str]:
-    return [f"{amount:g} {name}" for name, amount in sorted(resources.items()) if _told(name)]
+    return [f"{amount:g} {name}" for name, amount in sorted(resources.items()) if _is_shown(name)]
 
 
-def _told(name: str) -> bool:
+def _is_shown(name: str) -> bool:
     return ":" not in name and name not in ("memory", "object_store_memory")
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from pipeline.config.gpus import GPUS
 from pipeline.config.models import ModelConfig, ModelShape, VerifierModel
-from pipeline.config.planning import PlanConfig
+from pipeline.config.planning import GPUS, PlanConfig
 from pipeline.config.runtime import PoolConfig
 from pipeline.config.science import ScienceConfig
 from pipeline.core.errors import ConfigError

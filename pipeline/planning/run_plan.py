@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipeline.benchmarks import BenchmarkSource
-from pipeline.benchmarks.known import known_of
+from pipeline.benchmarks.source import known_of
 from pipeline.config.planning import BenchmarkPlan, PlanConfig
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import ControllerConfig, PoolConfig

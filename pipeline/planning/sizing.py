@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.config.gpus import Gpu
 from pipeline.config.models import ModelConfig, ModelShape
+from pipeline.config.planning import Gpu
 from pipeline.config.runtime import PoolConfig
 from pipeline.core.errors import ConfigError
 

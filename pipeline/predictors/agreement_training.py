@@ -77,18 +77,18 @@ def fit_agreement(
     """
     from scipy.optimize import minimize
 
-    told_QT = np.arange(right_QT.shape[1]) < length_Q[:, None]
+    labelled_QT = np.arange(right_QT.shape[1]) < length_Q[:, None]
     if graded_QT is not None:
-        told_QT = told_QT & graded_QT
-    chains = len(form_QT) if graded_QT is None else int(told_QT.any(axis=1).sum())
-    share = float(right_QT[told_QT].mean()) if told_QT.any() else 0.0
+        labelled_QT = labelled_QT & graded_QT
+    chains = len(form_QT) if graded_QT is None else int(labelled_QT.any(axis=1).sum())
+    share = float(right_QT[labelled_QT].mean()) if labelled_QT.any() else 0.0
     if chains < LEAST_QUESTIONS or share in (0.0, 1.0):
         raise ConfigError(
             f"weights of agree must be fitted on at least {LEAST_QUESTIONS} chains with right and "
             f"wrong answers, got {chains} chains, {share:.0%} of their answers right"
         )
     start = _WITH_SCORES if scores else _WITHOUT
-    seen = _observations(form_QT, score_QT, right_QT, length_Q, told_QT, start)
+    seen = _observations(form_QT, score_QT, right_QT, length_Q, labelled_QT, start)
     centre = np.array([*start.w, *start.v])
     strength = np.array([RIDGE_W] * len(start.w) + [RIDGE_V] * len(start.v))
 
@@ -137,7 +137,7 @@ def _observations(
     score_QT: FloatArray,
     right_QT: BoolArray,
     length_Q: IntArray,
-    told_QT: BoolArray,
+    labelled_QT: BoolArray,
     like: AgreementWeights,
 ) -> _Observations:
     rounds = form_QT.shape[1]
@@ -147,13 +147,13 @@ def _observations(
     known = features.known_QTK[:, at] & (at < length_Q[:, None])[:, :, None]
     kinds = known.shape[2]
     is_right = np.zeros((len(form_QT), kinds), np.bool_)  # by the first completion that says it
-    is_told = np.zeros_like(is_right)
+    is_labelled = np.zeros_like(is_right)
     for q, forms in enumerate(form_QT):
         for t in reversed(range(int(length_Q[q]))):
-            if forms[t] >= 0 and told_QT[q, t]:
-                is_right[q, forms[t]], is_told[q, forms[t]] = right_QT[q, t], True
-    right_seen = (known & is_right[:, None]).any(axis=2)
-    looks = known.any(axis=2) & (right_seen | ~(known & ~is_told[:, None]).any(axis=2))
+            if forms[t] >= 0 and labelled_QT[q, t]:
+                is_right[q, forms[t]], is_labelled[q, forms[t]] = right_QT[q, t], True
+    right_observed = (known & is_right[:, None]).any(axis=2)
+    looks = known.any(axis=2) & (right_observed | ~(known & ~is_labelled[:, None]).any(axis=2))
     q_S, s_S = np.nonzero(looks)
     known_SK = known[q_S, s_S]
     look_A, k_A = np.nonzero(known_SK)

@@ -81,7 +81,7 @@ def priors_note(predictor: Predictor, priors: PriorsConfig) -> dict[str, Any]:
     }
 
 
-def kept_predictions(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
+def earlier_predictions(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
     """Rows with the predicted priors of an earlier attempt, where it had them.
 
     Features are not the same to the last digit on every machine, and a resumed chain must go on

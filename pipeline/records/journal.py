@@ -84,7 +84,7 @@ def answering(
     return failure
 
 
-def as_asked(observation: Observation, request: Request) -> Observation:
+def as_requested(observation: Observation, request: Request) -> Observation:
     """What engines would have returned to a request that `observation` answers: no score where it
     does not ask for one."""
     if isinstance(observation, Failure) or request.score or observation.score is None:
@@ -273,7 +273,7 @@ class Resumed:
     def take(self, request: Request) -> Observation | None:
         """The observation that a request gets; None where nothing was recorded."""
         row = self.find(request)
-        return None if row is None else as_asked(observation_of(row), request)
+        return None if row is None else as_requested(observation_of(row), request)
 
     def find(self, request: Request) -> Mapping[str, Any] | None:
         """The row recorded for a request, or None."""

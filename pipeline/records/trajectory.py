@@ -8,6 +8,7 @@ pool's name in a collection. question_id is unique within its benchmark only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import pyarrow as pa
@@ -123,20 +124,7 @@ def row_of(
     return row
 
 
-_COMPLETION_FIELDS = (
-    "text",
-    "answer",
-    "finish_reason",
-    "prompt_tokens",
-    "cached_prompt_tokens",
-    "completion_tokens",
-    "thinking_tokens",
-    "verifier_tokens",
-    "step_scores",
-    "score",
-    "prm_truncated",
-    *LATER,
-)
+_COMPLETION_FIELDS = tuple(field.name for field in fields(Completion))
 
 _COUNTED = ("completion_tokens", "judge_tokens")
 """Null where a pool does not say, or is of a time without them; 0 in a `Completion`."""

@@ -29,7 +29,7 @@ from pipeline.core.protocol import (
     decisions,
     textless,
 )
-from pipeline.records.journal import Facts, answering, as_asked
+from pipeline.records.journal import Facts, answering, as_requested
 from pipeline.records.trajectory import address_of, observation_of
 
 Address = tuple[str, int, int, int]
@@ -119,7 +119,7 @@ class Recording:
         digest = digest or request.digest()
         found = answering(records, _facts, request, digest)
         if found is not None:
-            return as_asked(found.observation, request)
+            return as_requested(found.observation, request)
         if any(record.digest == digest for record in records):
             raise self._miss(request, "a completion without a score was recorded there")
         raise self._miss(

@@ -306,9 +306,9 @@ class FastReplay:
                 unscored_Q, NOT_APPLICABLE, scored_QT.argmax(axis=1)
             ),
         }
-        told_QT = ours_QT & chains.logprobs_QT
-        first_told_Q = np.where(told_QT.any(axis=1), told_QT.argmax(axis=1), NOT_APPLICABLE)
-        chosen |= {rule: first_told_Q for rule in AnswerRule if rule.needs_logprobs}
+        scored_QT = ours_QT & chains.logprobs_QT
+        first_scored_Q = np.where(scored_QT.any(axis=1), scored_QT.argmax(axis=1), NOT_APPLICABLE)
+        chosen |= {rule: first_scored_Q for rule in AnswerRule if rule.needs_logprobs}
         none_Q = (leading_Q == NO_FORM) | (drawn_Q == 0)  # the stop rests on all rounds there
         return {
             rule: np.where(none_Q, chains.position_QD[rule][rows, drawn_Q], position_Q)

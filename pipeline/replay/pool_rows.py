@@ -19,7 +19,7 @@ from pipeline.core.protocol import Completion, Observation, Question, Request
 from pipeline.records.journal import answering, facts_of, fences_of
 from pipeline.records.segments import read_segment, segment_of
 from pipeline.records.trajectory import (
-    LATER,
+    SCHEMA,
     Row,
     address_of,
     as_current,
@@ -34,32 +34,8 @@ POOL_TABLE = "pool.parquet"
 LEFT_OUT = "(text not read)"
 """What stands for a text that is not empty where texts are left out."""
 
-_COLUMNS = (
-    "attempt",
-    "strategy",
-    "benchmark",
-    "question_id",
-    "pool",
-    "chain",
-    "round",
-    "sample",
-    "request_digest",
-    "prompt_tokens",
-    "cached_prompt_tokens",
-    "completion_tokens",
-    "thinking_tokens",
-    "verifier_tokens",
-    "text",
-    "finish_reason",
-    "answer",
-    "step_scores",
-    "score",
-    "prm_truncated",
-    "verdict",
-    "seconds",
-    "error",
-    *LATER,
-)
+_NOT_READ = ("run", "wasted_tokens", "unknown_tries", "seed", "generator", "verifier")
+_COLUMNS = [name for name in SCHEMA.names if name not in _NOT_READ]
 
 
 @dataclass(frozen=True, slots=True)

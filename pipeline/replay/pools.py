@@ -462,7 +462,7 @@ def _vouched(
             if len(entries) != _n(source.strategy) and not ended:
                 return None
         checked.add(question.benchmark)
-    return _made(
+    return _pool_of(
         folder,
         science,
         synthetic,
@@ -507,11 +507,11 @@ def _assembled(
         return taken.entries, verdicts
 
     facts = rows_of(read_questions(folder))
-    pool = _made(folder, science, synthetic, facts, taken, tokens)
+    pool = _pool_of(folder, science, synthetic, facts, taken, tokens)
     return replace(pool, discarded=sum(map(len, recorded.values())) - len(places)), places
 
 
-def _made(
+def _pool_of(
     folder: Folder,
     science: ScienceConfig,
     synthetic: bool,

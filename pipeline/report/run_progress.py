@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.config.strategies import rule_of, strategies_of
 from pipeline.core.protocol import Strategy
-from pipeline.planning.schedule import expected_completions
+from pipeline.planning.phase_work import expected_completions
 from pipeline.records.side_files import summary
 from pipeline.records.trajectory import Row, Seen
 from pipeline.report.comparison import accuracy
@@ -116,7 +116,7 @@ def progress_of(run: RunData) -> RunProgress:
 def still_expected(
     strategy: Strategy, *, p0: float | None, a: float | None, b: float | None
 ) -> int:
-    """Completions that a chain is expected to draw (`pipeline.planning.schedule`); MarkovScale^0
+    """Completions that a chain is expected to draw (`pipeline.planning.phase_work`); MarkovScale^0
     takes p0 from its own prior, and stops after its warm-up at the earliest."""
     if not isinstance(strategy, MarkovScale0):
         return expected_completions(strategy, p0=p0, a=a, b=b)

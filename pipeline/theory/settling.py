@@ -463,7 +463,7 @@ def fit_mixed(right_QT: FloatArray, counted: Changes) -> MixedSettling:
     short = Changes(
         trials_QXK=counted.trials_QXK[:, :, :last], changed_QXK=counted.changed_QXK[:, :, :last]
     )
-    log_a, log_b, log_kept = _fitted(
+    log_a, log_b, log_persistence = _fitted(
         short.trials_QXK.sum(axis=0)[None], short.changed_QXK.sum(axis=0)[None]
     )[0]
     first = float(np.clip(np.nanmean(right_QT[:, 0]), 0.02, 0.98))
@@ -473,7 +473,7 @@ def fit_mixed(right_QT: FloatArray, counted: Changes) -> MixedSettling:
         0.5,
         _logit(first),
         0.5,
-        _logit(min(math.exp(log_kept), 0.98)),
+        _logit(min(math.exp(log_persistence), 0.98)),
     ]
 
     def made(theta: FloatArray) -> MixedSettling:

@@ -109,7 +109,7 @@ class Suitability:
         return self.models is not None and self.models.over["RU"].low > 0
 
     @property
-    def tells_apart(self) -> bool | None:
+    def discriminates(self) -> bool | None:
         """Whether the verifier tells the answers of one question apart; None where that is open."""
         within = self.auc_within
         if within is None or (within.high >= _BLIND and within.low <= _APART):
@@ -119,7 +119,7 @@ class Suitability:
     def sentences(self) -> tuple[str, ...]:
         """What each diagnostic means for the choice of a strategy."""
         said = [
-            _of_verifier(self.auc_within, self.auc_pooled, self.tells_apart),
+            _of_verifier(self.auc_within, self.auc_pooled, self.discriminates),
             *_of_chains(self),
             _of_curve(self.curve_variance, self.curve_chance),
         ]
@@ -159,7 +159,7 @@ def advice(found: Suitability | None) -> Advice:
     lags = found.lags
     if lags and min(lags[0].chain, lags[-1].chain, lags[-1].observed.value) > _STILL:
         return Advice(kind="base", settings={}, why="revising hardly ever changes an answer")
-    if found.tells_apart and found.score_split is not None:
+    if found.discriminates and found.score_split is not None:
         return Advice(
             kind="settled",
             settings={"score_at_least": round(found.score_split, 4)},
@@ -185,7 +185,7 @@ def _verifier_help(found: Suitability) -> str:
     """In words, where the verifier is not known to tell the answers of one question apart."""
     if found.auc_within is None:
         return "no scores tell answers apart"
-    if found.tells_apart is False:
+    if found.discriminates is False:
         return "the verifier is no help"
     if found.auc_within.low > 0.5:
         return "the verifier is of little help"
@@ -420,18 +420,18 @@ def _curve_variance(right_QT: FloatArray, a: float, b: float) -> tuple[float, fl
 
 
 def _of_verifier(
-    within: Interval | None, pooled: Interval | None, tells_apart: bool | None
+    within: Interval | None, pooled: Interval | None, discriminates: bool | None
 ) -> str | None:
     if within is None:
         return None
     beside = "" if pooled is None else f", over all completions {_two(pooled.value)}"
     told = f"AUC within a question {_with_ends(within)}{beside}"
-    if tells_apart is False:
+    if discriminates is False:
         return (
             f"This verifier does not tell the answers of one question apart ({told}): prefer vote "
             f"over prm_argmax."
         )
-    if tells_apart:
+    if discriminates:
         return (
             f"This verifier tells the answers of one question apart ({told}): prm_argmax and "
             f"stopping by its scores can pay."
@@ -495,22 +495,22 @@ def _of_no_finding(found: Suitability) -> list[str]:
     if last.observed.high > max(last.chain, 0.0) + _CLOSE:
         return [
             f"Too few questions to say whether rounds forget as the two-state chain says "
-            f"({_told(last)}{_beside(found)}): draw more before you rely on its gate and stopping "
-            f"rule."
+            f"({_of_lag(last)}{_beside(found)}): draw more before you rely on its gate and "
+            f"stopping rule."
         ]
     if abs(first.chain) < _INDEPENDENT and first.observed.high < 2 * _INDEPENDENT:
         return [
-            f"Rounds are all but independent draws ({_told(first)}): the posterior has no rounds "
+            f"Rounds are all but independent draws ({_of_lag(first)}): the posterior has no rounds "
             f"to forecast, and L is the mean accuracy; stop on agreement, or on the verifier where "
             f"it tells answers apart."
         ]
     return [
-        f"Nothing tells these rounds from one two-state chain ({_told(last)}{_beside(found)}): its "
-        f"gate and stopping rule can be used; L is the mean accuracy of the rounds."
+        f"Nothing tells these rounds from one two-state chain ({_of_lag(last)}{_beside(found)}): "
+        f"its gate and stopping rule can be used; L is the mean accuracy of the rounds."
     ]
 
 
-def _told(lag: LagCorrelation) -> str:
+def _of_lag(lag: LagCorrelation) -> str:
     return (
         f"rightness {lag.lag} round{'s' if lag.lag > 1 else ''} apart correlates "
         f"{_with_ends(lag.observed)}, the fitted chain says {_two(lag.chain)}"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.protocol import Completion, Observation, Priors, Request, StopReason, Strategy
-from pipeline.records.journal import as_asked
+from pipeline.records.journal import as_requested
 from pipeline.replay.exact import Replayed, drive
 from pipeline.replay.pool_rows import Digests
 from pipeline.strategies import STRATEGIES
@@ -118,6 +118,6 @@ def test_what_a_score_costs_goes_with_it() -> None:
     made = replace(completion("1", 0.5), verifier_tokens=9, prm_truncated=True)
     request = live(MRThinking(n=3, score_every=3), [0.5] * 6).requests[1]
 
-    assert as_asked(made, request) == replace(
+    assert as_requested(made, request) == replace(
         made, score=None, step_scores=None, verifier_tokens=0, prm_truncated=False
     )

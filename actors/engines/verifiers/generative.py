@@ -21,8 +21,8 @@ from actors.engines.verifiers.kind import (
     Scores,
     Solution,
     described,
-    has_of,
     refused,
+    shape_of,
     special_tokens,
     tokens_of,
     unforged,
@@ -174,7 +174,7 @@ class Generative:
 
     def __init__(self, model: VerifierModel, tokenizer: Any) -> None:
         self.model, self.judge, self.tokenizer = model, model.judge, tokenizer
-        has = has_of(model)
+        has = shape_of(model)
         if not has.ends_with(*LANGUAGE_MODELS):
             raise refused(model, described(has), "a language model head (...ForCausalLM)")
         self.words: dict[str, int] = {}

@@ -20,7 +20,7 @@ LANGUAGE_MODELS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 
 
 @dataclass(frozen=True, slots=True)
-class Has:
+class ModelShape:
     """The architecture and the labels of a model."""
 
     architectures: tuple[str, ...]
@@ -46,11 +46,11 @@ def unforged(steps: Sequence[str], marks: Sequence[str]) -> tuple[str, ...]:
     return tuple(step for step in cleaned if step)
 
 
-def has_of(model: VerifierModel) -> Has:
+def shape_of(model: VerifierModel) -> ModelShape:
     """What the model's config.json says."""
     raw = vllm_setup.model_config(model)
     labels = raw.get("num_labels") or len(raw.get("id2label") or ()) or 2  # transformers' default
-    return Has(tuple(raw.get("architectures") or ()), int(labels))
+    return ModelShape(tuple(raw.get("architectures") or ()), int(labels))
 
 
 def refused(model: VerifierModel, has: str, needed: str) -> ConfigError:
@@ -60,7 +60,7 @@ def refused(model: VerifierModel, has: str, needed: str) -> ConfigError:
     )
 
 
-def described(has: Has) -> str:
+def described(has: ModelShape) -> str:
     """What a model has, in words."""
     return f"{', '.join(has.architectures) or 'no architecture'} with {has.labels} labels"
 

@@ -18,13 +18,13 @@ from actors.engines import vllm_engine, vllm_setup
 from actors.engines.prompting import rendered
 from actors.engines.verifiers.kind import (
     LANGUAGE_MODELS,
-    Has,
+    ModelShape,
     Running,
     Scores,
     Solution,
     described,
-    has_of,
     refused,
+    shape_of,
     special_tokens,
     token_of,
     tokens_of,
@@ -63,12 +63,12 @@ class StepReader(ABC):
         self.tag_id: int | None = None
         if self.form.read == "at" or self.form.pieces:
             self.tag_id = token_of(model, tokenizer, self.form.tag, "step_separator")
-        self.check(has_of(model))
+        self.check(shape_of(model))
         some = tokenizer.encode(self.form.tag, add_special_tokens=False)[:1]
         self.probe = Solution("", ("",), False, [Prompt(some, [0])])
 
     @abstractmethod
-    def check(self, has: Has) -> None:
+    def check(self, has: ModelShape) -> None:
         """Refuse a model without the head that the kind reads."""
 
     @abstractmethod
@@ -231,7 +231,7 @@ _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
 class OneColumn(StepReader):
     """See the module."""
 
-    def check(self, has: Has) -> None:
+    def check(self, has: ModelShape) -> None:
         """A head that has the column."""
         self._columns = 1 if has.ends_with(*_ONE) else has.labels
         classifies = has.ends_with(*_ONE, *_CLASSIFIERS)
@@ -266,7 +266,7 @@ class OneColumn(StepReader):
 class TokenPair(StepReader):
     """See the module."""
 
-    def check(self, has: Has) -> None:
+    def check(self, has: ModelShape) -> None:
         """A language model that has both tokens."""
         if not has.ends_with(*LANGUAGE_MODELS):
             raise refused(self.model, described(has), "a language model head (...ForCausalLM)")
@@ -304,7 +304,7 @@ class QwenPrm(StepReader):
 
     activation = True
 
-    def check(self, has: Has) -> None:
+    def check(self, has: ModelShape) -> None:
         """A head of two labels."""
         if has.ends_with(*LANGUAGE_MODELS) or has.labels != 2:
             needed = "a head of 2 labels, such as Qwen2ForProcessRewardModel,"
