@@ -75,24 +75,25 @@ def test_hostile_answers_end_in_time(name: str) -> None:
     """Reading, grading and extracting a hostile answer ends, with a verdict or UNGRADED."""
     answer = HOSTILE[name]
     results: list[object] = []
+    seconds: list[float] = []
 
     def work() -> None:
+        start = time.thread_time()  # whatever else the machine does
         results.append(grade("5", answer))
         results.append(grade(answer, "5"))
         results.append(grade("\\frac{x}{2}", answer))
         results.append(canonical(answer))
         results.append(extract(answer))
+        seconds.append(time.thread_time() - start)
 
-    start = time.monotonic()
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(4 * BUDGET_S)
-    seconds = time.monotonic() - start
+    thread.join(250)
 
     assert len(results) == 5
     assert {type(result) for result in results[:3]} == {Verdict}
     assert isinstance(results[3], str)
-    assert seconds < 3 * BUDGET_S  # five calls, on a machine that may be busy
+    assert seconds[0] < 3 * BUDGET_S  # five calls, which coverage may trace
 
 
 def test_invisible_characters_do_not_matter() -> None:

@@ -123,7 +123,7 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         ["bash", "-c", f"set -o pipefail; {command}"],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={**os.environ, **environment},
     )
 
@@ -155,7 +155,7 @@ def test_a_reader_that_is_gone_ends_it_quietly(finished, job):
     os.close(read)
     arguments = [finished, "--json"] if job == "jobs.status" else []
     ended = subprocess.run(
-        [PYTHON, "-m", job, *arguments], stdout=write, stderr=subprocess.PIPE, timeout=100
+        [PYTHON, "-m", job, *arguments], stdout=write, stderr=subprocess.PIPE, timeout=250
     )
     os.close(write)
 
