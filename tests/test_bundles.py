@@ -252,7 +252,7 @@ async def test_an_exchange_is_not_submitted_in_the_context_of_a_request() -> Non
 async def test_the_calls_of_a_caller_that_is_gone_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would take their answers, and no other caller need come by; a caller that was only
     asleep is told that they are lost."""
-    monkeypatch.setattr(bundles, "_CALLER_GONE_S", 1.0)
+    monkeypatch.setattr(bundles, "_CALLER_SILENT_S", 1.0)
     replica = Replica(random.Random(0))
     asleep = Caller(replica)
     _, placed = asleep.submit("hangs")
@@ -267,7 +267,7 @@ async def test_a_replica_that_was_asleep_itself_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its callers were silent for it alone."""
-    monkeypatch.setattr(bundles, "_CALLER_GONE_S", 0.8)
+    monkeypatch.setattr(bundles, "_CALLER_SILENT_S", 0.8)
     monkeypatch.setattr(bundles, "WAIT_S", 0.1)
     replica = Replica(random.Random(0))
     caller = Caller(replica)
