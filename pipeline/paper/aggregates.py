@@ -162,13 +162,13 @@ def _off_limit(curve: RoundCurve) -> float:
 
 
 def _reading(claim: str, ours: Interval) -> str:
-    """Whether a claim carries over, by the side of 0 on which the whole interval lies."""
+    """Whether a claim holds, by the side of 0 on which the whole interval lies."""
     if claim == "error of L":
         return "of no weight: L of counts is nearly the mean of the same rounds"
     if ours.low > 0:
-        return "carries over"
+        return "holds"
     if ours.high < 0:
-        return "does not carry over: the other way round"
+        return "does not hold: the other way round"
     if ours.low == ours.high == 0:
         return "no difference"
     ends = words.points_range(ours.low, ours.high)

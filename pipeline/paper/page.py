@@ -287,12 +287,12 @@ def _claims(claims: Rows) -> list[Child]:
     ]  # fmt: skip
     if not rows:
         return []
-    header = ("backbone", "claim", "ours, points or percent", "the paper's", "carries over?")
+    header = ("backbone", "claim", "ours, points or percent", "the paper's", "holds?")
     said = (
         "MarkovScale* with τ of the other half, means over all benchmarks and N of the page; the "
         "paper chooses τ on the test questions and gains over Base, not over MR-Thinking at its "
         "cheapest. The gate alone is MarkovScale\N{MODIFIER LETTER SMALL T}, neither is "
-        "MR-Thinking by its last answer. A claim carries over where the whole interval lies "
+        "MR-Thinking by its last answer. A claim holds where the whole interval lies "
         "on its side of 0. Averages of every method are in aggregates.csv."
     )
     return [table(header, rows, caption="The paper's claims"), h("p", said, cls="hint")]
