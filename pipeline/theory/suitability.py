@@ -183,11 +183,11 @@ def advice(found: Suitability | None) -> Advice:
 
 def _verifier_help(found: Suitability) -> str:
     """In words, where the verifier is not known to tell the answers of one question apart."""
-    if found.auc_within is None:
-        return "no scores tell answers apart"
+    if found.auc_pooled is None:
+        return "there are no scores"
     if found.discriminates is False:
         return "the verifier is no help"
-    if found.auc_within.low > 0.5:
+    if found.auc_within is not None and found.auc_within.low > 0.5:
         return "the verifier is of little help"
     return "it is open whether the verifier helps"
 
