@@ -13,7 +13,8 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -289,11 +290,8 @@ class PhaseFlow:
         with_retries(outcomes.make, "make the folder of outcomes")
         plan = (run.address, attempt.number, phase, attempt.token, engines)
         schema = schema_of(rules_of(attempt.config.science))
-        self._thread = threading.Thread(
-            target=self._write,
-            args=(source, plan, controllers, len(rows), schema),
-            daemon=True,
-        )
+        write = partial(_write_outcomes, source, plan, controllers, len(rows), schema)
+        self._thread = threading.Thread(target=self._write, args=(write,), daemon=True)
         self._thread.start()
 
     @property
@@ -315,17 +313,10 @@ class PhaseFlow:
         """Wait for the end, but not longer than `seconds`."""
         self._thread.join(seconds)
 
-    def _write(
-        self,
-        source: str,
-        plan: tuple[str, int, int, str, EnginesAddress],
-        controllers: ControllerConfig,
-        rows: int,
-        schema: pa.Schema,
-    ) -> None:
+    def _write(self, write: Callable[[], None]) -> None:
         try:
-            _write_outcomes(source, plan, controllers, rows, schema)
-        except BaseException as error:  # handed to the driver's thread by `result`
+            write()
+        except BaseException as error:  # `result` raises it in the driver's thread
             self._error = error
 
 
