@@ -29,7 +29,7 @@ from actors.engines.hosts import clients_of
 from actors.routing.calls import ROLES
 from actors.routing.transport import EnginesAddress, PoolAddress
 from benchmarks.machine import described
-from pipeline.benchmarks.generated import arithmetic
+from pipeline.benchmarks.generated import questions
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
@@ -57,7 +57,9 @@ def works_of(chains: int, rounds: int) -> list[Work]:
             question=Question(benchmark="arithmetic", question_id=i, text=text, seed=number),
             gold=gold,
         )
-        for number, (i, text, gold) in enumerate(arithmetic(chains, split="test", seed=0))
+        for number, (i, text, gold) in enumerate(
+            questions("arithmetic", chains, split="test", seed=0)
+        )
     ]
 
 

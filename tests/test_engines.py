@@ -12,7 +12,7 @@ from actors.engines.hosts import clients_of
 from actors.engines.launch import Engines, start_pools
 from actors.routing.calls import GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.client import EngineClient
-from pipeline.benchmarks.generated import arithmetic
+from pipeline.benchmarks.generated import questions
 from pipeline.config.models import GeneratorModel
 from pipeline.config.runtime import RequestConfig, RuntimeConfig
 from pipeline.core.decoding import RepetitionDetection, Sampling
@@ -22,7 +22,7 @@ from tests.conftest import TINY_GENERATOR, TINY_POOL
 
 pytestmark = [pytest.mark.ray, pytest.mark.vllm]
 
-QUESTION = arithmetic(1, split="test", seed=0)[0]
+QUESTION = questions("arithmetic", 1, split="test", seed=0)[0]
 CONTEXT = 512
 IN_ITS_OWN_PROCESS = {**TINY_POOL, "env": {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}}
 
@@ -335,7 +335,9 @@ async def test_an_engine_in_a_process_of_its_own_answers_alike(
     it; they run at once."""
     other = clients_of(other_engines.address, RequestConfig(backoff_s=0.1))["generator"]
     plain, _ = clients(tiny_engines)
-    requests = [asks(q.text, temperature=0.0) for q in arithmetic(8, split="test", seed=1)]
+    requests = [
+        asks(q.text, temperature=0.0) for q in questions("arithmetic", 8, split="test", seed=1)
+    ]
     ours = await asyncio.gather(*(made(other, request) for request in requests))
     theirs = await asyncio.gather(*(made(plain, request) for request in requests))
     stats = (await asyncio.to_thread(other_engines.stats))["generator"][0]

@@ -16,7 +16,7 @@ from actors.engines.scripted import ProcessTransport
 from actors.routing.client import EngineClient
 from actors.routing.transport import PoolAddress
 from benchmarks.journals import read_journal
-from pipeline.benchmarks.generated import arithmetic
+from pipeline.benchmarks.generated import questions
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.decoding import Decoding
 from pipeline.core.prompts import Prompts
@@ -36,7 +36,7 @@ SETTINGS = RequestConfig(
 )
 QUESTIONS = [
     Question(benchmark="arithmetic", question_id=i, text=t, seed=number)
-    for number, (i, t, _) in enumerate(arithmetic(8, split="test", seed=0))
+    for number, (i, t, _) in enumerate(questions("arithmetic", 8, split="test", seed=0))
 ]
 ILL = QUESTIONS[3]
 

@@ -1,21 +1,17 @@
-"""The generated benchmarks: questions, gold answers, splits, and steps that can be checked."""
+"""The generated benchmarks: questions, gold answers and splits."""
 
 import re
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pipeline.benchmarks import BenchmarkSource, load, steps
-from pipeline.benchmarks.builtin import NAMES, gold, questions
-from pipeline.benchmarks.generated import answer_of, split_of_text
+from pipeline.benchmarks import BenchmarkSource, load
+from pipeline.benchmarks.generated import gold, questions
 from pipeline.core.errors import DataError
 
 ARITHMETIC = ["331*99+65+78", "95*95+27+54"]
 SUMS = ["172+369", "955+685"]
 STEPS = ["x=6;u=x*17;i=u*18;q=14;r=q*2"]
-PROBLEM = steps.parse("a=17;m=4;b=a+9;n=m-8;c=b*a;?c")
+NAMES = ["arithmetic", "sums", *(f"steps-{level}" for level in (2, 4, 6, 9, 12))]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -52,7 +48,7 @@ def test_golds_are_the_values(question: str, value: str) -> None:
     "question",
     [
         "", "what?", "7*8+1+1?", "111+111?", "347*83+129?", "a=1;?a", "a=1;b=c+1;?b", "b=a+1;?b",
-        "a=1;m=2;n=m+1;?n", "a=1;b=a+1;?", "a=1;b=a/1;?b",
+        "a=1;b=a+1;?", "a=1;b=a/1;?b",
     ],
 )  # fmt: skip
 def test_other_questions_are_refused(question: str) -> None:
@@ -68,35 +64,6 @@ def test_impossible_sizes_are_refused(n: int) -> None:
         questions("steps-4", n, split="test", seed=0)
     with pytest.raises(ValueError, match="split must be"):
         questions("steps-4", 1, split="all", seed=0)  # type: ignore[arg-type]
-
-
-@given(level=st.integers(1, 20), seed=st.integers(0, 2**32))
-def test_a_problem_reads_back_and_its_solution_is_right(level: int, seed: int) -> None:
-    """K operations, whatever leads nowhere; each step of the solution is the one due."""
-    problem = steps.draw(np.random.default_rng(seed), level, "train")
-    reply = "\n\n".join(steps.solution(problem))
-
-    assert steps.parse(problem.question) == problem
-    assert len(problem.operations) == level
-    assert steps.check_steps(problem, reply) == (True,) * (level + 1)
-    assert answer_of(reply) == str(problem.value)
-    assert split_of_text(problem.text) == "train"
-
-
-@pytest.mark.parametrize(
-    ("reply", "verdicts"),
-    [
-        ("b=17+9=6\n\nc=6*17=2\n\n\\boxed{2}", (True, True, True)),
-        ("b=17+9=7\n\nc=7*17=19\n\n\\boxed{19}", (False, False, False)),
-        ("b=17+9=7\n\nc=7*17=2\n\n\\boxed{2}", (False, False, True)),
-        ("c=6*17=2\n\n\\boxed{2}", (False, False)),
-        ("b=17+9=6\n\nc=6*17=2\n\n\\boxed{2}\n\nso", (True, True, True, False)),
-        ("", ()),
-    ],
-)
-def test_steps_are_judged_at_their_place(reply: str, verdicts: tuple[bool, ...]) -> None:
-    """A step that goes on with a wrong result is wrong, a right box is right whatever led to it."""
-    assert steps.check_steps(PROBLEM, reply) == verdicts
 
 
 def test_the_questions_are_those_of_the_shipped_pools() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.journals import read_journal
-from pipeline.benchmarks.builtin import gold
+from pipeline.benchmarks.generated import gold
 from pipeline.predictors.priors import with_priors
 from pipeline.records.run_dir import RunDir, rows_of
 from pipeline.replay.pools import read_pool

@@ -8,18 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pipeline.benchmarks import steps
+from pipeline.benchmarks.generated import MODULUS, split_of_text
 from pipeline.store.storage import Folder, sha256
 from tools import corpus
+from tools import problems as steps
 
 ROOT = Path(__file__).resolve().parent.parent
+PROBLEM = steps.parse("a=17;m=4;b=a+9;n=m-8;c=b*a;?c")
 
 
 def kinds(kind: int) -> corpus.Hand:
     """A hand that knows every operation in one way."""
     known = corpus.hand()
-    table = {sign: [[kind] * steps.MODULUS] * steps.MODULUS for sign in corpus.SHARES}
+    table = {sign: [[kind] * MODULUS] * MODULUS for sign in corpus.SHARES}
     return corpus.Hand(table, known.usual)
 
 
@@ -73,7 +77,6 @@ def test_the_shipped_models_know_their_task() -> None:
     solutions above those with another last result in most."""
     import torch
 
-    from pipeline.benchmarks.generated import answer_of
     from tools.model import load, sample
     from tools.tokens import decode
     from tools.train import prompt_ids, scored_ids, step_scores
@@ -84,13 +87,13 @@ def test_the_shipped_models_know_their_task() -> None:
     prompts = [prompt_ids(problem.question) for problem in problems]
     replies = sample(load(ROOT / "models" / "steps-small"), prompts, most=60)
     right = [
-        answer_of(decode(ids)) == str(problem.value)
+        steps.answer_of(decode(ids)) == str(problem.value)
         for ids, problem in zip(replies, problems, strict=True)
     ]
     rows = []
     for problem in problems:
         *first, last, _ = steps.solution(problem)
-        wrong = (problem.value + 3) % steps.MODULUS
+        wrong = (problem.value + 3) % MODULUS
         slipped = [*first, f"{last.rpartition('=')[0]}={wrong}", f"\\boxed{{{wrong}}}"]
         rows += [scored_ids(problem.question, "\n\n".join(steps.solution(problem)))]
         rows += [scored_ids(problem.question, "\n\n".join(slipped))]
@@ -125,3 +128,32 @@ def test_a_pool_made_of_an_export_rounds_its_scores_alone(tmp_path: Path) -> Non
     assert facts["sha256"]["pool.parquet"] == sha256(out.read("pool.parquet"))
     with pytest.raises(SystemExit):
         pools.main(["--drawn", "FILE.npz", "--out", out.address])
+
+
+@given(level=st.integers(1, 20), seed=st.integers(0, 2**32))
+def test_a_problem_reads_back_and_its_solution_is_right(level: int, seed: int) -> None:
+    """K operations, whatever leads nowhere; each step of the solution is the one due."""
+    problem = steps.draw(np.random.default_rng(seed), level, "train")
+    reply = "\n\n".join(steps.solution(problem))
+
+    assert steps.parse(problem.question) == problem
+    assert len(problem.operations) == level
+    assert steps.check_steps(problem, reply) == (True,) * (level + 1)
+    assert steps.answer_of(reply) == str(problem.value)
+    assert split_of_text(problem.text) == "train"
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdicts"),
+    [
+        ("b=17+9=6\n\nc=6*17=2\n\n\\boxed{2}", (True, True, True)),
+        ("b=17+9=7\n\nc=7*17=19\n\n\\boxed{19}", (False, False, False)),
+        ("b=17+9=7\n\nc=7*17=2\n\n\\boxed{2}", (False, False, True)),
+        ("c=6*17=2\n\n\\boxed{2}", (False, False)),
+        ("b=17+9=6\n\nc=6*17=2\n\n\\boxed{2}\n\nso", (True, True, True, False)),
+        ("", ()),
+    ],
+)
+def test_steps_are_judged_at_their_place(reply: str, verdicts: tuple[bool, ...]) -> None:
+    """A step that goes on with a wrong result is wrong, a right box is right whatever led to it."""
+    assert steps.check_steps(PROBLEM, reply) == verdicts

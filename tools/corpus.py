@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.benchmarks.generated import TINY_PROMPTS, Split
-from pipeline.benchmarks.steps import MODULUS, Problem, apply, draw
+from pipeline.benchmarks.generated import MODULUS, Split, apply
+from tools.problems import TINY_PROMPTS, Problem, draw
 
 KNOWN, CARELESS, BELIEVED = range(3)
 SHARES = {"+": (0.75, 0.22, 0.03), "-": (0.75, 0.22, 0.03), "*": (0.50, 0.35, 0.15)}

@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pipeline.benchmarks import steps
-from pipeline.benchmarks.builtin import questions
-from pipeline.benchmarks.generated import answer_of
+from pipeline.benchmarks.generated import gold, questions
 from tools.corpus import prompt
 from tools.model import load, sample
+from tools.problems import answer_of
 from tools.tokens import decode
 from tools.train import MOST_NEW, prompt_ids, scored_ids, step_scores
 
@@ -82,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
         steps=np.array([len(row) for row in scores], np.uint16),
         read=np.array([len(row) for row in read], np.uint16),
     )
-    golds = [str(steps.parse(text).value) for _, _, text in asked]
+    golds = [gold(text) for _, _, text in asked]
     right = np.array(
         [answer_of(decode(i)) == g for i, g in zip(replies[: len(asked)], golds, strict=True)]
     )

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipeline.benchmarks import steps
+from tools.problems import LEVELS
 from tools.train import auc_within
 
 BUDGET = 8
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     rows = []
     for folder in parser.parse_args(argv).pools:
         cells = cells_of(folder)
-        for level in steps.LEVELS:
+        for level in LEVELS:
             name = f"steps-{level}"
             figures = measured(cells[name, "sequential"], cells[name, "parallel"])
             rows.append({"pool": folder.name, "benchmark": name, **figures})

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.benchmarks import steps
-from pipeline.benchmarks.generated import answer_of
+from pipeline.benchmarks.generated import gold
 from tools.draw import grid_questions
+from tools.problems import answer_of
 
 DEMO = {2: 60, 9: 40}
 """Questions of each level in configs/laptop-steps.yaml."""
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(argv)
     texts = json.loads(args.validation.read_text(encoding="utf-8"))
-    golds = [str(steps.parse(question).value) for question in texts["questions"]]
+    golds = [gold(question) for question in texts["questions"]]
     with (args.out / "priors.csv").open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out)
         writer.writerow(["benchmark", "question_id", "p0", "a", "b"])

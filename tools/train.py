@@ -31,10 +31,10 @@ import torch
 from torch import distributed
 from torch.nn import functional
 
-from pipeline.benchmarks import steps
-from pipeline.benchmarks.generated import answer_of, steps_of
+from tools import problems as steps
 from tools.corpus import example, hand, prompt, written
 from tools.model import SHAPES, Model, load, sample, save
+from tools.problems import answer_of, steps_of
 from tools.tokens import BOS, EOS, PAD, STEP, decode, encode
 
 LEVELS = tuple(range(1, 13))

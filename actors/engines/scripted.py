@@ -24,7 +24,7 @@ from actors.cluster.concurrency_limit import Limit
 from actors.engines.engine_stats import EngineStats, Meter
 from actors.routing.calls import ROLES, A, Call, GenerateCall, Generated, ScoreCall, Scored
 from actors.routing.transport import PoolAddress, ReplicaLostError, RouterStats
-from pipeline.benchmarks import builtin
+from pipeline.benchmarks import generated
 from pipeline.config.runtime import Fault, RequestConfig, Script
 from pipeline.core import prm
 from pipeline.core.confidence import Confidence
@@ -54,7 +54,7 @@ def gold(text: str) -> str:
     found = _EXPRESSION.search(text)
     if found:
         with contextlib.suppress(DataError):
-            return builtin.gold(found[0])
+            return generated.gold(found[0])
     return str(1 + int(_uniform("gold", text.strip().partition("\n")[0]) * 999))
 
 

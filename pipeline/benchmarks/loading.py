@@ -10,8 +10,8 @@ from typing import Any
 from pipeline.answers.graders import golds_of
 from pipeline.answers.grading import grade
 from pipeline.answers.verdict import Verdict
-from pipeline.benchmarks import builtin
 from pipeline.benchmarks.fields import Fields, in_words, meant, over
+from pipeline.benchmarks.generated import questions
 from pipeline.benchmarks.rows import Item, has_gold, has_id, item_of, looks_like_a_choice
 from pipeline.benchmarks.source import BenchmarkSource, known, known_of
 from pipeline.core.errors import DataError
@@ -264,7 +264,7 @@ def _generated(source: BenchmarkSource) -> Iterator[RawRow]:
     size = source.size if source.size is not None else 100
     split, seed = source.split or "test", source.seed or 0
     try:
-        made = builtin.questions(source.name, size, split=split, seed=seed)
+        made = questions(source.name, size, split=split, seed=seed)
     except ValueError as error:
         raise DataError(f"{source.name}: {error}") from error
     for number, question in enumerate(made, 1):

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from pipeline.answers.graders import MATH, GraderSettings
 from pipeline.benchmarks.fields import Fields
-from pipeline.benchmarks.steps import level_of
+from pipeline.benchmarks.generated import level_of
 from pipeline.store.local import package_text, read_yaml
 
 

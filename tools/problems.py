@@ -1,20 +1,13 @@
-"""The generated benchmarks `steps-K`: problems of K dependent operations modulo 20.
+"""Problems of the generated benchmark `steps-K` with their operations, and replies step by step.
 
-A question defines a value, K operations that each use the one before, up to three definitions that
-lead nowhere, and the name that it asks for::
-
-    a=17;m=4;b=a+9;n=m-8;c=b*a;?c
-
-Every number is in 0..19: results are taken modulo 20. Its solution has one operation a step, steps
-separated by blank lines, and ends in a box, so each step can be checked by itself::
+A solution has one operation a step, steps separated by blank lines, and ends in a box, so that each
+step can be checked by itself::
 
     b=17+9=6
 
     c=6*17=2
 
     \\boxed{2}
-
-`K` is the level: the more steps, the more chances of a slip.
 """
 
 from __future__ import annotations
@@ -24,27 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.benchmarks.generated import (
-    GeneratedQuestion,
-    Split,
-    different_questions,
-    split_of_text,
-    steps_of,
-)
-from pipeline.core.errors import DataError
+from pipeline.benchmarks.generated import Split, apply, draw_steps, unreadable
+from pipeline.core.prompts import Prompts
 
-MODULUS = 20
+TINY_PROMPTS = Prompts(first="{question}", revise="{question} was {answer}")
+"""The prompts that the embedded tiny generator was trained on."""
 LEVELS = (2, 4, 6, 9, 12)
-"""The levels of the shipped pools; every level of 1 to 20 can be had."""
+"""The levels of the shipped pools."""
 
-_NAME = re.compile(r"steps-([1-9]|1\d|20)")
 _START = re.compile(r"([a-z])=(\d{1,2})")
 _OPERATION = re.compile(r"([a-z])=([a-z])([+*-])([a-z]|\d{1,2})")
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_OPERATORS = "+-*"
-_P_EARLIER = 0.3
-"""P(the right operand is an earlier value of the chain, where there is another one)."""
-_MOST_ASIDES = 3
+_BOX = re.compile(r"\\boxed\{(-?\d{1,12})\}")
 
 
 class Operation(NamedTuple):
@@ -88,23 +71,6 @@ class Problem(NamedTuple):
         return self.operations[-1].result
 
 
-def apply(left: int, operator: str, right: int) -> int:
-    """The result of one operation, in 0..19."""
-    match operator:
-        case "+":
-            return (left + right) % MODULUS
-        case "-":
-            return (left - right) % MODULUS
-        case _:
-            return (left * right) % MODULUS
-
-
-def level_of(benchmark: str) -> int | None:
-    """K of the name ``steps-K``, or None for another name."""
-    match = _NAME.fullmatch(benchmark)
-    return int(match[1]) if match else None
-
-
 def parse(question: str) -> Problem:
     """The problem of a question.
 
@@ -114,7 +80,7 @@ def parse(question: str) -> Problem:
     *definitions, asked = question.strip().split(";")
     start = _START.fullmatch(definitions[0]) if definitions else None
     if start is None or not re.fullmatch(r"\?[a-z]", asked):
-        raise _unreadable(question)
+        raise unreadable(question)
     values: dict[str, int] = {}
     operands: dict[str, tuple[str, str, str]] = {}
     for definition in definitions:
@@ -123,7 +89,7 @@ def parse(question: str) -> Problem:
             continue
         match = _OPERATION.fullmatch(definition)
         if match is None or match[2] not in values or not _known(match[4], values):
-            raise _unreadable(question)
+            raise unreadable(question)
         name, left, operator, right = match.groups()
         operands[name] = (left, operator, right)
         values[name] = apply(values[left], operator, _value(right, values))
@@ -131,13 +97,13 @@ def parse(question: str) -> Problem:
     while chain[0] in operands:
         chain.insert(0, operands[chain[0]][0])
     if len(chain) < 2 or chain[0] != start[1]:
-        raise _unreadable(question)
+        raise unreadable(question)
     place = {name: position for position, name in enumerate(chain)}
     operations, sources = [], []
     for position, name in enumerate(chain[1:]):
         left, operator, right = operands[name]
         if right in values and place.get(right, position + 1) > position:
-            raise _unreadable(question)
+            raise unreadable(question)
         operations.append(Operation(name, values[left], operator, _value(right, values)))
         sources.append(place.get(right))
     return Problem(";".join(definitions), tuple(operations), tuple(sources), values[chain[0]])
@@ -145,24 +111,7 @@ def parse(question: str) -> Problem:
 
 def draw(rng: np.random.Generator, level: int, split: Split) -> Problem:
     """One random problem of a level and a split."""
-    while True:
-        problem = _draw(rng, level)
-        if split_of_text(problem.text) == split:
-            return problem
-
-
-def questions(n: int, *, level: int, split: Split, seed: int) -> list[GeneratedQuestion]:
-    """`n` different questions of a level, as `different_questions`.
-
-    Raises:
-        ValueError: if `n` is not in 0..10,000 or `split` is unknown.
-    """
-
-    def draw_question(rng: np.random.Generator, split: Split) -> GeneratedQuestion:
-        problem = draw(rng, level, split)
-        return GeneratedQuestion(problem.text, problem.question, str(problem.value))
-
-    return different_questions(draw_question, n, split=split, seed=seed, most=10_000)
+    return parse(draw_steps(rng, split, level=level).text)
 
 
 def solution(problem: Problem) -> tuple[str, ...]:
@@ -190,38 +139,15 @@ def check_steps(problem: Problem, reply: str) -> tuple[bool, ...]:
     )
 
 
-def _draw(rng: np.random.Generator, level: int) -> Problem:
-    chances = iter(rng.random(4 * (level + _MOST_ASIDES + 1)).tolist())
-    names = [_LETTERS[i] for i in rng.permutation(26)[: level + 1 + _MOST_ASIDES].tolist()]
-    chain, asides = names[: level + 1], names[level + 1 :]
-    start = int(MODULUS * next(chances))
-    definitions = [f"{chain[0]}={start}"]
-    values, operations, sources = [start], [], []
-    for position in range(level):
-        operator = _OPERATORS[int(3 * next(chances))]
-        earlier, which = next(chances) < _P_EARLIER, next(chances)
-        source = int(position * which) if earlier and position else None
-        right = 2 + int((MODULUS - 2) * next(chances)) if source is None else values[source]
-        operation = Operation(chain[position + 1], values[-1], operator, right)
-        shown = right if source is None else chain[source]
-        definitions.append(f"{chain[position + 1]}={chain[position]}{operator}{shown}")
-        operations.append(operation)
-        sources.append(source)
-        values.append(operation.result)
-    at, before = 1, None
-    for name in asides[: int((_MOST_ASIDES + 1) * next(chances))]:
-        at += int((len(definitions) + 1 - at) * next(chances))
-        definitions.insert(at, _aside(name, before, next(chances)))
-        before, at = name, at + 1
-    return Problem(";".join(definitions), tuple(operations), tuple(sources), start)
+def steps_of(reply: str) -> list[str]:
+    """The steps of a reply: what stands between blank lines."""
+    return [step.strip() for step in re.split(r"\n\s*\n", reply) if step.strip()]
 
 
-def _aside(name: str, before: str | None, chance: float) -> str:
-    """A definition that does not lead to the answer: a number, or an operation on another one."""
-    number = int(3 * MODULUS * chance)
-    if before is None:
-        return f"{name}={number % MODULUS}"
-    return f"{name}={before}{_OPERATORS[number // MODULUS]}{max(2, number % MODULUS)}"
+def answer_of(reply: str) -> str | None:
+    """The number in the last box of a reply, or None."""
+    boxes = _BOX.findall(reply)
+    return str(int(boxes[-1])) if boxes else None
 
 
 def _known(operand: str, values: dict[str, int]) -> bool:
@@ -230,9 +156,3 @@ def _known(operand: str, values: dict[str, int]) -> bool:
 
 def _value(operand: str, values: dict[str, int]) -> int:
     return int(operand) if operand.isdigit() else values[operand]
-
-
-def _unreadable(question: str) -> DataError:
-    return DataError(
-        f"a question of steps-K must read like 'a=17;m=4;b=a+9;c=b*a;?c', got {question!r}"
-    )
