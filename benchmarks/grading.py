@@ -1,16 +1,12 @@
-"""How fast answers are graded, how long hostile ones take, and graders side by side.
+"""How fast answers are graded, and verdicts on cases by kind.
 
     python -m benchmarks.grading [--quick] [--math500 FILE]     # speeds
-    python -m benchmarks.grading --hostile                      # one line a hostile answer
-    python -m benchmarks.grading --cases FILE... [--beside]     # verdicts by kind
-    python -m benchmarks.grading --replies FILE                 # answers read of whole replies
+    python -m benchmarks.grading --cases FILE...                # verdicts by kind
 
 Speeds are of exact comparison in one process, without its cache: plain numbers, and each gold
 answer of MATH-500 against itself in a box and against the next one. FILE of ``--cases`` is JSONL
 with ``id``, ``gold``, ``prediction`` and ``equal``, and ``kind`` or ``source``; ids that start with
-``x`` are whole replies, which are extracted from first; ``--beside`` adds math-verify. FILE of
-``--replies`` is JSONL with ``id``, ``reply`` and ``gold`` (null where there is no answer). The last
-line is one JSON object.
+``x`` are whole replies, which are extracted from first. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -37,21 +33,14 @@ Pairs = Sequence[tuple[str, str]]
 
 def main(arguments: list[str]) -> None:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(description="grading: speed, hostile answers, case table")
+    parser = argparse.ArgumentParser(description="grading: speed, case table")
     parser.add_argument("--quick", action="store_true", help="a second or two instead of ten")
     parser.add_argument("--math500", metavar="FILE", help="MATH-500 as JSONL")
-    parser.add_argument("--hostile", action="store_true", help="times of hostile answers")
     parser.add_argument("--cases", metavar="FILE", nargs="+", help="verdicts on cases by kind")
-    parser.add_argument("--beside", action="store_true", help="math-verify on the cases too")
-    parser.add_argument("--replies", metavar="FILE", help="answers read of whole replies")
     options = parser.parse_args(arguments)
     print(described())
     if options.cases:
-        result = {file: case_table(Path(file), options.beside) for file in options.cases}
-    elif options.replies:
-        result = reply_table(Path(options.replies))
-    elif options.hostile:
-        result = hostile_times()
+        result = {file: case_table(Path(file)) for file in options.cases}
     else:
         result = speeds(options.math500, repeats=3 if options.quick else 9)
     print(json.dumps(result))
@@ -108,64 +97,8 @@ def rate(pairs: Pairs, repeats: int) -> dict[str, Any]:
     }
 
 
-HOSTILE = {
-    "tower of powers": "9^{9^{9^{9^{9}}}}",
-    "factorial of a billion": "(10^9)!",
-    "factorial of a factorial of a factorial": "((10!)!)!",
-    "power of a sum of six": "(a+b+c+d+f+g)^{150}",
-    "sum of 39 quotients": "+".join(f"\\frac{{1}}{{x+{n}y+z^{n}}}" for n in range(1, 40)),
-    "sum of 38 roots in a denominator": "1/("
-    + "+".join(f"\\sqrt{{{n}}}" for n in range(2, 40))
-    + ")",
-    "tangents nested 38 deep": "\\tan(" * 38 + "x" + ")" * 38,
-    "a million digits": "7" * 1_000_000,
-    "100 kB of nested braces": "{" * 50_000 + "5" + "}" * 50_000,
-    "100 kB of nested boxes": "\\boxed{" * 14_000,
-    "unbalanced LaTeX": "\\frac{" * 2_000,
-    "NUL and bidi characters": "\x00\u202e7\u2066\x00",
-    "100,000 backslashes": "\\" * 100_000,
-    "an integral of a tower of powers": r"\int 9^{9^{9^9}} dx",
-    "a sum of a billion factorials": r"\sum_{k=1}^{10^9} k!",
-}
-
-
-def hostile_times() -> dict[str, Any]:
-    """Wall time of each hostile answer through the pool, as answer and as whole reply."""
-    result: dict[str, Any] = {}
-    with GradingPool(workers=1) as pool:
-        pool.grade_many([(r"\int_0^1 x dx", "1/2")])  # the worker is up before the first is timed
-        for name, answer in HOSTILE.items():
-            start = time.perf_counter()
-            (verdict,) = pool.grade_many([("5", answer)])
-            middle = time.perf_counter()
-            pool.grade_many([("5", extract(answer))])
-            seconds = (middle - start, time.perf_counter() - middle)
-            result[name] = {"verdict": verdict.value, "answer_s": seconds[0], "reply_s": seconds[1]}
-            print(f"{name:45} {verdict:9} answer {seconds[0]:.3f} s, reply {seconds[1]:.3f} s")
-    return result
-
-
-def reply_table(file: Path) -> dict[str, Any]:
-    """How many whole replies are read right, and those that are not."""
-    replies = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    answers = [extract(reply["reply"]) for reply in replies]
-    counts: Counter[str] = Counter()
-    with GradingPool() as pool:
-        for reply, answer in zip(replies, answers, strict=True):
-            if reply["gold"] is None:
-                verdict = Verdict.RIGHT if answer is None else Verdict.WRONG
-            else:
-                (verdict,) = pool.grade_many([(reply["gold"], answer)])
-            counts[verdict] += 1
-            if verdict is not Verdict.RIGHT:
-                print(f"{reply['id']}: {verdict}, {answer!r} for {reply['gold']!r}")
-    result = {"replies": len(replies), **counts}
-    print(f"replies: {result}")
-    return result
-
-
-def case_table(file: Path, beside: bool = False) -> dict[str, Any]:
-    """Our verdicts by kind of case; in sum those of math-verify on bare and on boxed strings."""
+def case_table(file: Path) -> dict[str, Any]:
+    """Verdicts by kind of case."""
     cases = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     pairs = [
         (c["gold"], extract(c["prediction"]) if c["id"].startswith("x") else c["prediction"])
@@ -188,41 +121,16 @@ def case_table(file: Path, beside: bool = False) -> dict[str, Any]:
     print("|---" * (1 + len(names)) + "|")
     for kind, counts in [*kinds.items(), ("all", sum(kinds.values(), Counter()))]:
         print(f"| {kind} | " + " | ".join(str(counts[column] or "") for column in columns) + " |")
-    both = [("ours", ours)]
-    if beside:
-        both += _beside(cases)
-    result: dict[str, Any] = {"cases": len(cases)}
-    for name, verdicts in both:
-        found = Counter((c["equal"], v) for c, v in zip(cases, verdicts, strict=True))
-        result[name] = {
-            "falsely_right": found[False, "right"],
-            "equal_not_right": sum(n for (e, v), n in found.items() if e and v != "right"),
-            "falsely_wrong": found[True, "wrong"],
-            "open": sum(n for (_, v), n in found.items() if v not in ("right", "wrong")),
-        }
-        print(f"{name}: {result[name]}")
+    found = Counter((c["equal"], v) for c, v in zip(cases, ours, strict=True))
+    result: dict[str, Any] = {
+        "cases": len(cases),
+        "falsely_right": found[False, "right"],
+        "equal_not_right": sum(n for (e, v), n in found.items() if e and v != "right"),
+        "falsely_wrong": found[True, "wrong"],
+        "open": sum(n for (_, v), n in found.items() if v not in ("right", "wrong")),
+    }
+    print(result)
     return result
-
-
-def _beside(cases: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Verdicts of math-verify on bare and on boxed strings."""
-    bare = [_math_verify(c["gold"], c["prediction"]) for c in cases]
-    boxed = [_math_verify(_box(c["gold"]), _box(c["prediction"])) for c in cases]
-    return [("bare", bare), ("boxed", boxed)]
-
-
-def _math_verify(gold: str, prediction: str) -> str:
-    from math_verify import parse, verify
-
-    try:
-        same = verify(parse(gold), parse(prediction))
-    except Exception as error:  # its errors are part of the comparison
-        return type(error).__name__
-    return "right" if same else "wrong"
-
-
-def _box(answer: str) -> str:
-    return answer if "boxed" in answer else f"\\boxed{{{answer}}}"
 
 
 if __name__ == "__main__":

@@ -7,35 +7,28 @@ Chains (pools, or arrays ``GROUP_answer``, ``_right``, ``_tokens``, ``_logprob``
 .npz; the last is the model's own stop flag): each family of settings is tuned on one half of the
 questions and judged on the other at equal completion tokens, over random halves; printed is the
 mean accuracy over budgets of 1.25 rounds up to the depth, minus that of chain_asc by vote, with the
-95 % interval over questions. Weights of agree are fitted on the other half. Then some of the rules
-at n = 8 with fixed settings, and of pools what a vote over d rounds of a chain and B - d fresh
-samples is worth.
+95 % interval over questions. Weights of agree are fitted on the other half.
 
 Samples (arrays ``answer`` and ``right`` of an .npz, one log or many): every family has one knob and
 no tuning; the recorded samples are put in random orders. Printed is the mean accuracy over budgets
-of 1.5 samples up to all, minus that of ASC at 0.95 with n cut, then fixed prices, and a budget for
-the whole data set in waves of an eighth of the questions against one common price, and a plan that
-is fitted on labels of the other half of the questions against expected agreement. Answers are
-numbers from 0, -1 where there is none. Elsewhere no gold answer takes part in a decision. Prints
-the seconds of each part.
+of 1.5 samples up to all, minus that of ASC at 0.95 with n cut, then fixed prices. Answers are
+numbers from 0, -1 where there is none. No gold answer takes part in a decision. Prints the seconds
+of each part.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipeline.answers.answer_rules import RULES, AnswerRule
-from pipeline.answers.voting import forms
 from pipeline.core.arrays import FloatArray, IntArray
 from pipeline.core.protocol import Completion, Priors, Question
 from pipeline.paper.orders import relabelled
@@ -59,8 +52,7 @@ from pipeline.strategies.chain_agreement import Agree, ChainASC, Settled
 from pipeline.strategies.expected_agreement import ChainExpectedAgreement
 from pipeline.strategies.markovscale import MarkovScaleStar
 from pipeline.strategies.sequential import MRThinking
-from pipeline.theory.expected_agreement import agreement_table, first_stop, walk
-from pipeline.theory.settling import settling_draws
+from pipeline.theory.expected_agreement import first_stop
 
 BUDGETS = 24
 PRICES = (0.0, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.08, 0.2)
@@ -119,29 +111,6 @@ def with_beliefs(chains: ChainArrays, half_Q: IntArray) -> ChainArrays:
             b=(np.sum(~before & after) + 0.5) / ((~before).sum() + 1.0),
         )
     return believing(chains, half_Q, priors)
-
-
-def settling_stops(
-    chains: ChainArrays, half_Q: IntArray, depth: int
-) -> tuple[FloatArray, FloatArray]:
-    """(S, Q) right and tokens of the rule that is derived from the settling chain, read by the last
-    answer: MarkovScale^* with a, b and kept fitted on the other half."""
-    right_QT = (chains.verdict_QT == RIGHT).astype(np.float64)
-    fits = {h: settling_draws(right_QT[half_Q != h], "run", draws=0)[0][0] for h in (0, 1)}
-    priors = {h: Priors(a=float(a), b=float(b)) for h, (a, b, _) in fits.items()}
-    replay = FastReplay(believing(chains, half_Q, priors))
-    found = []
-    for n, price, gate in product(range(2, depth + 1), PRICES, (True, False)):
-        both = []
-        for half in (0, 1):
-            kept = float(min(fits[half][2], 1.0))
-            star = MarkovScaleStar(
-                n=n, tau=1.0, chain="settling", kept=kept, price=price, gate=gate
-            )
-            judged = judged_by_arrays(replay.chains, replay.decide(star))
-            both.append((rights(judged, AnswerRule.LAST), judged.tokens_Q.astype(float)))
-        found.append([np.where(half_Q == 0, *each) for each in zip(*both, strict=True)])
-    return np.array([r for r, _ in found]), np.array([t for _, t in found])
 
 
 def believing(chains: ChainArrays, half_Q: IntArray, priors: dict[int, Priors]) -> ChainArrays:
@@ -230,8 +199,7 @@ def chain_fronts(chains: ChainArrays, depth: int, splits: int, seed: int) -> Non
         ]
         flags = bool((chains.says_stop_QT >= 0).all())
         own, other = (settings_of(depth, weights, flags=flags) for weights in by_half)
-        derived = settling_stops(chains, half_Q, depth)
-        points = {"derived from the settling chain, last": (*derived, *derived)}
+        points = {}
         for name, (settings, rule) in own.items():
             judged = [judged_by_arrays(replay.chains, replay.decide(s)) for s in settings]
             right = np.array([rights(j, rule) for j in judged])
@@ -268,56 +236,6 @@ def chain_fronts(chains: ChainArrays, depth: int, splits: int, seed: int) -> Non
     for name, mean_D in total.items():
         if name != CHAIN_ASC:
             print(f"  {name:<37} {_points(interval_of(mean_D - control))}")
-
-
-def fixed_settings(chains: ChainArrays, n: int) -> None:
-    """Print accuracy, rounds and tokens of untuned settings."""
-    replay = FastReplay(with_beliefs(chains, np.arange(len(chains.form_QT)) % 2))
-    last, vote = AnswerRule.LAST, AnswerRule.VOTE
-    for name, strategy, rule in (
-        ("MR-Thinking, last", MRThinking(n=n), last),
-        ("MR-Thinking, vote", MRThinking(n=n), vote),
-        ("chain_asc 0.95, vote", ChainASC(n=n), vote),
-        ("last 3 equal, last", Settled(n=n, discount=0.0), vote),
-        ("last 4 equal, last", Settled(n=n, repeat=4, discount=0.0), vote),
-        ("last 3 equal, 0.8", Settled(n=n), vote),
-        ("expected agreement 0.002", ChainExpectedAgreement(n=n, price=0.002), vote),
-        ("MarkovScale* 0.95, argmax", MarkovScaleStar(n=n), AnswerRule.PRM_ARGMAX),
-    ):
-        judged = judged_by_arrays(replay.chains, replay.decide(strategy))
-        print(
-            f"  {name:<26} {100 * np.nanmean(rights(judged, rule)):.1f} %, "
-            f"{judged.completions_Q.mean():.2f} rounds, {judged.tokens_Q.mean():.0f} tokens"
-        )
-
-
-def width_and_depth(pool: CompletionPool) -> None:
-    """Print what a vote over d rounds of the chain and B - d fresh samples is worth."""
-    form, right = [], []
-    for question in pool.questions:
-        rounds, samples = question.rounds[:16], question.samples[1:17]
-        seen = [e.observation for e in (*rounds, *samples)]
-        form.append(forms([c.answer if isinstance(c, Completion) else None for c in seen]))
-        verdicts = (*question.round_verdicts[:16], *question.sample_verdicts[1:17])
-        right.append([v == "right" for v in verdicts])
-    form_QT, right_QT = np.array(form), np.array(right, np.float64)
-    draws = np.random.default_rng(0).multinomial(
-        len(form_QT), np.ones(len(form_QT)) / len(form_QT), size=400
-    )
-    for size in (8, 16):
-        right_Q = {}
-        for depth in sorted({0, 2, 4, size // 2, size - 2, size}):
-            at = [*range(depth), *range(16, 16 + size - depth)]
-            voted = form_QT[:, at]
-            leader_Q = recent_leader(voted, 1.0)[:, -1]
-            first_Q = (voted == leader_Q[:, None]).argmax(axis=1)
-            judged_Q = right_QT[:, at][np.arange(len(voted)), first_Q]
-            right_Q[depth] = np.where(leader_Q >= 0, judged_Q, 0.0)
-        pure = right_Q[size]
-        print(f"  {size} completions, all of one chain: {100 * pure.mean():.1f} %")
-        for depth, own in list(right_Q.items())[:-1]:
-            gap_D = np.concatenate([[np.mean(own - pure)], draws @ (own - pure) / len(own)])
-            print(f"    {depth} rounds, {size - depth} samples: {_points(interval_of(gap_D))}")
 
 
 def sample_orders(
@@ -391,53 +309,6 @@ def sample_fronts(answer: IntArray, right: IntArray, n: int, orders: int, seed: 
             f"minus ASC {_points(interval_of(gap_D), 2)}"
         )
     print(f"  {time.perf_counter() - started:.1f} s for {len(form):,} rows of {n} samples")
-    for budget in (2, 4):
-        of_logs = [
-            _waves(answer[log, :, :n], right[log, :, :n], budget, seed) for log in range(logs)
-        ]
-        spent_Q = np.mean(of_logs, axis=0)
-        gap_D = draws @ spent_Q / draws.sum(axis=1)
-        gap_D -= _along(judged["expected agreement (price)"], draws, np.array([float(budget)]))
-        print(
-            f"  budget {budget}, waves of an eighth: {100 * spent_Q.mean():.2f} %, minus one "
-            f"common price {_points(interval_of(gap_D), 2)}"
-        )
-    half_R = np.repeat(np.tile(rng.permutation(questions) % 2, logs), orders)
-    plans = [at_stop(drawn) for drawn in planned_stops(form, right_RS, half_R)]
-    gap_D = _along(plans, draws, budget_B) - mean["expected agreement (price)"]
-    print(
-        f"  plan fitted on labels of other questions, minus expected agreement "
-        f"{_points(interval_of(gap_D), 2)}"
-    )
-
-
-def planned_stops(form_RS: IntArray, right_RS: FloatArray, half_R: IntArray) -> list[IntArray]:
-    """Samples drawn, by price of a sample, by the plan that is best on the labelled questions of
-    the other half: it knows how often the leader is right in every state of agreement and where a
-    state leads, so it gives up on questions that look hopeless. A state that was never seen stops.
-    """
-    rows, n = form_RS.shape
-    table = agreement_table(n, 1.0)
-    state_RS = walk(form_RS, table)
-    found = []
-    for price in (*PRICES, 0.3, 0.999):
-        stops_RS = np.ones((rows, n), np.bool_)
-        for half in (0, 1):
-            fit, judged = half_R != half, half_R == half
-            worth = np.zeros(len(table.states))
-            for s in reversed(range(n)):
-                at = state_RS[fit, s]
-                seen = np.bincount(at, minlength=len(worth))
-                known = np.maximum(seen, 1)
-                stop = np.bincount(at, right_RS[fit, s], len(worth)) / known
-                on = np.full(len(worth), -1.0)
-                if s + 1 < n:
-                    after = np.bincount(at, worth[state_RS[fit, s + 1]], len(worth)) / known
-                    on = np.where(seen > 0, after - price, -1.0)
-                worth = np.where(seen > 0, np.maximum(stop, on), worth)
-                stops_RS[judged, s] = (on <= stop)[state_RS[judged, s]]
-        found.append(stops_RS.argmax(axis=1) + 1)
-    return found
 
 
 def _along(
@@ -457,26 +328,6 @@ def _along(
                 budget_B, drawn_DSL[d, order, log], right_DSL[d, order, log]
             ).mean()
     return np.asarray(mean / right_SLQ.shape[1])
-
-
-def _waves(answer_QS: IntArray, right_QS: IntArray, budget: float, seed: int) -> FloatArray:
-    """(Q,) right in one log where waves of an eighth of the questions spend a total budget."""
-    form, is_right = sample_orders(answer_QS[None], right_QS[None], 1, seed)
-    n, questions = form.shape[1], len(form)
-    table = agreement_table(n, 1.0)
-    state_QT, size_Q = walk(form, table), np.ones(questions, np.int64)
-    rows = np.arange(questions)
-    while (left := math.floor(budget * questions) - int(size_Q.sum())) > 0:
-        index_Q = table.indices(state_QT[rows, size_Q - 1])
-        index_Q = np.where(size_Q < n, index_Q, 0.0)
-        order = np.lexsort((rows, size_Q, -index_Q))[: min(left, math.ceil(questions / 8))]
-        chosen = order[index_Q[order] > 0]
-        if not len(chosen):
-            break
-        size_Q[chosen] += 1
-    leader_Q = recent_leader(form, 1.0)[rows, size_Q - 1]
-    first_Q = (form == leader_Q[:, None]).argmax(axis=1)
-    return np.where(leader_Q >= 0, is_right[rows, first_Q], 0.0)
 
 
 def _points(interval: Any, digits: int = 1) -> str:
@@ -500,18 +351,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         data = np.load(path)
         names = sorted({name.removesuffix("_answer") for name in data if name.endswith("_answer")})
         groups += [(f"{path.name} {n}", partial(chains_of, data, n), 8) for n in names]
-    pools = {pool: read_pool(pool) for pool in arguments.pool}
-    for name, pool in pools.items():
-        groups.append((name, partial(_pool_chains, pool), 16))
+    for name in arguments.pool:
+        groups.append((name, partial(_pool_chains, read_pool(name)), 16))
     for name, make, depth in groups:
         chains = make()
         started = time.perf_counter()
         print(f"{name}: {len(chains.form_QT):,} chains of {chains.n_rounds} rounds", flush=True)
         chain_fronts(chains, depth, arguments.splits, arguments.seed)
-        print("  fixed, n = 8:")
-        fixed_settings(chains, 8)
-        if name in pools and pools[name].samples > 16:
-            width_and_depth(pools[name])
         print(f"  {time.perf_counter() - started:.1f} s", flush=True)
     for path in arguments.samples:
         data = np.load(path)
