@@ -204,11 +204,6 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="print the configuration and what it takes (memory, tokens, hours), and stop",
     )
     parser.add_argument(
-        "--pilot",
-        metavar="RUN",
-        help="with --dry-run: tokens and completions as a run or exported pool had them",
-    )
-    parser.add_argument(
         "--show-rows",
         metavar="N",
         type=at_least(1),

@@ -9,32 +9,26 @@ from pathlib import Path
 from rich.table import Table
 
 from jobs.cli import terminal
-from jobs.forecast import read_pilot
 from jobs.tables import text_table
 from pipeline.config.planning import GPUS, PlanConfig
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import PoolConfig
-from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pool_plan import BANDWIDTH, COMPUTE, PoolPlan
 from pipeline.planning.run_plan import RunPlan, plan_of
 from pipeline.planning.sizing import check_shape, gib
 from pipeline.report import words
-from pipeline.report.forecast import planned_from
 from pipeline.store.local import shipped_path, write_yaml
 
 
-def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:
+def print_dry_run(config: RunConfig) -> None:
     """Print what a run would take; nothing is started.
 
     Args:
         config: of the run.
-        pilot: address of a run or exported pool; its measured tokens a completion and completions
-            a question replace the assumptions of `runtime.plan`.
 
     Raises:
-        ConfigError: where the run would not fit the GPUs that its configuration names, or the
-            pilot has none of its benchmarks.
+        ConfigError: where the run would not fit the GPUs that its configuration names.
     """
     print(write_yaml(config.model_dump(mode="json", exclude_defaults=True)), end="")
     plan = config.runtime.plan
@@ -44,10 +38,6 @@ def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:
     if config.runtime.generator.endpoint is not None:
         print("\nruntime.generator.endpoint answers: the configuration is valid, nothing to fit")
         return
-    if pilot is not None:
-        plan = with_pilot(config, plan, pilot)
-        runtime = config.runtime.model_copy(update={"plan": plan})
-        config = config.model_copy(update={"runtime": runtime})
     planned = plan_of(config)
     print()
     for line in plan_lines(config, plan, planned):
@@ -55,26 +45,6 @@ def print_dry_run(config: RunConfig, pilot: str | None = None) -> None:
     terminal().print(load_table(planned))
     for line in hour_lines(plan, planned):
         print(line)
-
-
-def with_pilot(config: RunConfig, plan: PlanConfig, address: str) -> PlanConfig:
-    """The plan with what a pilot measured, which is printed; other benchmarks and other settings of
-    a strategy stay as assumed."""
-    names = {source.name for source in config.science.benchmarks}
-    wanted = strategies_of(config.science)
-    cells = [c for c in read_pilot(address).cells if c.benchmark in names and any(c.tokens)]
-    if not cells:
-        raise ConfigError(
-            f"a pilot must have finished questions of {', '.join(sorted(names))} with completions, "
-            f"got none of them in {address}"
-        )
-    same = {cell.label for cell in cells if wanted.get(cell.label) == cell.strategy}
-    found = planned_from(plan, cells, same)
-    for name in dict.fromkeys(cell.benchmark for cell in cells):
-        print(f"from {address}: {found.benchmarks[name].tokens:,.0f} tokens a completion of {name}")
-    for label in sorted(found.completions.keys() & same):
-        print(f"from {address}: {found.completions[label]:,.2f} completions a question of {label}")
-    return found
 
 
 def plan_lines(config: RunConfig, plan: PlanConfig, planned: RunPlan) -> Iterator[str]:

@@ -51,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
         help="auto: the strategy that the pilot of --pilot speaks for (docs/strategies.md), in "
         "place of those of the configuration",
     )
+    options.add_argument("--pilot", metavar="RUN", help="run or exported pool of --strategy auto")
     return options
 
 
@@ -74,19 +75,18 @@ def advised(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] |
     """What puts the strategy of ``--strategy auto`` into a configuration; None without it.
 
     Raises:
-        ConfigError: without a pilot, or with one that cannot be read.
+        ConfigError: for one of the options without the other, or a pilot that cannot be read.
     """
+    if (arguments.strategy is None) != (arguments.pilot is None):
+        raise ConfigError("--strategy auto must come with --pilot RUN: a run or an exported pool")
     if arguments.strategy is None:
         return None
-    if arguments.pilot is None:
-        raise ConfigError("--strategy auto must come with --pilot RUN: a run or an exported pool")
     from jobs.forecast import read_pilot
     from pipeline.report.suitability_view import suitability_of
     from pipeline.theory.suitability import advice
 
     found = advice(suitability_of(read_pilot(arguments.pilot).cells))
     logger.info("%s", found.sentence)
-    arguments.pilot = arguments.pilot if arguments.dry_run else None
 
     def shape(values: dict[str, Any]) -> None:
         science = values.setdefault("science", {})

@@ -41,11 +41,9 @@ def opened_run(
         ConfigError, DataError: before anything was started or written.
     """
     config = _config(arguments, shape)
-    if arguments.pilot is not None and not arguments.dry_run:
-        raise ConfigError("--pilot must be given with --dry-run: a run takes nothing from a pilot")
     check_model_folders(config)
     if arguments.dry_run:
-        print_dry_run(config, arguments.pilot)
+        print_dry_run(config)
         raise SystemExit(0)
     if arguments.show_rows is not None:
         _show_rows(config, arguments.show_rows)

@@ -1,4 +1,4 @@
-"""`jobs.forecast`, from pilot runs and exported pools, and a dry run that takes a pilot."""
+"""`jobs.forecast`, from pilot runs and exported pools."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import pytest
 
 from benchmarks import forecast as benchmark
 from benchmarks.synthetic_pool import write_synthetic_pool
-from jobs import evaluate, forecast
+from jobs import forecast
 from pipeline.planning.pilot import forecast_chains, forecast_tokens
-from pipeline.replay.pools import read_pool
 from pipeline.report.forecast import speed_of
-from pipeline.report.pool_cells import pool_cells
-from pipeline.report.run_data import Cell, read_run
+from pipeline.report.run_data import read_run
 from pipeline.statistics.paired import pairs_needed
 from tests.report_runs import MadeUp, made_up_config, metric_rows, question_rows, write_run
 
@@ -168,34 +166,6 @@ def test_what_cannot_be_a_pilot_ends_with_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-
-
-def test_a_pilot_takes_the_place_of_a_dry_run_s_assumptions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Tokens a completion are the pilot's; strategies set otherwise keep
-    their budget; a pilot of other questions, or without --dry-run, is refused."""
-    address = str(tmp_path / "pool")
-    write_synthetic_pool(address, questions=100, rounds=4, samples=0)
-    dry = ["--config", "configs/qwen-7b.yaml", "--dry-run"]
-    with pytest.raises(SystemExit):
-        evaluate.main([*dry, "--pilot", address])
-    printed = capsys.readouterr().out
-    cells = pool_cells(read_pool(address))
-    each = _tokens_a_completion([cell for cell in cells if cell.benchmark == "gsm8k"])
-
-    assert f"from {address}: {each:,.0f} tokens a completion of gsm8k" in printed
-    assert "completions a question of" not in printed
-    other = a_pilot(tmp_path)
-    assert evaluate.main([*dry, "--pilot", other]) == 2
-    assert "must have finished questions of" in capsys.readouterr().err
-    assert evaluate.main([*dry[:2], "--pilot", address]) == 2
-    assert "must be given with --dry-run" in capsys.readouterr().err
-
-
-def _tokens_a_completion(cells: list[Cell]) -> float:
-    rows = [row for cell in cells for row in cell.rows]
-    return sum(r["completion_tokens"] for r in rows) / sum(r["completions"] for r in rows)
 
 
 def test_slow_chains_are_held() -> None:

@@ -75,18 +75,16 @@ def test_the_share_of_a_strategy_covers():
 
 
 def test_tokens_of_later_rounds_are_those_of_the_later_half():
-    """From 8 rounds of 50 questions the tokens of 64 rounds are held, whether lengths stay
-    or settle slowly; where they stay, the interval is at most twice what the questions vary."""
+    """From 8 rounds of 50 questions the tokens of 64 rounds are held, and the interval is at most
+    twice what the questions vary."""
     rng = np.random.default_rng(10)
-    for settling in (0.0, 0.5):
-        held, width = [], []
-        for _ in range(50):
-            base_Q = rng.lognormal(5, 0.6, 450)
-            tokens = base_Q[:, None] * rng.lognormal(0, 0.3, (450, 64))
-            tokens *= 1 + settling * 0.8 ** np.arange(64)
-            told = forecast_tokens(tokens[:50, :8], 64, 400)
-            held.append(told.low <= tokens[50:].sum() <= told.high)
-            width.append(told.half_width / told.value)
+    held, width = [], []
+    for _ in range(200):
+        base_Q = rng.lognormal(5, 0.6, 450)
+        tokens = base_Q[:, None] * rng.lognormal(0, 0.3, (450, 64))
+        told = forecast_tokens(tokens[:50, :8], 64, 400)
+        held.append(told.low <= tokens[50:].sum() <= told.high)
+        width.append(told.half_width / told.value)
 
-        assert 0.82 <= np.mean(held) <= 1.0
-        assert settling or np.mean(width) < 0.32
+    assert 0.82 <= np.mean(held) <= 1.0
+    assert np.mean(width) < 0.32

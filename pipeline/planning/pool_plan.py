@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from pipeline.config.models import ModelConfig, ModelShape, VerifierModel
@@ -67,7 +66,7 @@ class Node(NamedTuple):
 
     labels: Labels
     replicas: Counter[str]
-    free: tuple[float, ...]
+    free: list[float]
     """Of each GPU."""
 
     @property
@@ -149,7 +148,16 @@ def place(pools: Sequence[PoolPlan], plan: PlanConfig) -> list[Node]:
                 f"a {pool.kind} must fit one node of {plan.gpus_per_node} GPUs, "
                 f"got {pool.gpus:g} GPUs"
             )
-        _put(pool, nodes, plan.gpus_per_node)
+        index = 0  # a node without room for a replica has none for the next
+        for _ in range(pool.replicas):
+            while True:
+                if index == len(nodes):
+                    nodes.append(Node(pool.labels, Counter(), [1.0] * plan.gpus_per_node))
+                node = nodes[index]
+                if node.labels == pool.labels and _take(node.free, pool.gpus):
+                    node.replicas[pool.kind] += 1
+                    break
+                index += 1
     if len(nodes) > plan.nodes:
         wanted = " and ".join(f"{p.replicas} {p.kind}s of {p.gpus:g} GPUs" for p in pools)
         raise ConfigError(
@@ -159,37 +167,16 @@ def place(pools: Sequence[PoolPlan], plan: PlanConfig) -> list[Node]:
     return nodes
 
 
-def _put(pool: PoolPlan, nodes: list[Node], gpus_per_node: int) -> None:
-    """Fill node after node: one that has no room for a replica has none for the next."""
-    left, index = pool.replicas, 0
-    while left:
-        if index == len(nodes):
-            nodes.append(Node(pool.labels, Counter(), (1.0,) * gpus_per_node))
-        node = nodes[index]
-        if node.labels == pool.labels:
-            most = min(left, math.ceil(2 * gpus_per_node / pool.gpus))
-            count, free = _taken(node.free, pool.gpus, most)
-            if count:
-                node.replicas[pool.kind] += count
-                nodes[index] = node._replace(free=free)
-            left -= count
-        index += 1
-
-
-@lru_cache(maxsize=256)
-def _taken(free: tuple[float, ...], gpus: float, most: int) -> tuple[int, tuple[float, ...]]:
-    """How many replicas have room, up to `most`, and what they leave of each GPU; a part of one
-    lies on one GPU, the fullest that has room."""
-    left, count = list(free), 0
+def _take(free: list[float], gpus: float) -> bool:
+    """Takes the GPUs of one replica and returns whether there was room; a part of one lies on one
+    GPU, the fullest that has room."""
     each, width = (gpus, 1) if gpus < 1 else (1.0, math.ceil(gpus))
-    fits = [i for _, i in sorted((p, i) for i, p in enumerate(free) if p >= each - 1e-9)]
-    for start in range(0, len(fits) - width + 1, width):
-        chosen = fits[start : start + width]
-        while count < most and left[chosen[0]] >= each - 1e-9:
-            for i in chosen:
-                left[i] = max(0.0, left[i] - each)
-            count += 1
-    return count, tuple(left)
+    fits = sorted((part, i) for i, part in enumerate(free) if part >= each - 1e-9)[:width]
+    if len(fits) < width:
+        return False
+    for _, i in fits:
+        free[i] = max(0.0, free[i] - each)
+    return True
 
 
 def _fit(model: ModelConfig, pool: PoolConfig, plan: PlanConfig, where: str) -> tuple[Fit, int]:

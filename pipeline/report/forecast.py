@@ -7,13 +7,12 @@ the pilot does not tell. Axes: Q questions, R rounds.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from pipeline.config.planning import BenchmarkPlan, PlanConfig
 from pipeline.core.arrays import FloatArray
 from pipeline.core.errors import ConfigError
 from pipeline.planning.pilot import (
@@ -257,33 +256,6 @@ def speed_of(metrics: Sequence[Row], gpus: Mapping[str, float]) -> Speed | None:
             held = sum(count * gpus.get(pool, 0.0) for pool, count in moment.replicas.items())
             gpu_s += held * (end - start)
     return Speed(tokens=tokens, gpu_s=gpu_s) if tokens and gpu_s else None
-
-
-def planned_from(plan: PlanConfig, cells: Sequence[Cell], labels: Collection[str]) -> PlanConfig:
-    """A plan with what a pilot measured in place of assumptions.
-
-    Args:
-        plan: as configured.
-        cells: of the pilot; their tokens a completion are taken by benchmark.
-        labels: of strategies whose completions a question are taken, too.
-    """
-    benchmarks, completions = dict(plan.benchmarks), dict(plan.completions)
-    for name in dict.fromkeys(cell.benchmark for cell in cells):
-        drawn, tokens, _ = _drawn([cell for cell in cells if cell.benchmark == name])
-        if drawn:
-            assumed = benchmarks.get(name) or BenchmarkPlan(tokens=1)
-            benchmarks[name] = assumed.model_copy(update={"tokens": tokens / drawn})
-    for label in labels:
-        drawn, _, questions = _drawn([cell for cell in cells if cell.label == label])
-        completions[label] = drawn / questions
-    return plan.model_copy(update={"benchmarks": benchmarks, "completions": completions})
-
-
-def _drawn(cells: Sequence[Cell]) -> tuple[int, int, int]:
-    """Completions, their tokens, and questions."""
-    rows = [row for cell in cells for row in cell.rows]
-    drawn = sum(row["completions"] for row in rows)
-    return drawn, sum(row["completion_tokens"] for row in rows), len(rows)
 
 
 def _of_chain(cell: Cell, of: int, most: int) -> list[Forecast]:
