@@ -3,14 +3,12 @@
     python -m jobs.compare RUN
     python -m jobs.compare RUN --strategy markovscale_t --strategy mr_thinking
     python -m jobs.compare RUN RUN --strategy markovscale_t --rule last
-    python -m jobs.compare PILOT PILOT PILOT --n 64
 
 Prints the differences in accuracy (adjusted Wald, at the level of the corrected test) and in tokens
 (Student), and the exact McNemar test, corrected for everything looked at (Holm). As the second side
 MR-Thinking is read by that of its answer rules which has most right, named or not; the others are
-corrected for too. Where the runs have different backbones, they are ranked by L with expected
-accuracy and tokens at N, as the paper proposes for pilots. Reads run directories, needs no cluster,
-writes nothing. Exits with 0, or with 2 for input that does not fit.
+corrected for too. Reads run directories, needs no cluster, writes nothing. Exits with 0, or with 2
+for input that does not fit.
 """
 
 from __future__ import annotations
@@ -24,13 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from jobs.cli import VerbParser, add_shared, at_least, log_to_stderr, terminal
+from jobs.cli import VerbParser, add_shared, log_to_stderr, terminal
 from jobs.endings import in_one_line
 from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipeline.answers.answer_rules import Rule
-    from pipeline.report.chain_view import Candidate
     from pipeline.report.run_data import RunData
     from pipeline.results.compare import Comparison
     from pipeline.statistics.intervals import Interval
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = VerbParser("compare", __doc__)
-    options.add_argument("runs", nargs="+", metavar="RUN", help="run directory")
+    options.add_argument("runs", nargs="+", metavar="RUN", help="run directory (one or two)")
     options.add_argument(
         "--strategy",
         action="append",
@@ -50,12 +47,6 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--rule", metavar="NAME", help="answer rule of both sides (each strategy's own)"
     )
-    options.add_argument(
-        "--n",
-        type=at_least(1),
-        metavar="N",
-        help="completions to rank pilots at (the largest N that ran)",
-    )
     add_shared(options, "--json")
     return options
 
@@ -65,13 +56,14 @@ def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     from jobs.tables import print_synthetic
-    from pipeline.report.chain_view import candidates, pilots_of
     from pipeline.report.comparison import comparisons_of
     from pipeline.report.run_data import read_runs
 
     log_to_stderr(arguments.level)
     if len(arguments.strategy) > 2:
         raise ConfigError("--strategy may be given twice, not more")
+    if len(arguments.runs) > 2:
+        raise ConfigError(f"one or two runs can be compared, got {len(arguments.runs)}")
     runs = read_runs(arguments.runs)
     for run in runs:
         if not run.cells:
@@ -79,24 +71,11 @@ def main(argv: list[str] | None = None) -> int:
                 f"a run to compare must have outcomes, {run.run.address} has none yet"
             )
     rule = None if arguments.rule is None else _rule(arguments.rule, runs)
-    pilots = pilots_of([cell for run in runs for cell in run.cells])
-    made = comparisons_of(runs, arguments.strategy, rule) if len(runs) < 3 else []
-    if len(runs) > 2 and not pilots:
-        raise ConfigError(
-            "three runs and more are ranked as pilots: they must have MR-Thinking chains of "
-            "different backbones on one benchmark"
-        )
-    ranks = {
-        benchmark: candidates(curves, arguments.n or max(curve.of.n for curve in curves))
-        for benchmark, curves in pilots.items()
-    }
+    made = comparisons_of(runs, arguments.strategy, rule)
     if arguments.json:
         facts = {
             "synthetic": any(run.synthetic for run in runs),
             "comparisons": [_facts(c) for c in made],
-            "pilots": {
-                benchmark: [_candidate(c) for c in ranked] for benchmark, ranked in ranks.items()
-            },
         }
         print(json.dumps(facts))
         return 0
@@ -105,8 +84,6 @@ def main(argv: list[str] | None = None) -> int:
         if run.synthetic:
             print_synthetic(console, run.run_id)
     _print_comparisons(console, made)
-    for benchmark, ranked in ranks.items():
-        _print_pilots(console, benchmark, ranked)
     return 0
 
 
@@ -147,20 +124,6 @@ def _facts(c: Comparison) -> dict[str, Any]:
     }
 
 
-def _candidate(candidate: Candidate) -> dict[str, Any]:
-    cell = candidate.curve.of
-    return {
-        "backbone": cell.backbone,
-        "run": cell.run,
-        "L": _interval(candidate.curve.fit.stationary_accuracy),
-        "p0": candidate.curve.p0,
-        "n": candidate.n,
-        "expected_accuracy": candidate.expected_accuracy,
-        "expected_tokens": candidate.expected_tokens,
-        "questions": len(cell.rows),
-    }
-
-
 def _interval(found: Interval | None) -> dict[str, float] | None:
     known = found is not None and not math.isnan(found.value)
     return {name: getattr(found, name) for name in ("value", "low", "high")} if known else None
@@ -195,31 +158,6 @@ def _sides(c: Comparison) -> str:
     if c.first.rule == c.second.rule:
         return f"{first} against {second}, both by {c.first.rule}"
     return f"{first} by {c.first.rule} against {second} by {c.second.rule}"
-
-
-def _print_pilots(console: Console, benchmark: str, ranked: list[Candidate]) -> None:
-    from jobs.tables import text_table
-    from pipeline.report import words
-
-    header = ("backbone", "run", "L [95 %]", "p0", "accuracy at N", "tokens at N", "questions")
-    rows = [
-        (
-            one.curve.of.backbone,
-            one.curve.of.run,
-            words.percent_with(one.curve.fit.stationary_accuracy),
-            words.percent(one.curve.p0),
-            f"{words.percent(one.expected_accuracy)} at {one.n}",
-            words.count(one.expected_tokens),
-            str(len(one.curve.of.rows)),
-        )
-        for one in ranked
-    ]
-    console.print(text_table(f"{benchmark}: backbones by L", header, rows, fold=True))
-    console.print(
-        "L so counted is nearly the mean accuracy of the pilots' rounds and ranks as it does. "
-        "Where intervals overlap, the pilots are too small to tell.",
-        soft_wrap=True,
-    )
 
 
 if __name__ == "__main__":

@@ -95,8 +95,7 @@ def print_summary(summary: Row, address: str, *, verbose: bool = False) -> None:
     if (judged := summary.get("judge_usage")) is not None:
         console.print(judge_words(judged), soft_wrap=True, highlight=False)
     if verbose and summary["pools"] is not None:
-        for line in pool_words(summary["pools"]):
-            console.print(line, soft_wrap=True)
+        console.print(pool_words(summary["pools"]), soft_wrap=True)
     console.print(f"run directory: {address}", soft_wrap=True)
 
 
@@ -325,11 +324,11 @@ def print_costs(result: SweepResult, cost: Cost) -> None:
 
 def _lines(rows: list[Row], choose: Sequence[str]) -> list[Row]:
     """Chosen settings, and settings that differ from no other in tuned fields alone."""
-    from pipeline.report.sweeps import fixed_of
-
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row["strategy"], fixed_of(row, choose)), []).append(row)
+        settings = json.loads(row["settings"])
+        fixed = json.dumps({k: v for k, v in settings.items() if k not in choose}, sort_keys=True)
+        groups.setdefault((row["strategy"], fixed), []).append(row)
     kept = []
     for group in groups.values():
         alone = len({row["settings"] for row in group if row["chosen_on"] is None}) == 1

@@ -46,13 +46,9 @@ KINDS: dict[str, Callable[[], Any]] = {
     "rounds": lambda: charts.accuracy_by_round(ROUNDS, limits=LIMITS),
     "intervals": lambda: charts.intervals([{"name": p["series"], **p} for p in POINTS], LIMITS),
     "bars": lambda: charts.bars(STOPS, **PARTS),
-    "bars across": lambda: charts.bars(STOPS, **PARTS, across=True),
     "reliability": lambda: charts.reliability(BINS),
     "lines": lambda: charts.lines(LINES, x="tau", y="accuracy", percent=True, band=True, log=True),
     "steps": lambda: charts.lines(LINES, x="seconds", y="tokens", step=True),
-    "chosen": lambda: charts.lines(
-        LINES, x="tau", y="tokens", chosen=[{"x": 1, "y": 0.2, "how": "test"}]
-    ),
     "chain": charts.chain,
 }
 

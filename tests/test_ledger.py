@@ -1,5 +1,7 @@
 """Engines' tokens against the journal's."""
 
+from typing import Any
+
 import pytest
 
 from benchmarks.journals import read_journal
@@ -8,7 +10,7 @@ from pipeline.core.protocol import Completion, Failure, Question
 from pipeline.records.journal import journaled_tokens
 from pipeline.records.segments import Epoch, listed, write_segment
 from pipeline.records.trajectory import row_of
-from pipeline.report.usage import ledger
+from pipeline.report.usage import ledger, pool_report
 from pipeline.store.storage import Folder
 from pipeline.strategies.sequential import MRThinking
 from tests.generators import first_requests
@@ -83,3 +85,38 @@ def test_the_difference_is_given_where_engines_said_the_last(journal):
     assert (exact["unjournaled_completion_tokens"], exact["exact"]) == (10, True)
     assert [e["unjournaled_completion_tokens"] for e in (died, silent, killed)] == [None] * 3
     assert silent["engine_completion_tokens"] is None
+
+
+def stats(replica: str = "g0", *, up: float, slot: float, **fields: Any) -> dict[str, Any]:
+    """What a replica counts of itself; `up` and `slot` in seconds."""
+    tokens = {"prompt_tokens": 1_000, "completion_tokens": 2_000}
+    known = {"kv_usage": 0.5, "preemptions": 0, "requests": 100, **tokens}
+    return {"replica": replica, "up_s": up, "slot_s": slot, **known, **fields}
+
+
+def test_pools_add_up_over_replicas_and_lives() -> None:
+    """Slot time over all replicas, and of the least and most used one; a replica whose figures
+    begin anew has died, and both of its lives count."""
+    rows = [
+        [stats(up=10, slot=9), stats("g1", up=10, slot=10)],
+        [stats(up=20, slot=18), stats("g1", up=5, slot=5, kv_usage=0.7, preemptions=1)],
+    ]
+
+    assert pool_report([{"engines": {"generator": found}} for found in rows]) == {
+        "generator": {
+            "replicas": 2,
+            "up_s": 35,
+            "slot_s": 33,
+            "used": 33 / 35,
+            "least_used": 0.9,
+            "most_used": 1.0,
+            "kv_usage_peak": 0.7,
+            "preemptions": 1,
+            "requests": 300,
+            "prompt_tokens": 3_000,
+            "completion_tokens": 6_000,
+        },
+        "verifier": None,
+        "sticky_rate": None,
+    }
+    assert pool_report([{"engines": {"generator": []}}, {}]) is None

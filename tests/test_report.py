@@ -154,42 +154,22 @@ def data_of(page: str) -> dict[str, Any]:
     return dict(json.loads(found[1]))
 
 
-def test_two_runs_are_compared_by_benchmark_and_backbone(tmp_path: Path) -> None:
-    """Two backbones on one benchmark: both named, the paper's numbers beside ours."""
-    paper = tmp_path / "paper"
-    paper.mkdir()
-    (paper / "main_accuracy.csv").write_text(
-        "backbone,method,benchmark,n,accuracy_percent\n"
-        "DeepSeek-R1-Distill-Qwen-7B,MR-Thinking,AIME 2024,8,1.0\n"
-        "DeepSeek-R1-Distill-Qwen-7B,Best-of-N,AIME 2024,8,70.0\n"
-    )
-    questions = question_rows(30, ["aime24"])
+def test_two_runs_stand_side_by_side(tmp_path: Path) -> None:
+    """Two backbones on one benchmark: each strategy names its run."""
     for name, model, chain in (
         ("two", QWEN, (0.6, 0.06, 0.3)),
         ("three", "Qwen/QwQ-32B", (0.75, 0.05, 0.5)),
     ):
         config = made_up_config(tmp_path, benchmarks=["aime24"], generator=model, scripted=False)
-        write_run(config, name, questions, MadeUp(chain=chain))
-    out, tables = tmp_path / "both.html", tmp_path / "tables"
-    status = job.main(
-        [
-            *(str(tmp_path / "two"), str(tmp_path / "three"), "--out", str(out)),
-            *("--paper", str(paper), "--tables", str(tables)),
-        ]
-    )
-    page = out.read_text()
+        write_run(config, name, question_rows(30, ["aime24"]), MadeUp(chain=chain))
+    out = tmp_path / "both.html"
 
-    assert status == 0
+    assert job.main([str(tmp_path / "two"), str(tmp_path / "three"), "--out", str(out)]) == 0
+    page = out.read_text()
     assert "SYNTHETIC" not in page
     assert "MR-Thinking in two" in page
-    assert "paper 1.0 outside" in page
     assert "one question is worth 3.3 points" in page
     assert re.search(r"calls no difference below \d+ questions", page)
-    assert "not run (70.0)" in (tables / "tables.tex").read_text()
-    assert (
-        'main,Qwen/QwQ-32B,,Best-of-N,"aime24, N = 8"' + "," * 15 + ",,False,,False,not run"
-        in (tables / "tables.csv").read_text().splitlines()
-    )
 
 
 def test_a_partial_run_says_so(tmp_path: Path) -> None:
@@ -282,9 +262,7 @@ def test_without_gold_there_is_no_accuracy(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["nowhere"], "a run directory must hold config.json, there is no folder nowhere"),
-        (["{run}", "--paper", "nowhere"], "--paper must be a folder with any of main_accuracy.csv"),
-        (["{run}", "--sweep", "{run}/questions.parquet"], "a sweep must have the columns of"),
-        (["{run}", "--sweep", "{run}/nowhere.parquet"], "No such file"),
+        (["{run}", "{run}"], "runs to look at together must differ"),
     ],
 )
 def test_bad_input_is_named(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.synthetic_pool import write_synthetic_pool
-from jobs import report as report_job
 from jobs import sweep as sweep_job
 from pipeline.answers.answer_rules import AnswerRule
 from pipeline.core.errors import ConfigError
@@ -45,7 +43,6 @@ from pipeline.report.sweeps import fronts_name
 from pipeline.statistics.fronts import Family
 from pipeline.strategies.chain_agreement import Agree, ChainASC
 from pipeline.strategies.sequential import MRThinking, Revisions
-from tests.report_runs import made_up_config, question_rows, write_run
 
 POOL = "tests/data/pool"
 CONTROLS = ("chain_asc (vote)", "mr_thinking (vote)", "markovscale_star (vote)")
@@ -181,21 +178,6 @@ def test_a_new_chain_strategy_is_swept_as_deep_as_the_chains(pool: str) -> None:
         exact = judged_by_state_machine(read, strategy)
         np.testing.assert_array_equal(tally.judged.completions_Q, exact.completions_Q)
         np.testing.assert_array_equal(tally.judged.verdict_RQ, exact.verdict_RQ)
-
-
-def test_a_report_shows_the_fronts_beside_a_sweep(
-    table: Path, swept: list[dict[str, Any]], tmp_path: Path
-) -> None:
-    """They lie beside the sweep that is named; a sweep without any, as older ones, is shown too."""
-    write_run(made_up_config(tmp_path), "run", question_rows(20, ["made-up"]))
-    run, out = str(tmp_path / "run"), tmp_path / "report.html"
-    assert report_job.main([run, "--sweep", str(table), "--out", str(out)]) == 0
-    benchmark = swept[0]["benchmark"]
-    assert f"Fronts: {benchmark}" in out.read_text()
-
-    alone = shutil.copy(table, tmp_path / "alone.parquet")
-    assert report_job.main([run, "--sweep", str(alone), "--out", str(out)]) == 0
-    assert "Fronts: " not in out.read_text()
 
 
 def test_weights_of_agree_are_fitted_on_the_other_half() -> None:

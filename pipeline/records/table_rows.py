@@ -10,7 +10,6 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from pipeline.core.errors import DataError
 from pipeline.records.trajectory import Row
 
 _ROWS_AT_ONCE = 1_024
@@ -128,20 +127,3 @@ class RowsTable:
     def _put_away(self) -> None:
         self._tables.append(pa.Table.from_pylist(self._held, schema=self._schema))
         self._held = []
-
-
-def rows_with(table: pa.Table, schema: pa.Schema, what: str, where: str) -> list[Row]:
-    """The rows of a table with the columns of `schema` alone.
-
-    Args:
-        what: has these columns, in words, for the message.
-        where: the table is from.
-
-    Raises:
-        DataError: naming the columns that are missing.
-    """
-    missing = [name for name in schema.names if name not in table.column_names]
-    if missing:
-        raise DataError(f"{what}, {where} lacks {', '.join(missing)}")
-    rows: list[Row] = table.select(schema.names).to_pylist()
-    return rows

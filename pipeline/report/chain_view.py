@@ -1,4 +1,4 @@
-"""*Chain view*: fits the two-state chain to MR-Thinking, computes bounds and ranks pilots by L."""
+"""*Chain view*: fits the two-state chain to MR-Thinking and computes the paper's bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.core.arrays import FloatArray
-from pipeline.report.run_data import Cell, benchmarks_of
+from pipeline.report.run_data import Cell
 from pipeline.statistics.intervals import (
     Interval,
     draws_interval,
@@ -192,48 +192,6 @@ def bounds_by_samples(
     p0 = {key: sum(known) / len(known) for key, known in seen.items() if known}
     split = [chain for chain in chains if chain.key in p0]
     return bounds(split, p0_parallel=p0, labels=Labels.GOLD, seed=SEED) if split else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A backbone in a pilot, as the paper proposes to choose among them (Section 3.4)."""
-
-    curve: RoundCurve
-    n: int
-    expected_accuracy: float
-    """p_(n-1) of the fitted chain."""
-    expected_tokens: float
-    """Completion tokens a question at n: round 0, and the mean of later rounds for each other."""
-
-
-def candidates(curves: Sequence[RoundCurve], n: int) -> list[Candidate]:
-    """Pilots ranked by L, the highest first."""
-    ranked = sorted(curves, key=lambda curve: -curve.fit.stationary_accuracy.value)
-    return [
-        Candidate(
-            curve=curve,
-            n=n,
-            expected_accuracy=accuracy_after(
-                n - 1, p0=curve.p0, a=curve.fit.a.value, b=curve.fit.b.value
-            ),
-            expected_tokens=curve.tokens[0].value
-            + (n - 1) * (curve.tokens[-1].value - curve.tokens[0].value) / (len(curve.tokens) - 1),
-        )
-        for curve in ranked
-    ]
-
-
-def pilots_of(cells: Sequence[Cell]) -> dict[str, list[RoundCurve]]:
-    """Curves of MR-Thinking by benchmark, of benchmarks that several backbones were run on."""
-    curves = {
-        name: [curve for cell in group if (curve := round_curve(cell)) is not None]
-        for name, group in benchmarks_of(cells).items()
-    }
-    return {
-        name: found
-        for name, found in curves.items()
-        if len({curve.of.backbone for curve in found}) > 1
-    }
 
 
 def graded_in_round(chains: Sequence[Chain], number: int) -> dict[QuestionKey, list[bool]]:

@@ -195,7 +195,6 @@ def bars(
     value: str,
     part: str,
     parts: Sequence[str],
-    across: bool = False,
 ) -> alt.Chart:
     """Stacked bars.
 
@@ -205,26 +204,20 @@ def bars(
         value: column with the length.
         part: column that names the part.
         parts: its values in the order in which they are stacked.
-        across: whether bars lie.
     """
     rows = [{**row, "order": parts.index(row[part])} for row in rows]
-    which: Any
-    if across:
-        which = alt.Y(f"{of}:N", title=None, sort=None, axis=alt.Axis(labelLimit=230))
-    else:
-        which = alt.X(f"{of}:O", title=of, axis=alt.Axis(labelAngle=0, labelOverlap=True))
-    length: Any = (alt.X if across else alt.Y)(f"{value}:Q", title=value, axis=_counts())
-    found: alt.Chart = (
+    return (
         alt.Chart(_data(rows))
         .mark_bar()
         .encode(
-            **{"y" if across else "x": which, "x" if across else "y": length},
+            x=alt.X(f"{of}:O", title=of, axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+            y=alt.Y(f"{value}:Q", title=value, axis=_counts()),
             color=alt.Color(f"{part}:N", title=None, scale=alt.Scale(domain=[*parts])),
             order="order:Q",
             tooltip=[f"{of}:N", f"{part}:N", alt.Tooltip(f"{value}:Q", format=",.0f")],
         )
+        .properties(height=190)
     )
-    return found.properties(height=30 * len({row[of] for row in rows}) if across else 190)
 
 
 def reliability(rows: Sequence[Row]) -> alt.LayerChart:
@@ -267,8 +260,6 @@ def lines(
     percent: bool = False,
     step: bool = False,
     band: bool = False,
-    chosen: Sequence[Row] = (),
-    height: int = 300,
 ) -> alt.LayerChart:
     """One quantity over another, one line per series.
 
@@ -280,8 +271,6 @@ def lines(
         percent: whether y is a share.
         step: whether y is a mean since the point before.
         band: whether intervals are drawn.
-        chosen: ``x``, ``y``, ``how`` of settings that are marked.
-        height: in pixels.
     """
     across = alt.X("x:Q", title=x, scale=_tokens_scale(log))
     up = alt.Y(
@@ -304,11 +293,7 @@ def lines(
     if band:
         area = base.mark_area(opacity=0.1).encode(x=across, y=alt.Y("low:Q", title=y), y2="high:Q")
         layers.insert(0, area)
-    if chosen:
-        marks = alt.Chart(_data(chosen)).mark_point(filled=True, size=110, opacity=1)
-        shape = alt.Shape("how:N", title=None)
-        layers.append(marks.encode(x=across, y=up, shape=shape, tooltip=["how:N", *tips[-2:]]))
-    return _layered(*layers).properties(height=height)
+    return _layered(*layers).properties(height=300)
 
 
 def chain() -> alt.LayerChart:

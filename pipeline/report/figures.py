@@ -12,7 +12,6 @@ from pipeline.report.chain_view import SEED, RoundCurve
 from pipeline.report.charts import Row
 from pipeline.report.html import Html, figure
 from pipeline.report.run_data import Cell
-from pipeline.report.spending import Bill, Moment
 from pipeline.results.column import Column
 from pipeline.statistics.calibration import calibrate, reliability
 from pipeline.statistics.intervals import Interval
@@ -20,7 +19,6 @@ from pipeline.theory.estimate import Bounds
 from pipeline.theory.transitions import QuestionKey
 
 REASONS = tuple(reason.value for reason in StopReason)
-PARTS = ("answers", "thinking", "wasted", "prompts", "cached prompts", "verifier")
 
 
 MEAN = "which so counted is nearly the mean accuracy of the rounds"
@@ -202,28 +200,6 @@ def stops_figure(cell: Cell) -> Html:
     )
 
 
-def tokens_figure(bills: Sequence[Bill]) -> Html:
-    """Tokens a question by kind, one bar a cell."""
-    return figure(
-        "Tokens per question by kind",
-        charts.bars(
-            [
-                {"strategy": bill.cell.name, "kind": part, "tokens": total / len(bill.cell.rows)}
-                for bill in bills
-                for part, total in bill.parts().items()
-                if total
-            ],
-            of="strategy",
-            value="tokens",
-            part="kind",
-            parts=PARTS,
-            across=True,
-        ),
-        "Answers and thinking together are the completion tokens of every other table. Wasted "
-        "tokens were generated and paid for and gave no completion.",
-    )
-
-
 _LEAST_QUESTIONS = 40
 """With which an isotonic map is fitted on one half of them and judged on the other."""
 
@@ -322,54 +298,3 @@ def _reliability_figure(title: str, pairs: Sequence[Pair], about: str) -> Html |
             for b, share in bins
         ],
     )  # fmt: skip
-
-
-def time_figures(moments: Sequence[Moment]) -> list[Html]:
-    """Tokens per second, chains and slots of the engines over time, as far as they are known."""
-    seconds = moments[-1].seconds
-    unit, size = next((u, s) for u, s in _UNITS if seconds <= 150 * s or s == 3600)
-    pools = list(dict.fromkeys(pool for m in moments for pool in m.slots))
-    replicas = ", ".join(
-        f"{pool}: {words.plural(max(m.replicas.get(pool, 0) for m in moments), 'replica')}"
-        for pool in pools
-    )
-    shown: list[tuple[str, str, bool, list[tuple[str, float, float]]]] = [
-        (
-            "Completion tokens per second",
-            "All generator replicas together, between two rows of counters.",
-            False,
-            [("tokens per second", m.seconds, m.tokens_per_s) for m in moments],
-        ),
-        (
-            "Chains",
-            "A falling end is the tail: few long chains, idle engines.",
-            False,
-            [("in flight", m.seconds, float(m.in_flight)) for m in moments]
-            + [("waiting", m.seconds, float(m.waiting)) for m in moments],
-        ),
-        (
-            "Engine pools: slots in use",
-            f"Slot-seconds used over slot-seconds there were, at most {replicas}.",
-            True,
-            [(p, m.seconds, m.slots[p]) for p in pools for m in moments if p in m.slots],
-        ),
-    ]
-    return [
-        figure(
-            title,
-            charts.lines(
-                [{"series": name, "x": at / size, "y": value} for name, at, value in points],
-                x=f"{unit} since the start, time between attempts left out",
-                y="",
-                percent=percent,
-                step=True,
-                height=170,
-            ),
-            caption,
-        )
-        for title, caption, percent, points in shown
-        if any(value for _, _, value in points)
-    ]
-
-
-_UNITS = (("seconds", 1.0), ("minutes", 60.0), ("hours", 3600.0))

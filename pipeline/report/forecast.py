@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from pipeline.records.outcome import has_failed
 from pipeline.records.trajectory import Row
 from pipeline.report.comparison import best_rule, rival_of
 from pipeline.report.run_data import Cell
-from pipeline.report.spending import time_line
 from pipeline.statistics.intervals import Interval, wilson
 from pipeline.statistics.paired import pairs_needed
 from pipeline.theory.transitions import QuestionKey
@@ -247,14 +245,21 @@ def speed_of(metrics: Sequence[Row], gpus: Mapping[str, float]) -> Speed | None:
     Returns:
         None where nothing was counted, or no replica had a GPU.
     """
-    moments = time_line(metrics)
-    starts = [0.0, *(moment.seconds for moment in moments)]
     tokens = gpu_s = 0.0
-    for moment, (start, end) in zip(moments, pairwise(starts), strict=True):
-        if moment.in_flight or moment.tokens_per_s:
-            tokens += moment.tokens_per_s * (end - start)
-            held = sum(count * gpus.get(pool, 0.0) for pool, count in moment.replicas.items())
-            gpu_s += held * (end - start)
+    before: Row | None = None
+    for row in metrics:
+        if before is None or row["attempt"] != before["attempt"]:
+            began = row["time"] - row.get("phase_seconds", 0.0)
+            before = {"time": began, "attempt": row["attempt"], "completion_tokens": 0}
+        span = row["time"] - before["time"]
+        if span <= 0:
+            continue
+        made = max(0, row["completion_tokens"] - before["completion_tokens"])
+        if row["in_flight"] or made:
+            tokens += made
+            engines = (row.get("engines") or {}).items()
+            gpu_s += sum(len(stats) * gpus.get(pool, 0.0) for pool, stats in engines) * span
+        before = row
     return Speed(tokens=tokens, gpu_s=gpu_s) if tokens and gpu_s else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.config.runtime import RuntimeConfig
@@ -24,20 +24,13 @@ from pipeline.report.html import (
     specification,
     table,
 )
-from pipeline.report.published import NONE_PUBLISHED, Published
 from pipeline.report.questions import MOST_QUESTIONS, browser_data, entries_of
 from pipeline.report.run_data import Cell, RunData, benchmarks_of
 from pipeline.report.run_warnings import capped_words
-from pipeline.report.spending import bill_of, time_line, troubles
-from pipeline.report.strategy_tables import paper_tables, results_table, selection_table
+from pipeline.report.spending import bill_of, troubles
+from pipeline.report.strategy_tables import results_table
 from pipeline.report.suitability_view import numbers_of, suitability_of
-from pipeline.report.sweeps import Row, fronts_section, sweep_section
-from pipeline.report.tables import Table, html_of
-from pipeline.report.verdict import (
-    Verdict,
-    verdict_of,
-    verdict_row,
-)
+from pipeline.report.verdict import Verdict, verdict_of, verdict_row
 from pipeline.results.compare import Comparison
 from pipeline.store.storage import Folder
 
@@ -48,17 +41,11 @@ class Report:
 
     Args:
         runs: read with `read_runs`.
-        sweep: rows of sweeps.
-        fronts: rows of the fronts of sweeps, by the name of the run; "" for one alone.
-        paper: the paper's numbers.
         price_per_million: of completion and wasted tokens; None takes the prices of each run.
         most_questions: that the report holds with their chains.
     """
 
     runs: Sequence[RunData]
-    sweep: Sequence[Row] = ()
-    fronts: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    paper: Published = NONE_PUBLISHED
     price_per_million: float | None = None
     most_questions: int = MOST_QUESTIONS
 
@@ -66,10 +53,6 @@ class Report:
     def cells(self) -> list[Cell]:
         """Those of all runs."""
         return [cell for run in self.runs for cell in run.cells]
-
-    def tables(self) -> list[Table]:
-        """The paper's tables."""
-        return paper_tables(self.cells, self.paper)
 
 
 def report_page(report: Report) -> str:
@@ -155,9 +138,6 @@ def _sections(report: Report) -> list[Part]:
         ("stopping", "Stopping", each(_stopping)),
         ("trust", "Scores", each(_scores)),
         ("tokens", "Tokens", each(lambda group: _tokens(group, prices))),
-        ("time", "Time", _time(report.runs)),
-        ("sweeps", "Sweeps", _sweeps(report)),
-        ("paper", "Paper tables", _paper(report)),
         ("failures", "Failures", [_troubles(report)]),
         ("run", "What was run", [run_facts(run) for run in report.runs]),
     ]
@@ -213,10 +193,7 @@ def _accuracy_chart(
 
 
 def _accuracy(group: _Group) -> list[Child]:
-    return [
-        results_table(group.name, group.cells, group.made),
-        selection_table(group.made),
-    ]
+    return [results_table(group.name, group.cells, group.made)]
 
 
 def _questions(report: Report) -> list[Child]:
@@ -315,32 +292,7 @@ def _tokens(group: _Group, prices: Mapping[str, Prices | None]) -> list[Child]:
         + (f", {price.judge:g} for judge tokens." if price.judge else ".")
         for price in known
     ]
-    return [figures.tokens_figure(bills), ledger, *(h("p", each, cls="hint") for each in said)]
-
-
-def _time(runs: Sequence[RunData]) -> list[Child]:
-    body: list[Child] = []
-    for run in runs:
-        moments = time_line(run.metrics)
-        if moments:
-            body.append(h("h3", run.run_id) if len(runs) > 1 else None)
-            body.append(h("div", *figures.time_figures(moments), cls="pair"))
-    return body
-
-
-def _sweeps(report: Report) -> list[Child]:
-    body: list[Child] = []
-    for source, rows in report.fronts.items():
-        body += fronts_section(rows, of=source)
-    return body + sweep_section(report.sweep)
-
-
-def _paper(report: Report) -> list[Child]:
-    body: list[Child] = [html_of(made) for made in report.tables()]
-    if report.paper is NONE_PUBLISHED:
-        said = "The paper's numbers stand beside ours with --paper FOLDER."
-        body.append(h("p", said, cls="hint"))
-    return body
+    return [ledger, *(h("p", each, cls="hint") for each in said)]
 
 
 def _troubles(report: Report) -> Html:

@@ -1,15 +1,13 @@
-"""*Spending*: adds up tokens and their price, the load of engines over time, and failures."""
+"""*Spending*: adds up tokens, their price, and failures of a run."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pipeline.core.prices import Prices
 from pipeline.records.outcome import TOKEN_KINDS
-from pipeline.records.trajectory import Row, Seen
+from pipeline.records.trajectory import Seen
 from pipeline.report.run_data import Cell
 from pipeline.theory.transitions import QuestionKey
 
@@ -34,18 +32,6 @@ class Bill:
         right = sum(self.cell.rights(self.cell.rule).values())
         return None if self.cost is None or not right else self.cost / right
 
-    def parts(self) -> dict[str, int]:
-        """Kinds that do not overlap, as a chart stacks them."""
-        total = self.totals
-        return {
-            "answers": total["completion_tokens"] - total["thinking_tokens"],
-            "thinking": total["thinking_tokens"],
-            "wasted": total["wasted_tokens"],
-            "prompts": total["prompt_tokens"] - total["cached_prompt_tokens"],
-            "cached prompts": total["cached_prompt_tokens"],
-            "verifier": total["verifier_tokens"] + total["judge_tokens"],
-        }
-
 
 def bill_of(cell: Cell, prices: Prices | None) -> Bill:
     """Add up a cell."""
@@ -57,68 +43,6 @@ def bill_of(cell: Cell, prices: Prices | None) -> Bill:
         totals=totals,
         cost=None if prices is None else prices.usd(totals),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """One row of metrics on the time line."""
-
-    seconds: float
-    """Since the run began, without the time between attempts."""
-    attempt: int
-    in_flight: int
-    waiting: int
-    tokens_per_s: float
-    """Completion tokens since the row before."""
-    slots: Mapping[str, float]
-    """By pool: share of sequence slots in use since the row before, in [0, 1]."""
-    replicas: Mapping[str, int]
-
-
-def time_line(metrics: Sequence[Row]) -> list[Moment]:
-    """Metrics as moments of one line of time; the first row of an attempt only sets its start."""
-    moments: list[Moment] = []
-    before: Row | None = None
-    elapsed = 0.0
-    for row in metrics:
-        if before is None or row["attempt"] != before["attempt"]:
-            start = {"time": row["time"] - row.get("phase_seconds", 0.0), "completion_tokens": 0}
-            before = {**start, "attempt": row["attempt"], "engines": {}}
-        span = row["time"] - before["time"]
-        if span <= 0:
-            continue
-        elapsed += span
-        made = row["completion_tokens"] - before["completion_tokens"]
-        engines = row.get("engines") or {}
-        moments.append(
-            Moment(
-                seconds=elapsed,
-                attempt=row["attempt"],
-                in_flight=row["in_flight"],
-                waiting=row["waiting"],
-                tokens_per_s=max(0.0, made / span),
-                slots={
-                    pool: share
-                    for pool, stats in engines.items()
-                    if (share := _slots(stats, (before["engines"] or {}).get(pool, []))) is not None
-                },
-                replicas={pool: len(stats) for pool, stats in engines.items()},
-            )
-        )
-        before = row
-    return moments
-
-
-def _slots(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> float | None:
-    """Slot-seconds over seconds of the replicas that answered; a new replica counts from 0."""
-    known = {stats["replica"]: stats for stats in before}
-    used, up = [], []
-    for stats in now:
-        old = known.get(stats["replica"], {"slot_s": 0.0, "up_s": 0.0})
-        if stats["up_s"] >= old["up_s"]:
-            used.append(stats["slot_s"] - old["slot_s"])
-            up.append(stats["up_s"] - old["up_s"])
-    return math.fsum(used) / math.fsum(up) if math.fsum(up) > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

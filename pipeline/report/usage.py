@@ -2,28 +2,12 @@
 
 What a drain cut, and what a killed controller had not made durable yet, was made by the engines and
 is in no journal. The difference says how much that was.
-
-Everything is read off the counters of a run: what replicas count of themselves
-(`actors.engines.engine_stats.EngineStats`) and how many chains were left, every ten seconds. The
-account is of *slot time*: a generator replica that is up for a second has `max_num_seqs`
-slot-seconds. Each of them was used, or was empty for one reason:
-
-- ``start``: the engines were up and no request had come yet, or no completion,
-- ``between_phases``: one phase had ended and the next had not begun,
-- ``tail``: fewer chains were left than slots,
-- ``kv_cache``: requests were preempted, or waited in an engine that had slots and a full KV cache,
-- ``verifier``, or another role: at least half as many requests were in its replicas as slots were
-  empty,
-- ``admission``: the controllers held chains back while fewer were at work than there are slots,
-- ``feed``: controllers had fewer chains than there are slots, though that many were left,
-- ``control_plane``: chains were at work, but in no engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -142,253 +126,51 @@ def judge_words(used: dict[str, Any]) -> str:
     return f"usage of the verifier, as its endpoint says: {used['tokens']:,} tokens{usd}"
 
 
-EMPTY = (
-    "start",
-    "between_phases",
-    "tail",
-    "kv_cache",
-    "verifier",
-    "admission",
-    "feed",
-    "control_plane",
-)
-"""Why a slot was empty; a run with further roles has each of them as a reason besides."""
-
-_ALWAYS = ("generator", "verifier")
-
-_FULL = 0.8  # of the slot time used: what bounds the run is the generator itself
-_CACHE_FULL = 0.8  # of the KV cache in use: a request whose prompt is long finds no room
-_OFTEN = 0.05  # preemptions a request from which on the KV cache is what bounds the run
-
 Stats = Mapping[str, Any]
+_ALWAYS = ("generator", "verifier")
 
 
 def pool_report(metrics: Sequence[Row]) -> dict[str, Any] | None:
-    """What the pools of a run did, from all its attempts; None where no engine told anything.
+    """How busy the pools of a run were, over all its attempts; None where no engine reported.
 
     Args:
-        metrics: rows of the counters, in their order.
+        metrics: rows of the counters, in their order, with what replicas count of themselves
+            (`actors.engines.engine_stats.EngineStats`).
 
     Returns:
         ``generator``, ``verifier`` (None where there is none) and every further role: replicas
         (most seen at once), seconds they were up, share of their slot time used, over all and of
         the least and most used replica, peak KV cache use, preemptions, requests, tokens;
-        ``slot_time``: the shares of the generator's slot time, which add up to 1; ``bound_by``:
-        ``generator`` or a reason why slots were empty; ``sticky_rate``: of the last row that tells
-        one.
+        ``sticky_rate`` of the last row that has one. A replica that is up for a second has
+        `max_num_seqs` slot-seconds.
     """
-    steps = [step for attempt in _attempts(metrics) for step in _steps(attempt)]
-    available_s = sum(step.available_s for step in steps)
-    if not available_s:
-        return None
     roles = dict.fromkeys(role for row in metrics for role in (*_ALWAYS, *row.get("engines", ())))
-    pools = {role: _pool(role, steps, metrics) for role in roles}
-    empty = dict.fromkeys(EMPTY, 0.0)
-    for step in steps:
-        for reason, seconds in step.empty().items():
-            empty[reason] = empty.get(reason, 0.0) + seconds
-    slot_time = {"used": sum(step.used_s for step in steps) / available_s}
-    slot_time |= {reason: seconds / available_s for reason, seconds in empty.items()}
-    generator = pools["generator"]
-    assert generator is not None  # its slot time is not 0
-    return {
-        **pools,
-        "slot_time": slot_time,
-        "bound_by": _bound_by(slot_time, generator),
-        "sticky_rate": next(
-            (r["sticky_rate"] for r in reversed(metrics) if r.get("sticky_rate") is not None), None
-        ),
-    }
-
-
-def _bound_by(slot_time: Mapping[str, float], generator: Mapping[str, Any]) -> str:
-    if generator["preemptions"] > _OFTEN * generator["requests"]:
-        return "kv_cache"
-    if slot_time["used"] >= _FULL:
-        return "generator"
-    return max((reason for reason in slot_time if reason != "used"), key=slot_time.__getitem__)
-
-
-def pools_in(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The pools of a `pool_report`, by role."""
-    return {
-        role: part
-        for role, part in report.items()
-        if isinstance(part, Mapping) and "replicas" in part
-    }
-
-
-class _Gain(NamedTuple):
-    """A replica's figures, and how far some of them went on since it told them before."""
-
-    stats: Stats
-    up_s: float
-    slot_s: float
-    request_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What happened between two rows of one attempt in which engines told something new."""
-
-    before: Row | None
-    after: Row
-    told: Mapping[str, Sequence[_Gain]]
-    """What its replicas did, by pool."""
-    preemptions: int
-
-    @property
-    def available_s(self) -> float:
-        """Slot-seconds that the generators had."""
-        return float(sum(g.stats["max_num_seqs"] * g.up_s for g in self.told["generator"]))
-
-    @property
-    def used_s(self) -> float:
-        """Slot-seconds that they used."""
-        return float(sum(g.stats["max_num_seqs"] * g.slot_s for g in self.told["generator"]))
-
-    def empty(self) -> dict[str, float]:
-        """Slot-seconds that were empty, by reason."""
-        available_s = self.available_s
-        empty_s = max(0.0, available_s - self.used_s)
-        lost: dict[str, float] = {}
-        if self._first_of_phase:
-            where = "start" if self.before is None else "between_phases"
-            lost[where] = min(empty_s, available_s * self._before_phase)
-        rest_s = empty_s - sum(lost.values())
-        if not self._has_begun:
-            return {**lost, "start": lost.get("start", 0.0) + rest_s}
-        # of the time in which the phase ran, the share for which chains were left for all slots
-        running_s = available_s - sum(lost.values())
-        tail_s = min(rest_s, running_s * (1 - self._fillable))
-        other_s = rest_s - tail_s
-        return {**lost, "tail": tail_s, self._reason(other_s / available_s): other_s}
-
-    @property
-    def _slots(self) -> int:
-        return sum(g.stats["max_num_seqs"] for g in self.told["generator"])
-
-    @property
-    def _first_of_phase(self) -> bool:
-        return self.before is None or self.before["phase"] != self.after["phase"]
-
-    @property
-    def _before_phase(self) -> float:
-        """Share of the step that lay before its phase; in the first, before the first request."""
-        up_s = max(g.up_s for g in self.told["generator"])
-        began_s = float(self.after["phase_seconds"])
-        if self.before is None:
-            began_s = min(began_s, max(g.stats["span_s"] for g in self.told["generator"]))
-        return max(0.0, 1 - began_s / up_s)
-
-    @property
-    def _has_begun(self) -> bool:
-        """Whether any round has come in the attempt."""
-        return bool(self.after["rounds"] + self.after["recorded"])
-
-    @property
-    def _fillable(self) -> float:
-        """Mean of min(1, chains left / slots), were chains to end evenly within the step."""
-        first = self.after["chains"] if self._first_of_phase else _left(self._earlier)
-        high, low = first / self._slots, min(first, _left(self.after)) / self._slots
-        if low >= 1 or high <= 1:
-            return min(1.0, (high + low) / 2)
-        return ((high - 1) + (1 - low) * (1 + low) / 2) / (high - low)
-
-    @property
-    def _earlier(self) -> Row:
-        assert self.before is not None
-        return self.before
-
-    def _reason(self, share: float) -> str:
-        """Why slots were empty although chains were left for them."""
-        rows = [row for row in (self.before, self.after) if row is not None]
-        if self.preemptions or any(_waits_for_cache(g.stats) for g in self.told["generator"]):
-            return "kv_cache"
-        elsewhere = {
-            role: sum(gain.request_s / gain.up_s for gain in gains if gain.up_s)
-            for role, gains in self.told.items()
-            if role != "generator"
-        }
-        busiest = max(elsewhere, key=elsewhere.__getitem__, default=None)
-        if busiest is not None and elsewhere[busiest] >= share * self._slots / 2 > 0:
-            return busiest
-        if any(row["waiting"] and row["in_flight"] < self._slots for row in rows):
-            return "admission"
-        if any(row["in_flight"] + row["waiting"] < self._slots <= _left(row) for row in rows):
-            return "feed"
-        return "control_plane"
-
-
-def _waits_for_cache(stats: Stats) -> bool:
-    """Whether requests wait although there are slots, and not just for the next step."""
-    has_slots = stats["running"] < stats["max_num_seqs"]
-    return bool(stats["waiting"] and has_slots and stats["kv_usage"] >= _CACHE_FULL)
-
-
-def _left(row: Row) -> int:
-    return max(0, int(row["chains"]) - int(row["chains_stopped"]))
-
-
-def _attempts(metrics: Sequence[Row]) -> Iterator[list[Row]]:
-    numbers = dict.fromkeys(row["attempt"] for row in metrics)
-    for number in numbers:
-        yield [row for row in metrics if row["attempt"] == number]
-
-
-def _steps(rows: Iterable[Row]) -> Iterator[_Step]:
-    """The steps of one attempt; rows in which no generator got on are part of the next."""
-    before: Row | None = None
-    known: dict[str, Stats] = {}
-    for row in rows:
-        engines = row.get("engines", {})
-        told: dict[str, list[_Gain]] = {"generator": []}
-        told |= {pool: [_since(known, s) for s in replicas] for pool, replicas in engines.items()}
-        preempted = sum(_preempted(known, stats) for stats in engines.get("generator", ()))
-        if not any(gain.up_s for gain in told["generator"]):
-            continue
-        known |= {stats["replica"]: stats for pool in engines.values() for stats in pool}
-        yield _Step(before, row, told, preempted)
-        before = row
-
-
-_SUMMED = ("up_s", "slot_s", "request_s")
-
-
-def _since(known: Mapping[str, Stats], now: Stats) -> _Gain:
-    """How far a replica's figures went on; from 0 in a new life of its."""
-    before = known.get(now["replica"])
-    if before is None or before["up_s"] > now["up_s"]:
-        before = dict.fromkeys(_SUMMED, 0.0)
-    # runs recorded before replicas counted request_s have none
-    return _Gain(now, *(now.get(name, 0.0) - before.get(name, 0.0) for name in _SUMMED))
-
-
-def _preempted(known: Mapping[str, Stats], now: Stats) -> int:
-    before = known.get(now["replica"])
-    earlier = 0 if before is None or before["up_s"] > now["up_s"] else before["preemptions"]
-    return int(now["preemptions"] - earlier)
+    pools = {role: _pool(role, metrics) for role in roles}
+    generator = pools.get("generator")
+    if generator is None or not generator["up_s"]:
+        return None
+    rates = [row["sticky_rate"] for row in metrics if row.get("sticky_rate") is not None]
+    return {**pools, "sticky_rate": rates[-1] if rates else None}
 
 
 _COUNTED = ("preemptions", "requests", "prompt_tokens", "completion_tokens")
 
 
-def _pool(pool: str, steps: Sequence[_Step], metrics: Sequence[Row]) -> dict[str, Any] | None:
-    lives = _lives(stats for row in metrics for stats in row.get("engines", {}).get(pool, ()))
+def _pool(role: str, metrics: Sequence[Row]) -> dict[str, Any] | None:
+    reports = [found for row in metrics if (found := row.get("engines", {}).get(role))]
+    lives = _lives(stats for report in reports for stats in report)
     if not lives:
         return None
     up_s, slot_s = (sum(life[name] for life in lives) for name in ("up_s", "slot_s"))
     shares = [life["slot_s"] / life["up_s"] for life in lives if life["up_s"]]
     return {
-        "replicas": max(len(step.told.get(pool, ())) for step in steps),
+        "replicas": max(map(len, reports)),
         "up_s": up_s,
         "slot_s": slot_s,
         "used": slot_s / up_s if up_s else 0.0,
         "least_used": min(shares, default=0.0),
         "most_used": max(shares, default=0.0),
-        "kv_usage_peak": max(
-            stats["kv_usage"] for row in metrics for stats in row.get("engines", {}).get(pool, ())
-        ),
+        "kv_usage_peak": max(stats["kv_usage"] for report in reports for stats in report),
         **{name: sum(life[name] for life in lives) for name in _COUNTED},
     }
 
@@ -404,48 +186,12 @@ def _lives(told: Iterable[Stats]) -> list[Stats]:
     return [stats for seen in last.values() for stats in seen]
 
 
-_WORDS = {
-    "used": "used",
-    "start": "empty before the first round",
-    "between_phases": "empty between phases",
-    "tail": "empty in the tail",
-    "kv_cache": "empty for want of KV cache",
-    "verifier": "empty while chains were scored",
-    "admission": "empty for want of admission",
-    "feed": "empty for want of chains handed over",
-    "control_plane": "empty while controllers worked",
-}
-
-_REMEDIES = {
-    "generator": "the generator's slots: more replicas make the run shorter",
-    "start": "the start, with engines up and nothing for them yet: run more questions",
-    "between_phases": "the time between phases",
-    "tail": "the tail, with fewer chains left than slots: fewer replicas, or more questions",
-    "kv_cache": "the KV cache: fewer slots, longer memory or more replicas",
-    "verifier": "the verifier: more replicas of it, or more chains in flight",
-    "admission": "admission: raise runtime.controllers.in_flight, or leave it open",
-    "feed": "Ray Data's feed: raise runtime.controllers.calls_per_actor or rows_per_block",
-    "control_plane": "the control plane: more controllers",
-}
-
-
-def pool_words(report: Mapping[str, Any]) -> list[str]:
+def pool_words(report: Mapping[str, Any]) -> str:
     """The report in words, for the terminal."""
-    pools = [_one_pool(role, pool) for role, pool in pools_in(report).items()]
-    shares = sorted(report["slot_time"].items(), key=lambda share: (share[0] != "used", -share[1]))
-    told = [
-        f"{share:.0%} {_WORDS.get(name, f'empty while the {name} worked')}"
-        for name, share in shares
-        if share >= 0.005
-    ]
+    pools = [_one_pool(role, pool) for role, pool in report.items() if isinstance(pool, Mapping)]
     if report["sticky_rate"] is not None:
         pools.append(f"{report['sticky_rate']:.0%} of later rounds stayed on their replica")
-    bound_by = report["bound_by"]
-    remedy = _REMEDIES.get(bound_by, f"the {bound_by}: more replicas of it")
-    return [
-        "; ".join(pools),
-        f"slot time of the generator: {', '.join(told)}; bound by {remedy}",
-    ]
+    return "; ".join(pools)
 
 
 def _one_pool(name: str, pool: Mapping[str, Any]) -> str:
