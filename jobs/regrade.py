@@ -19,7 +19,7 @@ import argparse
 import csv
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,8 +29,6 @@ from jobs.endings import in_one_line
 from pipeline.core.errors import DataError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from actors.controllers.grading import GradingPool
     from pipeline.answers import Verdict
     from pipeline.answers.graders import GraderSettings
@@ -103,7 +101,8 @@ def main(argv: list[str] | None = None) -> int:
         _labels(Path(arguments.labels), answers, arguments.sample, arguments.examples)
         return 0
     name = f"verdicts-{arguments.grader}.parquet"
-    seen = _Agreement(arguments.examples)
+    pairs: Counter[tuple[str, str]] = Counter()
+    differ: list[Row] = []
     with (
         tables(run.folder, name, schema) as written,
         GradingPool(workers=arguments.workers) as pool,
@@ -116,62 +115,52 @@ def main(argv: list[str] | None = None) -> int:
                 | {"verdict_before": str(was), "verdict": str(now)}
                 for row, was, now in zip(rows, old, new, strict=True)
             ]
-            seen.add(found)
+            pairs.update((row["verdict_before"], row["verdict"]) for row in found)
+            differ += [row for row in found if row["verdict_before"] != row["verdict"]]
             written.add(pa.Table.from_pylist(found, schema=schema))
         if not written.rows:
             raise DataError(
                 f"a run to regrade must hold completions with gold answers: {run.address}"
             )
-    seen.print(before, arguments.grader)
+    _print_pairs(pairs, before, arguments.grader, "completions")
+    console = terminal()
+    console.print(f"{len(differ):,} disagreements ({len(differ) / pairs.total():.2%})")
+    for row in differ[: arguments.examples]:
+        text = (
+            f"{row['benchmark']} {row['question_id']} round {row['round']}: "
+            f"gold {row['gold']!r}, answer {row['answer']!r}: "
+            f"{row['verdict_before']} -> {row['verdict']}"
+        )
+        console.print(text, soft_wrap=True)
     print(f"written: {run.address}/{name}")
     return 0
 
 
 def _completions(run: RunDir) -> Iterator[list[Row]]:
     """Every completion once, with the gold answer of its question, a few thousand at a time."""
-    from pipeline.records.journal import checked, counting, read_columns
+    from pipeline.records.journal import checked
+    from pipeline.records.question_blocks import journal_by_question
     from pipeline.records.questions import read_questions
     from pipeline.records.run_dir import rows_of
-    from pipeline.records.trajectory import Row
+    from pipeline.records.trajectory import address_of
 
-    questions = read_questions(run.folder)
-    columns = (questions[name].to_pylist() for name in ("benchmark", "question_id", "gold"))
-    gold = {(benchmark, name): answer for benchmark, name, answer in zip(*columns, strict=True)}
-    whole, corrupt = checked(run.journal)
-    for segment in corrupt:
+    asked = rows_of(read_questions(run.folder).select(["benchmark", "question_id", "gold"]))
+    gold = {(row["benchmark"], row["question_id"]): row["gold"] for row in asked}
+    for segment in checked(run.journal)[1]:
         print(f"left out: {segment.name}: {segment.why}", file=sys.stderr)
-    names = counting(run.journal, whole)
-    first = _first_of_each(read_columns(run.journal, names, (*_KEY, "error")))
-    start, held = 0, list[Row]()
-    for table in read_columns(run.journal, names, (*_KEY, "answer", "text", "verdict")):
-        chosen = table.filter(first.slice(start, len(table)))
-        start += len(table)
-        for row in rows_of(chosen):
-            answer = gold.get((row["benchmark"], row["question_id"]))
-            if answer is not None:
-                held.append({**row, "gold": answer})
-        if len(held) >= _ROWS_AT_ONCE:
-            yield held
-            held = []
+    held: list[Row] = []
+    with journal_by_question(run.journal, ()) as blocks:
+        for key in blocks.keys:
+            if (answer := gold.get(key[1:])) is None:
+                continue
+            drawn = [row for row in blocks.rows(key) if row["error"] is None]
+            first = {address_of(row): row for row in reversed(drawn)}
+            held += [{**row, "gold": answer} for row in reversed(first.values())]
+            if len(held) >= _ROWS_AT_ONCE:
+                yield held
+                held = []
     if held:
         yield held
-
-
-def _first_of_each(parts: Iterable[pa.Table]) -> pa.Array:
-    """Which rows are the first completion at their key."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from pipeline.records.trajectory import SCHEMA as DRAWN
-
-    keys = pa.concat_tables([DRAWN.empty_table().select([*_KEY, "error"]), *parts])
-    keys = keys.append_column("row", pa.array(np.arange(len(keys))))
-    done = keys.filter(pc.is_null(keys["error"]))
-    first = done.group_by(list(_KEY)).aggregate([("row", "min")])["row_min"]
-    chosen = np.zeros(len(keys), dtype=bool)
-    chosen[first.to_numpy()] = True
-    return pa.array(chosen)
 
 
 def _graded(
@@ -275,40 +264,6 @@ def _print_pairs(pairs: Counter[tuple[str, str]], one: str, other: str, what: st
     rows = [(was, now, f"{count:,}") for (was, now), count in most_first]
     title = f"verdicts on {pairs.total():,} {what}"
     terminal().print(text_table(title, (one, other, what), rows, left=()))
-
-
-class _Agreement:
-    """How two graders agree, and the first completions on which they do not.
-
-    Args:
-        examples: of those, at most.
-    """
-
-    def __init__(self, examples: int) -> None:
-        self._most = examples
-        self._pairs: Counter[tuple[str, str]] = Counter()
-        self._examples: list[Row] = []
-
-    def add(self, rows: Sequence[Row]) -> None:
-        """Count verdicts of both."""
-        self._pairs.update((row["verdict_before"], row["verdict"]) for row in rows)
-        differ = [row for row in rows if row["verdict_before"] != row["verdict"]]
-        self._examples = [*self._examples, *differ][: self._most]
-
-    def print(self, before: str, after: str) -> None:
-        """Show a table of both graders' verdicts, and the examples."""
-        console = terminal()
-        all_of_them = self._pairs.total()
-        _print_pairs(self._pairs, before, after, "completions")
-        differ = sum(count for (was, now), count in self._pairs.items() if was != now)
-        console.print(f"{differ:,} disagreements ({differ / all_of_them:.2%})")
-        for row in self._examples:
-            text = (
-                f"{row['benchmark']} {row['question_id']} round {row['round']}: "
-                f"gold {row['gold']!r}, answer {row['answer']!r}: "
-                f"{row['verdict_before']} -> {row['verdict']}"
-            )
-            console.print(text, soft_wrap=True)
 
 
 if __name__ == "__main__":
