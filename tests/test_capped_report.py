@@ -69,21 +69,21 @@ def test_the_report_says_so_first(capped: RunDir, tmp_path: Path) -> None:
 def test_status_says_so_until_an_attempt_begins(
     capped: RunDir, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And once one has begun, spent and expected stand beside the new cap."""
+    """And once one has begun, what was spent stands beside the new cap."""
     assert status.main([capped.address]) == 0
     before = capsys.readouterr().out
     config = capped.config()
     limits = config.runtime.limits.model_copy(update={"completion_tokens": 30_000})
     runtime = config.runtime.model_copy(update={"limits": limits})
     capped.resume(config.model_copy(update={"runtime": runtime}))
-    told = {"completion_tokens": {"spent": 20_113.0, "expected": 41_000.0, "cap": 20_000.0}}
+    told = {"completion_tokens": {"spent": 20_113.0, "cap": 20_000.0}}
     capped.write_metrics([{**metric_rows([], ["base"])[-1], "limits": told}])
     assert status.main([capped.address]) == 0
     after = capsys.readouterr().out
 
     assert f"capped: {FIRST}" in before
     assert "capped" not in after
-    assert "completion_tokens 20,113 spent, about 41,000 expected, cap 30,000" in after
+    assert "completion_tokens 20,113 of 30,000 spent" in after
     assert read_run(capped.address).capped is None
 
 

@@ -23,7 +23,7 @@ ROW: dict[str, Any] = {
     "chains_stopped": 3,
     "stops": {"gated": 3},
     "verdicts": {"base/right": 2, "base/wrong": 1},
-    "limits": {"usd": {"spent": 1.5, "expected": None, "cap": 10.0}},
+    "limits": {"usd": {"spent": 1.5, "cap": 10.0}},
     "engines": {
         "generator": [
             {

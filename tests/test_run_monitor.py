@@ -73,19 +73,6 @@ async def test_a_report_that_was_overtaken_takes_nothing_back() -> None:
     assert [totals[key] for key in wanted] == [9, 2.0, 0, "disk full"]
 
 
-async def test_what_a_dead_controller_had_not_counted_stands_under_no_cap() -> None:
-    """Completions that were on their way to the journal died with it: the driver never counts them,
-    so its successor may spend as much once more, else the run stood still below its cap."""
-    watch = RunMonitor()
-    await watch.cap(100.0, 100.0, 1)
-    await watch.allot(name("a"), 0.0, 0.0, True, 90.0)
-    await watch.report(name("a"), report(completion_tokens=50, wasted_tokens=5))
-    await watch.allot(name("a"), 98.0, 100.0, True, 0.0)  # 43 of them in the verifier
-    restarted, left = await watch.allot(name("a", life=2), 0.0, 0.0, True, 90.0)
-
-    assert (restarted, left) == (45.0, 45.0)
-
-
 async def test_a_cap_is_divided_among_controllers_and_what_the_dead_held_is_free() -> None:
     """A successor gets what its predecessor had not spent; so do controllers of a later phase."""
     watch = RunMonitor()

@@ -1,22 +1,18 @@
 """*RunMonitor*: a Ray actor that collects progress from controllers and sends them limits.
 
-A small Ray actor without a CPU of its own. Controllers report their counters to it every second,
-and
-learn how many chains they may have at work; the driver reads the counters for progress,
-metrics, admission, the watchdog and the abort policy.
+A small Ray actor without a CPU of its own. Controllers report their counters every second and learn
+how many chains they may have at work; the driver reads the counters for progress, metrics,
+admission, caps, the watchdog and the abort policy.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import Counter
 from typing import Any
 
 from pipeline.planning.admission import shares
-from pipeline.planning.run_caps import TokenLeases
-from pipeline.records.journal import CAPPED
 from pipeline.records.segments import Epoch
 
 NAMESPACE = "markovscale"
@@ -54,9 +50,6 @@ class RunMonitor:
         self._controllers = 1
         self._changed = asyncio.Condition()
         self._graces: list[float] = []
-        self._allotment = TokenLeases()
-        self._left = math.inf
-        self._to_come: dict[str, float] = {}
         self._reports: dict[str, dict[str, Any]] = {}
         self._numbers: dict[str, int] = {}
         self._fatal: str | None = None
@@ -89,40 +82,6 @@ class RunMonitor:
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._graces) > heard)
         return self._graces[-1]
-
-    async def cap(self, tokens: float, left: float, controllers: int) -> None:
-        """Let controllers spend so many completion tokens in this attempt.
-
-        Args:
-            tokens: at most, all controllers together; inf without a cap on tokens.
-            left: that are expected to come before any cap is reached.
-            controllers: how many there are at a time.
-        """
-        self._allotment.cap, self._allotment.controllers = tokens, controllers
-        self._left = left
-
-    async def allot(
-        self, controller: str, spent: float, held: float, wanting: bool, to_come: float
-    ) -> tuple[float, float]:
-        """What a controller may have spent before it starts nothing more, and its share of what is
-        left; see `pipeline.planning.run_caps.TokenLeases.renew`.
-
-        Args:
-            controller: name of its epoch.
-            spent: completion tokens that it has spent.
-            held: its allotment.
-            wanting: whether chains are at work.
-            to_come: completion tokens that those are expected to take still.
-        """
-        epoch = Epoch.parse(controller)
-        for name in [n for n in self._to_come if epoch.succeeds(Epoch.parse(n))]:
-            last = self._reports.get(name, {})  # what it had not counted yet is lost with it
-            self._allotment.end(name, sum(last.get(kind, 0) for kind in CAPPED))
-            del self._to_come[name]
-        self._to_come[controller] = to_come
-        allotted = self._allotment.renew(controller, spent, held, wanting=wanting)
-        left = min(self._allotment.left, self._left)
-        return allotted, left / self._allotment.controllers
 
     async def report(
         self, controller: str, counters: dict[str, Any], fatal: str | None = None, number: int = 0
@@ -187,6 +146,5 @@ class RunMonitor:
         troubles = [r["trouble"] for r in reports if r.get("trouble")]
         totals["trouble"] = next(iter([*troubles, *self._troubles.values()]), None)
         totals["draining"] = bool(self._graces)
-        totals["tokens_to_come"] = sum(self._to_come.values())
         totals["idle_s"] = time.monotonic() - self._last_round_at
         return totals

@@ -30,15 +30,10 @@ class Work:
     statistics: PhaseStats | None = None
     forecast: Forecast | None = None
     """What the chain is expected to take; whose most is still to come is served first."""
-    turn: float | None = None
-    """Of the chains that wait to begin, who has most is let in first; None takes the tokens of the
-    whole chain."""
 
     @property
     def urgency(self) -> float:
-        """`turn`, or what stands for it; 0 without a forecast."""
-        if self.turn is not None:
-            return self.turn
+        """Expected tokens of the whole chain; 0 without a forecast. The most starts first."""
         return 0.0 if self.forecast is None else self.forecast.tokens
 
     @property

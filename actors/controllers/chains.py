@@ -25,7 +25,7 @@ from actors.controllers.chain_types import (
     RunIdentity,
     Work,
 )
-from actors.controllers.completion_source import CompletionGate, CompletionSource, Expected
+from actors.controllers.completion_source import CompletionSource
 from actors.controllers.journal_writer import JournalError
 from actors.routing.calls import EnginePool
 from pipeline.answers.answer_rules import RULES, AnswerRule, Rule
@@ -63,7 +63,6 @@ class Chains:
         headline: the one whose verdict is counted for progress, by label; strategies that are not
             named have no answer in this phase. None counts `last` of all.
         ended: called with each chain that stops, before its rounds are durable.
-        gate: of a run that has caps; the generator's pool passes it.
         check: checks answers when they are drawn.
     """
 
@@ -79,7 +78,6 @@ class Chains:
         rules: Sequence[Rule] = RULES,
         headline: Mapping[str, Rule] | None = None,
         ended: Callable[[Work, Ended], None] | None = None,
-        gate: CompletionGate | None = None,
         check: Check | None = None,
     ) -> None:
         self.counters = Counters()
@@ -94,13 +92,11 @@ class Chains:
             journal=journal,
             counters=self.counters,
             at_once=in_flight,
-            gate=gate,
             check=check,
         )
         self._rules = rules
         self._headline = headline
         self._ended = ended
-        self._gate = gate
         self._live: set[asyncio.Task[Ended]] = set()
         self._running: dict[QuestionKey, asyncio.Future[Row | None]] = {}
 
@@ -186,8 +182,6 @@ class Chains:
     async def wind_down(self, grace_s: float) -> None:
         """Ask engines for nothing more, wait for what they are at, and drain what is left then."""
         self._samples.draining = True
-        if self._gate is not None:
-            self._gate.close()
         if self._live:
             await asyncio.wait(self._live, timeout=grace_s)
         self.drain()
@@ -212,7 +206,6 @@ class Chains:
             requests = next(steps)
             while True:
                 priority = 0.0 if work.forecast is None else -work.forecast.remaining(drawn)
-                self._expect(work, drawn)
                 served = await self._samples.of(work, requests, recording, priority)
                 observations = [each.observation for each in served]
                 lost = sum((each.lost for each in served), lost)
@@ -228,9 +221,6 @@ class Chains:
             logger.exception("chain %s broke", work.session)
             stop = Stop(reason=StopReason.FAILED, rounds=())
             error = f"{type(broken).__name__}: {broken}"
-        finally:
-            if self._gate is not None:
-                self._gate.forget(work.session)
         return Ended(
             stop=stop,
             observations=tuple(drawn),
@@ -239,21 +229,6 @@ class Chains:
             seconds=time.monotonic() - started,
             held_tokens=held,
             error=error,
-        )
-
-    def _expect(self, work: Work, drawn: Sequence[Observation]) -> None:
-        """Where the run has caps, tell what a chain takes from now on."""
-        forecast = work.forecast
-        if self._gate is None or forecast is None:
-            return
-        self._gate.register(
-            work.session,
-            Expected(
-                rounds=forecast.rounds_left(drawn),
-                tokens=forecast.remaining(drawn),
-                group=work.question.benchmark,
-                begun=bool(drawn),
-            ),
         )
 
     async def _outcome(self, work: Work, ended: Ended) -> Row:

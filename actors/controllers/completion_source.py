@@ -1,8 +1,6 @@
 """*CompletionSource*: answers requests of chains from what is recorded, else by the engines.
 
-A completion of the engines is scored where the request asks for it, and journaled. A
-`CompletionGate` keeps the controller under the caps of its run: no completion starts without room
-for it. The run monitor says what may be spent (`pipeline.planning.run_caps`).
+A completion of the engines is scored where the request asks for it, and journaled.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from typing import NamedTuple
 
 from actors.cluster.concurrency_limit import Limit
 from actors.controllers.chain_types import (
@@ -27,210 +24,15 @@ from actors.controllers.chain_types import (
     Work,
 )
 from actors.controllers.journal_writer import JournalError
-from actors.routing.calls import GENERATOR, VERIFIER, A, Call, EnginePool, GenerateCall, ScoreCall
+from actors.routing.calls import GENERATOR, VERIFIER, EnginePool, GenerateCall, ScoreCall
 from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Completion, Failure, Observation, Request
 from pipeline.core.text import encodable
-from pipeline.planning.run_caps import select_under_budget
 from pipeline.records.journal import Resumed, as_requested
 from pipeline.records.trajectory import observation_of, row_of
 
 _PLACE_CHARS = 2_000
 """Longest reply that is read on the event loop; a thread lets go of it every few milliseconds."""
-_OFTEN = 4  # chains a completion after which they are chosen anew
-_SEEN = 2  # the first to end are the shortest: fewer than this a completion in flight tell nothing
-
-
-class Expected(NamedTuple):
-    """What a chain that is at work is expected to take from now on."""
-
-    rounds: int
-    """Completions, >= 1."""
-    tokens: float
-    """Their tokens by the chain's own forecast, > 0."""
-    group: str
-    """Of chains alike: completions of one that has not drawn any are taken to be as long as the
-    mean of its group, once enough of those have ended."""
-    begun: bool
-    """Whether it has drawn any."""
-
-
-class CompletionGate:
-    """Lets completions of chains start, by what was spent and what is left.
-
-    Args:
-        ask: called where something waits for more than is allotted.
-    """
-
-    def __init__(self, ask: Callable[[], object]) -> None:
-        self._ask = ask
-        self._chains: dict[str, Expected] = {}
-        self._seen: dict[str, tuple[int, int]] = {}  # tokens and completions, by group
-        self._chosen: frozenset[str] | None = frozenset()
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
-        self._flying = self._news = 0
-        self._closed = False
-        self._allotted = self._left = 0.0
-        self._expected = 0.0  # of the chains at work; at least what it was, since `_choose`
-        self.spent = 0.0
-        """Tokens of this controller's completions, their lost tries, and the judge."""
-
-    @property
-    def wanting(self) -> bool:
-        """Whether any chain is at work."""
-        return bool(self._chains)
-
-    @property
-    def to_come(self) -> float:
-        """Completion tokens that the chains at work are expected to take still."""
-        return sum(map(self._tokens, self._chains.values()))
-
-    def release(self) -> float:
-        """The allotment, after what is not needed of it is given back."""
-        self._allotted = min(self._allotted, self.spent + (self._left if self.wanting else 0.0))
-        return self._allotted
-
-    def allot(self, allotted: float, left: float) -> None:
-        """Take what may have been spent before nothing more starts, and go on with it.
-
-        Args:
-            allotted: tokens, counted from the controller's start; inf without a cap on tokens.
-            left: tokens that this controller may still spend, as far as can be expected.
-        """
-        self._allotted, self._left = allotted, left
-        self._choose()
-        self._let_in()
-
-    def register(self, chain: str, expected: Expected) -> None:
-        """Note what a chain that is at work, named by its session, takes from now on."""
-        new = chain not in self._chains
-        self._chains[chain] = expected
-        if new and self._chosen is None:
-            self._expected += self._tokens(expected)
-            if self._expected > self._left:
-                self._choose()
-
-    def forget(self, chain: str) -> None:
-        """A chain has ended."""
-        self._chains.pop(chain, None)
-        self._waiting.pop(chain, None)
-        self._go_on()
-
-    async def start(self, chain: str) -> None:
-        """Wait until a completion of a chain may start; `ended` must follow.
-
-        Raises:
-            asyncio.CancelledError: where the run drains first.
-        """
-        if self._closed:
-            raise asyncio.CancelledError
-        if self._may(chain):
-            self._flying += 1
-            return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(chain, []).append(turn)
-        self._go_on()
-        if self.spent >= self._allotted:
-            self._ask()
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was let in, and will not use it
-                self.ended(chain, 0)
-            raise
-
-    async def opened(self, chain: str) -> None:
-        """Wait until a completion of a chain may start; none does yet.
-
-        Raises:
-            asyncio.CancelledError: where the run drains first.
-        """
-        await self.start(chain)
-        self._flying -= 1
-
-    def may_start(self, chain: str) -> bool:
-        """Whether `start` would let a completion of a chain in at once."""
-        return not self._closed and self._may(chain)
-
-    def ended(self, chain: str, tokens: int) -> None:
-        """A completion of a chain has ended that was let in, and has cost so much."""
-        self._flying -= 1
-        self.spent += tokens
-        self._left = max(0.0, self._left - tokens)
-        group = self._chains[chain].group if chain in self._chains else ""
-        made, number = self._seen.get(group, (0, 0))
-        self._seen[group] = (made + tokens, number + bool(tokens))
-        self._news += 1
-        if _OFTEN * self._news >= len(self._chains):  # more is known of lengths
-            self._choose()
-            self._let_in()
-        self._go_on()
-
-    def close(self) -> None:
-        """Let nothing in any more; who waits is cancelled."""
-        self._closed = True
-        for turns in self._waiting.values():
-            for turn in turns:
-                turn.cancel()
-        self._waiting = {}
-
-    def guarding(self, pool: EnginePool) -> EnginePool:
-        """A pool whose calls pass this gate, by their session."""
-        return _Guarded(pool, self)
-
-    def _may(self, chain: str) -> bool:
-        return self.spent < self._allotted and (self._chosen is None or chain in self._chosen)
-
-    def _go_on(self) -> None:
-        """Where every chain waits, let those go on that are nearest to their end."""
-        if not self._waiting or self._flying or len(self._chains) > len(self._waiting):
-            return
-        if self.spent < self._allotted:
-            self._choose()
-            self._let_in()
-        if not self._flying:
-            self._ask()
-
-    def _choose(self) -> None:
-        """Who goes on from now on; all do while what they take is left."""
-        self._expected, self._news = self.to_come, 0
-        if self._expected <= self._left:
-            self._chosen = None
-            return
-        chains = {name: self._tokens(chain) for name, chain in self._chains.items()}
-        self._chosen = select_under_budget(chains, self._left)
-
-    def _tokens(self, chain: Expected) -> float:
-        """Tokens that a chain still needs, by what is known of the length of completions now."""
-        made, number = self._seen.get(chain.group, (0, 0))
-        if chain.begun or number <= _SEEN * self._flying:
-            return chain.tokens
-        return chain.rounds * made / number
-
-    def _let_in(self) -> None:
-        for chain in [chain for chain in self._waiting if self._may(chain)]:
-            for turn in self._waiting.pop(chain):
-                if not turn.done():  # else its task was cancelled
-                    self._flying += 1
-                    turn.set_result(None)
-
-
-class _Guarded:
-    def __init__(self, pool: EnginePool, gate: CompletionGate) -> None:
-        self._pool, self._gate = pool, gate
-
-    async def call(self, call: Call[A]) -> A | Failure:
-        """Serve one call once its chain may go on."""
-        await self._gate.start(call.session)
-        tokens = 0
-        try:
-            made = await self._pool.call(call)
-            tokens = getattr(made, "completion_tokens", None) or 0
-            if not isinstance(made, Failure):
-                tokens += made.wasted_tokens
-            return made
-        finally:
-            self._gate.ended(call.session, tokens)
 
 
 class CompletionSource:
@@ -242,7 +44,6 @@ class CompletionSource:
         journal: where rounds are made durable.
         counters: of the controller.
         at_once: requests at work of chains that ask for several at once; `limit` changes it.
-        gate: of a run that has caps.
         check: checks answers when they are drawn; None leaves them unchecked.
     """
 
@@ -254,7 +55,6 @@ class CompletionSource:
         journal: Journal,
         counters: Counters,
         at_once: int,
-        gate: CompletionGate | None = None,
         check: Check | None = None,
     ) -> None:
         self.draining = False
@@ -264,7 +64,6 @@ class CompletionSource:
         self._journal = journal
         self._counters = counters
         self._limit = Limit(at_once)
-        self._gate = gate
         self._check = check
 
     def limit(self, at_once: int) -> None:
@@ -300,10 +99,9 @@ class CompletionSource:
         """One of several requests at once. They wait here and not in an engine's queue, where their
         deadline runs and where they would stand before the next rounds of sequential chains."""
         counters = self._counters
-        recorded = recording is not None and recording.find(request) is not None
         counters.samples_waiting += 1
         try:
-            await self._take_place(None if recorded else self._gate, work.session)
+            await self._limit.take()
         finally:
             counters.samples_waiting -= 1
         counters.samples += 1
@@ -311,17 +109,6 @@ class CompletionSource:
             return await self._one(work, request, recording, priority)
         finally:
             counters.samples -= 1
-            self._limit.give_back()
-
-    async def _take_place(self, gate: CompletionGate | None, chain: str) -> None:
-        """A place at work. None is held while the caps of the run spare the chain: who may go on
-        would wait for it."""
-        while True:
-            if gate is not None:
-                await gate.opened(chain)
-            await self._limit.take()
-            if gate is None or gate.may_start(chain):
-                return
             self._limit.give_back()
 
     async def _one(
@@ -339,8 +126,6 @@ class CompletionSource:
         checked = Checked()
         if self._check is not None and isinstance(observation, Completion):
             checked = await self._check(work, observation, feedback=request.check)
-            if self._gate is not None:
-                self._gate.spent += checked.judge_tokens
             observation = replace(
                 observation, judge_tokens=checked.judge_tokens, feedback=checked.feedback
             )

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import re
 from collections.abc import AsyncIterator, Mapping
-from functools import partial
 from typing import Any
 
 import ray
@@ -22,7 +21,7 @@ from actors.cluster.process_guard import ProcessGuard
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.controllers.chain_types import Checked, RunIdentity, Work
 from actors.controllers.chains import Chains, tune_gc
-from actors.controllers.completion_source import CompletionGate, Recordings
+from actors.controllers.completion_source import Recordings
 from actors.controllers.grading import GradingPool
 from actors.controllers.journal_writer import JournalError, JournalWriter, no_memory
 from actors.engines.chat_wire import unforged
@@ -47,7 +46,6 @@ logger = logging.getLogger(__name__)
 
 _HANGS_LEAST_S = 30.0
 _REPORT_EVERY_S = 1.0
-_ASK_MOST_EVERY_S = 0.02
 
 
 class Controller:
@@ -125,8 +123,6 @@ class Controller:
         models = {role: model.model for role, model in science.models.items()}
         pools = clients_of(self._engines, runtime.requests, models)
         self._generator = pools[GENERATOR]
-        self._wanted = asyncio.Event()
-        gate = CompletionGate(self._wanted.set) if runtime.limits.caps else None
         headline = headlines_of(science, self._phase)
         self._fatal: str | None = None
         self._lag_ms = 0.0
@@ -138,23 +134,19 @@ class Controller:
                 models=models,
                 stop_flag=science.generator.stop_flag,
             ),
-            pools={**pools, GENERATOR: gate.guarding(pools[GENERATOR])} if gate else pools,
+            pools=pools,
             journal=self._journal,
             grade=self._grade,
             recording_of=Recordings(self._recording).of,
             in_flight=in_flight,
             rules=rules_of(science),
             headline=headline,
-            gate=gate,
             check=Checker(pools, science.judge, self._grading),
         )
         self._tasks = [
             supervised(self._report, "the report of a controller"),
             supervised(self._drain_on_request, "the drain of a controller"),
         ]
-        if gate is not None:
-            renew = partial(self._renew_lease, gate)
-            self._tasks.append(supervised(renew, "the allotment of a controller"))
         hangs_s = max(_HANGS_LEAST_S, runtime.generator.health_timeout_s)
         guard = ProcessGuard(hangs_s)  # Ray starts another controller
         self._tasks.append(supervised(guard.beat_for_ever, "the heartbeat of a controller"))
@@ -178,7 +170,6 @@ class Controller:
                 completions=row["expected_completions"],
                 tokens_each=row["expected_tokens"] / row["expected_completions"],
             ),
-            turn=row["turn"],
         )
 
     def _statistics(self) -> dict[str, dict[str, PhaseStats | None]]:
@@ -221,21 +212,6 @@ class Controller:
             await asyncio.sleep(_REPORT_EVERY_S)
             self._lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
             await self._send_report()
-
-    async def _renew_lease(self, gate: CompletionGate) -> None:
-        """Tell the monitor what was spent, every second and when something waits, and take what may
-        be spent; one word at a time, so that none overtakes another."""
-        name = self._epoch.name
-        with contextlib.suppress(ray.exceptions.RayActorError):
-            while True:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wanted.wait(), _REPORT_EVERY_S)
-                self._wanted.clear()
-                held = gate.release()
-                spent = (gate.spent, held, gate.wanting, gate.to_come)
-                with contextlib.suppress(ray.exceptions.ActorUnavailableError):  # asked again soon
-                    gate.allot(*await self._watch.allot.remote(name, *spent))
-                await asyncio.sleep(_ASK_MOST_EVERY_S)
 
     async def _until_drain(self, heard: int) -> float:
         """As `RunMonitor.until_drain`; a connection that breaks meanwhile is made anew."""

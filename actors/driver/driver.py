@@ -6,7 +6,7 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from typing import Any
@@ -28,7 +28,6 @@ from actors.driver.signals import (
 from actors.engines.launch import Waiting, require_room_for, start_engines
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import DataError, MarkovScaleError
-from pipeline.planning.run_caps import tails
 from pipeline.records.run_dir import RunDir
 
 logger = logging.getLogger(__name__)
@@ -140,11 +139,11 @@ class Attempt:
                 raise (self._spending.reason() or error) from error
 
     def _phase(self, phase: int, watch: Any, engines: Any) -> None:
-        work = self._phases.work(phase, self._spending.left)
+        work = self._phases.work(phase)
         logger.info("phase %d of %d: %d chains to run", phase + 1, self._phases.count, len(work))
         if work:
-            before, to_come = answer(watch.totals.remote()), tails(work)
-            self._spend(watch, before, to_come, 0)
+            before = answer(watch.totals.remote())
+            self._spending.look(before, self._account.latest)
             self._check_room()
             flow = PhaseFlow(
                 self._run,
@@ -154,26 +153,9 @@ class Attempt:
                 engines.address,
                 self._config.runtime.controllers,
             )
-            self._attend(flow, watch, phase, to_come, before)
+            self._attend(flow, watch, phase, len(work), before)
             self._require_ours()
         self._phases.fold(phase)
-
-    def _spend(
-        self, watch: Any, totals: dict[str, Any], to_come: Sequence[float], begun: int
-    ) -> None:
-        """Take what was spent, and tell controllers what they may spend.
-
-        Args:
-            watch: of the run.
-            totals: of the watch.
-            to_come: completions expected once 0, 1, ... chains of the phase have begun.
-            begun: how many have.
-        """
-        rounds = to_come[min(begun, len(to_come) - 1)]
-        self._spending.look(totals, self._account.latest, rounds)
-        if self._spending.capped:
-            actors = self._config.runtime.controllers.actors
-            answer(watch.cap.remote(self._spending.room, self._spending.left, actors))
 
     def _check_room(self) -> None:
         """That there is room under every cap.
@@ -190,7 +172,7 @@ class Attempt:
         flow: PhaseFlow,
         watch: Any,
         phase: int,
-        to_come: Sequence[float],
+        chains: int,
         before: dict[str, Any],
     ) -> None:
         """Watch a phase to its end; drain it where it must not go on.
@@ -199,13 +181,12 @@ class Attempt:
             flow: its pipeline.
             watch: of the run.
             phase: its number.
-            to_come: completions expected once 0, 1, ... of its chains have begun.
+            chains: how many it has to run.
             before: totals of the watch before it began.
         """
         reason: MarkovScaleError | None = None
-        began, chains = time.monotonic(), len(to_come) - 1
-        reported_at = began
-        stopped, begun = sum(before["stops"].values()), 0
+        began = reported_at = time.monotonic()
+        stopped = sum(before["stops"].values())
         up = before["controllers"] + self._config.runtime.controllers.actors
         waiting, running = Waiting("controllers"), True
         while running:
@@ -214,9 +195,7 @@ class Attempt:
             totals = answer(watch.totals.remote())
             self._account.look()
             self._admission.step(totals)
-            # chains that a drain cuts have begun: controllers still say what they would take
-            begun = max(begun, sum(totals["stops"].values()) - stopped + totals["in_flight"])
-            self._spend(watch, totals, to_come, begun)
+            self._spending.look(totals, self._account.latest)
             if totals["controllers"] < up and reason is None:
                 waiting.look()
             found = self._reason_to_end(totals, time.monotonic() - began)

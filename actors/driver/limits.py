@@ -10,14 +10,7 @@ from actors.cluster.background import with_retries
 from actors.driver.admission_control import Stats
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import MarkovScaleError
-from pipeline.planning.run_caps import (
-    Capped,
-    Spent,
-    most_tokens,
-    reached,
-    spent_in_time,
-    tokens_left,
-)
+from pipeline.planning.run_caps import Capped, Spent, reached, spent_in_time
 from pipeline.records.journal import CAPPED, journaled_tokens
 from pipeline.records.run_dir import RunDir
 
@@ -60,26 +53,21 @@ class Spending:
             journaled, _ = with_retries(lambda: journaled_tokens(run.journal), "read the journal")
             self._before = time_spent + Spent(tokens=journaled)
         self._began = self._looked = clock()
-        self._tokens = self._gpu_s = self._to_come = 0.0
-        self._engines_up = self._drawing = False
-        self._drew_s = 0.0
+        self._tokens = self._gpu_s = 0.0
+        self._engines_up = False
 
-    def look(self, totals: Mapping[str, Any], engines: Stats, rounds_to_come: float = 0.0) -> None:
+    def look(self, totals: Mapping[str, Any], engines: Stats) -> None:
         """Take what controllers and engines say now.
 
         Args:
             totals: of the run's monitor.
             engines: what answered last, by role.
-            rounds_to_come: completions expected of chains that have not begun.
         """
         self._count_time()
-        self._drawing = totals["in_flight"] > 0
         for role, pool in self._pools.items():
             if pool.max_replicas is not None and engines.get(role):
                 self._replicas[role] = len(engines[role])
         self._tokens = sum(totals[kind] for kind in CAPPED)
-        each = self._tokens / totals["rounds"] if totals["rounds"] else 0.0
-        self._to_come = totals["tokens_to_come"] + rounds_to_come * each
 
     def engines_start(self) -> None:
         """From now on their GPUs are the run's."""
@@ -87,26 +75,9 @@ class Spending:
         self._engines_up = True
 
     @property
-    def capped(self) -> bool:
-        """Whether the run has any cap."""
-        return bool(self._limits.caps)
-
-    @property
     def whole(self) -> Spent:
         """Over all attempts."""
         return self._before + self._own()
-
-    @property
-    def room(self) -> float:
-        """Completion tokens that this attempt may make in all; inf without a cap on tokens."""
-        return self._tokens + most_tokens(self.whole, self._limits)
-
-    @property
-    def left(self) -> float:
-        """Completion tokens that are expected to come before a cap is reached."""
-        return tokens_left(
-            self.whole, self._limits, tokens_per_s=self._tokens_per_s, gpus=self._gpus
-        )
 
     def reason(self) -> RunCappedError | None:
         """Why the run must end now; None while there is room under every cap."""
@@ -118,37 +89,18 @@ class Spending:
 
     def figures(self) -> dict[str, Any]:
         """For the counters: ``spent``, seconds of this attempt; and where the run has caps
-        ``limits``: spent, expected in all (None where no speed is known) and cap, by name."""
+        ``limits``: spent and cap, by name."""
         self._count_time()
         own = self._own()
         found: dict[str, Any] = {"spent": {"gpu_s": own.gpu_s, "wall_s": own.wall_s}}
-        if not self.capped:
-            return found
-        spent = self.whole.amounts(self._limits)
-        speed = self._tokens_per_s
-        seconds = self._to_come / speed if speed else (None if self._to_come else 0.0)
-        to_come = Spent(
-            tokens=self._to_come, gpu_s=self._gpus * (seconds or 0.0), wall_s=seconds or 0.0
-        )
-        expected = (self.whole + to_come).amounts(self._limits)
-        timed = seconds is None
-        found["limits"] = {
-            name: {
-                "spent": spent[name],
-                "expected": None if timed and name != "completion_tokens" else expected[name],
-                "cap": cap,
-            }
-            for name, cap in self._limits.caps.items()
-        }
+        if caps := self._limits.caps:
+            spent = self.whole.amounts(self._limits)
+            found["limits"] = {n: {"spent": spent[n], "cap": cap} for n, cap in caps.items()}
         return found
 
     @property
     def _gpus(self) -> float:
         return sum(self._replicas[role] * pool.gpus for role, pool in self._pools.items())
-
-    @property
-    def _tokens_per_s(self) -> float:
-        return self._tokens / self._drew_s if self._drew_s else 0.0
 
     def _own(self) -> Spent:
         return Spent(tokens=self._tokens, gpu_s=self._gpu_s, wall_s=self._looked - self._began)
@@ -158,8 +110,6 @@ class Spending:
         passed_s, self._looked = now - self._looked, now
         if self._engines_up:
             self._gpu_s += passed_s * self._gpus
-        if self._drawing:
-            self._drew_s += passed_s
 
 
 class RunFailedError(MarkovScaleError, RuntimeError):

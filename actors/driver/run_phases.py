@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,14 +98,9 @@ class RunPhases:
                 return True
         return False
 
-    def work(self, phase: int, tokens_left: float = math.inf) -> list[Row]:
+    def work(self, phase: int) -> list[Row]:
         """The chains of a phase that are left, in the order in which they should start; what is
-        recorded of them is written for the controllers.
-
-        Args:
-            phase: its number.
-            tokens_left: completion tokens that the run may still spend.
-        """
+        recorded of them is written for the controllers."""
         names, means = with_retries(self._recorded, "read the journal")
         work = phase_work(
             self._strategies,
@@ -115,7 +109,6 @@ class RunPhases:
             self._statistics(),
             self._done(),
             means,
-            tokens_left,
         )
         if work:
             wanted = [(r["strategy"], r["benchmark"], r["question_id"]) for r in work]

@@ -8,7 +8,6 @@ the better forecast of what it will draw.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,16 +53,12 @@ class Forecast:
         """Completion tokens of the whole chain, > 0."""
         return self.completions * self.tokens_each
 
-    def rounds_left(self, drawn: Sequence[Observation]) -> int:
-        """Completions that are still to come, given what came so far: one at least for a chain that
-        goes on. Failed requests are no completions."""
-        return max(1, self.completions - sum(isinstance(o, Completion) for o in drawn))
-
     def remaining(self, drawn: Sequence[Observation]) -> float:
-        """Completion tokens that are still to come, > 0, given what came so far."""
+        """Completion tokens that are still to come, > 0, given what came so far: one completion at
+        least for a chain that goes on. Failed requests are no completions."""
         made = [o.completion_tokens for o in drawn if isinstance(o, Completion)]
         each = sum(made) / len(made) if any(made) else self.tokens_each
-        return self.rounds_left(drawn) * each
+        return max(1, self.completions - len(made)) * each
 
 
 def forecast(
@@ -128,7 +123,6 @@ SCHEMA = pa.schema(
         *QUESTION_SCHEMA,
         pa.field("expected_completions", pa.int32(), nullable=False),
         pa.field("expected_tokens", pa.float64(), nullable=False),  # of the whole chain
-        pa.field("turn", pa.float64(), nullable=False),  # who has most is let in first
     ]
 )
 
@@ -154,21 +148,17 @@ def phase_work(
     statistics: Mapping[tuple[str, str], ByBenchmark],
     done: set[OutcomeKey],
     mean_tokens: Mapping[str, float] | None = None,
-    tokens_left: float = math.inf,
 ) -> list[Row]:
-    """The rows of a phase that have no outcome yet, longest expected chain first; where the caps of
-    the run do not let all of them end, the shortest until it has an answer first.
+    """The rows of a phase that have no outcome yet, longest expected chain first.
 
     Args:
         statistics: by (strategy, phase name), then by benchmark.
         done: keys of the outcomes that exist.
         mean_tokens: of a completion so far, by benchmark
             (`pipeline.planning.phase_work.running_means`).
-        tokens_left: completion tokens that may still be spent.
     """
     means = mean_tokens or {}
     rows: list[Row] = []
-    until_answer: list[float] = []
     for label, strategy in strategies.items():
         phases = strategy.phases()
         if phase >= len(phases):
@@ -184,20 +174,15 @@ def phase_work(
             expected = forecast(
                 current.strategy, question, of_benchmark, means.get(row["benchmark"])
             )
-            whole = expected.completions if current.answers else strategy.n
-            until_answer.append(max(whole, expected.completions) * expected.tokens_each)
             rows.append(
                 {
                     **row,
                     "strategy": label,
                     "expected_completions": expected.completions,
                     "expected_tokens": expected.tokens,
-                    "turn": expected.tokens,
                 }
             )
-    if sum(row["expected_tokens"] for row in rows) > tokens_left:
-        rows = [{**row, "turn": -need} for row, need in zip(rows, until_answer, strict=True)]
-    rows.sort(key=lambda row: -row["turn"])  # stable: arrival order among equals
+    rows.sort(key=lambda row: -row["expected_tokens"])  # stable: arrival order among equals
     return rows
 
 

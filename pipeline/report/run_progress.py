@@ -164,7 +164,7 @@ def _to_come(strategy: Strategy, questions: Sequence[Seen], cell: Cell | None) -
 
 def _limits(run: RunData) -> dict[str, Mapping[str, float | None]]:
     told: Mapping[str, Any] = next((r["limits"] for r in run.metrics[::-1] if "limits" in r), {})
-    unknown = {"spent": None, "expected": None}
+    unknown = {"spent": None}
     caps = run.config.runtime.limits.caps
     return {name: {**told.get(name, unknown), "cap": cap} for name, cap in caps.items()}
 
