@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from jobs.cli import complete
-from jobs.endings import ignore_broken_pipe, in_one_line
+from jobs.endings import in_one_line
 from jobs.supervision import supervised
 
 _PACKAGE = complete.__module__.rpartition(".")[0]
@@ -26,7 +26,6 @@ GROUPS = {
     "run models": {
         "evaluate": "run strategies side by side on benchmarks, live",
         "collect": "record deep pools of completions, once",
-        "suite": "run several configurations as one submission",
         "serve": "answer questions as an OpenAI-compatible endpoint",
         "status": "show how far a run is",
     },
@@ -77,8 +76,6 @@ def main(argv: list[str] | None = None) -> int:
         run = partial(_run, verb, argv[1:])
         if started and verb in DRIVERS:
             return supervised(run)
-        if started and verb == "suite":
-            ignore_broken_pipe()
         return run()
     if first == "--version":
         print(version())

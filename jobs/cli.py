@@ -75,15 +75,6 @@ def complete(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser)
 
 
-def same_verbosity(level: int) -> list[str]:
-    """The option that gives another verb the same log level.
-
-    Args:
-        level: as parsed by a `VerbParser`.
-    """
-    return {logging.WARNING: ["-q"], logging.DEBUG: ["-v"]}.get(level, [])
-
-
 def at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     """An argparse type: a whole number from `least` to `most`."""
     must = f">= {least}" if most == 2**63 - 1 else f"from {least} to {most}"

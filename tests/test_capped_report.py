@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import report, status, suite
+from jobs import report, status
 from jobs.results import write_summary
 from jobs.tables import print_summary
 from pipeline.planning.run_caps import Capped
@@ -85,12 +85,3 @@ def test_status_says_so_until_an_attempt_begins(
     assert "capped" not in after
     assert "completion_tokens 20,113 of 30,000 spent" in after
     assert read_run(capped.address).capped is None
-
-
-@pytest.mark.parametrize(
-    ("statuses", "worst"),
-    [([0, 3], 3), ([3, 1], 1), ([3, 75, 1], 75), ([0, 0], 0), ([0, -9], -9), ([3, 2], 2)],
-)
-def test_of_several_runs_a_capped_one_counts_least(statuses: list[int], worst: int) -> None:
-    """It is not done, yet nothing went wrong; a killed one is worse."""
-    assert max(statuses, key=suite._weight) == worst

@@ -71,20 +71,3 @@ async def test_a_report_that_was_overtaken_takes_nothing_back() -> None:
 
     wanted = ("rounds", "held_s", "in_flight", "fatal")
     assert [totals[key] for key in wanted] == [9, 2.0, 0, "disk full"]
-
-
-async def test_a_cap_is_divided_among_controllers_and_what_the_dead_held_is_free() -> None:
-    """A successor gets what its predecessor had not spent; so do controllers of a later phase."""
-    watch = RunMonitor()
-    free = await watch.allot(name("a"), 0.0, 0.0, True, 40.0)
-    await watch.cap(100.0, 80.0, 2)
-    a, b = [await watch.allot(name(slot), 0.0, 0.0, True, 40.0) for slot in ("a", "b")]
-    restarted = await watch.allot(name("a", life=2), 0.0, 0.0, True, 30.0)
-    to_come = (await watch.totals())["tokens_to_come"]
-    later = await watch.allot(name("c", phase=1), 0.0, 0.0, True, 10.0)
-
-    assert free == (float("inf"), float("inf"))
-    assert (a, b, restarted) == ((50.0, 40.0), (50.0, 40.0), (50.0, 40.0))
-    assert to_come == 70.0
-    assert later == (50.0, 40.0)
-    assert (await watch.totals())["tokens_to_come"] == 10.0

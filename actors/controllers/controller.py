@@ -27,7 +27,6 @@ from actors.controllers.journal_writer import JournalError, JournalWriter, no_me
 from actors.engines.chat_wire import unforged
 from actors.engines.hosts import clients_of
 from actors.routing.calls import GENERATOR, JUDGE, EnginePool, GenerateCall
-from actors.routing.spans import spans
 from actors.routing.transport import EnginesAddress
 from pipeline.answers.graders import GraderSettings, verdict_of
 from pipeline.answers.verdict import Verdict
@@ -97,8 +96,6 @@ class Controller:
             yield outcome
         if chains.idle:
             await self._send_report()  # the actor may be gone before the next second
-            if (traced := spans()) is not None:
-                await asyncio.to_thread(traced.flush)
 
     def _start(self) -> Chains:
         """What needs the event loop; runs at the first row, before anything awaits."""
@@ -121,7 +118,7 @@ class Controller:
         self._grading = GradingPool(workers=runtime.grading_workers)
         self._graders = {source.name: source.graded_by for source in science.benchmarks}
         models = {role: model.model for role, model in science.models.items()}
-        pools = clients_of(self._engines, runtime.requests, models)
+        pools = clients_of(self._engines, runtime.requests)
         self._generator = pools[GENERATOR]
         headline = headlines_of(science, self._phase)
         self._fatal: str | None = None

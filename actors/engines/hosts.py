@@ -6,7 +6,6 @@ A new host is a class that takes a `PoolSpec` (`Host`), a transport
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any, NamedTuple, Protocol
@@ -122,9 +121,7 @@ def hosting_of(runtime: RuntimeConfig, role: str) -> Hosting:
     return HOSTS["actors"]
 
 
-def clients_of(
-    engines: EnginesAddress, settings: RequestConfig, models: Mapping[str, str] | None = None
-) -> dict[str, EngineClient]:
+def clients_of(engines: EnginesAddress, settings: RequestConfig) -> dict[str, EngineClient]:
     """By role, clients of the engines that `actors.engines.launch.start_engines` described.
 
     Must be called on the event loop that will use them.
@@ -132,10 +129,8 @@ def clients_of(
     Args:
         engines: where they are.
         settings: of requests.
-        models: their names by role, for traces.
     """
-    named = models or {}
     return {
-        role: EngineClient(transport_to(address, settings), settings, role, named.get(role, role))
+        role: EngineClient(transport_to(address, settings), settings, role)
         for role, address in engines.pools.items()
     }

@@ -20,7 +20,6 @@ from typing import Any
 
 from actors.routing.bundles import fresh_id
 from actors.routing.calls import ROLES, A, Call
-from actors.routing.spans import spans
 from actors.routing.transport import NoReplicaError, Placed, ReplicaLostError, Transport
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import ErrorKind
@@ -62,13 +61,10 @@ class TryAccount:
 class EngineClient:
     """One pool of engines behind one call: an `EnginePool`."""
 
-    def __init__(
-        self, transport: Transport, settings: RequestConfig, role: str, model: str = ""
-    ) -> None:
+    def __init__(self, transport: Transport, settings: RequestConfig, role: str) -> None:
         self._transport = transport
         self._settings = settings
-        self._role, self._model = role, model
-        self._spans = spans()
+        self._role = role
         self._deadline_s = ROLES[role].deadline_s(settings)
         self._can_isolate = transport.isolates and settings.attempts > 1
         self._quarantine = asyncio.Lock()
@@ -82,14 +78,6 @@ class EngineClient:
         if not isinstance(call, ROLES[self._role].call):
             raise TypeError(f"a {self._role} serves another call, got {type(call).__name__}")
         self.counters["calls"] += 1
-        if self._spans is None:
-            return await self._call(call)
-        with self._spans.of(call, self._model) as span:
-            outcome = await self._call(call)
-            span.set_outcome(outcome)
-            return outcome
-
-    async def _call(self, call: Call[A]) -> A | Failure:
         account = TryAccount()
         avoid: set[str] = set()
         turned_away: float | None = None
