@@ -27,6 +27,8 @@ _SOCKET_OF, _SOCKET = "/ray/session_2026-01-01_00-00-00_000000_", "/sockets/plas
 class ClusterError(MarkovScaleError, RuntimeError):
     """Ray could not be started or joined."""
 
+    status, ending = 75, "stopped"
+
 
 def start_ray(runtime: RuntimeConfig, own: Sequence[str] = ()) -> None:
     """Join the cluster that the configuration or the environment names, else start Ray here.

@@ -23,8 +23,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobs.cli import VerbParser, add_run_options, log_to_stderr
+from jobs.endings import in_one_line
 from jobs.supervision import supervised
-from pipeline.core.errors import ConfigError, DataError
+from pipeline.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipeline.replay.pools import CompletionPool
@@ -66,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
@@ -76,29 +78,23 @@ def main(argv: list[str] | None = None) -> int:
     from pipeline.replay.pool_export import export_pool
 
     log_to_stderr(arguments.level)
-    try:
-        if arguments.export:
-            source, target = arguments.export
-            rows = export_pool(
-                RunDir.open(source),
-                target,
-                texts=not arguments.no_texts,
-                licence=arguments.licence,
-            )
-            print(f"{rows:,} completions of {source} written to {target}")
-            return 0
-        if arguments.pool and arguments.resume:
-            raise ConfigError(
-                "--from must come with a new run, got --resume: it has a pool already"
-            )
-        pool = pool_to_go_on_from(arguments.pool) if arguments.pool else None
-        run, config, attempt = opened_run(arguments, partial(_shape, arguments, pool))
-        if pool is not None:
-            print(f"{carry_over(pool, run, config):,} completions taken over from {pool.address}")
-            attempt = run.resume(config)
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    if arguments.export:
+        source, target = arguments.export
+        rows = export_pool(
+            RunDir.open(source),
+            target,
+            texts=not arguments.no_texts,
+            licence=arguments.licence,
+        )
+        print(f"{rows:,} completions of {source} written to {target}")
+        return 0
+    if arguments.pool and arguments.resume:
+        raise ConfigError("--from must come with a new run, got --resume: it has a pool already")
+    pool = pool_to_go_on_from(arguments.pool) if arguments.pool else None
+    run, config, attempt = opened_run(arguments, partial(_shape, arguments, pool))
+    if pool is not None:
+        print(f"{carry_over(pool, run, config):,} completions taken over from {pool.address}")
+        attempt = run.resume(config)
     status = execute(run, config, attempt)
     if status == 0:
         print_suitability(run.address)

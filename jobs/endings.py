@@ -11,18 +11,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO, cast
 
-from pipeline.core.errors import ConfigError, DataError, MarkovScaleError, ReplayMissError
+from pipeline.core.errors import MarkovScaleError
 
 EXIT_RESUMABLE = 75  # EX_TEMPFAIL: try again later
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # as shells say it of SIGINT and of SIGPIPE
 
 
 def in_one_line(job: Callable[..., int]) -> Callable[..., int]:
-    """A job whose errors end it with one line and a status.
-
-    Files and values that cannot be used are 2, what else this project raises is 1, Ray's errors are
-    75, and a reader of its output that is gone is 141, without a word.
-    """
+    """A job whose errors end it with one line and a status (`ended_by`)."""
 
     @functools.wraps(job)
     def main(argv: Sequence[str] | None = None) -> int:
@@ -31,25 +27,43 @@ def in_one_line(job: Callable[..., int]) -> Callable[..., int]:
             status = job(argv)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except (ConfigError, DataError, ReplayMissError) as error:
-            return _ended(2, f"error: {error}")
-        except MarkovScaleError as error:  # such as: no Ray at that address
-            return _ended(1, f"failed: {error}")
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                return _ended(EXIT_BROKEN_PIPE)
-            return _ended(2, f"error: {error}")
-        except MemoryError:
-            return _ended(1, "failed: this process has no memory left")
-        except KeyboardInterrupt:
-            return _ended(EXIT_INTERRUPTED)
-        except Exception as error:
-            if not is_of_ray(error):
-                raise
-            return _ended(EXIT_RESUMABLE, f"stopped: Ray failed ({named(error)}); start it again")
+        except (Exception, KeyboardInterrupt) as error:
+            return ended_by(error)
         return status
 
     return main
+
+
+def ended_by(error: BaseException, run: str | None = None) -> int:
+    """Prints the line of an error that ends a job; returns the exit status.
+
+    Errors of this project have their own. Files that cannot be used are 2, or 1 while a run is at
+    work; Ray's errors are 75; a reader of the output that is gone is 141, without a word.
+
+    Args:
+        error: what ended it; a bug is raised again, for its traceback.
+        run: address of the run that a resume would go on with.
+    """
+    match error:
+        case MarkovScaleError():
+            status, why = error.status, f"{error.ending}: {error}"
+        case OSError(errno=errno.EPIPE):
+            status, why = EXIT_BROKEN_PIPE, ""
+        case OSError():
+            status, why = (2, f"error: {error}") if run is None else (1, f"failed: {error}")
+        case MemoryError():
+            status, why = 1, "failed: this process has no memory left"
+        case KeyboardInterrupt():
+            status, why = EXIT_INTERRUPTED, ""
+        case _ if is_of_ray(error):
+            status, why = EXIT_RESUMABLE, f"stopped: Ray failed ({named(error)})"
+        case _:
+            raise error
+    if why and run is not None and "--resume" not in why:
+        why += f"; resume with --resume {run}"
+    elif run is None and status == EXIT_RESUMABLE:
+        why += "; start it again"
+    return _ended(status, why)
 
 
 def is_of_ray(error: BaseException) -> bool:

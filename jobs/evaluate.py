@@ -21,9 +21,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jobs.cli import VerbParser, add_run_options, log_to_stderr
-from jobs.endings import EXIT_RESUMABLE, is_of_ray, named
+from jobs.endings import ended_by, in_one_line
 from jobs.supervision import explained, resumable, supervised
-from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from pipeline.core.errors import ConfigError, MarkovScaleError
 
 if TYPE_CHECKING:
     from jobs.trackers import Tracker
@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
@@ -62,12 +63,8 @@ def main(argv: list[str] | None = None) -> int:
     from jobs.trackers import tracker_of
 
     log_to_stderr(arguments.level)
-    try:
-        tracker = tracker_of(arguments.tracker)
-        run, config, attempt = opened_run(arguments, advised(arguments))
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    tracker = tracker_of(arguments.tracker)
+    run, config, attempt = opened_run(arguments, advised(arguments))
     return execute(run, config, attempt, tracker)
 
 
@@ -97,26 +94,16 @@ def advised(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] |
 
 def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | None = None) -> int:
     """Take an attempt of a run to its end and print what came out; returns the exit status."""
-    from jobs.cluster import ClusterError, start_ray
+    from jobs.cluster import start_ray
     from jobs.priors import fill_priors
+    from jobs.progress import Progress
+    from jobs.results import write_summary
     from jobs.tables import print_summary
     from jobs.trackers import Tracking
     from pipeline.config.strategies import own_modules, strategies_of
     from pipeline.planning.phase_work import phase_count
 
     resumable(run.address)
-    try:
-        start_ray(config.runtime, own_modules(config.science))
-    except ClusterError as error:
-        print(f"stopped: {error}; resume with --resume {run.address}", file=sys.stderr)
-        return EXIT_RESUMABLE
-
-    from actors.driver.driver import Attempt
-    from actors.driver.limits import RunCappedError
-    from actors.driver.signals import RunInterruptedError, Signals
-    from jobs.progress import Progress
-    from jobs.results import write_summary
-
     phases = phase_count(strategies_of(config.science))
     progress, status, capped = Progress(run.address, phases), 0, None
     tracking = Tracking(tracker, run, config)
@@ -126,34 +113,15 @@ def execute(run: RunDir, config: RunConfig, attempt: int, tracker: Tracker | Non
         tracking(row)
 
     try:
+        start_ray(config.runtime, own_modules(config.science))  # before Ray is imported
+        from actors.driver.driver import Attempt
+        from actors.driver.signals import Signals
+
         with Signals(f"resume with --resume {run.address}").installed():
             fill_priors(run, config)
         Attempt(run, config, attempt, tell).execute()
-    except RunInterruptedError as error:
-        print(f"stopped: {error}", file=sys.stderr)
-        status = EXIT_RESUMABLE
-    except RunCappedError as error:
-        print(f"capped: {error}", file=sys.stderr)
-        status, capped = EXIT_CAPPED, error.cap
-    except ConfigError as error:
-        print(f"error: {error}; resume with --resume {run.address}", file=sys.stderr)
-        status = 2
-    except MarkovScaleError as error:
-        print(f"failed: {error}", file=sys.stderr)
-        status = 1
-    except OSError as error:
-        print(f"failed: {error}; resume with --resume {run.address}", file=sys.stderr)
-        status = 1
-    except MemoryError:
-        told = f"failed: the driver has no memory left; resume with --resume {run.address}"
-        print(told, file=sys.stderr)
-        status = 1
     except Exception as error:
-        if not is_of_ray(error):
-            raise
-        told = f"stopped: Ray failed ({named(error)}); resume with --resume {run.address}"
-        print(told, file=sys.stderr)
-        status = EXIT_RESUMABLE
+        status, capped = ended_by(error, run.address), getattr(error, "cap", None)
     finally:
         progress.close()
     if status not in (0, EXIT_CAPPED):

@@ -21,9 +21,9 @@ import sys
 from datetime import UTC, datetime
 
 from jobs.cli import VerbParser, add_set_option, log_to_stderr, shipped_config
-from jobs.endings import EXIT_RESUMABLE, named
-from jobs.supervision import explained, supervised
-from pipeline.core.errors import ConfigError, DataError, MarkovScaleError
+from jobs.endings import in_one_line
+from jobs.supervision import supervised
+from pipeline.core.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -64,26 +64,15 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+@in_one_line
 def main(argv: list[str] | None = None) -> int:
     """Run the job; returns the exit status."""
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
-    try:
-        return _serve(arguments)
-    except (ConfigError, DataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (MarkovScaleError, OSError) as error:
-        print(f"failed: {error}", file=sys.stderr)
-        return 1
-
-
-def _serve(arguments: argparse.Namespace) -> int:
     from actors.serving.app import digest_of
     from actors.serving.record import begin_record
     from actors.serving.served_models import BENCHMARK, served_models
-    from jobs.cluster import ClusterError, check_ray_folder, start_ray
-    from jobs.priors import predictor_of
+    from jobs.cluster import check_ray_folder, start_ray
     from pipeline.config.run import RunConfig
     from pipeline.config.strategies import own_modules
     from pipeline.store.storage import resolve
@@ -102,7 +91,6 @@ def _serve(arguments: argparse.Namespace) -> int:
             f"{', '.join(caps)}"
         )
     models = served_models(config.science)
-    predictor = predictor_of(config)
     for sentence in config.warnings():
         logger.warning("%s", sentence)
     for name, why in models.refused.items():
@@ -127,15 +115,11 @@ def _serve(arguments: argparse.Namespace) -> int:
             begin_record(record, config, models.served)
         except OSError as error:
             raise ConfigError(f"--record must be a folder to write to, got {error}") from error
-    try:
-        start_ray(config.runtime, own_modules(config.science))
-    except ClusterError as error:
-        print(f"stopped: {error}; start it again", file=sys.stderr)
-        return EXIT_RESUMABLE
+    start_ray(config.runtime, own_modules(config.science))
 
     import ray
 
-    from actors.driver.service import EndpointEndedError, Service
+    from actors.driver.service import Service
     from actors.driver.signals import RunInterruptedError
 
     address = f"http://{_in_url(arguments.host)}:{arguments.port}/v1"
@@ -151,21 +135,12 @@ def _serve(arguments: argparse.Namespace) -> int:
         key_digest=None if key is None else digest_of(key),
         queue=arguments.queue,
         record=record,
-        predictor=predictor,
         cors=tuple(arguments.cors),
     )
     try:
         service.execute(ready)
     except RunInterruptedError as error:
         print(f"stopped: {error}", file=sys.stderr)
-    except EndpointEndedError as error:
-        print(f"stopped: {error}; start it again", file=sys.stderr)
-        explained(EXIT_RESUMABLE)
-        return EXIT_RESUMABLE
-    except ray.exceptions.RayError as error:
-        print(f"stopped: Ray failed ({named(error)}); start it again", file=sys.stderr)
-        explained(EXIT_RESUMABLE)
-        return EXIT_RESUMABLE
     finally:
         ray.shutdown()
     return 0

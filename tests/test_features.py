@@ -40,15 +40,13 @@ def batch() -> pa.Table:
     return pa.table({"digest": [digest_of(m) for m in messages], "messages": messages})
 
 
-def actor(backend: str, pooling: str = "last") -> FeatureActor:
+def actor(pooling: str) -> FeatureActor:
     """The actor's class in this process, on the tiny generator."""
     model = GeneratorModel(model=TINY, dtype="float32", max_model_len=512)
     pool = PoolConfig.model_validate(
         {"num_gpus": 0, "num_cpus": 1, "engine": {"max_num_batched_tokens": 512}}
     )
-    return FeatureActor(
-        model.model_dump(mode="json"), pool.model_dump(mode="json"), pooling, backend
-    )
+    return FeatureActor(model.model_dump(mode="json"), pool.model_dump(mode="json"), pooling)
 
 
 def features(table: pa.Table) -> np.ndarray:
@@ -73,27 +71,21 @@ def one_by_one(pooling: str) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean"])
-def test_transformers_gives_the_last_layers_states_of_the_prompt(pooling: str) -> None:
-    """Batched with padding or alone, the states are the same."""
-    made = actor("transformers", pooling)(batch())
-
-    assert made["digest"].to_pylist() == batch()["digest"].to_pylist()
-    np.testing.assert_allclose(features(made), one_by_one(pooling), atol=2e-5)
-
-
 @pytest.mark.vllm
 @pytest.mark.parametrize("pooling", ["last", pytest.param("mean", marks=pytest.mark.slow)])
 @pytest.mark.slow
-def test_vllm_gives_the_same_states(pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_layers_states_of_the_prompt(
+    pooling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """vLLM's pooling runner agrees with transformers, neither normalised nor cut."""
     from actors.engines.vllm_setup import environment
 
     for name, value in environment(PoolConfig(num_gpus=0, num_cpus=1)).items():
         monkeypatch.setenv(name, value)
-    made = features(actor("vllm", pooling)(batch()))
+    made = actor(pooling)(batch())
 
-    np.testing.assert_allclose(made, one_by_one(pooling), atol=1e-3)
+    assert made["digest"].to_pylist() == batch()["digest"].to_pylist()
+    np.testing.assert_allclose(features(made), one_by_one(pooling), atol=1e-3)
 
 
 def test_a_cache_is_kept_by_backbone_and_pooling(tmp_path: Path) -> None:

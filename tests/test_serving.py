@@ -501,22 +501,6 @@ async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> No
     assert (replayed.outcomes, replayed.unused, replayed.differences) == (120, 0, ())
 
 
-async def test_a_predictor_is_asked_for_each_question(tmp_path: Path) -> None:
-    """Its p0, a and b are those that the strategy believes, and those of the record."""
-
-    async def fill(row: dict[str, Any]) -> dict[str, Any]:
-        return {**row, "p0": len(row["text"]) / 10, "p0_source": "predictor", "a": 0.2, "b": 0.4}
-
-    own = config(tmp_path, ["markovscale_star"], priors={"predictor": "some"})
-    async with endpoint(own, record=tmp_path / "record", priors=fill) as served:
-        for text in ("1+1?", "1+1+1?"):
-            answer = (await served.post(messages=[{"role": "user", "content": text}])).json()
-            told = answer["markovscale"]
-            believed = (len(text) / 10, "predictor", 0.2, 0.4)
-            assert tuple(told[n] for n in ("p0", "p0_source", "a", "b")) == believed
-    assert not replay_run(RunDir.open(str(tmp_path / "record" / "markovscale_star"))).differences
-
-
 async def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
     """A second life of an endpoint adds to the record of the first; another configuration must
     not."""

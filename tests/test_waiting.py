@@ -95,21 +95,19 @@ def test_what_the_cluster_never_can_hold_is_refused_at_once(cluster, tmp_path):
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        (1.95, r"engines are not up after \d+ s: no node has room yet for [12] x \(0\.1 CPU\)"),
-        (1.75, r"controllers are not up after \d+ s: no node has room yet for .*1 x \(0\.1 CPU\)"),
+        (1.95, r"engines are not up after \d+ s: they load, or wait for a node"),
+        (1.75, r"controllers are not up after \d+ s: they load, or wait for a node"),
     ],
 )
 def test_what_others_hold_is_waited_for_aloud(cluster, tmp_path, held, said):
-    """The line says what has no place, what is free and who can help; then the run goes on."""
+    """A line says what is not up; then the run goes on."""
     with holding(cluster.address, held):
         job = run_on(cluster.address, tmp_path)
         until(lambda: re.search(said, job.output()) or not job.running, 180)
         assert job.running, job.output()
     status = job.wait(180)
-    line = re.search(said + r".*", job.output()).group()
 
     assert status == 0, job.output()
-    assert re.search(r"; \S+ of 2 CPU and 1 of 1 GPU are free on 1 node; other jobs must", line)
     assert RunDir.open(str(tmp_path / "runs" / "r")).outcomes().num_rows == 4
 
 
@@ -126,7 +124,7 @@ def test_where_nodes_may_come_nothing_is_refused(tmp_path):
     try:
         pool = {"num_gpus": 4, "num_cpus": 0.1, "replicas": 2}  # one more than may come
         job = run_on(cluster.address, tmp_path, generator=pool)
-        said = r"engines are not up after \d+ s: no node has room yet for 1 x \(0\.1 CPU, 4 GPU\)"
+        said = r"engines are not up after \d+ s"
         until(lambda: re.search(said, job.output()) or not job.running, 180)
         assert job.running, job.output()
         job.kill(signal.SIGTERM)
@@ -135,4 +133,3 @@ def test_where_nodes_may_come_nothing_is_refused(tmp_path):
         cluster.stop()
 
     assert status == 75, job.output()
-    assert re.search(said + r"; .*its autoscaler may add nodes", job.output())

@@ -18,6 +18,8 @@ from pipeline.records.run_dir import RunDir
 class RunCappedError(MarkovScaleError, RuntimeError):
     """A cap of ``runtime.limits`` was reached before every chain had ended."""
 
+    status, ending = 3, "capped"
+
     def __init__(self, name: str, spent: float, cap: float, address: str) -> None:
         self.cap = Capped(name=name, spent=spent, cap=cap)
         super().__init__(

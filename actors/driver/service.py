@@ -18,19 +18,11 @@ from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.driver.admission_control import AdmissionControl, StatsPoller
 from actors.driver.limits import RunFailedError
 from actors.driver.signals import Signals, stop_grace_s, watching
-from actors.engines.launch import Engines, require_room, require_room_for, start_engines
-from actors.serving.deployment import (
-    DEPLOYMENT,
-    EndpointPlan,
-    EndpointReplica,
-    pool_of,
-    start_priors,
-)
+from actors.engines.launch import Engines, require_room_for, start_engines
+from actors.serving.deployment import DEPLOYMENT, EndpointPlan, EndpointReplica
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import RuntimeConfig
 from pipeline.core.errors import ConfigError, MarkovScaleError
-from pipeline.planning.capacity import asks_of, pool_ask
-from pipeline.predictors.heads import Predictor
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +37,8 @@ _CLOSE_S = 60.0  # beyond the grace: for what is recorded
 class EndpointEndedError(MarkovScaleError):
     """The endpoint answers nothing any more though its driver lives: another start may."""
 
+    status, ending = 75, "stopped"
+
 
 class Service:
     """Serves the strategies of a configuration until a signal stops it.
@@ -56,7 +50,6 @@ class Service:
         key_digest: of the API key; None asks for none.
         queue: see `actors.serving.answering.Answering`.
         record: folder of records, made before (`actors.serving.record.begin_record`).
-        predictor: of priors, for the configuration's generator; None where it has none.
         cors: origins of web pages that may read answers.
     """
 
@@ -70,13 +63,12 @@ class Service:
         key_digest: str | None = None,
         queue: int | None = None,
         record: str | None = None,
-        predictor: Predictor | None = None,
         cors: tuple[str, ...] = (),
     ) -> None:
         self._config, self._run_id = config, run_id
         self._host, self._port = host, port
         self._key_digest, self._queue, self._record = key_digest, queue, record
-        self._predictor, self._cors = predictor, cors
+        self._cors = cors
         self._signals = Signals("requests at work, if any, were cut")
 
     def execute(self, ready: Callable[[], object]) -> None:
@@ -93,21 +85,20 @@ class Service:
             ConfigError: where the cluster or its Serve cannot do what is asked for.
         """
         delete_orphans()
-        self._require_room()
+        require_room_for(self._config)
         with (
             self._signals.installed(),
             watching(self._run_id) as watch,
             _proxy(self._host, self._port),
             self._endpoint() as handle,
-            self._priors() as priors,
             self._engines() as engines,
         ):
             self._signals.raising = False
             account = StatsPoller(engines)
             try:
-                handle.begin.remote(engines.address, priors).result()
+                handle.begin.remote(engines.address).result()
                 ready()
-                self._attend(watch, engines, account, lambda: _begin(handle, engines, priors))
+                self._attend(watch, engines, account, lambda: _begin(handle, engines))
             finally:
                 account.close()
                 grace_s = grace_of(self._config.runtime)
@@ -147,26 +138,6 @@ class Service:
                     rounds,
                     totals["completion_tokens"],
                 )
-
-    def _require_room(self) -> None:
-        runtime = self._config.runtime
-        require_room_for(self._config)
-        if self._predictor is not None:
-            models = self._config.science.models
-            own = pool_ask("feature actor", "runtime.features.pool", pool_of(runtime))
-            require_room([*asks_of(runtime, models), own])
-
-    @contextmanager
-    def _priors(self) -> Iterator[str | None]:
-        """The name of the actor that knows the predictor; it loads while engines do."""
-        if self._predictor is None:
-            yield None
-            return
-        name, actor = start_priors(self._config, self._predictor, self._run_id)
-        try:
-            yield name
-        finally:
-            ray.kill(actor)
 
     @contextmanager
     def _engines(self) -> Iterator[Engines]:
@@ -210,14 +181,14 @@ class Service:
             serve.delete(name)
 
 
-def _begin(handle: Any, engines: Engines, priors: str | None) -> None:
+def _begin(handle: Any, engines: Engines) -> None:
     """Let the endpoint begin, where it was started again.
 
     Raises:
         EndpointEndedError: where it has ended for good.
     """
     try:
-        trouble = handle.begin.remote(engines.address, priors).result(timeout_s=_CLOSE_S)
+        trouble = handle.begin.remote(engines.address).result(timeout_s=_CLOSE_S)
     except (TimeoutError, ray.exceptions.RayError) as error:
         logger.warning("the endpoint does not answer its driver: %s", type(error).__name__)
         return

@@ -32,6 +32,8 @@ the job passes its own on (`jobs.supervision`)."""
 class RunInterruptedError(MarkovScaleError, RuntimeError):
     """The run was asked to stop; everything durable is kept and it can be resumed."""
 
+    status, ending = 75, "stopped"
+
 
 class Signals:
     """SIGTERM, SIGINT and SIGHUP (the terminal is gone), as a wish to stop.

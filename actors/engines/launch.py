@@ -8,7 +8,6 @@ import logging
 import math
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, MarkovScaleError
 from pipeline.core.protocol import Completion, Priors, Question, Request, Strategy, decisions
 from pipeline.planning.admission import usual
-from pipeline.planning.capacity import Ask, Machine, asks_of, demand_words, free_words, shortage
+from pipeline.planning.capacity import Ask, Machine, asks_of, shortage
 from pipeline.planning.sizing import slots
 
 logger = logging.getLogger(__name__)
@@ -90,18 +89,6 @@ def autoscales() -> bool:
     return any(not name.startswith("node_") for name in types)
 
 
-def demands() -> Mapping[tuple[tuple[str, float], ...], int]:
-    """Processes of the whole cluster that wait for a place, counted by what one takes."""
-    from ray.autoscaler.v2.sdk import get_cluster_status
-
-    status = get_cluster_status(ray.get_runtime_context().gcs_address)
-    waiting: Counter[tuple[tuple[str, float], ...]] = Counter()
-    for demand in status.resource_demands.ray_task_actor_demand:
-        for shape in demand.bundles_by_count:
-            waiting[tuple(sorted(shape.bundle.items()))] += shape.count
-    return waiting
-
-
 class Waiting:
     """Says what is waited for: once after a while, then from time to time.
 
@@ -120,23 +107,10 @@ class Waiting:
         if waited < self._next_s:
             return
         self._next_s = waited + EVERY_S
-        try:
-            unplaced = demands()
-            if not unplaced:
-                logger.info("%s have their places and start, %.0f s so far", self._what, waited)
-                return
-            there, helped = machines(), autoscales()
-            free = ray.available_resources()
-        except ray.exceptions.RayError as error:
-            logger.warning("%s are not up after %.0f s: %s", self._what, waited, error)
-            return
         logger.warning(
-            "%s are not up after %.0f s: no node has room yet for %s; %s; %s",
+            "%s are not up after %.0f s: they load, or wait for a node (ray status shows it)",
             self._what,
             waited,
-            demand_words(unplaced),
-            free_words(there, free),
-            "its autoscaler may add nodes" if helped else "other jobs must free what they hold",
         )
 
 
@@ -147,10 +121,7 @@ def waited_for(what: str) -> Iterator[None]:
 
     def watch() -> None:
         while not over.wait(1):
-            try:
-                waiting.look()
-            except Exception:
-                logger.exception("could not look what is waited for")
+            waiting.look()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from math import ceil
 from typing import Any
@@ -61,7 +61,6 @@ class Answering:
         in_flight: questions that are worked on at once; `limit` changes it.
         queue: requests that may wait beyond those; None takes as many as are worked on.
         record: keeps what was drawn and decided; None keeps nothing.
-        priors: fills in what a predictor says of a question; None where there is none.
     """
 
     def __init__(
@@ -73,7 +72,6 @@ class Answering:
         in_flight: int,
         queue: int | None = None,
         record: Record | None = None,
-        priors: Callable[[Row], Awaitable[Row]] | None = None,
     ) -> None:
         science = config.science
         self.models = served_models(science)
@@ -81,7 +79,7 @@ class Answering:
         self._seed, self._most_tokens = science.seed, science.decoding.max_tokens
         self._prices = config.runtime.prices()
         self._in_flight, self._queue = in_flight, queue
-        self._record, self._priors = record, priors
+        self._record = record
         self._tickets: dict[QuestionKey, Ticket] = {}
         self._keeping: set[asyncio.Task[None]] = set()
         self._chains = Chains(
@@ -169,8 +167,6 @@ class Answering:
         return self._prices.usd({**tokens, "prompt_tokens": read, "completion_tokens": made})
 
     async def _answer(self, ticket: Ticket) -> ChatReply:
-        if self._priors is not None:
-            ticket.question = await self._priors(ticket.question)
         (phase,) = ticket.model.strategy.phases()
         work = Work(
             label=ticket.model.label,

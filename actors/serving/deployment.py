@@ -1,15 +1,12 @@
-"""*EndpointReplica*: the endpoint as one replica of Ray Serve, and the actor of its priors."""
+"""*EndpointReplica*: the endpoint as one replica of Ray Serve."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import ray
 from ray import serve
 from starlette.applications import Starlette
@@ -18,22 +15,14 @@ from actors.cluster.background import supervised
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.controllers.chain_types import RunIdentity
 from actors.controllers.chains import tune_gc
-from actors.engines.actor_host import ray_options
-from actors.engines.feature_actor import FeatureActor
 from actors.engines.hosts import clients_of
 from actors.routing.transport import EnginesAddress
 from actors.serving.answering import Answering
 from actors.serving.app import Endpoint
-from actors.serving.chat_request import ApiError
 from actors.serving.record import Record
 from actors.serving.served_models import served_models
 from pipeline.config.run import RunConfig
-from pipeline.config.runtime import PoolConfig, RuntimeConfig
-from pipeline.predictors.features import digest_of, messages_of
-from pipeline.predictors.heads import Predictor
-from pipeline.predictors.priors import with_predictions
 from pipeline.records.segments import Epoch
-from pipeline.records.trajectory import Row
 
 logger = logging.getLogger(__name__)
 
@@ -79,12 +68,8 @@ class EndpointReplica:
         self._endpoint = Endpoint(self._plan.key_digest, self._why_not, self._plan.cors)
         return self._endpoint.app()
 
-    async def begin(self, engines: EnginesAddress, priors: str | None) -> str | None:
-        """Answer by these engines from now on; called again and again by the driver.
-
-        Args:
-            engines: all of which have started.
-            priors: name of the actor that knows a predictor.
+    async def begin(self, engines: EnginesAddress) -> str | None:
+        """Answer by these engines, which have started, from now on; the driver calls it repeatedly.
 
         Returns:
             Why nothing can be answered any more; None while all is well.
@@ -111,7 +96,6 @@ class EndpointReplica:
             in_flight=engines.in_flight,
             queue=plan.queue,
             record=self._record,
-            priors=None if priors is None else priors_by(priors),
         )
         self._reporting = supervised(self._report, "the report of the endpoint")
         self._endpoint.begin(self._answering)
@@ -152,65 +136,3 @@ class EndpointReplica:
             before = loop.time()
             await asyncio.sleep(_REPORT_EVERY_S)
             lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
-
-
-class PriorsActor:
-    """Fills in what the predictor says.
-
-    Args:
-        config: fields of `RunConfig`, whose generator is the backbone.
-        predictor: for that backbone.
-    """
-
-    def __init__(self, config: dict[str, Any], predictor: Predictor) -> None:
-        self._science, runtime = (checked := RunConfig.parse(config)).science, checked.runtime
-        self._predictor = predictor
-        self._states = FeatureActor(
-            model=self._science.generator.model_dump(mode="json"),
-            pool=pool_of(runtime).model_dump(mode="json"),
-            pooling=predictor.card.pooling,
-            backend=runtime.features.backend,
-        )
-
-    def fill(self, rows: list[Row]) -> list[Row]:
-        """Rows of questions.parquet with their priors, as `jobs.evaluate` would fill them."""
-        asked = [messages_of(self._science.prompts, row["text"]) for row in rows]
-        made = self._states(
-            pa.table({"digest": [digest_of(each) for each in asked], "messages": asked})
-        )
-        features = {
-            (row["benchmark"], row["question_id"]): np.asarray(state.values, dtype=np.float32)
-            for row, state in zip(rows, made["features"], strict=True)
-        }
-        return with_predictions(rows, self._predictor, features, self._science.priors)
-
-
-def pool_of(runtime: RuntimeConfig) -> PoolConfig:
-    """What a feature actor is given."""
-    return runtime.features.pool or runtime.generator
-
-
-def start_priors(config: RunConfig, predictor: Predictor, run_id: str) -> tuple[str, Any]:
-    """An actor that begins to start: its name, and its handle, with which it lives."""
-    name = f"markovscale-{run_id}-priors"
-    actor = ray.remote(PriorsActor).options(
-        name=name, namespace=NAMESPACE, max_restarts=-1, **ray_options(pool_of(config.runtime))
-    )
-    return name, actor.remote(config.model_dump(mode="json"), predictor)
-
-
-def priors_by(name: str) -> Callable[[Row], Awaitable[Row]]:
-    """What asks the actor of a name for the priors of one question."""
-    actor = ray.get_actor(name, namespace=NAMESPACE)
-
-    async def fill(row: Row) -> Row:
-        try:
-            (filled,) = await actor.fill.remote([row])
-        except ray.exceptions.RayActorError as error:
-            raise ApiError(503, "the predictor is being restarted", "no_engine") from error
-        except ray.exceptions.RayTaskError as error:
-            why = f"the predictor failed on this question: {error.cause!r}"
-            raise ApiError(500, why, "predictor") from error
-        return dict(filled)
-
-    return fill

@@ -100,10 +100,7 @@ def served_models(science: ScienceConfig) -> ServedModels:
     Raises:
         ConfigError: where nothing can be served.
     """
-    template = template_question(science)
-    if science.priors.predictor is not None:
-        template |= {"p0": 0.5, "a": 0.5, "b": 0.5}  # it has some for every question
-    question = question_of(template)
+    question = question_of(template_question(science))
     served: dict[str, ServedModel] = {}
     refused: dict[str, str] = {}
     for label, strategy in strategies_of(science).items():
@@ -129,13 +126,18 @@ def served_models(science: ScienceConfig) -> ServedModels:
 
 
 def template_question(science: ScienceConfig) -> Row:
-    """A row of questions.parquet with the priors of every request, as far as no predictor tells.
+    """A row of questions.parquet with the priors of every request.
 
     Raises:
-        ConfigError: where the priors are of single questions that are known beforehand.
+        ConfigError: where the priors are of single questions.
         DataError: where the file of priors cannot be read.
     """
     priors = science.priors
+    if priors.predictor is not None:
+        raise ConfigError(
+            "science.priors.predictor must not be set for jobs.serve, which gives all requests the "
+            f"same a and b, got {priors.predictor}: set science.priors.a and b"
+        )
     if priors.file is not None and not priors.file.endswith(".json"):
         raise ConfigError(
             "science.priors.file must be JSON with a and b for every question, requests are not "

@@ -153,7 +153,6 @@ def _extract(
             "model": config.science.generator.model_dump(mode="json"),
             "pool": pool.model_dump(mode="json"),
             "pooling": pooling,
-            "backend": features.backend,
         },
         compute=ray.data.ActorPoolStrategy(size=pool.replicas),
         batch_size=_BATCH,

@@ -241,13 +241,11 @@ class RequestConfig(Section):
 class FeatureConfig(Section):
     """The phase that makes the features of a predictor, before the engines start."""
 
-    backend: Literal["vllm", "transformers"] = "vllm"
-    """What runs the backbone; vllm splits a large one over the GPUs of a replica."""
     pool: PoolConfig | None = None
     """Actors that make features; None takes number and size of those of `generator`."""
     cache: str | None = None
     """Folder of cached features; None takes ``features`` below `runs`."""
-    former: ClassVar[frozenset[str]] = frozenset(("batch_size",))
+    former: ClassVar[frozenset[str]] = frozenset(("backend", "batch_size"))
 
 
 Fault = Literal[

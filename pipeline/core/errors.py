@@ -37,13 +37,22 @@ class ErrorKind(StrEnum):
 class MarkovScaleError(Exception):
     """Any error this project raises on purpose."""
 
+    status = 1
+    """Exit status of a job that ends with it."""
+    ending = "failed"
+    """Begins the line that the job prints then."""
+
 
 class ConfigError(MarkovScaleError, ValueError):
     """The run's configuration asks for something that cannot be."""
 
+    status, ending = 2, "error"
+
 
 class DataError(MarkovScaleError, ValueError):
     """A file of questions, priors or completions holds something that cannot be read."""
+
+    status, ending = 2, "error"
 
 
 class ProtocolError(MarkovScaleError, ValueError):
@@ -52,6 +61,8 @@ class ProtocolError(MarkovScaleError, ValueError):
 
 class ReplayMissError(MarkovScaleError, LookupError):
     """A replay asked for a completion that was not recorded for that request."""
+
+    status, ending = 2, "error"
 
 
 class EngineError(MarkovScaleError, RuntimeError):

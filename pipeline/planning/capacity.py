@@ -123,23 +123,6 @@ def cluster_words(machines: Sequence[Machine]) -> str:
     return f"{nodes} with {' and '.join(_amounts(total)) or 'nothing'}"
 
 
-def free_words(machines: Sequence[Machine], free: Mapping[str, float]) -> str:
-    """What is free, such as ``3 of 8 CPU and 0 of 4 GPU are free on 2 nodes``."""
-    total = _total(machines)
-    shares = [
-        f"{free.get(name, 0.0):g} of {amount:g} {name}"
-        for name, amount in sorted(total.items())
-        if _is_shown(name)
-    ]
-    nodes = "1 node" if len(machines) == 1 else f"{len(machines)} nodes"
-    return f"{' and '.join(shares)} are free on {nodes}"
-
-
-def demand_words(demands: Mapping[tuple[tuple[str, float], ...], int]) -> str:
-    """Processes that wait for a place, by what one takes."""
-    return ", ".join(f"{count} x ({', '.join(_amounts(dict(s)))})" for s, count in demands.items())
-
-
 _Lacking = tuple[str, list[Ask], list[str]]
 """Why, who lacks it, and what."""
 
