@@ -19,15 +19,17 @@ import resource
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains, tune_gc
 from actors.controllers.journal_writer import JournalWriter
-from actors.engines.hosts import clients_of
 from actors.routing.calls import ROLES
-from actors.routing.transport import EnginesAddress, PoolAddress
+from actors.routing.client import EngineClient
+from benchmarks.in_process import InProcess
 from benchmarks.machine import described
 from pipeline.benchmarks.generated import questions
 from pipeline.config.runtime import RequestConfig
@@ -63,24 +65,24 @@ def works_of(chains: int, rounds: int) -> list[Work]:
     ]
 
 
-def in_process(in_flight: int, script: dict[str, Any]) -> EnginesAddress:
-    """Scripted engines in this process."""
-    pools = {
-        role: PoolAddress(host="process", role=role, at={"scripted": script}) for role in ROLES
-    }
-    return EnginesAddress(pools=pools, in_flight=in_flight, most=in_flight)
+def scripted(script: dict[str, Any]) -> dict[str, EngineClient]:
+    """Clients of scripted engines in this process."""
+    settings = RequestConfig()
+    return {role: EngineClient(InProcess(role, **script), settings, role) for role in ROLES}
 
 
-async def run(works: list[Work], engines: EnginesAddress, folder: str) -> dict[str, Any]:
-    """All chains of `works` by one controller; `engines.in_flight` of them at once."""
+async def run(
+    works: list[Work], in_flight: int, connect: Callable[[], dict[str, EngineClient]], folder: str
+) -> dict[str, Any]:
+    """All chains of `works` by one controller, `in_flight` at once; `connect` gives its clients."""
     journal = JournalWriter(Folder(folder), flush_s=5.0)
     chains = Chains(
         identity=RunIdentity(run="benchmark", attempt=1),
-        pools=clients_of(engines, RequestConfig()),
+        pools=connect(),
         journal=journal,
         grade=_grade,
         recording_of=lambda work: None,
-        in_flight=engines.in_flight,
+        in_flight=in_flight,
     )
     lags: list[float] = []
     watching = asyncio.create_task(_watch(lags))
@@ -149,8 +151,8 @@ def main() -> None:
         rates, cpu = [], []
         for repeat in range(repeats):
             works = works_of(1_000, arguments.rounds)
-            engines = in_process(256, {"reply_chars": arguments.reply_chars})
-            got = asyncio.run(run(works, engines, f"{folder}/rate-{repeat}"))
+            chars = {"reply_chars": arguments.reply_chars}
+            got = asyncio.run(run(works, 256, partial(scripted, chars), f"{folder}/rate-{repeat}"))
             rates.append(got["rounds_per_s"])
             cpu.append(got["cpu_us_a_round"])
             print(f"rate: {got['rounds']} rounds, {got['rounds_per_s']:,.0f}/s, lost {got['lost']}")
@@ -162,7 +164,8 @@ def main() -> None:
             "tokens_per_s": 55 / arguments.latency,
             "slots": arguments.chains,
         }
-        held = asyncio.run(run(works, in_process(arguments.chains, script), f"{folder}/held"))
+        connect = partial(scripted, script)
+        held = asyncio.run(run(works, arguments.chains, connect, f"{folder}/held"))
         print(f"held: {arguments.chains} chains in flight, {held}")
     spread = statistics.pstdev(rates) / statistics.mean(rates) if len(rates) > 1 else 0.0
     print(

@@ -1,4 +1,4 @@
-"""What a call of an engine costs by the way it goes: in process or to a Ray actor.
+"""What a call of an engine that is a Ray actor costs.
 
     python -m benchmarks.hops --quick
     python -m benchmarks.hops --calls 20000 --prompt-bytes 20000 --reply-chars 4500
@@ -20,14 +20,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from benchmarks.control_plane import run, works_of
 from benchmarks.machine import described
 from benchmarks.running import titled
 
-HOSTS = ("process", "actors")
 _AT_ONCE = 64
 _CHAINS_AT_ONCE, _ROUNDS = 256, 8
 _APART_S = 0.02
@@ -88,10 +87,13 @@ async def measure(engines: Any, calls: int, alone: int, prompt: str) -> dict[str
 
 def rounds_of(engines: Any, chains: int) -> dict[str, float]:
     """Scored rounds of one controller: a second, and what they take of it and of the replicas."""
-    at_once = replace(engines, in_flight=_CHAINS_AT_ONCE, most=_CHAINS_AT_ONCE)
+    from actors.engines.hosts import clients_of
+    from pipeline.config.runtime import RequestConfig
+
+    connect = partial(clients_of, engines, RequestConfig())
     held_s = replicas_cpu_s()
     with tempfile.TemporaryDirectory() as folder:
-        got = asyncio.run(run(works_of(chains, _ROUNDS), at_once, folder))
+        got = asyncio.run(run(works_of(chains, _ROUNDS), _CHAINS_AT_ONCE, connect, folder))
     assert not got["lost"], got
     return {
         "rounds_per_s": got["rounds_per_s"],
@@ -106,7 +108,7 @@ def replicas_cpu_s() -> float:
     return sum(sum(replica.cpu_times()[:2]) for replica in replicas.values())
 
 
-def started(host: str, reply_chars: int) -> Any:
+def started(reply_chars: int) -> Any:
     """A scripted generator and a verifier that answer at once."""
     from actors.engines.launch import start_pools
     from pipeline.config.models import GeneratorModel, VerifierModel
@@ -117,7 +119,7 @@ def started(host: str, reply_chars: int) -> Any:
         {
             "generator": pool,
             "verifier": pool,
-            "scripted": {"in_process": host == "process", "reply_chars": reply_chars},
+            "scripted": {"reply_chars": reply_chars},
         }
     )
     models = {
@@ -135,7 +137,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--prompt-bytes", type=int, default=2_000)
     parser.add_argument("--reply-chars", type=int, default=0, help="of working in each reply")
-    parser.add_argument("--hosts", default=",".join(HOSTS), help="comma-separated")
     options = parser.parse_args(argv)
     calls = 1_000 if options.quick else options.calls
     from jobs.cluster import start_ray
@@ -144,20 +145,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     prompt = "12*34+56? " + "x" * options.prompt_bytes
     print(described())
     print(f"{calls} calls, {_AT_ONCE} at once, prompts of {len(prompt):,} bytes", flush=True)
-    figures: dict[str, Any] = {"benchmark": "hops", "calls": calls}
     start_ray(RuntimeConfig())
-    for host in options.hosts.split(","):
-        engines = started(host, options.reply_chars)
-        try:
-            figures[host] = asyncio.run(measure(engines.address, calls, 100, prompt))
-            figures[host] |= rounds_of(engines.address, max(100, calls // 10))
-        finally:
-            engines.stop()
-        print(host, figures[host], flush=True)
-    if set(HOSTS) <= figures.keys():
-        added = figures["actors"]["latency_p50_ms"] - figures["process"]["latency_p50_ms"]
-        figures["actors"]["added_ms"] = added
-    print(json.dumps(figures))
+    engines = started(options.reply_chars)
+    try:
+        figures = asyncio.run(measure(engines.address, calls, 100, prompt))
+        figures |= rounds_of(engines.address, max(100, calls // 10))
+    finally:
+        engines.stop()
+    print(json.dumps({"benchmark": "hops", "calls": calls, **figures}))
 
 
 if __name__ == "__main__":

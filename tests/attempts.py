@@ -23,7 +23,7 @@ def config_of(runs: Path, *, size: int = 6, n: int = 4, **runtime: Any) -> RunCo
                 "generator": {"model": "none"},
                 "verifier": {"model": "none"},
             },
-            "runtime": {"runs": str(runs), "scripted": {"in_process": True}, **runtime},
+            "runtime": {"runs": str(runs), "scripted": {}, **runtime},
         }
     )
 

@@ -34,7 +34,7 @@ def config_file(folder: Path, rows: Sequence[dict[str, Any]], **source: Any) -> 
             "strategies": ["base"],
             "generator": {"model": "none"},
         },
-        "runtime": {"runs": str(folder / "runs"), "scripted": {"in_process": True}},
+        "runtime": {"runs": str(folder / "runs"), "scripted": {}},
     }
     file = folder / "run.yaml"
     file.write_text(json.dumps(values))  # JSON is YAML

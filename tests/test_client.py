@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.engines.scripted import ProcessCall, ProcessTransport
 from actors.routing.bundles import CallServer
 from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall
 from actors.routing.client import EngineClient, grace_s
-from actors.routing.transport import NoReplicaError, PoolAddress
+from actors.routing.transport import NoReplicaError
+from benchmarks.in_process import InProcess, ProcessCall
 from pipeline.config.runtime import RequestConfig
 from pipeline.core.errors import EngineDeadError, ErrorKind
 from pipeline.core.prompts import Message
@@ -25,12 +25,7 @@ def client(
     role: str = "generator", settings: RequestConfig = SETTINGS, **script: Any
 ) -> EngineClient:
     """A client of a scripted engine in this process."""
-    return EngineClient(ProcessTransport(in_process(role, **script)), settings, role)
-
-
-def in_process(role: str, **script: Any) -> PoolAddress:
-    """Where a scripted engine in this process is."""
-    return PoolAddress(host="process", role=role, at={"scripted": {"in_process": True, **script}})
+    return EngineClient(InProcess(role, **script), settings, role)
 
 
 def asks(text: str = "what?", seed: int = 0) -> Request:
@@ -93,7 +88,7 @@ async def test_pauses_between_tries_double_up_to_64_times_the_first(
 
 async def test_a_dead_engine_leaves_tokens_unknown() -> None:
     """Placeholder can say what the lost tries cost: None, not 0."""
-    dying = client(faults={"die": "crash"})
+    dying = client(faults={"die": "dead"})
     outcome = await dying.call(GenerateCall(asks("die")))
 
     assert outcome == Failure(error="replica_lost: scripted (try 3)", completion_tokens=None)
@@ -102,7 +97,7 @@ async def test_a_dead_engine_leaves_tokens_unknown() -> None:
 
 async def test_a_death_on_the_way_is_told_apart_from_known_tokens() -> None:
     """A completion after a death says that one attempt's tokens are unknown."""
-    outcome = await client(faults={"die": "crash"}, fault_times=1).call(
+    outcome = await client(faults={"die": "dead"}, fault_times=1).call(
         GenerateCall(asks("die"), session="s")
     )
 
@@ -153,11 +148,11 @@ async def test_cancelling_reaches_the_engine() -> None:
 async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries() -> None:
     """After two deaths requests go one at a time, so the innocent do not die with the guilty."""
 
-    class Fragile(ProcessTransport):
+    class Fragile(InProcess):
         """An engine in which everything dies that is there when one request kills it."""
 
         def __init__(self) -> None:
-            super().__init__(in_process("generator", tokens=1, tokens_per_s=20.0))
+            super().__init__("generator", tokens=1, tokens_per_s=20.0)
             self.died = asyncio.Event()
 
         async def place(self, call: Call[Any], *, avoid: Any) -> ProcessCall[Any]:
@@ -187,7 +182,7 @@ async def test_a_request_that_kills_its_engine_costs_no_other_request_its_tries(
     assert [type(outcome) for outcome in outcomes] == [Failure] + 8 * [Generated]
 
 
-class OneProcess(ProcessTransport):
+class OneProcess(InProcess):
     """A replica whose process every ``poison`` kills with all that is in it, shared by clients.
 
     A call that is `alone` runs with nothing beside it.
@@ -196,7 +191,7 @@ class OneProcess(ProcessTransport):
     isolates = True
 
     def __init__(self) -> None:
-        super().__init__(in_process("generator", tokens=1, tokens_per_s=20.0))
+        super().__init__("generator", tokens=1, tokens_per_s=20.0)
         self.deaths = 0
         self.died = asyncio.Event()
         self.server = CallServer(self._serve)
@@ -252,7 +247,7 @@ async def test_waiting_for_a_turn_is_not_waiting_for_a_replica() -> None:
     """A call that waited longer for its place than it may without a replica is placed all the same
     where its replica is gone for a moment then."""
 
-    class Away(ProcessTransport):
+    class Away(InProcess):
         """A queue, at whose end nothing lives once."""
 
         places = 0
@@ -264,7 +259,7 @@ async def test_waiting_for_a_turn_is_not_waiting_for_a_replica() -> None:
                 raise NoReplicaError
             return await super().place(call, avoid=avoid)
 
-    away = Away(in_process("generator"))
+    away = Away("generator")
     outcome = await EngineClient(away, SETTINGS, "generator").call(GenerateCall(asks()))
 
     assert isinstance(outcome, Generated)

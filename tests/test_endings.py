@@ -252,7 +252,7 @@ async def test_a_run_without_outcomes_is_no_traceback(tmp_path, capsys):
     ("error", "status", "line"),
     [
         (ray.exceptions.RaySystemError("a\nthe head is gone"), 75, "stopped: Ray failed (RaySys"),
-        (MemoryError(), 1, "failed: the driver has no memory left; resume with"),
+        (MemoryError(), 1, "failed: this process has no memory left; resume with"),
         (OSError(errno.EIO, "Input/output error"), 1, "failed: [Errno 5] Input/output error; res"),
     ],
 )

@@ -12,9 +12,8 @@ from actors.controllers.chain_types import RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.controllers.controller import Controller
 from actors.controllers.journal_writer import JournalError, JournalWriter
-from actors.engines.scripted import ProcessTransport
 from actors.routing.client import EngineClient
-from actors.routing.transport import PoolAddress
+from benchmarks.in_process import InProcess
 from benchmarks.journals import read_journal
 from pipeline.benchmarks.generated import questions
 from pipeline.config.runtime import RequestConfig
@@ -42,9 +41,7 @@ ILL = QUESTIONS[3]
 
 
 def client(role, **script):
-    scripted = {"in_process": True, **script}
-    address = PoolAddress(host="process", role=role, at={"scripted": scripted})
-    return EngineClient(ProcessTransport(address), SETTINGS, role)
+    return EngineClient(InProcess(role, **script), SETTINGS, role)
 
 
 def make_chains(folder, flush_s=0.02, **script):
@@ -86,7 +83,6 @@ async def ended(folder, **script):
     [
         ({"faults": {ILL.text: "bad_request"}}, "bad_request: scripted", True),
         ({"faults": {ILL.text: "error"}}, "engine: scripted (try 2)", True),
-        ({"faults": {ILL.text: "crash"}}, "replica_lost: scripted (try 2)", False),
         ({"faults": {ILL.text: "dead"}}, "replica_lost: scripted (try 2)", False),
         ({"faults": {ILL.text: "hang"}}, "deadline: not within 0.3 s (try 2)", True),
         ({"faults": {ILL.text: "freeze"}}, "deadline: process did not answer in 0.3 s", False),
@@ -95,7 +91,7 @@ async def ended(folder, **script):
         ({"score_faults": {ILL.text: "count"}}, "verifier: verifier: count: ", True),
         ({"score_faults": {ILL.text: "empty"}}, "verifier: verifier: empty: ", True),
         ({"score_faults": {ILL.text: "hang"}}, "verifier: deadline: ", True),
-        ({"score_faults": {ILL.text: "crash"}}, "verifier: replica_lost: ", True),
+        ({"score_faults": {ILL.text: "dead"}}, "verifier: replica_lost: ", True),
     ],
     ids=lambda value: (
         str(next(iter(next(iter(value.values())).values()))) if isinstance(value, dict) else None
@@ -117,7 +113,7 @@ async def test_a_poisonous_question_is_a_row_and_costs_nobody_else(tmp_path, scr
 
 async def test_tries_whose_tokens_nobody_knows_are_counted_in_the_row_and_the_journal(tmp_path):
     """A round that came at the second try says that one try's tokens are unknown: never 0."""
-    rows = await ended(tmp_path, faults={ILL.text: "crash"}, fault_times=1)
+    rows = await ended(tmp_path, faults={ILL.text: "dead"}, fault_times=1)
     journal = read_journal(Folder(str(tmp_path))).table.to_pylist()
 
     assert rows[ILL.question_id]["error"] is None

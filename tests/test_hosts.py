@@ -271,9 +271,15 @@ async def test_controllers_are_sized_for_what_the_kv_cache_may_turn_out_to_hold(
     with scripted({"replicas": 2}, slots=100, kv_tokens=25) as engines:
         small = engines.address
     runtime = RuntimeConfig.model_validate(
-        {"scripted": {"in_process": True}, "controllers": {"in_flight": 33}}
+        {
+            "generator": {"num_gpus": 0, "num_cpus": 0.1},
+            "scripted": {},
+            "controllers": {"in_flight": 33},
+        }
     )
-    fixed = start_pools({"generator": GENERATOR}, runtime, "fixed", 200).address
+    engines = start_pools({"generator": GENERATOR}, runtime, "fixed", 200)
+    fixed = engines.address
+    engines.stop()
 
     assert (small.in_flight, small.most) == (150, 300)
     assert (fixed.in_flight, fixed.most) == (33, 33)

@@ -81,19 +81,13 @@ HOSTS = {
     "actors": Hosting(
         "actors.engines.actor_host:ActorHost", "actors.routing.actor_transport:ActorTransport"
     ),
-    "process": Hosting(
-        "actors.engines.scripted:InProcess",
-        "actors.engines.scripted:ProcessTransport",
-        on_cluster=False,
-    ),
     "endpoint": Hosting(
         "actors.engines.endpoint_host:EndpointHost",
         "actors.engines.endpoint_transport:EndpointTransport",
         on_cluster=False,
     ),
 }
-"""By name; ``process`` is for scripted engines that say ``in_process``, ``endpoint`` for pools that
-have one."""
+"""By name; ``endpoint`` is for pools that have one."""
 
 
 def started(spec: PoolSpec) -> Host:
@@ -114,11 +108,7 @@ def transport_to(address: PoolAddress, settings: RequestConfig) -> Transport:
 
 def hosting_of(runtime: RuntimeConfig, role: str) -> Hosting:
     """What hosts the engines of one role of a run."""
-    if runtime.pools[role].endpoint is not None:
-        return HOSTS["endpoint"]
-    if runtime.scripted is not None and runtime.scripted.in_process:
-        return HOSTS["process"]
-    return HOSTS["actors"]
+    return HOSTS["actors" if runtime.pools[role].endpoint is None else "endpoint"]
 
 
 def clients_of(engines: EnginesAddress, settings: RequestConfig) -> dict[str, EngineClient]:

@@ -1,7 +1,7 @@
 """Scripted engines: stand-ins that answer by rules, behind the same interface as the real ones.
 
 Replies depend on prompt and seed alone. What they make is no measurement of any model: a run with
-them is marked synthetic. They run in actors, or `InProcess` of each caller.
+them is marked synthetic.
 """
 
 from __future__ import annotations
@@ -15,24 +15,19 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any
 
 from actors.cluster.concurrency_limit import Limit
 from actors.engines.engine_stats import EngineStats, Meter
-from actors.routing.calls import ROLES, A, Call, GenerateCall, Generated, ScoreCall, Scored
-from actors.routing.transport import PoolAddress, ReplicaLostError, RouterStats
+from actors.routing.calls import Call, GenerateCall, Generated, ScoreCall, Scored
 from pipeline.benchmarks import generated
-from pipeline.config.runtime import Fault, RequestConfig, Script
+from pipeline.config.runtime import Fault, Script
 from pipeline.core import prm
 from pipeline.core.confidence import Confidence
 from pipeline.core.errors import DataError, EngineDeadError, ErrorKind, VerifierError
 from pipeline.core.protocol import Failure
-
-if TYPE_CHECKING:
-    from actors.engines.hosts import PoolSpec
 
 _EXPRESSION = re.compile(r"\d+(?:[*+-]\d+)+\?|[a-z]=\d+;\S*;\?[a-z]")
 _WORKING = (
@@ -113,65 +108,6 @@ def _uniform(*parts: object) -> float:
     text = "\x1f".join(str(part) for part in parts)
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[:7], "big") / 2**56
-
-
-class InProcess:
-    """The host: the transport makes the engine."""
-
-    def __init__(self, spec: PoolSpec) -> None:
-        self.address = PoolAddress(host="process", role=spec.role, at={"scripted": spec.scripted})
-
-    def wait(self) -> None:
-        """See `Host.wait`."""
-
-    def grow(self) -> bool:
-        """See `Host.grow`; there is nothing to grow."""
-        return False
-
-    def stats(self) -> list[EngineStats]:
-        """See `Host.stats`; each caller's engine counts for itself."""
-        return []
-
-    def stop(self) -> None:
-        """See `Host.stop`."""
-
-
-class ProcessTransport:
-    """The way to an engine of this very process."""
-
-    isolates = False
-
-    def __init__(self, address: PoolAddress, settings: RequestConfig | None = None) -> None:
-        del settings
-        self.engine: Any = resolve_name(ROLES[address.role].scripted)(address.at["scripted"])
-
-    async def place(self, call: Call[A], *, avoid: Collection[str]) -> ProcessCall[A]:
-        """Hand a call to the engine."""
-        del avoid
-        return ProcessCall(self.engine.serve(call))
-
-    def router_stats(self) -> RouterStats | None:
-        """There is nothing to route."""
-        return None
-
-
-class ProcessCall(Generic[A]):
-    """A call of an engine in this process: awaiting it is running it."""
-
-    replica = "process"
-
-    def __init__(self, call: Awaitable[A | Failure]) -> None:
-        self._call = call
-
-    async def result(self) -> A | Failure:
-        """What the engine answered; see `Placed.result`."""
-        try:
-            return await self._call
-        except EngineDeadError as error:
-            raise ReplicaLostError(str(error)) from error
-
-    def abort(self) -> None:
-        """Cancelling `result` has done it."""
 
 
 class GenerationLog:
@@ -290,9 +226,9 @@ class ScriptedEngine:
             held.started = time.monotonic()
             if fault in ("hang", "freeze"):
                 await asyncio.get_running_loop().create_future()
-            if fault == "crash" and not self.script.in_process:
+            if fault == "crash":
                 os._exit(1)
-            if fault in ("crash", "dead"):
+            if fault == "dead":
                 raise EngineDeadError("scripted")
             if seconds:
                 await asyncio.sleep(seconds)

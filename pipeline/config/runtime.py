@@ -259,8 +259,6 @@ that a verifier must never give."""
 class Script(Section):
     """Settings of scripted engines (``runtime.scripted``)."""
 
-    in_process: bool = False
-    """Whether each controller has engines of its own, without Ray in between."""
     p0: float = Field(0.6, ge=0, le=1)
     """P(the first answer is right)."""
     a: float = Field(0.05, ge=0, le=1)
@@ -292,6 +290,7 @@ class Script(Section):
     """Whether completions have a made-up confidence, as ``science.generator.logprobs`` asks for."""
     fault_times: int | None = Field(None, ge=1)
     """How often, in one process, each piece of text provokes its fault; None is always."""
+    former: ClassVar[frozenset[str]] = frozenset(("in_process",))
 
 
 class RuntimeConfig(Section):
