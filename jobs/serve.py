@@ -1,7 +1,7 @@
 """Serve strategies behind an OpenAI-compatible endpoint: a question in, the scaled answer out.
 
     python -m jobs.serve --config configs/laptop.yaml
-    python -m jobs.serve --config configs/laptop.yaml --port 8080 --record runs/served
+    python -m jobs.serve --config configs/laptop.yaml --port 8080
     curl http://127.0.0.1:8000/v1/models
 
 Each strategy of the configuration is a model, such as ``markovscale/chain_asc-8``; docs/serving.md
@@ -50,11 +50,6 @@ def parser() -> argparse.ArgumentParser:
         help="requests that may wait before others are refused with 429 (as many as are worked on)",
     )
     options.add_argument(
-        "--record",
-        metavar="DIR",
-        help="keep what is drawn and decided: a run directory for each model, for jobs.replay",
-    )
-    options.add_argument(
         "--cors",
         metavar="ORIGIN",
         action="append",
@@ -70,12 +65,10 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     log_to_stderr(arguments.level)
     from actors.serving.app import digest_of
-    from actors.serving.record import begin_record
     from actors.serving.served_models import BENCHMARK, served_models
     from jobs.cluster import check_ray_folder, start_ray
     from pipeline.config.run import RunConfig
     from pipeline.config.strategies import own_modules
-    from pipeline.store.storage import resolve
 
     if arguments.queue is not None and arguments.queue < 0:
         raise ConfigError(f"--queue must be >= 0, got {arguments.queue}")
@@ -108,13 +101,6 @@ def main(argv: list[str] | None = None) -> int:
     if key is None and not _is_this_machine(arguments.host):
         logger.warning("whoever reaches %s can use it: %s is not set", arguments.host, KEY)
     check_ray_folder(config.runtime)
-    record = arguments.record
-    if record is not None:
-        record = record if "://" in record else resolve(record)[1]
-        try:
-            begin_record(record, config, models.served)
-        except OSError as error:
-            raise ConfigError(f"--record must be a folder to write to, got {error}") from error
     start_ray(config.runtime, own_modules(config.science))
 
     import ray
@@ -134,7 +120,6 @@ def main(argv: list[str] | None = None) -> int:
         port=arguments.port,
         key_digest=None if key is None else digest_of(key),
         queue=arguments.queue,
-        record=record,
         cors=tuple(arguments.cors),
     )
     try:

@@ -17,16 +17,13 @@ import pytest
 from actors.controllers.chain_types import RunIdentity
 from actors.serving.answering import Answering
 from actors.serving.app import Endpoint, digest_of
-from actors.serving.record import Record, begin_record
-from actors.serving.served_models import served_models
 from jobs.serve import main as serve
 from pipeline.answers import extract
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import Script
-from pipeline.core.errors import ConfigError, ErrorKind
+from pipeline.core.errors import ErrorKind
 from pipeline.core.protocol import Failure
-from pipeline.records.run_dir import RunDir, rows_of
-from pipeline.replay.run import replay_run
+from pipeline.records.run_dir import rows_of
 from tests.live import ScriptedGenerator, ScriptedVerifier, config_of, create, live
 
 STAR, CHAIN = "markovscale/markovscale_star-8", "markovscale/chain_asc-8"
@@ -74,17 +71,11 @@ class Slow(ScriptedGenerator):
 async def endpoint(
     config: RunConfig,
     generator: Any = None,
-    record: Path | None = None,
     key: str | None = None,
     cors: tuple[str, ...] = (),
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """An endpoint over scripted engines, until it is drained."""
-    kept = None
-    if record is not None:
-        models = served_models(config.science).served
-        begin_record(str(record), config, models)
-        kept = Record(str(record), [model.label for model in models.values()], 1, flush_s=0.01)
     answering = Answering(
         config,
         identity=RunIdentity(run="serving", attempt=1),
@@ -92,7 +83,6 @@ async def endpoint(
             "generator": generator or ScriptedGenerator(Script(p0=0.5, a=0.1, b=0.3)),
             "verifier": ScriptedVerifier(),
         },
-        record=kept,
         **{"in_flight": 64, **settings},
     )
     front = Endpoint(None if key is None else digest_of(key), cors=cors)
@@ -105,9 +95,6 @@ async def endpoint(
         )
         yield Served(answering, client, http)
         await answering.drain(5.0)
-    if kept is not None:
-        await kept.close()
-        assert kept.failure is None
 
 
 def config(folder: Path, strategies: list[Any] = STRATEGIES, **science: Any) -> RunConfig:
@@ -468,15 +455,14 @@ async def test_a_failed_strategy_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> None:
-    """120 questions with the seeds of a batch run: the same completions, stops and answers; and
-    the record replays to the same decisions."""
+    """120 questions with the seeds of a batch run: the same completions, stops and answers."""
     kind = "markovscale_star"
     batch_config = config(tmp_path, [kind], size=120)
     run = create(batch_config)
     await live(run)
     outcomes = {row["question_id"]: row for row in rows_of(run.outcomes())}
     questions = rows_of(run.folder.read_table("questions.parquet"))
-    async with endpoint(batch_config, record=tmp_path / "record", queue=120) as served:
+    async with endpoint(batch_config, queue=120) as served:
         answers = await asyncio.gather(
             *(
                 served.client.chat.completions.create(
@@ -497,25 +483,6 @@ async def test_requests_are_decided_as_a_batch_run_decides(tmp_path: Path) -> No
         assert told["answer"] == decided[f"answer_{rule}"]
         assert answer.usage is not None
         assert answer.usage.completion_tokens == decided["completion_tokens"]
-    replayed = replay_run(RunDir.open(str(tmp_path / "record" / kind)))
-    assert (replayed.outcomes, replayed.unused, replayed.differences) == (120, 0, ())
-
-
-async def test_a_record_is_gone_on_with(tmp_path: Path) -> None:
-    """A second life of an endpoint adds to the record of the first; another configuration must
-    not."""
-    place = tmp_path / "record"
-    for _ in range(2):
-        async with endpoint(config(tmp_path), record=place) as served:
-            await asyncio.gather(*(served.post(model=CHAIN) for _ in range(3)))
-    replayed = replay_run(RunDir.open(str(place / "chain_asc")))
-    assert (replayed.outcomes, replayed.differences) == (6, ())
-    with pytest.raises(ConfigError, match=r"science\.seed"):
-        begin_record(
-            str(place),
-            config(tmp_path, seed=7),
-            served_models(config(tmp_path).science).served,
-        )
 
 
 def own_first(completions: Any) -> int:
@@ -524,14 +491,10 @@ def own_first(completions: Any) -> int:
 
 
 async def test_a_rule_of_ones_own_chooses_what_is_answered(tmp_path: Path) -> None:
-    """The reply is the completion that the rule chose, the extension has its answer, and the record
-    has its columns and replays."""
+    """The reply is the completion that the rule chose, and the extension has its answer."""
     asked = config(tmp_path, ["chain_asc"], answer_rule=f"{__name__}:own_first")
-    async with endpoint(asked, record=tmp_path / "record") as served:
+    async with endpoint(asked) as served:
         told = (await served.post(model=CHAIN)).json()["markovscale"]
 
     assert (told["answer_rule"], told["position"]) == ("own_first", 0)
     assert told["answer"] == told["answer_own_first"] == told["round_answers"][0]
-    run = RunDir.open(str(tmp_path / "record" / "chain_asc"))
-    assert rows_of(run.outcomes())[0]["answer_own_first"] == told["answer"]
-    assert replay_run(run).differences == ()

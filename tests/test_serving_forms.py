@@ -18,8 +18,6 @@ from actors.serving.chat_request import ApiError
 from pipeline.answers.voting import clusters
 from pipeline.config.runtime import Script
 from pipeline.core.forms import Form, calls_in
-from pipeline.records.run_dir import RunDir
-from pipeline.replay.run import replay_run
 from tests.live import ScriptedGenerator
 from tests.test_serving import CHAIN, config, endpoint
 
@@ -52,11 +50,11 @@ def called(city: str, more: str = "") -> str:
 
 async def test_votes_over_calls_of_tools_compare_their_values(tmp_path: Path) -> None:
     """Spelling and order of arguments do not count; the elected call comes back as one, whole and
-    streamed; rounds were asked with the tools and without a box, and the record replays."""
+    streamed; rounds were asked with the tools and without a box."""
     other = 'Hm. <tool_call>{"arguments": {"n":2.0,"city":"Bern"}, "name":"weather"}</tool_call>'
     again = called("Bern", ', "n":2')
     says = Says(called("Basel"), called("Bern", ', "n": 2'), other, again)
-    async with endpoint(config(tmp_path), says, record=tmp_path / "record") as served:
+    async with endpoint(config(tmp_path), says) as served:
         ask: dict[str, Any] = {"model": CHAIN, "messages": ASK, "tools": [WEATHER]}
         reply = await served.client.chat.completions.create(**ask)
         says.asked.clear()
@@ -72,7 +70,6 @@ async def test_votes_over_calls_of_tools_compare_their_values(tmp_path: Path) ->
     assert says.asked[0].form == Form.of({"tools": [WEATHER]})
     assert says.asked[0].messages[-1].content == "Weather in Bern?"
     assert "boxed" not in says.asked[1].messages[-1].content
-    assert replay_run(RunDir.open(str(tmp_path / "record" / "chain_asc"))).differences == ()
 
 
 async def test_json_comes_back_as_json(tmp_path: Path) -> None:
@@ -117,20 +114,18 @@ async def test_a_conversation_with_tools_goes_on(tmp_path: Path) -> None:
 )
 async def test_a_request_has_a_budget(tmp_path: Path, fields: dict[str, Any], most: int) -> None:
     """By effort, number, confidence or money, never above the configuration; the bill comes with
-    the answer, and the record holds none that a replay would decide otherwise."""
+    the answer."""
     priced = config(tmp_path)
     limits = priced.runtime.limits.model_copy(update={"price_million_tokens": 1.0})
     runtime = priced.runtime.model_copy(update={"limits": limits})
     priced = priced.model_copy(update={"runtime": runtime})
     says = Says(*(f"\\boxed{{{number % 2}}}" for number in range(8)))
     says = Says("\\boxed{1}") if "target" in str(fields) else says
-    async with endpoint(priced, says, record=tmp_path / "record") as served:
+    async with endpoint(priced, says) as served:
         answer = (await served.post(model=CHAIN, **fields)).json()
     told = answer["markovscale"]
     assert told["completions"] == len(says.asked) == most
     assert told["usd"] == pytest.approx(answer["usage"]["completion_tokens"] / 1e6)
-    if "strategy" not in str(fields):
-        assert replay_run(RunDir.open(str(tmp_path / "record" / "chain_asc"))).outcomes == 0
 
 
 async def test_responses_of_the_newer_api(tmp_path: Path) -> None:

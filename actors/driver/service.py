@@ -16,7 +16,6 @@ from ray import serve
 
 from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.driver.admission_control import AdmissionControl, StatsPoller
-from actors.driver.limits import RunFailedError
 from actors.driver.signals import Signals, stop_grace_s, watching
 from actors.engines.launch import Engines, require_room_for, start_engines
 from actors.serving.deployment import DEPLOYMENT, EndpointPlan, EndpointReplica
@@ -31,7 +30,7 @@ _POLL_S = 0.2
 _LOG_EVERY_S = 60.0
 _LOOK_EVERY_S = 2.0
 _GRACE_S = 30.0
-_CLOSE_S = 60.0  # beyond the grace: for what is recorded
+_CLOSE_S = 60.0  # beyond the grace
 
 
 class EndpointEndedError(MarkovScaleError):
@@ -49,7 +48,6 @@ class Service:
         host, port: where HTTP is listened to, on the head node of the cluster.
         key_digest: of the API key; None asks for none.
         queue: see `actors.serving.answering.Answering`.
-        record: folder of records, made before (`actors.serving.record.begin_record`).
         cors: origins of web pages that may read answers.
     """
 
@@ -62,12 +60,11 @@ class Service:
         port: int,
         key_digest: str | None = None,
         queue: int | None = None,
-        record: str | None = None,
         cors: tuple[str, ...] = (),
     ) -> None:
         self._config, self._run_id = config, run_id
         self._host, self._port = host, port
-        self._key_digest, self._queue, self._record = key_digest, queue, record
+        self._key_digest, self._queue = key_digest, queue
         self._cors = cors
         self._signals = Signals("requests at work, if any, were cut")
 
@@ -79,7 +76,6 @@ class Service:
 
         Raises:
             RunInterruptedError: after a signal while it was still starting.
-            RunFailedError: where the record cannot be written any more.
             EngineError: where an engine does not start.
             EndpointEndedError: where the endpoint has drained for good by itself.
             ConfigError: where the cluster or its Serve cannot do what is asked for.
@@ -121,8 +117,6 @@ class Service:
         while not self._signals.stop:
             time.sleep(_POLL_S)
             totals = ray.get(watch.totals.remote())
-            if totals["fatal"] is not None:
-                raise RunFailedError(f"the record cannot be written: {totals['fatal']}")
             if time.monotonic() - looked >= _LOOK_EVERY_S:
                 begin()
                 looked = time.monotonic()
@@ -160,7 +154,6 @@ class Service:
             config=self._config.model_dump(mode="json"),
             key_digest=self._key_digest,
             queue=self._queue,
-            record=self._record,
             cors=self._cors,
         )
         options: dict[str, Any] = {"num_cpus": controllers.num_cpus}

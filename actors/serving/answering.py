@@ -12,14 +12,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from math import ceil
-from typing import Any
 
 from actors.controllers.chain_types import Counters, Ended, RunIdentity, Work
 from actors.controllers.chains import Chains
 from actors.routing.calls import EnginePool
 from actors.serving.chat_reply import ChatReply, progress_line, reply_of
-from actors.serving.chat_request import ApiError, Budget, ChatRequest
-from actors.serving.record import Record
+from actors.serving.chat_request import ApiError, ChatRequest
 from actors.serving.served_models import ServedModel, served_models, template_question
 from pipeline.config.run import RunConfig
 from pipeline.config.strategies import rules_of
@@ -60,7 +58,6 @@ class Answering:
         pools: of engines, by role.
         in_flight: questions that are worked on at once; `limit` changes it.
         queue: requests that may wait beyond those; None takes as many as are worked on.
-        record: keeps what was drawn and decided; None keeps nothing.
     """
 
     def __init__(
@@ -71,7 +68,6 @@ class Answering:
         pools: Mapping[str, EnginePool],
         in_flight: int,
         queue: int | None = None,
-        record: Record | None = None,
     ) -> None:
         science = config.science
         self.models = served_models(science)
@@ -79,9 +75,7 @@ class Answering:
         self._seed, self._most_tokens = science.seed, science.decoding.max_tokens
         self._prices = config.runtime.prices()
         self._in_flight, self._queue = in_flight, queue
-        self._record = record
         self._tickets: dict[QuestionKey, Ticket] = {}
-        self._keeping: set[asyncio.Task[None]] = set()
         self._chains = Chains(
             identity=identity,
             pools=pools,
@@ -178,8 +172,6 @@ class Answering:
         row = await self._chains.run(work)
         if row is None or ticket.ended is None:
             raise ApiError(503, "the endpoint was stopped", "stopping", retry_after_s=5)
-        if self._record is not None and _is_recorded(ticket):
-            self._keep(self._record.ended(ticket.question, row))
         ended = ticket.ended
         return reply_of(
             ticket.asked,
@@ -198,8 +190,6 @@ class Answering:
         while self._tickets and time.monotonic() < give_up:
             await asyncio.sleep(0.05)
         self._chains.drain()
-        if self._keeping:
-            await asyncio.wait(self._keeping)
 
     def model(self, name: str, label: str | None = None) -> ServedModel:
         """The model of a name, or the one with a strategy's label.
@@ -231,8 +221,6 @@ class Answering:
         ticket = self._tickets.get((row["strategy"], row["benchmark"], row["question_id"]))
         if ticket is not None:
             ticket.progress.put_nowait(progress_line(row))
-        if self._record is not None and (ticket is None or _is_recorded(ticket)):
-            self._record.append(row)
 
     def _close(self, ticket: Ticket) -> None:
         del self._tickets[_key(ticket)]
@@ -244,15 +232,9 @@ class Answering:
         if work.key in self._tickets:
             self._tickets[work.key].ended = ended
 
-    def _keep(self, writing: Any) -> None:
-        """Write on after the answer was given; `drain` waits for it."""
-        task = asyncio.get_running_loop().create_task(writing)
-        self._keeping.add(task)
-        task.add_done_callback(self._keeping.discard)
-
 
 class _Rounds:
-    """The journal of chains whose rounds are shown and perhaps recorded, not waited for."""
+    """The journal of chains whose rounds are shown and not kept."""
 
     reached = ("", -1)
 
@@ -264,17 +246,12 @@ class _Rounds:
         self._append(row)
 
     async def durable(self) -> None:
-        """A record is written after the answer (`Record.ended`)."""
+        """Nothing is kept."""
 
 
 def _key(ticket: Ticket) -> QuestionKey:
     question = ticket.question
     return (ticket.model.label, question["benchmark"], question["question_id"])
-
-
-def _is_recorded(ticket: Ticket) -> bool:
-    """Whether the strategy decides as the configuration says: else a replay would differ."""
-    return replace(ticket.asked.budget, strategy=None) == Budget()
 
 
 async def _no_gold(gold: str, completion: Completion, grader: object) -> str:

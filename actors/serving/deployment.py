@@ -19,8 +19,6 @@ from actors.engines.hosts import clients_of
 from actors.routing.transport import EnginesAddress
 from actors.serving.answering import Answering
 from actors.serving.app import Endpoint
-from actors.serving.record import Record
-from actors.serving.served_models import served_models
 from pipeline.config.run import RunConfig
 from pipeline.records.segments import Epoch
 
@@ -42,8 +40,6 @@ class EndpointPlan:
     key_digest: str | None
     """Of the API key (`actors.serving.app.digest_of`): the key itself stays with the driver."""
     queue: int | None
-    record: str | None
-    """Folder of records."""
     cors: tuple[str, ...] = ()
     """Origins of web pages that may read answers."""
 
@@ -57,7 +53,6 @@ class EndpointReplica:
         self._config = RunConfig.parse(plan.config)
         self._watch = ray.get_actor(monitor_name(plan.run_id), namespace=NAMESPACE)
         self._life: int = ray.get(self._watch.register_writer.remote(DEPLOYMENT))
-        self._record: Record | None = None
         self._trouble: str | None = None
         self._answering: Answering | None = None
         self._reports = 0
@@ -77,9 +72,6 @@ class EndpointReplica:
         if self._answering is not None:
             return self._trouble
         plan, runtime, science = self._plan, self._config.runtime, self._config.science
-        if plan.record is not None:
-            labels = [model.label for model in served_models(science).served.values()]
-            self._record = Record(plan.record, labels, self._life, runtime.journal_flush_s)
         patience_s = min(_NO_REPLICA_S, runtime.requests.no_replica_timeout_s)
         self._answering = Answering(
             self._config,
@@ -95,22 +87,19 @@ class EndpointReplica:
             ),
             in_flight=engines.in_flight,
             queue=plan.queue,
-            record=self._record,
         )
         self._reporting = supervised(self._report, "the report of the endpoint")
         self._endpoint.begin(self._answering)
         return None
 
     async def drain(self, grace_s: float) -> None:
-        """Take no more requests, let those at work finish for `grace_s`, write the record."""
+        """Take no more requests, and let those at work finish for `grace_s`."""
         if self._answering is not None:
             await self._answering.drain(grace_s)
-        if self._record is not None:
-            await self._record.close()
 
     def _why_not(self) -> str | None:
         """Why no request can be answered; None while all is well."""
-        return self._trouble or (None if self._record is None else self._record.failure)
+        return self._trouble
 
     async def _report(self) -> None:
         """Tell the run monitor how it goes, and take how many questions may be at work."""
@@ -120,10 +109,9 @@ class EndpointReplica:
         lag_ms = 0.0
         while True:
             counters = {**self._answering.counters.as_dict(), "loop_lag_ms": lag_ms}
-            fatal = None if self._record is None else self._record.failure
             self._reports += 1
             try:
-                share = await self._watch.report.remote(name, counters, fatal, self._reports)
+                share = await self._watch.report.remote(name, counters, None, self._reports)
                 if share is not None:
                     self._answering.limit(share)
             except ray.exceptions.ActorUnavailableError:

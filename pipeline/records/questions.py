@@ -39,10 +39,8 @@ SCHEMA = pa.schema(
     ]
 )
 
-REQUESTS = SCHEMA.append(pa.field("turns", pa.string())).append(pa.field("form", pa.string()))
-"""Questions that came as requests: earlier turns as JSON, and the form of replies."""
 QUESTIONS_FILE, QUESTIONS_FOLDER = "questions.parquet", "questions"
-"""The questions of a run; further ones, in files of the folder, are of an endpoint."""
+"""The questions of a run; further ones, in files of the folder, are of an earlier version."""
 _NEEDED = ("benchmark", "question_id", "text", "gold", "seed", "p0", "a", "b")
 _MOST_ROW, _MOST_FILE = 1 << 20, 1 << 30
 _PRIOR_FIELDS = ("p0", "a", "b", "tokens_per_round")
