@@ -179,26 +179,24 @@ def test_a_configuration_error_ends_with_status_2(capsys):
 
 
 def test_fields_of_earlier_versions_are_ignored_and_named():
-    """What an earlier version wrote to config.json can be read; drafting becomes vLLM's field."""
-    drafting = {"method": "ngram", "tokens": 3}
+    """What an earlier version wrote to config.json can be read."""
     runtime = {
         "host": "serve",
         "max_failed_share": 0.9,
         "requests": {"affinity_margin": 4, "attempts": 2},
         "features": {"batch_size": 8},
-        "verifier": {"target_ongoing_requests": 9, "speculation": drafting},
+        "verifier": {"target_ongoing_requests": 9, "speculation": {"method": "ngram"}},
         "plan": {"gpu": "L4", "apply": False, "all_reduce_us": 1.0},
     }
     config = RunConfig.parse({**make_values(), "runtime": runtime})
 
     assert config.runtime.requests.attempts == 2
-    extra = config.runtime.verifier.engine.extra
-    assert extra["speculative_config"] == {"method": "ngram", "num_speculative_tokens": 3}
     assert [line.partition(" is ignored")[0] for line in config.warnings()] == [
         f"runtime.{name}"
         for name in (
             *("host", "max_failed_share", "requests.affinity_margin", "features.batch_size"),
-            *("verifier.target_ongoing_requests", "plan.apply", "plan.all_reduce_us"),
+            *("verifier.target_ongoing_requests", "verifier.speculation"),
+            *("plan.apply", "plan.all_reduce_us"),
         )
     ]
     assert RunConfig.parse(config.model_dump(mode="json")).warnings() == ()

@@ -1,45 +1,50 @@
-"""An endpoint whose run monitor cannot be reached."""
+"""An endpoint whose driver is gone, or silent for a while."""
 
-import asyncio
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any
 
-import ray
+import httpx2
+import pytest
 
 from actors.controllers.chain_types import Counters
+from actors.serving.app import Endpoint
 from actors.serving.deployment import EndpointReplica
 
 
-async def test_one_broken_connection_to_the_run_monitor_is_tried_again(monkeypatch):
-    """The monitor lives, so the endpoint goes on; where it is gone, the endpoint ends and its
-    driver learns why."""
-    calls = []
+async def test_an_endpoint_that_nobody_attends_takes_no_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half a minute after its driver's last word requests are 503; they are taken again once the
+    driver, which was only paused, says something."""
+    now, limits = [100.0], list[int]()
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("actors.serving.deployment.time", clock)
+    answering: Any = SimpleNamespace(
+        counters=Counters(rounds=7),
+        limit=limits.append,
+        draining=False,
+        models=SimpleNamespace(served={}),
+    )
+    replica: Any = object.__new__(EndpointReplica)
+    replica._answering, replica._attended_at = None, 0.0
+    replica._answers_by = lambda engines: answering
+    replica._endpoint = Endpoint(healthy=replica._why_not)
+    transport = httpx2.ASGITransport(app=replica._endpoint.app())
 
-    class Monitor:
-        class report:
-            @staticmethod
-            async def remote(*_):
-                calls.append(1)
-                if len(calls) == 1:
-                    raise ray.exceptions.ActorUnavailableError("broken", b"0" * 16)
-                if len(calls) == 4:
-                    raise ray.exceptions.ActorDiedError
-                return 7
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
 
-    class Answers:
-        counters = Counters()
-        limits: ClassVar = []
+        async def statuses() -> tuple[int, int]:
+            listed, health = await http.get("/v1/models"), await http.get("/health")
+            return listed.status_code, health.status_code
 
-        def limit(self, share):
-            self.limits.append(share)
+        starting = await statuses()
+        counters = await replica.attend(None, 5)
+        attended = await statuses()
+        now[0] += 31
+        alone = await statuses()
+        await replica.attend(None, 6)
+        again = await statuses()
 
-        async def drain(self, grace_s):
-            self.limits.append(grace_s)
-
-    monkeypatch.setattr("actors.serving.deployment._REPORT_EVERY_S", 0.001)
-    replica = object.__new__(EndpointReplica)
-    replica._watch, replica._answering = Monitor(), Answers()
-    replica._reports, replica._life, replica._trouble = 0, 1, None
-    await asyncio.wait_for(replica._report(), 10)
-
-    assert Answers.limits == [7, 7, 0.0]
-    assert await replica.begin(None) == "its run monitor is gone"
+    assert counters["rounds"] == 7
+    assert limits == [5, 6]
+    assert [starting, attended, alone, again] == [(503, 503), (200, 200), (503, 503), (200, 200)]

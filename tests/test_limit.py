@@ -29,9 +29,12 @@ class Crowd:
         return number
 
     async def _go(self, number: int) -> None:
-        async with self.limit:
+        await self.limit.take()
+        try:
             self.let_in.append(number)
             await self._leave[number].wait()
+        finally:
+            self.limit.give_back()
 
     @property
     def inside(self) -> list[int]:

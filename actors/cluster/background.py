@@ -23,40 +23,27 @@ class StorageError(MarkovScaleError, OSError):
     """The run directory could not be read or written for longer than the run may wait."""
 
 
-def with_retries(
-    call: Callable[[], T],
-    what: str,
-    give_up_s: float = GIVE_UP_S,
-    notify: Callable[[str | None], object] | None = None,
-) -> T:
+def with_retries(call: Callable[[], T], what: str, give_up_s: float = GIVE_UP_S) -> T:
     """The result of a call that reads or writes files, tried again while storage fails.
 
     Args:
         call: may be made several times.
         what: names it in the log, such as ``read the journal``.
         give_up_s: how long.
-        notify: is given what storage says while it fails, and None once it works again.
 
     Raises:
         StorageError: where it still fails then.
     """
-    give_up, pause, reported = time.monotonic() + give_up_s, _FIRST_PAUSE_S, False
+    give_up, pause = time.monotonic() + give_up_s, _FIRST_PAUSE_S
     while True:
         try:
-            result = call()
-            break
+            return call()
         except OSError as error:
             if time.monotonic() + pause > give_up:
                 raise StorageError(f"could not {what} for {give_up_s:g} s: {error}") from error
             logger.warning("could not %s, again in %.1f s: %s", what, pause, error)
-            if notify is not None:
-                notify(f"could not {what}: {error}")
-                reported = True
         time.sleep(pause)
         pause = min(2 * pause, _MOST_PAUSE_S)
-    if reported and notify is not None:
-        notify(None)
-    return result
 
 
 logger = logging.getLogger(__name__)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from types import TracebackType
 
 
 class Limit:
     """Places for as many as `most`; of those who wait, whoever has the most to do is let in first.
 
-    Equal ones are let in as they came; ``async with`` is for those of whom nothing is expected.
+    Equal ones are let in as they came.
 
     Like `asyncio.Semaphore`, but movable: a lower limit sends nobody away, it lets nobody in until
     enough have left; a higher one lets in as many as now have room. All of it on one event loop.
@@ -73,20 +72,6 @@ class Limit:
         """Leave a place that was taken."""
         self._taken -= 1
         self._let_in()
-
-    async def __aenter__(self) -> None:
-        """Wait for a place and take it."""
-        await self.take()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Give the place back."""
-        del kind, error, trace
-        self.give_back()
 
     def _let_in(self) -> None:
         """Hand free places over; they are taken before anyone who comes later can ask for one."""

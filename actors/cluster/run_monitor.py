@@ -53,7 +53,6 @@ class RunMonitor:
         self._reports: dict[str, dict[str, Any]] = {}
         self._numbers: dict[str, int] = {}
         self._fatal: str | None = None
-        self._troubles: dict[str, str] = {}
         self._last_round_at = time.monotonic()
         self._rounds = 0
 
@@ -112,12 +111,6 @@ class RunMonitor:
             self._rounds, self._last_round_at = rounds, time.monotonic()
         return await self.share(epoch.slot)
 
-    async def trouble(self, writer: str, what: str | None) -> None:
-        """Take what storage says to a writer while it waits; None once that is over."""
-        self._troubles.pop(writer, None)
-        if what is not None:
-            self._troubles[writer] = what
-
     async def drain(self, grace_s: float = 0.0) -> None:
         """Tell every controller to stop asking engines, and to wait `grace_s` for completions.
 
@@ -144,7 +137,7 @@ class RunMonitor:
         totals["controllers"] = len(self._lives)
         totals["fatal"] = self._fatal
         troubles = [r["trouble"] for r in reports if r.get("trouble")]
-        totals["trouble"] = next(iter([*troubles, *self._troubles.values()]), None)
+        totals["trouble"] = next(iter(troubles), None)
         totals["draining"] = bool(self._graces)
         totals["idle_s"] = time.monotonic() - self._last_round_at
         return totals

@@ -78,7 +78,6 @@ class Controller:
             "read what is recorded",
         )
         self._met: set[QuestionKey] = set()
-        self._trouble: str | None = None
         self._known = with_retries(self._statistics, "read statistics")
         self._chains: Chains | None = None
 
@@ -184,10 +183,7 @@ class Controller:
         again = work.key in self._met  # Ray lost the answer of a task, and runs it once more
         self._met.add(work.key)
         find = self._recorded.again if again else self._recorded.of
-        return with_retries(lambda: find(work.key), "read what is recorded", notify=self._note)
-
-    def _note(self, trouble: str | None) -> None:
-        self._trouble = trouble
+        return with_retries(lambda: find(work.key), "read what is recorded")
 
     async def _grade(self, gold: str, completion: Completion, grader: GraderSettings) -> str:
         how = self._config.science.grader
@@ -243,8 +239,7 @@ class Controller:
     async def _send_report(self) -> None:
         """Report the counters, and take how many chains may be at work."""
         assert self._chains is not None
-        trouble = self._journal.trouble or self._trouble
-        own = {"loop_lag_ms": self._lag_ms, "trouble": trouble}
+        own = {"loop_lag_ms": self._lag_ms, "trouble": self._journal.trouble}
         counters = {**self._chains.counters.as_dict(), **own}
         routed = self._generator.stats()
         counters |= {name: routed.get(name, 0) for name in ("returning", "stayed")}

@@ -8,7 +8,6 @@ and tries again where storage fails, as all calls of storage are (`actors.cluste
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import threading
@@ -24,7 +23,6 @@ from ray.data import Datasink
 
 from actors.cluster.background import with_retries
 from actors.cluster.ray_data import data_context
-from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.controllers.controller import Controller
 from actors.routing.transport import EnginesAddress
 from pipeline.config.run import RunConfig
@@ -225,17 +223,8 @@ class OutcomeSink(Datasink[None]):  # type: ignore[misc]  # Ray Data is untyped
             return
         table = pa.Table.from_pylist(rows, schema=self._schema)
         writer = f"{ctx.task_idx:06d}-{fresh_token()}"
-        run = RunDir.known(self._address)
-        folder = run.folder.child("outcomes", self._name)
-
-        def notify(trouble: str | None) -> None:
-            if not ray.is_initialized():
-                return
-            with contextlib.suppress(ValueError, ray.exceptions.RayError):  # it is for show
-                watch = ray.get_actor(monitor_name(run.run_id), namespace=NAMESPACE)
-                ray.get(watch.trouble.remote(writer, trouble), timeout=5.0)
-
-        with_retries(lambda: write_outcomes(folder, writer, table), "write outcomes", notify=notify)
+        folder = RunDir.known(self._address).folder.child("outcomes", self._name)
+        with_retries(lambda: write_outcomes(folder, writer, table), "write outcomes")
 
 
 _TRIED_AGAIN = (r"\[Errno \d+\]", "AWS Error", "google::cloud")

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,25 +19,20 @@ from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.driver.admission_control import AdmissionControl, StatsPoller
 from actors.driver.signals import Signals, stop_grace_s, watching
 from actors.engines.launch import Engines, require_room_for, start_engines
+from actors.routing.transport import EnginesAddress
 from actors.serving.deployment import DEPLOYMENT, EndpointPlan, EndpointReplica
 from pipeline.config.run import RunConfig
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.core.errors import ConfigError, MarkovScaleError
+from pipeline.core.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
 _APP = re.compile(r"markovscale-(?P<run>.+)-endpoint")
 _POLL_S = 0.2
 _LOG_EVERY_S = 60.0
-_LOOK_EVERY_S = 2.0
+_ATTEND_EVERY_S = 1.0
 _GRACE_S = 30.0
 _CLOSE_S = 60.0  # beyond the grace
-
-
-class EndpointEndedError(MarkovScaleError):
-    """The endpoint answers nothing any more though its driver lives: another start may."""
-
-    status, ending = 75, "stopped"
 
 
 class Service:
@@ -77,14 +73,13 @@ class Service:
         Raises:
             RunInterruptedError: after a signal while it was still starting.
             EngineError: where an engine does not start.
-            EndpointEndedError: where the endpoint has drained for good by itself.
             ConfigError: where the cluster or its Serve cannot do what is asked for.
         """
         delete_orphans()
         require_room_for(self._config)
         with (
             self._signals.installed(),
-            watching(self._run_id) as watch,
+            watching(self._run_id),
             _proxy(self._host, self._port),
             self._endpoint() as handle,
             self._engines() as engines,
@@ -92,45 +87,46 @@ class Service:
             self._signals.raising = False
             account = StatsPoller(engines)
             try:
-                handle.begin.remote(engines.address).result()
+                handle.attend.remote(engines.address, engines.address.in_flight).result()
                 ready()
-                self._attend(watch, engines, account, lambda: _begin(handle, engines))
+                self._attend(handle, engines, account)
             finally:
                 account.close()
                 grace_s = grace_of(self._config.runtime)
                 logger.info("draining: at most %g s for what is at work", grace_s)
                 _drain(handle, grace_s)
 
-    def _attend(
-        self, watch: Any, engines: Engines, account: StatsPoller, begin: Callable[[], None]
-    ) -> None:
+    def _attend(self, handle: Any, engines: Engines, account: StatsPoller) -> None:
         """Adapt admission to what engines say, until a signal comes."""
+        limits: deque[int] = deque(maxlen=1)
         admission = AdmissionControl(
             self._config.runtime,
             self._config.science.decoding.max_tokens,
             engines.address,
             account,
-            lambda limit: ray.get(watch.admit.remote(limit, 1)),
+            limits.append,
         )
-        logged_at = looked = time.monotonic()
+        attended_at = logged_at = time.monotonic()
         rounds = 0
         while not self._signals.stop:
             time.sleep(_POLL_S)
-            totals = ray.get(watch.totals.remote())
-            if time.monotonic() - looked >= _LOOK_EVERY_S:
-                begin()
-                looked = time.monotonic()
+            if time.monotonic() - attended_at < _ATTEND_EVERY_S:
+                continue
+            attended_at = time.monotonic()
+            counters = _attended(handle, engines.address, limits[-1])
             account.look()
-            admission.step(totals)
-            if time.monotonic() - logged_at >= _LOG_EVERY_S and totals["rounds"] > rounds:
-                logged_at, rounds = time.monotonic(), totals["rounds"]
+            if counters is None:
+                continue
+            admission.step(counters)
+            if time.monotonic() - logged_at >= _LOG_EVERY_S and counters["rounds"] > rounds:
+                logged_at, rounds = time.monotonic(), counters["rounds"]
                 logger.info(
                     "%d questions answered, %d at work, %d wait; %d completions, %d tokens",
-                    sum(totals["stops"].values()),
-                    totals["in_flight"],
-                    totals["waiting"],
+                    sum(counters["stops"].values()),
+                    counters["in_flight"],
+                    counters["waiting"],
                     rounds,
-                    totals["completion_tokens"],
+                    counters["completion_tokens"],
                 )
 
     @contextmanager
@@ -174,19 +170,15 @@ class Service:
             serve.delete(name)
 
 
-def _begin(handle: Any, engines: Engines) -> None:
-    """Let the endpoint begin, where it was started again.
-
-    Raises:
-        EndpointEndedError: where it has ended for good.
-    """
+def _attended(handle: Any, engines: EnginesAddress, limit: int) -> dict[str, Any] | None:
+    """The counters of the endpoint, which Serve may have started again; None where it does not
+    answer."""
     try:
-        trouble = handle.begin.remote(engines.address).result(timeout_s=_CLOSE_S)
+        counters: dict[str, Any] = handle.attend.remote(engines, limit).result(timeout_s=_CLOSE_S)
     except (TimeoutError, ray.exceptions.RayError) as error:
         logger.warning("the endpoint does not answer its driver: %s", type(error).__name__)
-        return
-    if trouble is not None:
-        raise EndpointEndedError(f"the endpoint takes no requests: {trouble}")
+        return None
+    return counters
 
 
 def _drain(handle: Any, grace_s: float) -> None:

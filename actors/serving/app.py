@@ -91,10 +91,12 @@ class Endpoint:
         """What answers.
 
         Raises:
-            ApiError: 503 before `begin`.
+            ApiError: 503 before `begin`, and where it is not well.
         """
         if self._answering is None:
             raise ApiError(503, _STARTING, "starting", retry_after_s=5)
+        if (trouble := self._healthy()) is not None:
+            raise ApiError(503, trouble, "stopping", retry_after_s=5)
         return self._answering
 
     def app(self) -> Starlette:

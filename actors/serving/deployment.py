@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
+import time
 from dataclasses import dataclass
 from typing import Any
 
-import ray
 from ray import serve
 from starlette.applications import Starlette
 
-from actors.cluster.background import supervised
-from actors.cluster.run_monitor import NAMESPACE, monitor_name
 from actors.controllers.chain_types import RunIdentity
 from actors.controllers.chains import tune_gc
 from actors.engines.hosts import clients_of
@@ -20,12 +16,9 @@ from actors.routing.transport import EnginesAddress
 from actors.serving.answering import Answering
 from actors.serving.app import Endpoint
 from pipeline.config.run import RunConfig
-from pipeline.records.segments import Epoch
-
-logger = logging.getLogger(__name__)
 
 DEPLOYMENT = "endpoint"
-_REPORT_EVERY_S = 1.0
+_ALONE_S = 30.0
 _NO_REPLICA_S = 60.0
 """The longest that a request waits while no engine lives, or its server refuses."""
 
@@ -46,16 +39,13 @@ class EndpointPlan:
 
 @serve.ingress()
 class EndpointReplica:
-    """Answers requests until its driver drains it, or is gone."""
+    """Answers requests for as long as its driver attends it."""
 
     def __init__(self, plan: EndpointPlan) -> None:
         self._plan = plan
         self._config = RunConfig.parse(plan.config)
-        self._watch = ray.get_actor(monitor_name(plan.run_id), namespace=NAMESPACE)
-        self._life: int = ray.get(self._watch.register_writer.remote(DEPLOYMENT))
-        self._trouble: str | None = None
         self._answering: Answering | None = None
-        self._reports = 0
+        self._attended_at = 0.0
 
     def __serve_build_asgi_app__(self) -> Starlette:
         """The application; Serve calls it on the event loop that will use it."""
@@ -63,17 +53,27 @@ class EndpointReplica:
         self._endpoint = Endpoint(self._plan.key_digest, self._why_not, self._plan.cors)
         return self._endpoint.app()
 
-    async def begin(self, engines: EnginesAddress) -> str | None:
-        """Answer by these engines, which have started, from now on; the driver calls it repeatedly.
+    async def attend(self, engines: EnginesAddress, limit: int) -> dict[str, Any]:
+        """Answer by these engines, which have started; the driver calls it every second.
+
+        Args:
+            engines: where they are.
+            limit: questions that may be worked on at once.
 
         Returns:
-            Why nothing can be answered any more; None while all is well.
+            The counters of the chains.
         """
-        if self._answering is not None:
-            return self._trouble
+        if self._answering is None:
+            self._answering = self._answers_by(engines)
+            self._endpoint.begin(self._answering)
+        self._attended_at = time.monotonic()
+        self._answering.limit(limit)
+        return self._answering.counters.as_dict()
+
+    def _answers_by(self, engines: EnginesAddress) -> Answering:
         plan, runtime, science = self._plan, self._config.runtime, self._config.science
         patience_s = min(_NO_REPLICA_S, runtime.requests.no_replica_timeout_s)
-        self._answering = Answering(
+        return Answering(
             self._config,
             identity=RunIdentity(
                 run=plan.run_id,
@@ -88,9 +88,6 @@ class EndpointReplica:
             in_flight=engines.in_flight,
             queue=plan.queue,
         )
-        self._reporting = supervised(self._report, "the report of the endpoint")
-        self._endpoint.begin(self._answering)
-        return None
 
     async def drain(self, grace_s: float) -> None:
         """Take no more requests, and let those at work finish for `grace_s`."""
@@ -99,28 +96,6 @@ class EndpointReplica:
 
     def _why_not(self) -> str | None:
         """Why no request can be answered; None while all is well."""
-        return self._trouble
-
-    async def _report(self) -> None:
-        """Tell the run monitor how it goes, and take how many questions may be at work."""
-        assert self._answering is not None
-        loop = asyncio.get_running_loop()
-        name = Epoch(1, "000000", 0, DEPLOYMENT, self._life).name
-        lag_ms = 0.0
-        while True:
-            counters = {**self._answering.counters.as_dict(), "loop_lag_ms": lag_ms}
-            self._reports += 1
-            try:
-                share = await self._watch.report.remote(name, counters, None, self._reports)
-                if share is not None:
-                    self._answering.limit(share)
-            except ray.exceptions.ActorUnavailableError:
-                logger.warning("the connection to the run monitor broke, trying again")
-            except ray.exceptions.RayActorError:
-                logger.warning("the run monitor is gone, taking no more requests")
-                self._trouble = "its run monitor is gone"
-                await self.drain(0.0)
-                return
-            before = loop.time()
-            await asyncio.sleep(_REPORT_EVERY_S)
-            lag_ms = max(0.0, loop.time() - before - _REPORT_EVERY_S) * 1_000
+        alone = self._answering is not None
+        alone = alone and time.monotonic() - self._attended_at > _ALONE_S
+        return f"its driver said nothing for {_ALONE_S:g} s" if alone else None

@@ -114,23 +114,8 @@ class PoolConfig(Section):
 
     former: ClassVar[frozenset[str]] = frozenset((
         "max_ongoing_requests", "target_ongoing_requests", "upscale_delay_s", "downscale_delay_s",
+        "speculation",
     ))  # fmt: skip
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_drafting(cls, values: Any) -> Any:
-        """``speculation`` of earlier versions, as the field of vLLM's that it set."""
-        if not isinstance(values, dict) or "speculation" not in values:
-            return values
-        kept = dict(values)
-        if isinstance(drafting := kept.pop("speculation"), dict):
-            fields = {"method": drafting.get("method")}
-            fields |= {"num_speculative_tokens": drafting.get("tokens")}
-            fields |= {"model": drafting["model"]} if drafting.get("model") else {}
-            engine = dict(kept.get("engine") or {})
-            engine["extra"] = {"speculative_config": fields, **(engine.get("extra") or {})}
-            kept["engine"] = engine
-        return kept
 
     @model_validator(mode="after")
     def _grows(self) -> PoolConfig:

@@ -1,8 +1,8 @@
 """*Generative*: asks a language model whether a solution, or each of its steps, is right.
 
 GenPRM (arXiv:2504.00891), ThinkPRM (arXiv:2504.16828), or any model as a judge; see
-`pipeline.core.judging` for what it is asked and how its verdict is read. `VllmWriter` writes and
-weighs the next word with an engine of our own; a server is asked for a verdict in one request
+`pipeline.core.judging` for what it is asked and how its verdict is read. `Writer` writes and weighs
+the next word with an engine of our own; a server is asked for a verdict in one request
 (`actors.engines.chat_wire.JudgeWire`).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from actors.engines import vllm_engine
 from actors.engines.prompting import rendered
@@ -62,28 +62,8 @@ class Weighed:
     read: int
 
 
-class Writer(Protocol):
-    """A language model that judges; a failure is of the request's own."""
-
-    async def write(
-        self, turns: Sequence[Turn], begun: str, *, seed: int, request_id: str
-    ) -> Written | Failure:
-        """Go on from `begun`, up to a text of `Judge.until`, which is cut off."""
-        ...
-
-    async def weigh(
-        self, turns: Sequence[Turn], begun: str, *, known: str | None, request_id: str
-    ) -> Weighed | Failure:
-        """Log-probabilities of the words of right and wrong after `begun`.
-
-        Args:
-            known: the start of `begun` that was read before, and does not count; None for nothing.
-        """
-        ...
-
-
-class VllmWriter:
-    """A vLLM engine as `Writer`.
+class Writer:
+    """A vLLM engine that judges; a failure is of the request's own.
 
     Args:
         running: the engine.
@@ -104,7 +84,7 @@ class VllmWriter:
     async def write(
         self, turns: Sequence[Turn], begun: str, *, seed: int, request_id: str
     ) -> Written | Failure:
-        """See `Writer.write`."""
+        """Go on from `begun`, up to a text of `Judge.until`, which is cut off."""
         judge = self._judge
         made = await self._prompt(turns, begun, request_id)
         if isinstance(made, Failure):
@@ -129,7 +109,11 @@ class VllmWriter:
     async def weigh(
         self, turns: Sequence[Turn], begun: str, *, known: str | None, request_id: str
     ) -> Weighed | Failure:
-        """See `Writer.weigh`."""
+        """Log-probabilities of the words of right and wrong after `begun`.
+
+        Args:
+            known: the start of `begun` that was read before, and does not count; None for nothing.
+        """
         made = await self._prompt(turns, begun, request_id, writes=False)
         if isinstance(made, Failure):
             return made
@@ -220,7 +204,7 @@ class Generative:
 
     def writer(self, running: Running) -> Writer:
         """Who judges."""
-        return VllmWriter(running, self.judge, self._ids, self.words)
+        return Writer(running, self.judge, self._ids, self.words)
 
     async def run(self, running: Running, solution: Solution, request_id: str) -> Scores | Failure:
         """See `Kind.run`."""
