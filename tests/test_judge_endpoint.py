@@ -211,13 +211,12 @@ def test_a_server_that_gives_one_reply_only_is_refused_before_the_run() -> None:
 @pytest.mark.parametrize(
     ("kind", "profile", "message"),
     [
-        ("generative", "genprm", "its per, begin, conclude, think, until takes engines of our own"),
-        ("generative", "thinkprm", "its begin, conclude, think, until takes engines of our own"),
+        ("generative", {"ask": "{step}", "per": "step"}, "one request a solution.*got per, think"),
         ("token_pair", "rlhflow", "kind must be generative where runtime.verifier.endpoint is set"),
     ],
 )
 def test_profiles_that_take_more_than_one_request_are_refused(
-    kind: str, profile: str, message: str
+    kind: str, profile: Any, message: str
 ) -> None:
     """By name of what takes them."""
     with serving(Judging()) as at, pytest.raises(ConfigError, match=message):

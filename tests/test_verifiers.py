@@ -88,14 +88,10 @@ def outcome(model: Any, tokenizer: Any) -> list[float]:
 
 
 def judge(model: Any, tokenizer: Any) -> list[float]:
-    """P(Yes) of Yes and No as the next token, for the steps so far."""
+    """P(Yes) of Yes and No as the next token."""
     yes, no = (tokenizer.convert_tokens_to_ids(word) for word in ("Yes", "No"))
-    scores = []
-    for count in range(1, len(STEPS) + 1):
-        asked = f"{QUESTION}\n" + "\n\n".join(STEPS[:count])
-        ids = chat(tokenizer, ("user", asked), opens=True)
-        scores.append(rows_at(model, ids)[-1, [yes, no]].softmax(-1)[0].item())
-    return scores
+    ids = chat(tokenizer, ("user", f"{QUESTION}\n" + "\n\n".join(STEPS)), opens=True)
+    return [rows_at(model, ids)[-1, [yes, no]].softmax(-1)[0].item()]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +115,7 @@ def judge(model: Any, tokenizer: Any) -> list[float]:
             "Qwen2ForCausalLM",
             {},
             "generative",
-            {"like": "judge", "per": "step", "ask": "{question}\n{solution}"},
+            {"like": "judge", "ask": "{question}\n{solution}"},
             judge,
             marks=pytest.mark.slow,
         ),
@@ -134,7 +130,7 @@ async def test_scores_are_those_of_plain_transformers(
     profile: Any,
     expected: Score,
 ) -> None:
-    """One score a step, in order, within a hundredth; batched calls do not mix."""
+    """One score a step, or a reply, in order, within a hundredth; batched calls do not mix."""
     pool = PoolConfig.model_validate({**TINY_POOL, "num_cpus": 1})
     for name, value in vllm_setup.environment(pool).items():
         monkeypatch.setenv(name, value)

@@ -3,9 +3,8 @@
 The server applies the chat template and finds the thinking, so no tokenizer is needed here. What it
 tells apart as reasoning is put back in front of the text, between the tags that the grader knows.
 
-A judge's call is one request, so that it suits profiles whose verdict comes in one: P(right) as the
-first word of the reply, or the share of right among several replies. What continues a reply
-(`begin`, `conclude`) or takes a request a step needs engines of our own.
+A judge's call is one request: P(right) as the first word of the reply, or the share of right among
+several replies.
 """
 
 from __future__ import annotations
@@ -25,7 +24,13 @@ from pipeline.core import prm
 from pipeline.core.confidence import LEAST, TOP_LOGPROBS, Confidence, confidence_of
 from pipeline.core.errors import ConfigError, ErrorKind, VerifierError
 from pipeline.core.forms import call_block
-from pipeline.core.judging import Judge, probability_of_right, question_turns, share_of_right
+from pipeline.core.judging import (
+    Judge,
+    probability_of_right,
+    question_turns,
+    require_one_request,
+    share_of_right,
+)
 from pipeline.core.protocol import Failure, Request
 from pipeline.core.step_format import MARK
 from pipeline.core.thinking import CLOSE, OPEN, parts
@@ -53,20 +58,8 @@ class JudgeWire:
                 "science.verifier.kind must be generative where runtime.verifier.endpoint is set, "
                 f"got {self._model.kind}"
             )
-        self._judge = judge = self._model.judge
-        more = {
-            "per": judge.per != "solution",
-            "begin": bool(judge.begin),
-            "conclude": bool(judge.conclude),
-            "think": judge.think and judge.read == "probability",
-            "until": bool(judge.until),
-        }
-        if unfit := [name for name, is_more in more.items() if is_more]:
-            raise ConfigError(
-                "science.verifier.profile must need one request a solution where "
-                "runtime.verifier.endpoint is set, such as judge or judge_votes: its "
-                f"{', '.join(unfit)} takes engines of our own"
-            )
+        self._judge = self._model.judge
+        require_one_request(self._judge)
 
     def known(self, call: ScoreCall) -> Scored | None:
         """See `Wire.known`: a reply without text to judge."""

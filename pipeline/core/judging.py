@@ -1,7 +1,6 @@
-"""Generative verifiers: a language model says whether a solution, or each of its steps, is right.
+"""*Judge*: a language model says whether a solution is right.
 
-What it is asked, where its reply is cut, and how its words or their probabilities become scores in
-[0, 1] (GenPRM, arXiv:2504.00891; ThinkPRM, arXiv:2504.16828; any instruction-tuned model as judge).
+What it is asked, and how its words or their probabilities become a score in [0, 1].
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from pipeline.core.errors import VerifierError
+from pipeline.core.errors import ConfigError, VerifierError
 from pipeline.core.step_format import Turn, unnumbered
 from pipeline.core.thinking import after_thinking
 
@@ -24,33 +23,21 @@ _FIELD = re.compile(r"\{(question|solution|step|number)\}")
 class Judge:
     """What a generative verifier is asked, and how its verdict is read.
 
-    Texts may hold ``{question}``, ``{solution}`` (all steps that are judged so far, one below the
-    other), ``{step}`` (the newest of them) and ``{number}`` (of it, from 1).
+    `ask` may hold ``{question}``, ``{solution}`` (all steps, one below the other), ``{step}`` (the
+    last of them) and ``{number}`` (of it, from 1).
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     ask: str
     """What the user's turn says."""
-    ask_next: str | None = None
-    """What it says for the second step and later ones, in one conversation with the judgements so
-    far; None asks about each step in a conversation of its own."""
     system: str | None = None
     """System message; None for none."""
-    per: Literal["solution", "step"] = "solution"
-    """Whether the solution gets one score, or each step, judged with those before it, its own."""
     numbered: bool = False
     """Whether ``{solution}`` has "Step 1: " and so on before its steps, in place of their own."""
-    begin: str = ""
-    """How the judge's reply begins: given, not generated."""
     think: bool = True
-    """Whether it writes before its verdict; without, `begin` and `conclude` lead to it at once."""
-    until: tuple[str, ...] = ()
-    """Texts that end its writing; they are cut off."""
-    conclude: str = ""
-    """Put after its writing, right before the verdict (``probability``)."""
-    close: str = ""
-    """Put after the verdict, in a conversation that goes on (`ask_next`)."""
+    """Whether it writes before its verdict, as it must for ``verdicts`` and must not for
+    ``probability``."""
     read: Literal["probability", "verdicts"] = "probability"
     """``probability``: P(right) among the words of `right` and `wrong`, each one token, as the next
     token. ``verdicts``: the last such word in each of `samples` replies, and the share of right."""
@@ -59,7 +46,7 @@ class Judge:
     wrong: tuple[str, ...] = ("No",)
     """Words for "it is wrong"."""
     samples: int = 1
-    """Judgements that are averaged, >= 1."""
+    """Replies whose verdicts are averaged, >= 1."""
     max_tokens: int = 2048
     """Longest writing, in tokens."""
     temperature: float = 0.0
@@ -70,6 +57,13 @@ class Judge:
     """Divides the log-probabilities of right and wrong."""
     chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
     """Variables that the chat template knows, such as ``enable_thinking: false``."""
+    ask_next: str | None = None
+    per: Literal["solution", "step"] = "solution"
+    begin: str = ""
+    until: tuple[str, ...] = ()
+    conclude: str = ""
+    close: str = ""
+    """Of earlier versions, whose judges took several requests (`require_one_request`)."""
 
     def __post_init__(self) -> None:
         if not self.right or not self.wrong or {*self.right} & {*self.wrong}:
@@ -92,52 +86,37 @@ class Judge:
             )
         if self.read == "verdicts" and not self.think:
             raise ValueError("verdicts must be written, so think must be true, got false")
-        if self.ask_next is not None and (self.per != "step" or self.read != "probability"):
-            raise ValueError("ask_next must go with per: step and read: probability")
-        if self.ask_next is not None and self.samples > 1:
-            raise ValueError(f"samples must be 1 in one conversation, got {self.samples}")
         if self.calibration_temperature <= 0:
             raise ValueError(
                 f"calibration_temperature must be > 0, got {self.calibration_temperature!r}"
             )
 
 
-def verdict_reply(judge: Judge, written: str, score: float) -> str:
-    """The judge's whole reply about a step, for a conversation that goes on.
+def require_one_request(judge: Judge) -> None:
+    """Refuse a judge of an earlier version that takes several requests a solution: it can be read
+    from the configuration of a run, and not be asked any more.
 
-    Args:
-        written: what it wrote, with how it began.
-        score: P(right).
+    Raises:
+        ConfigError: naming the fields.
     """
-    said = (judge.right if score >= 0.5 else judge.wrong)[0]
-    return written + judge.conclude + said + judge.close
+    more = {
+        "per": judge.per != "solution",
+        "begin": bool(judge.begin),
+        "conclude": bool(judge.conclude),
+        "think": judge.think and judge.read == "probability",
+        "until": bool(judge.until),
+    }
+    if found := [name for name, is_more in more.items() if is_more]:
+        raise ConfigError(
+            "science.verifier.profile must need one request a solution, such as judge or "
+            f"judge_votes, got {', '.join(found)}"
+        )
 
 
-def judged_parts(judge: Judge, steps: Sequence[str]) -> list[Sequence[str]]:
-    """The steps that each judgement is about: one judgement a score."""
-    if judge.per == "solution":
-        return [steps]
-    return [steps[:count] for count in range(1, len(steps) + 1)]
-
-
-def question_turns(
-    judge: Judge, question: str, steps: Sequence[str], replies: Sequence[str] = ()
-) -> list[Turn]:
-    """The conversation up to the judge's reply about the last of `steps`.
-
-    Args:
-        replies: what it replied about each step before, in a conversation that goes on.
-    """
+def question_turns(judge: Judge, question: str, steps: Sequence[str]) -> list[Turn]:
+    """The conversation up to the judge's reply about `steps`."""
     system = [] if judge.system is None else [Turn("system", judge.system)]
-    if judge.ask_next is None:
-        return [*system, Turn("user", filled(judge, judge.ask, question, steps))]
-    turns = system
-    for number in range(1, len(steps) + 1):
-        text = judge.ask if number == 1 else judge.ask_next
-        turns.append(Turn("user", filled(judge, text, question, steps[:number])))
-        if number <= len(replies):
-            turns.append(Turn("assistant", replies[number - 1]))
-    return turns
+    return [*system, Turn("user", filled(judge, judge.ask, question, steps))]
 
 
 def filled(judge: Judge, text: str, question: str, steps: Sequence[str]) -> str:
