@@ -13,15 +13,13 @@ from typing import Any
 
 from actors.cluster.process_guard import ProcessGuard
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.core.errors import ConfigError, MarkovScaleError
+from pipeline.core.errors import MarkovScaleError
 from pipeline.store.local import INSTALLED, PROJECT
 
 _CONNECT_S = 30.0
 _SAYS_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SETTINGS = 4  # the kind of the frame that every server of gRPC begins with
 _NOT_SENT = (".git", ".venv", "venv", "__pycache__")  # besides what .gitignore and .rayignore name
-_SOCKET_BYTES = 107  # on Linux
-_SOCKET_OF, _SOCKET = "/ray/session_2026-01-01_00-00-00_000000_", "/sockets/plasma_store"
 
 
 class ClusterError(MarkovScaleError, RuntimeError):
@@ -42,10 +40,8 @@ def start_ray(runtime: RuntimeConfig, own: Sequence[str] = ()) -> None:
 
     Raises:
         ClusterError: saying why there is no Ray.
-        ConfigError: see `check_ray_folder`.
     """
     joins = _joined(runtime)
-    check_ray_folder(runtime)
     # set before Ray is imported: it reads them then
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if joins:
@@ -66,28 +62,6 @@ def start_ray(runtime: RuntimeConfig, own: Sequence[str] = ()) -> None:
         what = f"join the Ray cluster at {joins}" if joins else "start Ray on this machine"
         raise ClusterError(f"could not {what}: {error}") from error
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
-
-
-def check_ray_folder(runtime: RuntimeConfig) -> None:
-    """See that a Ray that is started here can put its files and sockets where it is told to.
-
-    Raises:
-        ConfigError: where it never can.
-    """
-    name = "RAY_TMPDIR" if "RAY_TMPDIR" in os.environ else "TMPDIR"
-    folder = os.environ.get(name)
-    if folder is None or _joined(runtime):
-        return
-    most, got = _SOCKET_BYTES - len(f"{_SOCKET_OF}{os.getpid()}{_SOCKET}"), len(os.fsencode(folder))
-    if got > most:
-        raise ConfigError(
-            f"{name} must have at most {most} bytes, since a socket's path may have "
-            f"{_SOCKET_BYTES}, got {got}: {folder}"
-        )
-    try:
-        (Path(folder) / "ray").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{name} must be a folder that can be written, got {error}") from error
 
 
 def _joined(runtime: RuntimeConfig) -> str | None:

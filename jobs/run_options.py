@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.cluster import check_ray_folder
 from jobs.dry_run import check_model_folders, print_dry_run
 from jobs.priors import keep_predictions, predictor_of
 from pipeline.benchmarks import Skip, describe_rows, described_fields, load
@@ -48,7 +47,6 @@ def opened_run(
     if arguments.show_rows is not None:
         _show_rows(config, arguments.show_rows)
         raise SystemExit(0)
-    check_ray_folder(config.runtime)
     predictor_of(config)  # refused here where it is for another backbone
     loaded = [load(source) for source in config.science.benchmarks]
     items = [item for benchmark in loaded for item in benchmark.items]

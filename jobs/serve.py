@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
     log_to_stderr(arguments.level)
     from actors.serving.app import digest_of
     from actors.serving.served_models import BENCHMARK, served_models
-    from jobs.cluster import check_ray_folder, start_ray
+    from jobs.cluster import start_ray
     from pipeline.config.run import RunConfig
     from pipeline.config.strategies import own_modules
 
@@ -100,7 +100,6 @@ def main(argv: list[str] | None = None) -> int:
     key = _key()
     if key is None and not _is_this_machine(arguments.host):
         logger.warning("whoever reaches %s can use it: %s is not set", arguments.host, KEY)
-    check_ray_folder(config.runtime)
     start_ray(config.runtime, own_modules(config.science))
 
     import ray

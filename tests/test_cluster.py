@@ -6,9 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from jobs.cluster import _check_reachable, check_ray_folder, cpus_of
+from jobs.cluster import _check_reachable, cpus_of
 from pipeline.config.runtime import RuntimeConfig
-from pipeline.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -71,24 +70,3 @@ def test_the_address_of_submissions_is_told_from_that_of_programs():
     """RAY_ADDRESS may hold either; joining needs the second."""
     with pytest.raises(ValueError, match=r"a program joins at HOST:6379, or is submitted with RAY"):
         _check_reachable("http://127.0.0.1:8265")
-
-
-def test_a_folder_that_ray_cannot_use_is_a_fault_of_the_configuration(monkeypatch, tmp_path):
-    """It never mends by itself: too long for a socket, or no folder. A joined cluster has its own,
-    and one that is just short enough for Ray passes."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("os.getpid", lambda: 123)
-    file = tmp_path / "file"
-    file.touch()
-    longest = f"/tmp/{'x' * 38}"
-    for name, folder, message in (
-        ("TMPDIR", longest + "x", r"TMPDIR must have at most 43 bytes, .* got 44: /tmp/xx"),
-        ("RAY_TMPDIR", str(file), r"RAY_TMPDIR must"),
-    ):
-        monkeypatch.setenv(name, folder)
-        with pytest.raises(ConfigError, match=message):
-            check_ray_folder(RuntimeConfig())
-        check_ray_folder(RuntimeConfig(ray_address="10.0.0.1:6379"))
-    path = f"{longest}/ray/session_2026-01-01_00-00-00_000000_123/sockets/plasma_store"
-
-    assert len(path) == 107

@@ -85,7 +85,7 @@ def test_what_the_cluster_never_can_hold_is_refused_at_once(cluster, tmp_path):
     assert (status, len(lines)) == (2, 1), job.output()
     assert re.search(
         r"room for 3 x generator \(0\.1 CPU, 1 GPU\), .* got 1 node with 2 CPU and 1 GPU: it has "
-        r"places for 1 of 3 x generator; lower runtime\.generator\.replicas, .* or add nodes; "
+        r"places for 1 of 3 x generator; lower what runtime\.generator, .* or add nodes; "
         r"resume with --resume \S+/runs/r$",
         lines[0],
     )

@@ -27,7 +27,7 @@ from pipeline.config.strategies import strategies_of
 from pipeline.core.errors import ConfigError, MarkovScaleError
 from pipeline.core.protocol import Completion, Priors, Question, Request, Strategy, decisions
 from pipeline.planning.admission import usual
-from pipeline.planning.capacity import Ask, Machine, asks_of, shortage
+from pipeline.planning.capacity import Ask, asks_of, shortage
 from pipeline.planning.sizing import slots
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,8 @@ def require_room(asks: Sequence[Ask]) -> None:
     Raises:
         ConfigError: where it never can.
     """
-    lacking = shortage(asks, machines())
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    lacking = shortage(asks, machines)
     if lacking is not None and not autoscales():
         raise ConfigError(lacking)
 
@@ -57,15 +58,6 @@ def require_room_for(config: RunConfig) -> None:
     runtime = config.runtime
     models = config.science.models
     require_room(asks_of(runtime, [r for r in models if hosting_of(runtime, r).on_cluster]))
-
-
-def machines() -> list[Machine]:
-    """The nodes that live."""
-    return [
-        Machine(resources=node["Resources"], labels=node["Labels"])
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
 
 
 def autoscales() -> bool:

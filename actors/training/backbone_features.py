@@ -22,7 +22,7 @@ from pipeline.config.models import GeneratorModel
 from pipeline.config.run import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.prompts import Prompts
-from pipeline.planning.capacity import pool_ask, reading_ask
+from pipeline.planning.capacity import READING, pool_ask
 from pipeline.predictors.features import FeatureCache, digest_of, messages_of
 from pipeline.predictors.heads import Backbone
 from pipeline.records.trajectory import Row
@@ -140,7 +140,7 @@ def _extract(
     features = config.runtime.features
     pool = features.pool or config.runtime.generator
     setting = "runtime.features.pool" if features.pool else "runtime.generator"
-    require_room([pool_ask("feature actor", setting, pool), reading_ask({})])
+    require_room([pool_ask("feature actor", setting, pool), READING])
     before = ray.available_resources().get("GPU", 0.0)
     data_context()
     questions = ray.data.from_arrow(
